@@ -1,0 +1,68 @@
+//! What a backend can report: only what its caller could not foresee.
+
+/// The result of a backend's verb.
+pub type Result<T> = std::result::Result<T, HalError>;
+
+/// Trouble below the safe core.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HalError {
+    /// Memory ran out.
+    #[error("out of device memory: {requested} bytes asked for")]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: usize,
+    },
+    /// The device is gone; nothing on it can be used any more.
+    #[error("device lost: {detail}")]
+    DeviceLost {
+        /// What the driver said.
+        detail: String,
+    },
+    /// The wait ended first; the work goes on.
+    #[error("not finished after {millis} ms")]
+    Timeout {
+        /// How long was waited.
+        millis: u64,
+    },
+    /// A kernel did not compile.
+    #[error("kernel {label} does not compile: {detail}")]
+    Compile {
+        /// The kernel.
+        label: String,
+        /// The compiler's words, with the offending line where known.
+        detail: String,
+    },
+    /// A kernel panicked while running; what its list should have written is not there.
+    #[error("kernel {label} panicked: {detail}")]
+    KernelPanicked {
+        /// The kernel.
+        label: String,
+        /// The panic's message.
+        detail: String,
+    },
+    /// A backend or a library that it needs is not there.
+    #[error("{backend} is not available: {detail}. {advice}")]
+    Unavailable {
+        /// The backend.
+        backend: &'static str,
+        /// Why.
+        detail: String,
+        /// What to install or do.
+        advice: &'static str,
+    },
+    /// A validation layer complained about the submission.
+    #[error("validation: {message}")]
+    Validation {
+        /// Its message.
+        message: String,
+    },
+    /// The driver failed in a way that fits nowhere else.
+    #[error("{call} failed: {detail}")]
+    Driver {
+        /// The call that failed.
+        call: &'static str,
+        /// What it returned.
+        detail: String,
+    },
+}

@@ -1,0 +1,151 @@
+//! What a device is and can do: filled in once when it is opened, read by kernel selection and the allocator.
+
+use crate::cpu::Isa;
+use std::fmt;
+
+/// Which backend a device belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// The host's own cores.
+    Cpu,
+    /// A Vulkan device.
+    Vulkan,
+    /// Records and never runs.
+    Null,
+}
+
+impl Backend {
+    /// `cpu`, `vulkan`, `null`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Backend::Cpu => "cpu",
+            Backend::Vulkan => "vulkan",
+            Backend::Null => "null",
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Everything known about an opened device.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// The backend.
+    pub backend: Backend,
+    /// The name it is opened by: `cpu`, `vulkan:0`, `null`.
+    pub id: String,
+    /// What the maker calls it.
+    pub name: String,
+    /// Driver and version, for people.
+    pub driver: String,
+    /// Changes whenever compiled kernels may stop being valid: device, driver, versions. Names cache files.
+    pub fingerprint: String,
+    /// True for devices that emulate a GPU on the CPU (lavapipe, SwiftShader).
+    pub software: bool,
+    /// Hard limits.
+    pub limits: Limits,
+    /// What kernels may rely on.
+    pub features: Features,
+    /// Memory sizes.
+    pub memory: Memory,
+    /// The instruction set in use, on the CPU backend.
+    pub isa: Option<Isa>,
+    /// Threads that run kernels, on the CPU backend; 0 elsewhere.
+    pub threads: usize,
+}
+
+/// Hard limits of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest single allocation, in bytes.
+    pub max_block: usize,
+    /// The largest range that one binding can cover, in bytes. Often smaller than `max_block`.
+    pub max_binding: usize,
+    /// Bound ranges start at multiples of this many bytes.
+    pub binding_alignment: usize,
+    /// Bytes of parameter words a dispatch may have.
+    pub max_param_bytes: usize,
+    /// Bindings a dispatch may have.
+    pub max_bindings: u32,
+    /// The largest grid, per axis.
+    pub max_grid: [u32; 3],
+    /// The most invocations in a workgroup.
+    pub max_workgroup: u32,
+    /// Bytes of memory shared in a workgroup.
+    pub max_workgroup_bytes: usize,
+}
+
+/// What kernels may rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Features {
+    /// f16 arithmetic in kernels.
+    pub f16: bool,
+    /// 16-bit elements in bound buffers, f16 and u16.
+    pub storage_16: bool,
+    /// 8-bit elements in bound buffers.
+    pub storage_8: bool,
+    /// 16-bit integer arithmetic.
+    pub int_16: bool,
+    /// 64-bit integer arithmetic.
+    pub int_64: bool,
+    /// Packed 4x8-bit integer dot products in hardware.
+    pub integer_dot: bool,
+    /// Subgroup arithmetic, shuffles and ballots.
+    pub subgroups: bool,
+    /// Smallest and largest subgroup; (1, 1) without subgroups.
+    pub subgroup_size: (u32, u32),
+    /// Host and device share memory: shared blocks are as fast as private ones.
+    pub unified_memory: bool,
+    /// Host memory, mapped files included, can be used in place.
+    pub host_import: bool,
+    /// Marks are timed.
+    pub timestamps: bool,
+}
+
+/// Memory sizes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Memory {
+    /// All memory of the device.
+    pub total: usize,
+    /// What was free when the device was opened, where the system tells; otherwise `total`.
+    pub available: usize,
+}
+
+impl DeviceInfo {
+    /// An info with conservative limits and no features, for a backend to fill in.
+    pub fn new(backend: Backend, id: impl Into<String>, name: impl Into<String>) -> DeviceInfo {
+        DeviceInfo {
+            backend,
+            id: id.into(),
+            name: name.into(),
+            driver: String::new(),
+            fingerprint: String::new(),
+            software: false,
+            limits: Limits {
+                max_block: isize::MAX as usize,
+                max_binding: isize::MAX as usize,
+                binding_alignment: 256,
+                max_param_bytes: 128,
+                max_bindings: 8,
+                max_grid: [65_535; 3],
+                max_workgroup: 256,
+                max_workgroup_bytes: 16 << 10,
+            },
+            features: Features { subgroup_size: (1, 1), ..Features::default() },
+            memory: Memory::default(),
+            isa: None,
+            threads: 0,
+        }
+    }
+
+    /// True for backends that run WGSL.
+    pub fn is_gpu(&self) -> bool {
+        matches!(self.backend, Backend::Vulkan)
+    }
+}

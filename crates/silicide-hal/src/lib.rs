@@ -1,0 +1,178 @@
+//! The contract between silicide's safe core and the machines it runs on.
+//!
+//! # The constitution
+//!
+//! 1. **A backend knows no ops.** It has the dozen verbs of [`RawDevice`]: memory, pipelines, lists, waiting.
+//!    A new op never adds a verb.
+//! 2. **Handles are words** ([`RawBlock`], [`RawPipeline`]), so the trait is object-safe, command lists are
+//!    plain data (`Clone + Send`), and nothing is downcast.
+//! 3. **All validation happens above.** Calling a verb with a freed handle, a range outside its block or a list
+//!    whose hazards are not separated by barriers is undefined behaviour; the safe core proves that it never
+//!    does. A backend must not half-check such things: a check here would suggest that the core need not.
+//! 4. **Errors are what nobody could foresee**: out of memory, a lost device, a time-out, driver trouble, a kernel
+//!    that panicked. No device error is dropped: what goes wrong after [`RawDevice::submit`] has returned is
+//!    reported by every [`RawDevice::wait`] for that ticket, and status is read *after* waiting.
+//! 5. **The core numbers the timeline.** Tickets given to `submit` strictly increase; a backend reaches them in
+//!    order. Ticket 0 is always reached.
+//! 6. **Order.** Submissions take effect in the order of their tickets, as if a barrier stood between them. Within
+//!    a list only [`Command::Barrier`] orders: everything before it happens, and is visible, before anything
+//!    after it. Commands of one group (between two barriers) may run at once.
+//!
+//! # Where things are
+//!
+//! | module | what |
+//! |---|---|
+//! | [`command`] | the flat command list |
+//! | [`program`] | what a pipeline is made from: a native function or WGSL |
+//! | [`info`] | limits, features and memory of a device |
+//! | [`error`] | what can go wrong down here |
+//! | [`cpu`], [`vulkan`], [`null`] | the backends |
+//! | [`wgsl`] | the only door to naga: WGSL to SPIR-V and MSL |
+
+pub mod command;
+pub mod cpu;
+pub mod error;
+pub mod info;
+pub mod null;
+pub mod program;
+pub mod vulkan;
+pub mod wgsl;
+
+pub use command::{Binding, Command, CommandList, Dispatch, Words};
+pub use error::{HalError, Result};
+pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
+pub use program::{NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel};
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+/// A piece of device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RawBlock(pub u64);
+
+/// A compiled kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RawPipeline(pub u64);
+
+/// A point on a device's timeline: the work submitted with it, and all before it, is finished when it is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Ticket(pub u64);
+
+/// Who can see a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryKind {
+    /// Mapped for the host as long as it lives, and coherent.
+    Shared,
+    /// For the device alone; the host reaches it through copies. On a device with unified memory it may be
+    /// host-visible all the same.
+    Private,
+}
+
+/// What to allocate.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockDesc {
+    /// Size in bytes, at least 1.
+    pub bytes: usize,
+    /// Who must be able to see it.
+    pub kind: MemoryKind,
+}
+
+/// Host memory to be used by a device in place. The caller keeps it alive, and its bytes unchanged by others,
+/// until the block is freed.
+#[derive(Clone, Copy, Debug)]
+pub struct HostRegion {
+    /// First byte.
+    pub start: NonNull<u8>,
+    /// Length in bytes.
+    pub bytes: usize,
+    /// Whether kernels may write to it.
+    pub writable: bool,
+}
+
+/// The device time that passed between a mark and the next one (or the end of the list).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// The label of the mark that opens the span.
+    pub label: &'static str,
+    /// Nanoseconds from the first mark of the list to this one.
+    pub start_ns: u64,
+    /// Nanoseconds until the next mark or the end of the list.
+    pub duration_ns: u64,
+}
+
+/// An opened device. See the [constitution](crate#the-constitution) for what both sides promise.
+///
+/// # Safety
+///
+/// Implementors keep the rules of the constitution: memory that `map` returns stays valid until `free`, lists
+/// execute in the declared order, `wait` returns `Ok` only when the ticket was reached without error.
+pub unsafe trait RawDevice: Send + Sync {
+    /// Limits, features, memory.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Allocates a block, aligned to at least 256 bytes (64 on the CPU). Its bytes are unspecified.
+    ///
+    /// # Safety
+    /// `desc.bytes` is between 1 and `Limits::max_block`.
+    unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock>;
+
+    /// Uses host memory in place as a block, or says `None` where the device can't.
+    ///
+    /// # Safety
+    /// As for [`HostRegion`]. Offsets of bindings count from `host.start`.
+    unsafe fn import(&self, host: HostRegion) -> Result<Option<RawBlock>>;
+
+    /// Gives a block back.
+    ///
+    /// # Safety
+    /// The block is live and every ticket that used it was reached.
+    unsafe fn free(&self, block: RawBlock);
+
+    /// The host's view of a block, or `None` for memory that the host can't see.
+    ///
+    /// # Safety
+    /// The block is live; bytes that a device is writing are not touched through the pointer.
+    unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>>;
+
+    /// Turns a program into what this device keeps on disk to compile it faster next time (SPIR-V on Vulkan), or
+    /// `None` where there is nothing worth keeping.
+    fn translate(&self, program: &Program) -> Result<Option<Vec<u8>>>;
+
+    /// Compiles a program. `binary` is what [`RawDevice::translate`] gave for it, when at hand. Any thread, at once.
+    ///
+    /// # Safety
+    /// The program is sound for every list it will be dispatched in: it stays inside its bindings.
+    unsafe fn compile(&self, label: &str, program: &Program, binary: Option<&[u8]>) -> Result<RawPipeline>;
+
+    /// Frees a pipeline.
+    ///
+    /// # Safety
+    /// The pipeline is live and every ticket that used it was reached.
+    unsafe fn discard(&self, pipeline: RawPipeline);
+
+    /// Driver data worth keeping between runs (a Vulkan pipeline cache); empty where there is none.
+    fn driver_cache(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Runs a list. May return before it has run. When it fails, nothing of the list runs and the ticket is skipped.
+    ///
+    /// # Safety
+    /// Handles are live, ranges lie in their blocks, hazards are separated by barriers, `ticket` is greater than
+    /// every ticket submitted before, and submissions do not race each other.
+    unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()>;
+
+    /// Waits until `ticket` is reached and says how its list went.
+    fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()>;
+
+    /// The last ticket reached.
+    fn reached(&self) -> Result<Ticket>;
+
+    /// Times of the marks of a list that was reached; empty without marks or timestamps. Kept for the last 64 lists.
+    fn spans(&self, ticket: Ticket) -> Vec<Span>;
+
+    /// Messages of a validation layer since the last call.
+    fn validation_messages(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,267 @@
+//! What a pipeline is made from: a native function with one variant per instruction set, or WGSL joined from
+//! named snippets. Both are cheap values made of `'static` parts, so that planning a dispatch allocates nothing.
+
+use crate::cpu::Isa;
+use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+/// A kernel before compilation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Program {
+    /// A function for the CPU backend.
+    Native(&'static NativeKernel),
+    /// A kernel for the GPU backends.
+    Wgsl(WgslKernel),
+}
+
+impl Program {
+    /// The kernel's name, for labels and messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Program::Native(kernel) => kernel.name,
+            Program::Wgsl(kernel) => kernel.name,
+        }
+    }
+}
+
+/// Runs one tile of a dispatch.
+///
+/// # Safety
+///
+/// The instruction set that the function was registered for is present, and the tile's bindings are what the
+/// kernel expects, live and free of conflicting access: the core guarantees both.
+pub type NativeFn = unsafe fn(&Tile<'_>);
+
+/// A CPU kernel: one function per instruction set that is worth it, best first, the last one portable.
+#[derive(Debug)]
+pub struct NativeKernel {
+    /// For labels, counters and messages.
+    pub name: &'static str,
+    /// Best first; the last has [`Isa::Portable`].
+    pub variants: &'static [NativeVariant],
+}
+
+// Kernels are statics: their address is their identity.
+impl PartialEq for NativeKernel {
+    fn eq(&self, other: &NativeKernel) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+impl Eq for NativeKernel {}
+impl Hash for NativeKernel {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self).hash(state);
+    }
+}
+
+/// A function and the instruction set it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct NativeVariant {
+    /// What the machine must have.
+    pub isa: Isa,
+    /// The function.
+    pub entry: NativeFn,
+}
+
+/// What a native kernel sees of its dispatch: one tile of the grid, the bindings and the parameters.
+#[derive(Debug)]
+pub struct Tile<'a> {
+    /// Which tile of the grid.
+    pub index: [u32; 3],
+    /// The whole grid.
+    pub grid: [u32; 3],
+    /// Parameter words.
+    pub params: &'a [u32],
+    bindings: &'a [TileBinding],
+}
+
+/// A binding as a native kernel sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct TileBinding {
+    /// First byte.
+    pub start: *mut u8,
+    /// Length in bytes.
+    pub bytes: usize,
+}
+
+// SAFETY: a binding is an address and a length; the contract of `NativeFn` says who may touch the bytes.
+unsafe impl Send for TileBinding {}
+// SAFETY: as above.
+unsafe impl Sync for TileBinding {}
+
+impl<'a> Tile<'a> {
+    /// A tile over given bindings.
+    pub fn new(index: [u32; 3], grid: [u32; 3], params: &'a [u32], bindings: &'a [TileBinding]) -> Tile<'a> {
+        Tile { index, grid, params, bindings }
+    }
+
+    /// Parameter word `i`, or 0.
+    #[inline(always)]
+    pub fn param(&self, i: usize) -> u32 {
+        self.params.get(i).copied().unwrap_or(0)
+    }
+
+    /// Parameter word `i` as f32.
+    #[inline(always)]
+    pub fn param_f32(&self, i: usize) -> f32 {
+        f32::from_bits(self.param(i))
+    }
+
+    /// Binding `i` as elements to read.
+    ///
+    /// # Safety
+    /// The binding exists, holds whole elements of type `T`, and nothing writes the elements that the caller
+    /// reads while the slice lives.
+    #[inline(always)]
+    pub unsafe fn read<T: Copy>(&self, i: usize) -> &'a [T] {
+        // SAFETY: the caller's promise; the core aligned the view to its dtype.
+        unsafe {
+            let binding = self.bindings.get_unchecked(i);
+            std::slice::from_raw_parts(binding.start.cast::<T>(), binding.bytes / size_of::<T>())
+        }
+    }
+
+    /// Elements `range` of binding `i`, to write. Tiles of one dispatch run at once: ranges of different tiles
+    /// must be disjoint.
+    ///
+    /// # Safety
+    /// The binding exists and holds elements of type `T` up to `range.end`; no one else touches them while the
+    /// slice lives.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn write<T: Copy>(&self, i: usize, range: std::ops::Range<usize>) -> &'a mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let binding = self.bindings.get_unchecked(i);
+            std::slice::from_raw_parts_mut(
+                binding.start.cast::<T>().add(range.start),
+                range.end - range.start,
+            )
+        }
+    }
+
+    /// The number of bindings.
+    #[inline(always)]
+    pub fn bound(&self) -> usize {
+        self.bindings.len()
+    }
+
+    /// The length of binding `i` in bytes; 0 when there is none.
+    #[inline(always)]
+    pub fn bytes(&self, i: usize) -> usize {
+        self.bindings.get(i).map_or(0, |binding| binding.bytes)
+    }
+}
+
+/// A named piece of WGSL. Where the text says `$NAME` and `$BINDING`, a [`Part`] puts its own.
+#[derive(Debug)]
+pub struct Snippet {
+    /// For messages and reports.
+    pub name: &'static str,
+    /// The text.
+    pub text: &'static str,
+}
+
+impl PartialEq for Snippet {
+    fn eq(&self, other: &Snippet) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+impl Eq for Snippet {}
+impl Hash for Snippet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self).hash(state);
+    }
+}
+
+/// A snippet in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// The text.
+    pub snippet: &'static Snippet,
+    /// Replaces `$NAME`.
+    pub name: &'static str,
+    /// Replaces `$BINDING`.
+    pub binding: u32,
+}
+
+impl Part {
+    /// A snippet used as it stands.
+    pub const fn plain(snippet: &'static Snippet) -> Part {
+        Part { snippet, name: "", binding: 0 }
+    }
+
+    /// A snippet for one binding.
+    pub const fn bound(snippet: &'static Snippet, name: &'static str, binding: u32) -> Part {
+        Part { snippet, name, binding }
+    }
+}
+
+/// A WGSL kernel: parts joined in order, entry point `main`, `override` constants baked in.
+///
+/// # What every kernel keeps to
+///
+/// - `@group(0) @binding(i)` is argument `i` of the dispatch.
+/// - `var<immediate>` begins with one `u32` per binding: the offset, **in elements of that argument's dtype**, of
+///   the argument's first element in the bound window (windows start at the device's offset alignment). The
+///   dispatch's own parameter words follow.
+/// - The workgroup size is the override `WG`; no subgroup size is assumed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WgslKernel {
+    /// For labels, counters and messages.
+    pub name: &'static str,
+    /// Texts, joined in order.
+    pub parts: SmallVec<[Part; 6]>,
+    /// Values of `override` constants.
+    pub constants: SmallVec<[(&'static str, u32); 4]>,
+    /// The number of bindings.
+    pub bindings: u32,
+    /// The number of words in the immediate, offsets included.
+    pub words: u32,
+    _private: PhantomData<()>,
+}
+
+impl WgslKernel {
+    /// A kernel of the given parts; see [`WgslKernel`] for what `bindings` and `words` count.
+    pub fn new(name: &'static str, parts: &[Part], bindings: u32, params: u32) -> WgslKernel {
+        WgslKernel {
+            name,
+            parts: SmallVec::from_slice(parts),
+            constants: SmallVec::new(),
+            bindings,
+            words: bindings + params,
+            _private: PhantomData,
+        }
+    }
+
+    /// Sets an `override` constant.
+    pub fn constant(mut self, name: &'static str, value: u32) -> WgslKernel {
+        self.constants.push((name, value));
+        self
+    }
+
+    /// The joined text. `enable` directives are collected at the top, where WGSL wants them, without doubles.
+    pub fn source(&self) -> String {
+        let mut enables: Vec<&str> = Vec::new();
+        let mut body = String::new();
+        for part in &self.parts {
+            for line in part.snippet.text.lines() {
+                if line.trim_start().starts_with("enable ") {
+                    if !enables.contains(&line.trim()) {
+                        enables.push(line.trim());
+                    }
+                } else {
+                    body.push_str(
+                        &line.replace("$NAME", part.name).replace("$BINDING", &part.binding.to_string()),
+                    );
+                    body.push('\n');
+                }
+            }
+        }
+        let mut text = enables.join("\n");
+        text.push('\n');
+        text.push_str(&body);
+        text
+    }
+}

@@ -1,0 +1,1 @@
+//! The only door to naga: WGSL in, SPIR-V and MSL out.

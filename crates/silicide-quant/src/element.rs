@@ -1,0 +1,148 @@
+//! Rust types that stand for element types, and the exact (f64) reading of stored elements.
+
+use crate::DType;
+use bytemuck::Pod;
+use half::{bf16, f16};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A Rust type whose values are the elements of some [`DType`]. Sealed: the set is that of `DType`.
+pub trait Element: Pod + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed {
+    /// The element type that this Rust type stands for.
+    const DTYPE: DType;
+    /// The value as f64, exact for all but 64-bit integers past 2^53.
+    fn to_f64(self) -> f64;
+    /// The nearest value to `x`; integers round toward zero and saturate, NaN becomes 0.
+    fn from_f64(x: f64) -> Self;
+}
+
+macro_rules! element {
+    ($($rust:ty => $dtype:ident, $to:expr, $from:expr;)*) => {$(
+        impl sealed::Sealed for $rust {}
+        impl Element for $rust {
+            const DTYPE: DType = DType::$dtype;
+            fn to_f64(self) -> f64 {
+                let to: fn($rust) -> f64 = $to;
+                to(self)
+            }
+            fn from_f64(x: f64) -> Self {
+                let from: fn(f64) -> $rust = $from;
+                from(x)
+            }
+        }
+        // The size table and the Rust type cannot drift apart.
+        const _: () = assert!(size_of::<$rust>() == DType::$dtype.size());
+    )*};
+}
+
+element! {
+    f32 => F32, |x| x as f64, |x| x as f32;
+    f16 => F16, |x| x.to_f64(), f16::from_f64;
+    bf16 => BF16, |x| x.to_f64(), bf16::from_f64;
+    f64 => F64, |x| x, |x| x;
+    i8 => I8, |x| x as f64, |x| x as i8;
+    i16 => I16, |x| x as f64, |x| x as i16;
+    i32 => I32, |x| x as f64, |x| x as i32;
+    i64 => I64, |x| x as f64, |x| x as i64;
+    u8 => U8, |x| x as f64, |x| x as u8;
+    u16 => U16, |x| x as f64, |x| x as u16;
+    u32 => U32, |x| x as f64, |x| x as u32;
+    u64 => U64, |x| x as f64, |x| x as u64;
+}
+
+/// Calls a generic function for the Rust type of a dtype.
+macro_rules! with_type {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            DType::F16 => {
+                type $T = f16;
+                $body
+            }
+            DType::BF16 => {
+                type $T = bf16;
+                $body
+            }
+            DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            DType::I16 => {
+                type $T = i16;
+                $body
+            }
+            DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            DType::U8 => {
+                type $T = u8;
+                $body
+            }
+            DType::U16 => {
+                type $T = u16;
+                $body
+            }
+            DType::U32 => {
+                type $T = u32;
+                $body
+            }
+            DType::U64 => {
+                type $T = u64;
+                $body
+            }
+        }
+    };
+}
+
+/// Reads stored elements as f64. Trailing bytes that make no whole element are ignored.
+pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+    with_type!(dtype, T => bytes
+        .chunks_exact(size_of::<T>())
+        .map(|chunk| bytemuck::pod_read_unaligned::<T>(chunk).to_f64())
+        .collect())
+}
+
+/// Stores f64 values as elements of `dtype`, rounding as [`Element::from_f64`] does.
+pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
+    with_type!(dtype, T => values
+        .iter()
+        .flat_map(|&value| bytemuck::bytes_of(&T::from_f64(value)).to_vec())
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_integers_survive_every_type() {
+        for dtype in DType::ALL {
+            let values = [0.0, 1.0, 2.0, 100.0, 127.0];
+            let bytes = encode(dtype, &values);
+            assert_eq!(bytes.len(), values.len() * dtype.size(), "{dtype}");
+            assert_eq!(decode(dtype, &bytes), values, "{dtype}");
+        }
+    }
+
+    #[test]
+    fn integers_saturate_and_truncate() {
+        assert_eq!(i8::from_f64(300.0), 127);
+        assert_eq!(i8::from_f64(-1.9), -1);
+        assert_eq!(u8::from_f64(-5.0), 0);
+        assert_eq!(u8::from_f64(f64::NAN), 0);
+    }
+}

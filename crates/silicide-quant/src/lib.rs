@@ -1,0 +1,14 @@
+//! What numbers look like in memory: element types ([`DType`]), shapes ([`Shape`]) and the Rust types that
+//! may stand for them ([`Element`]).
+//!
+//! Nothing here allocates device memory or knows a device; every crate above agrees on these words.
+#![forbid(unsafe_code)]
+
+mod dtype;
+mod element;
+mod shape;
+
+pub use dtype::DType;
+pub use element::{Element, decode, encode};
+pub use half::{bf16, f16};
+pub use shape::{MAX_RANK, Shape, ShapeError};

@@ -1,0 +1,178 @@
+//! Shapes: the extents of a dense row-major tensor, last axis fastest.
+//!
+//! A `Shape` is a plain `Copy` value that never allocates, so that recording a command does not either.
+
+use crate::DType;
+use std::fmt;
+
+/// The most axes a shape can have.
+pub const MAX_RANK: usize = 6;
+
+/// Extents of a dense row-major tensor. The empty shape is a scalar (one element).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Axes past `rank` are 1, so that equality and hashing see only what counts.
+    axes: [usize; MAX_RANK],
+    rank: u8,
+}
+
+/// Why a list of extents is not a shape, or a shape not a number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// More axes than [`MAX_RANK`].
+    Rank {
+        /// The number of axes asked for.
+        got: usize,
+    },
+    /// The number of elements or bytes does not fit in `usize`.
+    Overflow,
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShapeError::Rank { got } => write!(f, "a shape has at most {MAX_RANK} axes, got {got}"),
+            ShapeError::Overflow => f.write_str("the number of elements does not fit in the address space"),
+        }
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+impl Shape {
+    /// The shape of a single number.
+    pub const SCALAR: Shape = Shape { axes: [1; MAX_RANK], rank: 0 };
+
+    /// A shape from its extents; refuses more than [`MAX_RANK`] axes and element counts that overflow.
+    pub fn new(extents: &[usize]) -> Result<Shape, ShapeError> {
+        if extents.len() > MAX_RANK {
+            return Err(ShapeError::Rank { got: extents.len() });
+        }
+        let mut axes = [1; MAX_RANK];
+        let mut elements = 1usize;
+        for (axis, &extent) in axes.iter_mut().zip(extents) {
+            *axis = extent;
+            // A zero extent must not hide an overflow among the others.
+            elements = elements.checked_mul(extent.max(1)).ok_or(ShapeError::Overflow)?;
+        }
+        Ok(Shape { axes, rank: extents.len() as u8 })
+    }
+
+    /// Extents, outermost first.
+    pub fn axes(&self) -> &[usize] {
+        self.axes.get(..self.rank as usize).unwrap_or(&[])
+    }
+
+    /// The number of axes.
+    pub const fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    /// The number of elements; cannot overflow, as `new` checked it.
+    pub fn elements(&self) -> usize {
+        self.axes().iter().product()
+    }
+
+    /// The extent of the last axis; 1 for a scalar.
+    pub fn last(&self) -> usize {
+        self.axes().last().copied().unwrap_or(1)
+    }
+
+    /// The number of rows: elements divided by the last extent.
+    pub fn rows(&self) -> usize {
+        let last = self.last();
+        if last == 0 { 0 } else { self.elements() / last }
+    }
+
+    /// Bytes of a dense tensor of this shape.
+    pub fn bytes(&self, dtype: DType) -> Result<usize, ShapeError> {
+        self.elements().checked_mul(dtype.size()).ok_or(ShapeError::Overflow)
+    }
+
+    /// The same shape with another last extent. A scalar becomes a vector.
+    pub fn with_last(&self, extent: usize) -> Result<Shape, ShapeError> {
+        let mut axes = self.axes().to_vec();
+        match axes.last_mut() {
+            Some(last) => *last = extent,
+            None => axes.push(extent),
+        }
+        Shape::new(&axes)
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.axes())
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.axes())
+    }
+}
+
+impl TryFrom<&[usize]> for Shape {
+    type Error = ShapeError;
+    fn try_from(extents: &[usize]) -> Result<Shape, ShapeError> {
+        Shape::new(extents)
+    }
+}
+
+impl<const N: usize> TryFrom<[usize; N]> for Shape {
+    type Error = ShapeError;
+    fn try_from(extents: [usize; N]) -> Result<Shape, ShapeError> {
+        Shape::new(&extents)
+    }
+}
+
+impl<const N: usize> TryFrom<&[usize; N]> for Shape {
+    type Error = ShapeError;
+    fn try_from(extents: &[usize; N]) -> Result<Shape, ShapeError> {
+        Shape::new(extents)
+    }
+}
+
+impl TryFrom<usize> for Shape {
+    type Error = ShapeError;
+    fn try_from(extent: usize) -> Result<Shape, ShapeError> {
+        Shape::new(&[extent])
+    }
+}
+
+// `Shape: TryFrom<Shape>` comes from the blanket conversion with `Infallible`; this lets `?` work there too.
+impl From<std::convert::Infallible> for ShapeError {
+    fn from(never: std::convert::Infallible) -> ShapeError {
+        match never {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_elements_rows_and_bytes() {
+        let shape = Shape::new(&[2, 3, 4]).unwrap();
+        assert_eq!((shape.elements(), shape.rows(), shape.last(), shape.rank()), (24, 6, 4, 3));
+        assert_eq!(shape.bytes(DType::F16), Ok(48));
+        assert_eq!((Shape::SCALAR.elements(), Shape::SCALAR.rows()), (1, 1));
+        assert_eq!(Shape::new(&[0, 5]).unwrap().elements(), 0);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_counted() {
+        assert_eq!(Shape::new(&[1; 7]), Err(ShapeError::Rank { got: 7 }));
+        assert_eq!(Shape::new(&[usize::MAX, 2]), Err(ShapeError::Overflow));
+        assert_eq!(Shape::new(&[usize::MAX, 0, 2]), Err(ShapeError::Overflow));
+        assert_eq!(Shape::new(&[usize::MAX / 2]).unwrap().bytes(DType::F32), Err(ShapeError::Overflow));
+    }
+
+    #[test]
+    fn equality_ignores_unused_axes() {
+        assert_eq!(Shape::new(&[3]).unwrap(), Shape::try_from(3).unwrap());
+        assert_ne!(Shape::new(&[3]).unwrap(), Shape::new(&[3, 1]).unwrap());
+        assert_eq!(Shape::new(&[3, 4]).unwrap().with_last(7).unwrap(), Shape::new(&[3, 7]).unwrap());
+    }
+}
