@@ -1,1 +1,30 @@
-//! x
+//! The operations of silicide. One folder per op, always the same files:
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | *what*: the op, its slots, shape rule and f64 reference, and the function that callers use |
+//! | `cpu.rs` | *how* on the CPU |
+//! | `gpu.rs`, `*.wgsl` | *how* on GPUs |
+//! | `cases.rs` | *proof*: the calls that conformance, the benches and the support table are made from |
+//!
+//! To add an op, add a folder and its name to the list below; nothing else changes.
+
+pub mod case;
+mod cpu;
+mod wgsl;
+
+pub use case::{Case, Data, Input};
+
+/// Declares the op modules and the list of their cases.
+macro_rules! ops {
+    ($($name:ident),* $(,)?) => {
+        $(pub mod $name;)*
+
+        /// Every op's name and cases, in the order of the support table.
+        pub fn all() -> Vec<(&'static str, Vec<Case>)> {
+            vec![$((stringify!($name), $name::cases::cases())),*]
+        }
+    };
+}
+
+ops![];

@@ -1,0 +1,249 @@
+//! The one error type. Variants carry data, so that programs can match on causes; messages say what, where,
+//! expected, got, and what to do next.
+
+use silicide_hal::HalError;
+use silicide_quant::{DType, Shape, ShapeError};
+use std::sync::Arc;
+
+/// The result of almost everything here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such device name.
+    #[error("there is no device called {name:?}; known are {known}")]
+    UnknownDevice {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A backend reported trouble.
+    #[error("{device}: {source}")]
+    Device {
+        /// The device.
+        device: String,
+        /// What it said.
+        source: HalError,
+    },
+    /// The device ran out of memory, or the budget does not allow more.
+    #[error(
+        "{device}: cannot allocate {requested} bytes for {purpose}: {in_use} bytes are in use of {limit}; free buffers, trim pools or raise the budget"
+    )]
+    OutOfMemory {
+        /// The device.
+        device: String,
+        /// Bytes asked for.
+        requested: usize,
+        /// What for.
+        purpose: &'static str,
+        /// Bytes in use on the device.
+        in_use: usize,
+        /// The budget or the device's memory.
+        limit: usize,
+    },
+    /// One allocation or binding larger than the device can make.
+    #[error("{device}: {bytes} bytes exceed the largest {what} of {limit} bytes; split the tensor")]
+    TooLarge {
+        /// The device.
+        device: String,
+        /// `allocation` or `binding`.
+        what: &'static str,
+        /// Bytes asked for.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A buffer, view or copy of no bytes.
+    #[error("{what}: zero bytes; a buffer holds at least one element")]
+    ZeroSize {
+        /// Where.
+        what: &'static str,
+    },
+    /// A view outside its buffer.
+    #[error("{what}: bytes {offset}..+{bytes} lie outside a buffer of {size} bytes")]
+    OutOfBounds {
+        /// Where.
+        what: &'static str,
+        /// First byte.
+        offset: usize,
+        /// Length in bytes.
+        bytes: usize,
+        /// Bytes there are.
+        size: usize,
+    },
+    /// An offset or a length that is not a whole number of elements.
+    #[error("{what}: {bytes} is not a multiple of the {alignment} bytes that {dtype} needs")]
+    Misaligned {
+        /// Where.
+        what: &'static str,
+        /// The offset, length or address.
+        bytes: usize,
+        /// The multiple needed.
+        alignment: usize,
+        /// The element type.
+        dtype: DType,
+    },
+    /// Two sizes that must agree do not.
+    #[error("{what}: expected {expected} bytes, got {got}")]
+    SizeMismatch {
+        /// Where.
+        what: &'static str,
+        /// Expected bytes.
+        expected: usize,
+        /// Given bytes.
+        got: usize,
+    },
+    /// Not a shape.
+    #[error("{what}: {source}")]
+    BadShape {
+        /// Where.
+        what: &'static str,
+        /// Why.
+        source: ShapeError,
+    },
+    /// An op or a reshape was given a shape it can't take.
+    #[error("{op}: {slot} has shape {got}, expected {expected}")]
+    Shape {
+        /// The op.
+        op: &'static str,
+        /// The argument.
+        slot: &'static str,
+        /// What it takes, in words.
+        expected: String,
+        /// What it got.
+        got: Shape,
+    },
+    /// An op or host access was given the wrong element type.
+    #[error("{op}: {slot} has type {got}, expected {expected}")]
+    DTypeMismatch {
+        /// The op.
+        op: &'static str,
+        /// The argument.
+        slot: &'static str,
+        /// What it takes, in words.
+        expected: String,
+        /// What it got.
+        got: DType,
+    },
+    /// An op's own parameter is out of range.
+    #[error("{op}: {what}")]
+    BadParameter {
+        /// The op.
+        op: &'static str,
+        /// Which, expected, got.
+        what: String,
+    },
+    /// The wrong number of arguments.
+    #[error("{op}: takes {expected} {what}, got {got}")]
+    ArgumentCount {
+        /// The op.
+        op: &'static str,
+        /// `inputs` or `outputs`.
+        what: &'static str,
+        /// Expected.
+        expected: usize,
+        /// Given.
+        got: usize,
+    },
+    /// A buffer of one device used with another.
+    #[error("{what}: the buffer lives on {got}, the command runs on {expected}; use copy_from to move it")]
+    WrongDevice {
+        /// Where.
+        what: &'static str,
+        /// The device of the command.
+        expected: String,
+        /// The device of the buffer.
+        got: String,
+    },
+    /// An output shares bytes with another argument in a way that the op can't run.
+    #[error("{op}: {output} overlaps {other}; give them separate memory")]
+    Aliasing {
+        /// The op.
+        op: &'static str,
+        /// The output.
+        output: &'static str,
+        /// The other argument.
+        other: &'static str,
+    },
+    /// Memory that must not be written, such as a mapped file.
+    #[error("{what}: the buffer is read-only")]
+    ReadOnly {
+        /// Where.
+        what: &'static str,
+    },
+    /// Memory that the host can't see.
+    #[error("{what}: the buffer is in device memory that the host cannot see; use copy_out or copy_in")]
+    NotHostVisible {
+        /// Where.
+        what: &'static str,
+    },
+    /// A host guard is held over bytes that a command, or another guard, needs.
+    #[error(
+        "{what}: bytes {start}..{end} of {storage} are held by a host {held} guard; drop the guard first"
+    )]
+    HostGuard {
+        /// What was tried.
+        what: &'static str,
+        /// The storage.
+        storage: String,
+        /// First byte of the guard.
+        start: usize,
+        /// One past its last byte.
+        end: usize,
+        /// `read` or `write`.
+        held: &'static str,
+    },
+    /// The work that should have written these bytes failed.
+    #[error(
+        "{what}: the contents were lost when an earlier submission failed ({cause}); write the buffer anew"
+    )]
+    Poisoned {
+        /// What was tried.
+        what: &'static str,
+        /// The failure.
+        cause: Arc<Error>,
+    },
+    /// No kernel can run this op here.
+    #[error("{op}: no kernel on {device} for {io}; {declined}")]
+    NoKernel {
+        /// The op.
+        op: &'static str,
+        /// The device.
+        device: String,
+        /// Types and shapes of the arguments.
+        io: String,
+        /// Each candidate and why it declined.
+        declined: String,
+    },
+    /// A kernel planned something that the device or the buffers do not allow: a defect of the kernel.
+    #[error("kernel {kernel} planned {what}; this is a defect of the kernel, please report it")]
+    BadPlan {
+        /// The kernel.
+        kernel: &'static str,
+        /// What it planned.
+        what: String,
+    },
+    /// A file could not be read or mapped.
+    #[error("{path}: {detail}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system said.
+        detail: String,
+    },
+}
+
+impl Error {
+    /// Wraps a backend's error with the device's name.
+    pub(crate) fn device(device: &str, source: HalError) -> Error {
+        Error::Device { device: device.to_owned(), source }
+    }
+
+    /// Wraps a shape error with the place it arose.
+    pub fn bad_shape(what: &'static str, source: impl Into<ShapeError>) -> Error {
+        Error::BadShape { what, source: source.into() }
+    }
+}

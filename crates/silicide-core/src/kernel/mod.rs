@@ -1,0 +1,7 @@
+//! Ops and kernels: what is computed, the ways to compute it, choosing among them, and the compiled results.
+
+mod op;
+mod plan;
+
+pub use op::{Access, DynOp, Host, Io, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
+pub use plan::{Arg, Cost, Decline, Kernel, Launch, Operand, Plan, Step};

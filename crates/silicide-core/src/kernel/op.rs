@@ -1,0 +1,287 @@
+//! Ops: *what* is computed. An op has named slots with their access, a shape rule, and a slow obvious reference
+//! in f64 that defines it. How it is computed is the business of its kernels ([`Kernel`]).
+
+use super::{Cost, Decline, Kernel, Plan};
+use crate::error::{Error, Result};
+use silicide_hal::DeviceInfo;
+use silicide_quant::{DType, Shape};
+use smallvec::SmallVec;
+use std::fmt;
+
+/// How an argument is touched. The only source of hazards, lifetimes and aliasing rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read only.
+    Read,
+    /// Wholly overwritten; earlier contents do not matter.
+    Write,
+    /// Read and written, or written in part.
+    ReadWrite,
+}
+
+impl Access {
+    /// Whether bytes are read.
+    pub const fn reads(self) -> bool {
+        matches!(self, Access::Read | Access::ReadWrite)
+    }
+    /// Whether bytes are written.
+    pub const fn writes(self) -> bool {
+        matches!(self, Access::Write | Access::ReadWrite)
+    }
+}
+
+/// A named argument of an op. Inputs (read) come first, then outputs (written).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Its name, for messages.
+    pub name: &'static str,
+    /// How it is touched.
+    pub access: Access,
+    /// For an output: inputs (as bits, input i is `1 << i`) that it may share its exact bytes with.
+    pub in_place: u32,
+}
+
+impl Slot {
+    /// An input.
+    pub const fn input(name: &'static str) -> Slot {
+        Slot { name, access: Access::Read, in_place: 0 }
+    }
+    /// An output in memory of its own.
+    pub const fn output(name: &'static str) -> Slot {
+        Slot { name, access: Access::Write, in_place: 0 }
+    }
+    /// An output that may be exactly one of the inputs whose bits are set.
+    pub const fn output_over(name: &'static str, inputs: u32) -> Slot {
+        Slot { name, access: Access::Write, in_place: inputs }
+    }
+    /// An output of which a part is written, or that is read too: a cache, an accumulator.
+    pub const fn update(name: &'static str) -> Slot {
+        Slot { name, access: Access::ReadWrite, in_place: 0 }
+    }
+}
+
+/// The type, shape and alignment of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TensorInfo {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents.
+    pub shape: Shape,
+    /// The largest power of two, at most 256, that divides the argument's byte offset in its allocation.
+    pub alignment: u32,
+}
+
+impl TensorInfo {
+    /// An argument at the start of its own allocation.
+    pub fn new(dtype: DType, shape: Shape) -> TensorInfo {
+        TensorInfo { dtype, shape, alignment: 256 }
+    }
+    /// The number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.elements()
+    }
+    /// The number of bytes. Saturates, though no live buffer gets there.
+    pub fn bytes(&self) -> usize {
+        self.shape.elements().saturating_mul(self.dtype.size())
+    }
+}
+
+impl fmt::Display for TensorInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape)
+    }
+}
+
+/// What an op's outputs are.
+pub type Outputs = SmallVec<[TensorInfo; 2]>;
+
+/// All arguments of one call, as selection and planning see them.
+#[derive(Clone, Copy, Debug)]
+pub struct Io<'a> {
+    /// Inputs, in slot order.
+    pub inputs: &'a [TensorInfo],
+    /// Outputs, in slot order.
+    pub outputs: &'a [TensorInfo],
+}
+
+impl Io<'_> {
+    /// Input `i`; ops are only planned after their arguments were counted, so a missing one is a scalar.
+    pub fn input(&self, i: usize) -> TensorInfo {
+        self.inputs.get(i).copied().unwrap_or(TensorInfo::new(DType::U8, Shape::SCALAR))
+    }
+    /// Output `i`, likewise.
+    pub fn output(&self, i: usize) -> TensorInfo {
+        self.outputs.get(i).copied().unwrap_or(TensorInfo::new(DType::U8, Shape::SCALAR))
+    }
+}
+
+impl fmt::Display for Io<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, info) in self.inputs.iter().enumerate() {
+            write!(f, "{}{info}", if i == 0 { "" } else { ", " })?;
+        }
+        f.write_str(" -> ")?;
+        for (i, info) in self.outputs.iter().enumerate() {
+            write!(f, "{}{info}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// A tensor on the host with exact values, for references.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// The element type the values are (or will be) stored as.
+    pub dtype: DType,
+    /// Extents.
+    pub shape: Shape,
+    /// Values, row-major.
+    pub values: Vec<f64>,
+}
+
+/// Bytes moved and arithmetic done, for roofline reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes that must be read or written at least once.
+    pub bytes: u64,
+    /// Floating-point or integer operations.
+    pub flops: u64,
+}
+
+impl Work {
+    /// Every argument touched once, and `flops` operations.
+    pub fn streaming(io: &Io<'_>, flops: u64) -> Work {
+        let bytes = io.inputs.iter().chain(io.outputs).map(|info| info.bytes() as u64).sum();
+        Work { bytes, flops }
+    }
+}
+
+/// How far a kernel may be from the reference, after the reference was rounded to the output's type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// Normalised mean square error: sum of squared differences over sum of squared reference values.
+    pub nmse: f64,
+    /// Largest absolute difference of one element, relative to the largest reference magnitude of the tensor.
+    pub max: f64,
+}
+
+impl Tolerance {
+    /// Not a bit of difference.
+    pub const EXACT: Tolerance = Tolerance { nmse: 0.0, max: 0.0 };
+
+    /// What f32 arithmetic with a few roundings leaves, stored as `dtype`.
+    pub fn rounding(dtype: DType) -> Tolerance {
+        match dtype {
+            DType::F64 | DType::F32 => Tolerance { nmse: 1e-11, max: 1e-5 },
+            DType::F16 => Tolerance { nmse: 1e-6, max: 2e-3 },
+            DType::BF16 => Tolerance { nmse: 5e-5, max: 1.6e-2 },
+            _ => Tolerance::EXACT,
+        }
+    }
+}
+
+/// An operation. Implementors are small plain values holding the op's parameters.
+pub trait Op: fmt::Debug + Send + Sync + 'static {
+    /// Its name: the folder it lives in.
+    fn name(&self) -> &'static str;
+    /// Arguments and their access: inputs, then outputs.
+    fn slots(&self) -> &'static [Slot];
+    /// Checks the inputs and says what the outputs are.
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs>;
+    /// Checks outputs that exist already; by default they must be exactly what `infer` says.
+    fn check_outputs(&self, inferred: &[TensorInfo], given: &[TensorInfo]) -> Result<()> {
+        let slots = self.slots().iter().filter(|slot| slot.access.writes());
+        for ((slot, inferred), given) in slots.zip(inferred).zip(given) {
+            if inferred.dtype != given.dtype {
+                let expected = inferred.dtype.to_string();
+                return Err(Error::DTypeMismatch {
+                    op: self.name(),
+                    slot: slot.name,
+                    expected,
+                    got: given.dtype,
+                });
+            }
+            if inferred.shape != given.shape {
+                let expected = inferred.shape.to_string();
+                return Err(Error::Shape { op: self.name(), slot: slot.name, expected, got: given.shape });
+            }
+        }
+        Ok(())
+    }
+    /// The definition: fills `outputs` (whose values hold the old contents) from `inputs`, in f64.
+    fn reference(&self, inputs: &[Host], outputs: &mut [Host]);
+    /// How far kernels may be from the reference for a given output.
+    fn tolerance(&self, _io: &Io<'_>, output: &TensorInfo) -> Tolerance {
+        Tolerance::rounding(output.dtype)
+    }
+    /// Bytes and operations of one call.
+    fn work(&self, io: &Io<'_>) -> Work {
+        Work::streaming(io, io.output(0).elements() as u64)
+    }
+    /// Ways to compute it.
+    fn kernels() -> &'static [&'static dyn Kernel<Op = Self>]
+    where
+        Self: Sized;
+}
+
+/// An op without its type: what the recorder, conformance and the benches work with.
+pub trait DynOp: fmt::Debug + Send + Sync {
+    /// See [`Op::name`].
+    fn name(&self) -> &'static str;
+    /// See [`Op::slots`].
+    fn slots(&self) -> &'static [Slot];
+    /// See [`Op::infer`].
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs>;
+    /// See [`Op::check_outputs`].
+    fn check_outputs(&self, inferred: &[TensorInfo], given: &[TensorInfo]) -> Result<()>;
+    /// See [`Op::reference`].
+    fn reference(&self, inputs: &[Host], outputs: &mut [Host]);
+    /// See [`Op::tolerance`].
+    fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance;
+    /// See [`Op::work`].
+    fn work(&self, io: &Io<'_>) -> Work;
+    /// The number of kernels.
+    fn kernel_count(&self) -> usize;
+    /// The name of kernel `i`.
+    fn kernel_name(&self, i: usize) -> &'static str;
+    /// Whether kernel `i` can run this, and at what cost.
+    fn kernel_fits(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
+    /// What kernel `i` would do.
+    fn kernel_plan(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Plan;
+}
+
+impl<O: Op> DynOp for O {
+    fn name(&self) -> &'static str {
+        Op::name(self)
+    }
+    fn slots(&self) -> &'static [Slot] {
+        Op::slots(self)
+    }
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs> {
+        Op::infer(self, inputs)
+    }
+    fn check_outputs(&self, inferred: &[TensorInfo], given: &[TensorInfo]) -> Result<()> {
+        Op::check_outputs(self, inferred, given)
+    }
+    fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
+        Op::reference(self, inputs, outputs);
+    }
+    fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance {
+        Op::tolerance(self, io, output)
+    }
+    fn work(&self, io: &Io<'_>) -> Work {
+        Op::work(self, io)
+    }
+    fn kernel_count(&self) -> usize {
+        O::kernels().len()
+    }
+    fn kernel_name(&self, i: usize) -> &'static str {
+        O::kernels().get(i).map_or("", |kernel| kernel.name())
+    }
+    fn kernel_fits(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        O::kernels().get(i).map_or(Err(Decline("no such kernel")), |kernel| kernel.fits(self, io, on))
+    }
+    fn kernel_plan(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        O::kernels().get(i).map_or_else(Plan::default, |kernel| kernel.plan(self, io, on))
+    }
+}

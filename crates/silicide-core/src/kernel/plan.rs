@@ -1,0 +1,134 @@
+//! Kernels and plans: *how* an op is computed. A kernel says whether it fits and at what cost, then plans its
+//! steps; the recorder turns a plan into commands and derives every barrier from the access of its arguments.
+
+use super::op::{Access, Io, Op};
+use silicide_hal::{DeviceInfo, Program};
+use smallvec::SmallVec;
+
+/// What running a kernel is expected to cost; lower wins, and the earlier of equals. Only the order matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost(pub u32);
+
+impl Cost {
+    /// A kernel made for this case.
+    pub const BEST: Cost = Cost(10);
+    /// A good general kernel.
+    pub const GOOD: Cost = Cost(100);
+    /// Always right, rarely fast.
+    pub const FALLBACK: Cost = Cost(1000);
+}
+
+/// Why a kernel can't run a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decline(pub &'static str);
+
+/// One way to compute an op.
+pub trait Kernel: Send + Sync {
+    /// The op.
+    type Op: Op;
+    /// `op.format.shape.variant`: `rms_norm.rows.cpu`, `matmul.f32.tiled.wgsl`.
+    fn name(&self) -> &'static str;
+    /// Whether it can run this call on this device, and at what cost. Deterministic.
+    fn fits(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
+    /// The steps. Only called where `fits` said yes.
+    fn plan(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Plan;
+}
+
+/// What a step works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// Argument `i` of the op, inputs first; its access is the slot's.
+    Slot(u8),
+    /// Scratch memory `i` of the plan, touched in this way.
+    Scratch(u8, Access),
+}
+
+/// An operand and the part of it that the step sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arg {
+    /// Which memory.
+    pub operand: Operand,
+    /// First byte, from the operand's start.
+    pub start: usize,
+    /// Length in bytes; `usize::MAX` means to the end.
+    pub bytes: usize,
+}
+
+impl Arg {
+    /// All of argument `i` (inputs first, then outputs).
+    pub const fn slot(i: u8) -> Arg {
+        Arg { operand: Operand::Slot(i), start: 0, bytes: usize::MAX }
+    }
+    /// All of scratch memory `i`.
+    pub const fn scratch(i: u8, access: Access) -> Arg {
+        Arg { operand: Operand::Scratch(i, access), start: 0, bytes: usize::MAX }
+    }
+    /// Only bytes `start..start + bytes` of it.
+    pub const fn window(self, start: usize, bytes: usize) -> Arg {
+        Arg { operand: self.operand, start, bytes }
+    }
+}
+
+/// One command of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Launch a kernel.
+    Dispatch(Launch),
+    /// Copy bytes between operands.
+    Copy {
+        /// From.
+        from: Arg,
+        /// To; the same length.
+        to: Arg,
+    },
+    /// Fill with a repeated word.
+    Fill {
+        /// Where; whole words.
+        to: Arg,
+        /// With what.
+        value: u32,
+    },
+}
+
+/// A kernel launch of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// What to run.
+    pub program: Program,
+    /// Bindings, in order.
+    pub args: SmallVec<[Arg; 6]>,
+    /// The kernel's own parameter words. For WGSL the recorder puts one offset word per binding before them.
+    pub params: SmallVec<[u32; 16]>,
+    /// Workgroups (GPU) or tiles (CPU).
+    pub grid: [u32; 3],
+}
+
+/// The steps of one call, and the scratch memory they share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// In order; barriers are derived.
+    pub steps: SmallVec<[Step; 1]>,
+    /// Bytes of each scratch operand. Contents are unspecified when the plan starts.
+    pub scratch: SmallVec<[usize; 2]>,
+}
+
+impl Plan {
+    /// A plan of one launch.
+    pub fn launch(program: Program, args: &[Arg], params: &[u32], grid: [u32; 3]) -> Plan {
+        let mut plan = Plan::default();
+        plan.push(program, args, params, grid);
+        plan
+    }
+
+    /// Appends a launch.
+    pub fn push(&mut self, program: Program, args: &[Arg], params: &[u32], grid: [u32; 3]) {
+        let (args, params) = (SmallVec::from_slice(args), SmallVec::from_slice(params));
+        self.steps.push(Step::Dispatch(Launch { program, args, params, grid }));
+    }
+
+    /// Adds scratch memory and returns its number.
+    pub fn scratch(&mut self, bytes: usize) -> u8 {
+        self.scratch.push(bytes);
+        (self.scratch.len() - 1) as u8
+    }
+}

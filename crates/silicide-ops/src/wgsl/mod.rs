@@ -1,0 +1,1 @@
+//! WGSL that kernels share: typed loads and stores, reductions, grids.
