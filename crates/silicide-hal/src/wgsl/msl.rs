@@ -1,0 +1,141 @@
+//! WGSL kernels as Metal source, with what the host must know to bind their arguments.
+//!
+//! Slots: binding `i` is buffer `i`; the parameters come after the bindings, the sizes of the bound buffers last.
+
+use super::specialise::{ALWAYS, ENTRY, Specialised, compile_error, specialise};
+use crate::{Result, WgslKernel};
+use naga::back::msl;
+use naga::valid::Capabilities;
+use naga::{AddressSpace, StorageAccess};
+
+/// A kernel in the Metal Shading Language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Msl {
+    /// The text.
+    pub source: String,
+    /// What the entry point is called in the text.
+    pub entry: String,
+    /// Threads in a threadgroup.
+    pub workgroup: [u32; 3],
+    /// The buffer slot of the parameter words.
+    pub params_slot: u32,
+    /// The buffer slot of the sizes: one `u32` with the bound bytes for each binding in `sized`.
+    pub sizes_slot: u32,
+    /// The bindings whose sizes the kernel is given, in the order of the sizes buffer.
+    pub sized: Vec<u32>,
+    /// Bytes of each piece of threadgroup memory, in index order; multiples of 16, as Metal wants them.
+    pub threadgroup_bytes: Vec<u32>,
+}
+
+/// Translates a kernel to the given version of MSL, major and minor.
+pub fn to_msl(kernel: &WgslKernel, version: (u8, u8)) -> Result<Msl> {
+    let allowed = ALWAYS
+        | Capabilities::SHADER_FLOAT16
+        | Capabilities::SHADER_INT16
+        | Capabilities::SHADER_INT64
+        | Capabilities::SUBGROUP
+        | Capabilities::SUBGROUP_BARRIER;
+    let Specialised { module, info } = specialise(kernel, allowed)?;
+    let slots = slots(kernel, &module)?;
+    let (params_slot, sizes_slot) = (kernel.bindings, kernel.bindings + 1);
+    let options = msl::Options {
+        lang_version: version,
+        per_entry_point_map: [(ENTRY.to_owned(), slots)].into(),
+        fake_missing_bindings: false,
+        zero_initialize_workgroup_memory: false,
+        force_loop_bounding: false,
+        emit_int_div_checks: false,
+        // All bounds policies are `Unchecked` by default.
+        ..msl::Options::default()
+    };
+    let pipeline = msl::PipelineOptions {
+        entry_point: Some((naga::ShaderStage::Compute, ENTRY.to_owned())),
+        ..msl::PipelineOptions::default()
+    };
+    let (source, written) = msl::write_string(&module, &info, &options, &pipeline)
+        .map_err(|error| compile_error(kernel, format!("MSL: {error}")))?;
+    let entry = match written.entry_point_names.into_iter().next() {
+        Some(Ok(name)) => name,
+        Some(Err(error)) => return Err(compile_error(kernel, format!("MSL: {error}"))),
+        None => return Err(compile_error(kernel, "MSL: no entry point was written")),
+    };
+    let workgroup = module.entry_points.first().map_or([1; 3], |entry| entry.workgroup_size);
+    let used = info.get_entry_point(0);
+    let mut sized = Vec::new();
+    let mut threadgroup_bytes = Vec::new();
+    for (handle, global) in module.global_variables.iter() {
+        let inner = &module.types[global.ty].inner;
+        if let Some(binding) = global.binding.filter(|_| inner.needs_host_buffer_byte_size(&module.types)) {
+            sized.push(binding.binding);
+        }
+        if global.space == AddressSpace::WorkGroup && !used[handle].is_empty() {
+            threadgroup_bytes.push(inner.size(module.to_ctx()).next_multiple_of(16));
+        }
+    }
+    Ok(Msl { source, entry, workgroup, params_slot, sizes_slot, sized, threadgroup_bytes })
+}
+
+/// Where the kernel's arguments go.
+fn slots(kernel: &WgslKernel, module: &naga::Module) -> Result<msl::EntryPointResources> {
+    let slot = |index: u32| {
+        msl::Slot::try_from(index)
+            .map_err(|_| compile_error(kernel, format!("{index} is no Metal buffer slot")))
+    };
+    let mut slots = msl::EntryPointResources {
+        immediates_buffer: Some(slot(kernel.bindings)?),
+        sizes_buffer: Some(slot(kernel.bindings.saturating_add(1))?),
+        ..msl::EntryPointResources::default()
+    };
+    for (_, global) in module.global_variables.iter() {
+        if let (Some(binding), AddressSpace::Storage { access }) = (global.binding, global.space) {
+            let target = msl::BindTarget {
+                buffer: Some(slot(binding.binding)?),
+                mutable: access.contains(StorageAccess::STORE),
+                ..msl::BindTarget::default()
+            };
+            slots.resources.insert(binding, target);
+        }
+    }
+    Ok(slots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Part, Snippet};
+
+    static ROWS: Snippet = Snippet {
+        name: "rows",
+        text: "
+override WG: u32 = 64u;
+struct Params { at_x: u32, at_y: u32, n: u32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+var<workgroup> unused: array<f32, 100>;
+var<workgroup> last: f32;
+var<workgroup> partial: array<f32, WG>;
+@compute @workgroup_size(WG)
+fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) row: vec3<u32>) {
+    partial[t] = x[p.at_x + row.x * p.n + t];
+    workgroupBarrier();
+    if t == 0u { last = partial[WG - 1u]; }
+    workgroupBarrier();
+    y[p.at_y + row.x * WG + t] = partial[t] - last;
+}",
+    };
+
+    #[test]
+    fn msl_says_where_arguments_go() {
+        let kernel = WgslKernel::new("rows", &[Part::plain(&ROWS)], 2, 1).constant("WG", 33);
+        let msl = to_msl(&kernel, (2, 4)).unwrap();
+        assert_eq!(msl.workgroup, [33, 1, 1]);
+        assert_eq!((msl.params_slot, msl.sizes_slot), (2, 3));
+        assert_eq!(msl.sized, [0, 1]);
+        assert_eq!(msl.threadgroup_bytes, [16, 144]);
+        assert!(msl.source.contains(&format!("kernel void {}(", msl.entry)), "{}", msl.source);
+        for argument in ["[[buffer(0)]]", "[[buffer(1)]]", "[[buffer(2)]]", "[[buffer(3)]]"] {
+            assert!(msl.source.contains(argument), "{argument} missing in {}", msl.source);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Text to a module that is parsed, validated, held against the kernel's own declaration and free of overrides.
+//!
+//! The writers rely on what is checked here: one compute entry point `main`, storage buffers at group 0 numbered
+//! without gaps, an immediate of exactly the declared length.
+
+use crate::{HalError, Result, WgslKernel};
+use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
+use naga::{AddressSpace, Module, ShaderStage};
+
+/// The entry point of every kernel.
+pub(super) const ENTRY: &str = "main";
+
+/// What every target can do: parameters, and f16 values packed into 32-bit words.
+pub(super) const ALWAYS: Capabilities =
+    Capabilities::IMMEDIATES.union(Capabilities::SHADER_FLOAT16_IN_FLOAT32);
+
+/// The subgroup operations kernels may use.
+pub(super) const SUBGROUP_OPERATIONS: SubgroupOperationSet = SubgroupOperationSet::BASIC
+    .union(SubgroupOperationSet::VOTE)
+    .union(SubgroupOperationSet::ARITHMETIC)
+    .union(SubgroupOperationSet::BALLOT)
+    .union(SubgroupOperationSet::SHUFFLE)
+    .union(SubgroupOperationSet::SHUFFLE_RELATIVE);
+
+/// A module ready to be written.
+pub(super) struct Specialised {
+    pub(super) module: Module,
+    pub(super) info: ModuleInfo,
+}
+
+/// Parses a kernel that may use `allowed`, and bakes its constants in.
+pub(super) fn specialise(kernel: &WgslKernel, allowed: Capabilities) -> Result<Specialised> {
+    let source = kernel.source();
+    let mut front = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
+        parse_doc_comments: false,
+        capabilities: allowed,
+    });
+    let module =
+        front.parse(&source).map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
+    check_declaration(kernel, &module)?;
+    let mut validator = Validator::new(ValidationFlags::all(), allowed);
+    if allowed.contains(Capabilities::SUBGROUP) {
+        validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SUBGROUP_OPERATIONS);
+    }
+    let info =
+        validator.validate(&module).map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
+    let constants =
+        kernel.constants.iter().map(|&(name, value)| (name.to_owned(), f64::from(value))).collect();
+    let (module, info) = naga::back::pipeline_constants::process_overrides(
+        &module,
+        &info,
+        Some((ShaderStage::Compute, ENTRY)),
+        &constants,
+    )
+    .map_err(|error| compile_error(kernel, format!("constants: {error}")))?;
+    Ok(Specialised { module: module.into_owned(), info: info.into_owned() })
+}
+
+/// An error about `kernel`.
+pub(super) fn compile_error(kernel: &WgslKernel, detail: impl Into<String>) -> HalError {
+    HalError::Compile { label: kernel.name.to_owned(), detail: detail.into() }
+}
+
+/// Holds the text against `bindings` and `words`: a kernel that reads past its parameters or forgets a binding
+/// would otherwise show up as wrong numbers on some device.
+fn check_declaration(kernel: &WgslKernel, module: &Module) -> Result<()> {
+    if !module.entry_points.iter().any(|entry| entry.name == ENTRY && entry.stage == ShaderStage::Compute) {
+        return Err(compile_error(kernel, "there is no `@compute fn main`"));
+    }
+    let mut bound = vec![false; kernel.bindings as usize];
+    let mut immediate_bytes = 0;
+    for (_, global) in module.global_variables.iter() {
+        let name = global.name.as_deref().unwrap_or("?");
+        if let Some(binding) = &global.binding {
+            if !matches!(global.space, AddressSpace::Storage { .. }) {
+                return Err(compile_error(kernel, format!("`{name}` is bound but not in storage")));
+            }
+            match bound.get_mut(binding.binding as usize).filter(|_| binding.group == 0) {
+                Some(seen) => *seen = true,
+                None => {
+                    let detail = format!(
+                        "`{name}` is at @group({}) @binding({}), but the kernel declares {} bindings of group 0",
+                        binding.group, binding.binding, kernel.bindings
+                    );
+                    return Err(compile_error(kernel, detail));
+                }
+            }
+        }
+        if global.space == AddressSpace::Immediate {
+            immediate_bytes = module.types[global.ty].inner.size(module.to_ctx());
+        }
+    }
+    if let Some(missing) = bound.iter().position(|seen| !seen) {
+        let detail =
+            format!("{} bindings are declared, but @binding({missing}) is not there", kernel.bindings);
+        return Err(compile_error(kernel, detail));
+    }
+    if u64::from(immediate_bytes) != u64::from(kernel.words) * 4 {
+        let detail = format!(
+            "var<immediate> has {immediate_bytes} bytes, but the kernel declares {} words of 4 bytes",
+            kernel.words
+        );
+        return Err(compile_error(kernel, detail));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Part, Snippet};
+
+    static ADD: Snippet = Snippet {
+        name: "add",
+        text: "
+override WG: u32 = 64u;
+struct Params { at_x: u32, at_y: u32, n: u32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < p.n { y[p.at_y + id.x] += x[p.at_x + id.x]; }
+}",
+    };
+    static BROKEN: Snippet =
+        Snippet { name: "broken", text: "@compute @workgroup_size(1) fn main() { let a = b; }" };
+    static ELSEWHERE: Snippet = Snippet {
+        name: "elsewhere",
+        text: "@group(1) @binding(0) var<storage, read_write> x: array<f32>;\n\
+               @compute @workgroup_size(1) fn main() { x[0] = 1.0; }",
+    };
+    static UNIFORM: Snippet = Snippet {
+        name: "uniform",
+        text: "@group(0) @binding(0) var<uniform> x: vec4<f32>;\n@compute @workgroup_size(1) fn main() { _ = x; }",
+    };
+
+    fn kernel(snippet: &'static Snippet, bindings: u32, params: u32) -> WgslKernel {
+        WgslKernel::new("test", &[Part::plain(snippet)], bindings, params)
+    }
+
+    fn detail(kernel: &WgslKernel) -> String {
+        match specialise(kernel, ALWAYS) {
+            Err(HalError::Compile { label, detail }) => {
+                assert_eq!(label, "test");
+                detail
+            }
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("compiled"),
+        }
+    }
+
+    #[test]
+    fn constants_are_baked_in() {
+        let done = specialise(&kernel(&ADD, 2, 1).constant("WG", 32), ALWAYS).unwrap();
+        assert_eq!(done.module.entry_points[0].workgroup_size, [32, 1, 1]);
+    }
+
+    #[test]
+    fn an_unknown_constant_is_named() {
+        assert!(detail(&kernel(&ADD, 2, 1).constant("WIDTH", 4)).contains("WIDTH"));
+    }
+
+    #[test]
+    fn a_syntax_error_shows_its_line() {
+        let text = detail(&kernel(&BROKEN, 0, 0));
+        assert!(text.contains("let a = b") && text.contains("wgsl:2:"), "{text}");
+    }
+
+    #[test]
+    fn the_declaration_must_match_the_text() {
+        assert!(detail(&kernel(&ADD, 1, 2)).contains("declares 1 bindings"));
+        assert!(detail(&kernel(&ADD, 3, 0)).contains("@binding(2) is not there"));
+        assert!(detail(&kernel(&ADD, 2, 2)).contains("has 12 bytes, but the kernel declares 4 words"));
+        assert!(detail(&kernel(&ELSEWHERE, 1, 0)).contains("@group(1)"));
+        assert!(detail(&kernel(&UNIFORM, 1, 0)).contains("not in storage"));
+    }
+}

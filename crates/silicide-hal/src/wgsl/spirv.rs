@@ -1,0 +1,227 @@
+//! WGSL kernels as SPIR-V, for what one device can really do.
+//!
+//! naga writes instructions that need a capability whenever it may (`Int8` to unpack bytes), and drivers without it
+//! crash instead of refusing: a [`SpirvTarget`] is therefore always given, never assumed.
+
+use super::specialise::{ALWAYS, ENTRY, Specialised, compile_error, specialise};
+use super::strip::{Instructions, strip_layout};
+use crate::{Result, WgslKernel};
+use naga::back::spv;
+use naga::valid::Capabilities;
+
+/// What a device's SPIR-V may contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SpirvTarget {
+    /// Version of SPIR-V, major and minor.
+    pub version: (u8, u8),
+    /// f16 arithmetic, with f16 in buffers.
+    pub f16: bool,
+    /// 8-bit integers.
+    pub int_8: bool,
+    /// 16-bit integers, with u16 in buffers.
+    pub int_16: bool,
+    /// 64-bit integers.
+    pub int_64: bool,
+    /// Packed 4x8-bit dot products.
+    pub integer_dot: bool,
+    /// Subgroup votes, arithmetic, ballots and shuffles.
+    pub subgroups: bool,
+}
+
+impl SpirvTarget {
+    /// Everything a kernel could use: for checking that kernels translate, not for a device.
+    pub const fn full() -> SpirvTarget {
+        SpirvTarget {
+            version: (1, 6),
+            f16: true,
+            int_8: true,
+            int_16: true,
+            int_64: true,
+            integer_dot: true,
+            subgroups: true,
+        }
+    }
+
+    /// What the validator lets through: it refuses here what the writer would emit regardless.
+    fn allowed(&self) -> Capabilities {
+        let mut allowed = ALWAYS;
+        allowed.set(Capabilities::SHADER_FLOAT16, self.f16);
+        allowed.set(Capabilities::SHADER_INT16, self.int_16);
+        allowed.set(Capabilities::SHADER_INT64, self.int_64);
+        allowed.set(Capabilities::SUBGROUP, self.subgroups);
+        allowed.set(Capabilities::SUBGROUP_BARRIER, self.subgroups);
+        allowed
+    }
+
+    /// What the writer may choose from.
+    fn capabilities(&self) -> impl Iterator<Item = spv::Capability> {
+        use spv::Capability as C;
+        let sets: [(bool, &[C]); 7] = [
+            (true, &[C::Shader, C::Matrix]),
+            (self.f16, &[C::Float16]),
+            (self.f16 || self.int_16, &[C::StorageBuffer16BitAccess, C::UniformAndStorageBuffer16BitAccess]),
+            (self.int_8, &[C::Int8]),
+            (self.int_16, &[C::Int16]),
+            (self.int_64, &[C::Int64]),
+            (self.integer_dot, &[C::DotProduct, C::DotProductInput4x8BitPacked]),
+        ];
+        let subgroup: &[C] = match self.subgroups {
+            true => &[
+                C::GroupNonUniform,
+                C::GroupNonUniformVote,
+                C::GroupNonUniformArithmetic,
+                C::GroupNonUniformBallot,
+                C::GroupNonUniformShuffle,
+                C::GroupNonUniformShuffleRelative,
+            ],
+            false => &[],
+        };
+        sets.into_iter().filter(|(there, _)| *there).flat_map(|(_, set)| set).chain(subgroup).copied()
+    }
+}
+
+/// Translates a kernel for a device.
+pub fn to_spirv(kernel: &WgslKernel, target: &SpirvTarget) -> Result<Vec<u32>> {
+    let Specialised { module, info } = specialise(kernel, target.allowed())?;
+    let options = spv::Options {
+        lang_version: target.version,
+        flags: spv::WriterFlags::empty(),
+        capabilities: Some(target.capabilities().collect()),
+        zero_initialize_workgroup_memory: spv::ZeroInitializeWorkgroupMemoryMode::None,
+        force_loop_bounding: false,
+        use_storage_input_output_16: false,
+        emit_int_div_checks: false,
+        // All bounds policies are `Unchecked` by default.
+        ..spv::Options::default()
+    };
+    let pipeline =
+        spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: ENTRY.to_owned() };
+    let words = spv::write_vec(&module, &info, &options, Some(&pipeline))
+        .map_err(|error| compile_error(kernel, format!("SPIR-V: {error}")))?;
+    Ok(strip_layout(&words))
+}
+
+/// Whether words can be a whole SPIR-V module: its header, and instructions that end with a function where the words
+/// end. Data from disk is looked at with this before a driver sees it.
+pub fn is_well_formed(words: &[u32]) -> bool {
+    const MAGIC: u32 = 0x0723_0203;
+    const OP_FUNCTION_END: u32 = 56;
+    let [MAGIC, _version, _generator, bound, 0, ..] = words else { return false };
+    let mut instructions = Instructions::of(words);
+    let last = instructions.by_ref().last().map(|instruction| instruction.opcode());
+    *bound > 0 && last == Some(OP_FUNCTION_END) && instructions.is_finished()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HalError, Part, Snippet};
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    static REDUCE: Snippet = Snippet {
+        name: "reduce",
+        text: "
+enable f16;
+override WG: u32 = 64u;
+struct Params { at_x: u32, at_y: u32, n: u32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<f16>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+var<workgroup> partial: array<f32, WG>;
+@compute @workgroup_size(WG)
+fn main(@builtin(local_invocation_index) t: u32, @builtin(subgroup_id) group: u32,
+        @builtin(subgroup_invocation_id) lane: u32, @builtin(num_subgroups) groups: u32) {
+    var sum = 0.0;
+    for (var i = t; i < p.n; i += WG) { sum += f32(x[p.at_x + i]); }
+    let part = subgroupAdd(sum);
+    if lane == 0u { partial[group] = part; }
+    workgroupBarrier();
+    if t == 0u {
+        var total = 0.0;
+        for (var i = 0u; i < groups; i++) { total += partial[i]; }
+        y[p.at_y] = total;
+    }
+}",
+    };
+    static BYTES: Snippet = Snippet {
+        name: "bytes",
+        text: "
+struct Params { at_x: u32, at_y: u32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<i32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    let bytes = unpack4xU8(x[p.at_x + id.x]);
+    y[p.at_y + id.x] = dot4I8Packed(x[p.at_x], x[p.at_x + id.x]) + i32(bytes.y);
+}",
+    };
+
+    fn kernel(snippet: &'static Snippet, params: u32) -> WgslKernel {
+        WgslKernel::new("test", &[Part::plain(snippet)], 2, params)
+    }
+
+    fn capabilities_of(words: &[u32]) -> Vec<u32> {
+        // OpCapability stands first in every module.
+        words[5..].chunks(2).take_while(|pair| pair[0] == 2 << 16 | 17).map(|pair| pair[1]).collect()
+    }
+
+    /// spirv-val is part of the tools this project is tested with.
+    fn validate(words: &[u32]) {
+        let mut child = Command::new("spirv-val")
+            .args(["--target-env", "vulkan1.3", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn kernels_give_valid_modules() {
+        for kernel in [kernel(&REDUCE, 1).constant("WG", 32), kernel(&BYTES, 0)] {
+            let words = to_spirv(&kernel, &SpirvTarget::full()).unwrap();
+            assert!(is_well_formed(&words));
+            validate(&words);
+        }
+    }
+
+    #[test]
+    fn capabilities_a_device_lacks_are_not_used() {
+        const INT_8: u32 = 39;
+        const DOT_PRODUCT: u32 = 6019;
+        let full = to_spirv(&kernel(&BYTES, 0), &SpirvTarget::full()).unwrap();
+        assert!([INT_8, DOT_PRODUCT].iter().all(|needed| capabilities_of(&full).contains(needed)));
+        let plain = SpirvTarget { int_8: false, integer_dot: false, ..SpirvTarget::full() };
+        let words = to_spirv(&kernel(&BYTES, 0), &plain).unwrap();
+        assert!(![INT_8, DOT_PRODUCT].iter().any(|needed| capabilities_of(&words).contains(needed)));
+        validate(&words);
+    }
+
+    #[test]
+    fn a_kernel_the_device_cannot_run_does_not_compile() {
+        for target in [
+            SpirvTarget { f16: false, ..SpirvTarget::full() },
+            SpirvTarget { subgroups: false, ..SpirvTarget::full() },
+        ] {
+            let error = to_spirv(&kernel(&REDUCE, 1), &target).unwrap_err();
+            assert!(matches!(error, HalError::Compile { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn malformed_binaries_are_seen() {
+        let words = to_spirv(&kernel(&BYTES, 0), &SpirvTarget::full()).unwrap();
+        assert!(!is_well_formed(&[]));
+        assert!(!is_well_formed(&words[..5]));
+        assert!(!is_well_formed(&words[..words.len() - 1]));
+        let mut other = words.clone();
+        other[0] ^= 1;
+        assert!(!is_well_formed(&other));
+        let mut other = words;
+        other[5] = 0;
+        assert!(!is_well_formed(&other));
+    }
+}
