@@ -143,6 +143,13 @@ impl<'a> Tile<'a> {
         }
     }
 
+    /// The first byte of binding `i`, or null: for tiles whose outputs are not one range. Reading and writing
+    /// through it is under the same rules as [`Tile::read`] and [`Tile::write`].
+    #[inline(always)]
+    pub fn start(&self, i: usize) -> *mut u8 {
+        self.bindings.get(i).map_or(std::ptr::null_mut(), |binding| binding.start)
+    }
+
     /// The number of bindings.
     #[inline(always)]
     pub fn bound(&self) -> usize {
