@@ -1,5 +1,27 @@
 //! The CPU backend: kernels are functions, threads claim tiles.
+//!
+//! | file | what |
+//! |---|---|
+//! | `isa` | instruction sets, and which of them the machine has |
+//! | `options` | how to open the device |
+//! | `executor` | the device: [`open`], and the verbs of [`RawDevice`](crate::RawDevice) |
+//! | `plan` | a command list turned into groups of tiles, ready to run |
+//! | `pool` | who runs the tiles |
+//! | `fault` | the first panic of a submission |
+//! | `timeline` | tickets reached, failures and spans kept |
+//! | `memory` | blocks of host memory |
+//! | `machine` | what the system says about processor and memory |
 
+mod executor;
+mod fault;
 mod isa;
+mod machine;
+pub(crate) mod memory;
+mod options;
+mod plan;
+mod pool;
+mod timeline;
 
+pub use executor::open;
 pub use isa::Isa;
+pub use options::CpuOptions;

@@ -1,0 +1,174 @@
+//! The CPU device: memory is host memory, a pipeline is a function, a submission is run at once.
+//!
+//! **`submit` runs the list on the calling thread, together with the pool, and returns when it is done.** The caller
+//! is a core like the others: handing the list over to another thread would add two wake-ups and gain nothing.
+//! Submissions are serialised by a lock. A kernel that panics does not make `submit` fail: the ticket is reached,
+//! the rest of its list is skipped, and every `wait` for it reports the panic (for the last 4096 failures; older
+//! ones are forgotten and count as success).
+
+use super::fault::Fault;
+use super::options::CpuOptions;
+use super::plan::{Plan, Run};
+use super::timeline::Timeline;
+use super::{Isa, machine, memory, pool};
+use crate::{
+    Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Limits, NativeFn, Program,
+    RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
+};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Opens the CPU device.
+///
+/// Fails when the options name an instruction set that the machine does not have.
+pub fn open(options: &CpuOptions) -> Result<Arc<dyn RawDevice>> {
+    let isa = match options.isa {
+        None => Isa::best(),
+        Some(isa) if isa.is_available() => isa,
+        Some(isa) => return Err(missing(isa)),
+    };
+    let threads = options.thread_count();
+    Ok(Arc::new(CpuDevice {
+        info: describe(isa, threads),
+        isa,
+        plan: Mutex::default(),
+        fault: Fault::default(),
+        timeline: Timeline::default(),
+    }))
+}
+
+/// A compiled kernel. A [`RawPipeline`] is the address of a boxed one.
+pub(crate) struct Kernel {
+    /// The function chosen for this machine.
+    pub entry: NativeFn,
+    /// For messages.
+    pub label: String,
+}
+
+struct CpuDevice {
+    info: DeviceInfo,
+    isa: Isa,
+    /// The plan of the list that runs, or of the last one. Its lock serialises submissions.
+    plan: Mutex<Plan>,
+    fault: Fault,
+    timeline: Timeline,
+}
+
+// SAFETY: blocks stay mapped until freed, groups run one after the other, and a ticket is reached only after its
+// list has run and its failure, if any, is recorded.
+unsafe impl RawDevice for CpuDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
+        memory::allocate(desc.bytes)
+    }
+
+    unsafe fn import(&self, host: HostRegion) -> Result<Option<RawBlock>> {
+        Ok(Some(memory::import(host)))
+    }
+
+    unsafe fn free(&self, block: RawBlock) {
+        // SAFETY: the caller's promise.
+        unsafe { memory::release(block) }
+    }
+
+    unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>> {
+        // SAFETY: the caller's promise.
+        let block = unsafe { memory::resolve(block) };
+        Some(NonNull::slice_from_raw_parts(block.start, block.bytes))
+    }
+
+    fn translate(&self, _program: &Program) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    unsafe fn compile(&self, label: &str, program: &Program, _binary: Option<&[u8]>) -> Result<RawPipeline> {
+        let refuse = |detail: String| HalError::Compile { label: label.to_owned(), detail };
+        let Program::Native(kernel) = program else {
+            return Err(refuse("it is written in WGSL, and the CPU runs native kernels only".to_owned()));
+        };
+        let fits = |isa: Isa| isa <= self.isa && isa.is_available();
+        let Some(variant) = kernel.variants.iter().find(|variant| fits(variant.isa)) else {
+            return Err(refuse(format!("{} has no variant for {}", kernel.name, self.isa)));
+        };
+        let kernel = Box::new(Kernel { entry: variant.entry, label: label.to_owned() });
+        Ok(RawPipeline(Box::into_raw(kernel).expose_provenance() as u64))
+    }
+
+    unsafe fn discard(&self, pipeline: RawPipeline) {
+        let kernel = std::ptr::with_exposed_provenance_mut::<Kernel>(pipeline.0 as usize);
+        // SAFETY: a live pipeline is the exposed address of a leaked box.
+        drop(unsafe { Box::from_raw(kernel) });
+    }
+
+    unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the caller's promise.
+        unsafe { plan.build(list) };
+        pool::run(&Run { plan: &plan, list, fault: &self.fault });
+        let failure = self.fault.take();
+        let spans = if failure.is_none() { plan.spans() } else { Vec::new() };
+        self.timeline.finish(ticket, failure, spans);
+        Ok(())
+    }
+
+    fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {
+        self.timeline.wait(ticket, timeout)
+    }
+
+    fn reached(&self) -> Result<Ticket> {
+        Ok(self.timeline.reached())
+    }
+
+    fn spans(&self, ticket: Ticket) -> Vec<Span> {
+        self.timeline.spans(ticket)
+    }
+}
+
+fn missing(isa: Isa) -> HalError {
+    let here: Vec<&str> = Isa::available().into_iter().map(Isa::name).collect();
+    HalError::Unavailable {
+        backend: Backend::Cpu.name(),
+        detail: format!("the instruction set {isa} was asked for, and this machine has {}", here.join(", ")),
+        advice: "Ask for one of those, or for none to get the best",
+    }
+}
+
+fn describe(isa: Isa, threads: usize) -> DeviceInfo {
+    let mut info = DeviceInfo::new(Backend::Cpu, Backend::Cpu.name(), machine::processor_name());
+    let version = env!("CARGO_PKG_VERSION");
+    info.driver = format!("silicide-hal {version}, {isa}, {threads} threads");
+    info.fingerprint = format!("cpu-{version}-{}-{isa}", std::env::consts::ARCH);
+    info.isa = Some(isa);
+    info.threads = threads;
+    info.memory = machine::memory();
+    info.limits = Limits {
+        max_block: memory::MAX_BLOCK,
+        max_binding: memory::MAX_BLOCK,
+        binding_alignment: 1,
+        max_param_bytes: 4096,
+        max_bindings: 16,
+        max_grid: [u32::MAX; 3],
+        ..info.limits
+    };
+    info.features = Features {
+        f16: true,
+        storage_16: true,
+        storage_8: true,
+        int_16: true,
+        int_64: true,
+        integer_dot: isa >= Isa::Avx512 || isa == Isa::Neon,
+        unified_memory: true,
+        host_import: true,
+        timestamps: true,
+        ..info.features
+    };
+    info
+}
+
+#[cfg(test)]
+#[path = "executor_tests.rs"]
+mod tests;

@@ -1,0 +1,100 @@
+//! What the system says about its processor and memory. Every answer has a fallback: a file that is missing or
+//! reads differently costs a name or a figure, never an error.
+
+use crate::Memory;
+
+/// What the maker calls the processor, or the architecture's name.
+pub(crate) fn processor_name() -> String {
+    from_system().filter(|name| !name.is_empty()).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+/// Total and available memory in bytes; zeros where the system does not tell.
+pub(crate) fn memory() -> Memory {
+    std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_meminfo(&text)).unwrap_or_else(pages)
+}
+
+#[cfg(not(target_os = "macos"))]
+fn from_system() -> Option<String> {
+    parse_cpuinfo(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
+}
+
+#[cfg(target_os = "macos")]
+fn from_system() -> Option<String> {
+    let mut text = [0u8; 256];
+    let mut bytes = text.len();
+    // SAFETY: the name is a C string, the buffer is as long as `bytes` says, and nothing is set.
+    let status = unsafe {
+        libc::sysctlbyname(
+            c"machdep.cpu.brand_string".as_ptr(),
+            text.as_mut_ptr().cast(),
+            &mut bytes,
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    let name = std::ffi::CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
+    (status == 0).then(|| name.trim().to_owned())
+}
+
+/// The first `model name` of `/proc/cpuinfo` (x86; other architectures have none there).
+#[cfg(not(target_os = "macos"))]
+fn parse_cpuinfo(text: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// `MemTotal` and `MemAvailable` of `/proc/meminfo`, which counts in KiB.
+fn parse_meminfo(text: &str) -> Option<Memory> {
+    let field = |name: &str| -> Option<usize> {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+        kib.checked_mul(1024)
+    };
+    let total = field("MemTotal:")?;
+    Some(Memory { total, available: field("MemAvailable:").unwrap_or(total) })
+}
+
+#[cfg(unix)]
+fn pages() -> Memory {
+    // SAFETY: reads two numbers of the system.
+    let (count, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let total = usize::try_from(count).unwrap_or(0).saturating_mul(usize::try_from(size).unwrap_or(0));
+    Memory { total, available: total }
+}
+
+#[cfg(not(unix))]
+fn pages() -> Memory {
+    Memory::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meminfo_counts_kibibytes() {
+        let text = "MemTotal:       100 kB\nMemFree:  7 kB\nMemAvailable:    60 kB\n";
+        assert_eq!(parse_meminfo(text), Some(Memory { total: 102_400, available: 61_440 }));
+        assert_eq!(
+            parse_meminfo("MemTotal: 1 kB\n"),
+            Some(Memory { total: 1024, available: 1024 }),
+            "old kernels do not say what is available"
+        );
+        assert_eq!(parse_meminfo("nonsense"), None);
+    }
+
+    #[cfg(not(target_os = "macos"))]
+    #[test]
+    fn cpuinfo_names_the_model() {
+        let text = "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nprocessor\t: 1\nmodel name\t: Other\n";
+        assert_eq!(parse_cpuinfo(text).as_deref(), Some("Some CPU @ 3 GHz"));
+        assert_eq!(parse_cpuinfo("CPU implementer : 0x41\n"), None);
+    }
+
+    #[test]
+    fn this_machine_has_a_name_and_memory() {
+        assert!(!processor_name().is_empty());
+        let memory = memory();
+        assert!(memory.total >= memory.available && memory.available > 0);
+    }
+}

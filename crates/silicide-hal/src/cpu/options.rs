@@ -1,0 +1,53 @@
+//! How to open the CPU device.
+
+use super::Isa;
+use std::time::Duration;
+
+/// The most threads a device uses: one bit each in a word of sleeping threads.
+pub(crate) const MAX_THREADS: usize = 64;
+
+/// How to open the CPU device. Nothing here changes results except `isa`: tiles are fixed by the command list, so
+/// any number of threads gives the same bits.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CpuOptions {
+    /// Threads that run kernels, the submitting one included. `None`: as many as the system lets the process run
+    /// at once. Brought into 1 to 64.
+    pub threads: Option<usize>,
+    /// The highest instruction set to use. `None`: the best of the machine.
+    pub isa: Option<Isa>,
+    /// How long a thread that waits for the next group of commands spins before it parks.
+    pub spin: Duration,
+}
+
+impl Default for CpuOptions {
+    fn default() -> CpuOptions {
+        CpuOptions { threads: None, isa: None, spin: Duration::from_micros(200) }
+    }
+}
+
+impl CpuOptions {
+    /// Sets the number of threads.
+    pub fn threads(mut self, threads: usize) -> CpuOptions {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Sets the highest instruction set to use.
+    pub fn isa(mut self, isa: Isa) -> CpuOptions {
+        self.isa = Some(isa);
+        self
+    }
+
+    /// Sets the time spent spinning before a waiting thread parks.
+    pub fn spin(mut self, spin: Duration) -> CpuOptions {
+        self.spin = spin;
+        self
+    }
+
+    /// The number of threads these options ask for on this machine.
+    pub(crate) fn thread_count(&self) -> usize {
+        let system = || std::thread::available_parallelism().map_or(1, |count| count.get());
+        self.threads.unwrap_or_else(system).clamp(1, MAX_THREADS)
+    }
+}

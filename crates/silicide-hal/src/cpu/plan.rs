@@ -1,0 +1,375 @@
+//! A command list turned into groups of tiles.
+//!
+//! The commands between two barriers are a *group*; its tiles form one index space, so that independent commands run
+//! side by side. Threads claim *chunks*: runs of consecutive tiles, one tile each up to [`MAX_CHUNKS`] tiles and
+//! evenly longer beyond. Tiles and chunks depend on the list alone, never on threads, so results do not either.
+//!
+//! A mark is a group of its own that stamps the time: nothing before it is still running, nothing after it has
+//! begun. That makes times exact and costs the overlap across the mark.
+//!
+//! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
+//! being submitted, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
+
+use super::{executor::Kernel, fault::Fault, memory, pool::Job};
+use crate::command::{Binding, Command, CommandList, Dispatch, Words};
+use crate::program::{Tile, TileBinding};
+use crate::{RawPipeline, Span};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// The most chunks in a group: what the claim words of the pool can count.
+pub(crate) const MAX_CHUNKS: u64 = (1 << 12) - 1;
+/// Copies and fills are split into tiles of this many bytes.
+const COPY_TILE: usize = 256 << 10;
+/// A group of nothing but copies and fills of so few bytes is not worth a second thread.
+const LIGHT_BYTES: usize = 64 << 10;
+
+/// The groups of a list, ready to run. Kept between submissions for its memory.
+pub(crate) struct Plan {
+    steps: Vec<Step>,
+    bindings: Vec<TileBinding>,
+    groups: Vec<Group>,
+    marks: Vec<Mark>,
+    /// What stamps count from.
+    epoch: Instant,
+}
+
+/// Consecutive steps that may run at once, or a mark.
+#[derive(Clone, Copy)]
+struct Group {
+    steps: Words,
+    tiles: u64,
+    /// Tiles per chunk.
+    chunk: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Run by one thread: one chunk, or too little to share.
+    Whole,
+    /// That many chunks for all threads.
+    Shared(u32),
+    /// Stamps this mark.
+    Mark(u32),
+}
+
+/// A command and the first of its tiles in the group's index space.
+struct Step {
+    first: u64,
+    work: Work,
+}
+
+enum Work {
+    Launch { kernel: *const Kernel, grid: [u32; 3], bindings: Words, params: Words },
+    Copy { src: *const u8, dst: *mut u8, bytes: usize },
+    Fill { dst: *mut u8, bytes: usize, value: u32 },
+}
+
+// SAFETY: addresses of blocks and pipelines that outlive the run (see the module); tiles of one group touch disjoint
+// bytes or only read them, which the hazards of the list guarantee.
+unsafe impl Sync for Plan {}
+// SAFETY: as above.
+unsafe impl Send for Plan {}
+
+struct Mark {
+    label: &'static str,
+    /// Nanoseconds from the epoch.
+    stamp: AtomicU64,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            steps: Vec::new(),
+            bindings: Vec::new(),
+            groups: Vec::new(),
+            marks: Vec::new(),
+            epoch: Instant::now(),
+        }
+    }
+}
+
+impl Plan {
+    /// Forgets the list before and plans this one.
+    ///
+    /// # Safety
+    /// The handles of the list are live until the plan has run.
+    pub(crate) unsafe fn build(&mut self, list: &CommandList) {
+        self.steps.clear();
+        self.bindings.clear();
+        self.groups.clear();
+        self.marks.clear();
+        let mut open = Opened::default();
+        for command in &list.commands {
+            match command {
+                Command::Barrier => self.close(&mut open),
+                Command::Mark { label } => {
+                    self.close(&mut open);
+                    self.mark(label);
+                }
+                // SAFETY: the caller's promise.
+                Command::Dispatch(dispatch) => unsafe { self.launch(&mut open, list, dispatch) },
+                Command::Copy { src, dst } => {
+                    let bytes = dst.bytes as usize;
+                    // SAFETY: the caller's promise.
+                    let (src, dst) = unsafe { (address(src), address(dst)) };
+                    self.transfer(&mut open, bytes, Work::Copy { src, dst, bytes });
+                }
+                Command::Fill { dst, value } => {
+                    let bytes = dst.bytes as usize;
+                    // SAFETY: the caller's promise.
+                    let dst = unsafe { address(dst) };
+                    self.transfer(&mut open, bytes, Work::Fill { dst, bytes, value: *value });
+                }
+            }
+        }
+        self.close(&mut open);
+    }
+
+    unsafe fn launch(&mut self, open: &mut Opened, list: &CommandList, dispatch: &Dispatch) {
+        let Dispatch { pipeline: RawPipeline(kernel), grid, params, .. } = *dispatch;
+        let start = self.bindings.len() as u32;
+        for binding in list.bindings_of(dispatch) {
+            // SAFETY: the caller's promise.
+            let start = unsafe { address(binding) };
+            self.bindings.push(TileBinding { start, bytes: binding.bytes as usize });
+        }
+        let bindings = Words { start, len: self.bindings.len() as u32 - start };
+        let kernel = std::ptr::with_exposed_provenance(kernel as usize);
+        self.steps.push(Step { first: open.tiles, work: Work::Launch { kernel, grid, bindings, params } });
+        open.launches = true;
+        let tiles = grid.iter().fold(1u64, |tiles, n| tiles.saturating_mul(u64::from(*n)));
+        open.tiles = open.tiles.saturating_add(tiles);
+    }
+
+    fn transfer(&mut self, open: &mut Opened, bytes: usize, work: Work) {
+        self.steps.push(Step { first: open.tiles, work });
+        open.bytes = open.bytes.saturating_add(bytes);
+        open.tiles = open.tiles.saturating_add(bytes.div_ceil(COPY_TILE) as u64);
+    }
+
+    /// Ends the group that is being filled, unless there is nothing in it.
+    fn close(&mut self, open: &mut Opened) {
+        let Opened { first_step, tiles, bytes, launches } = *open;
+        let chunk = tiles.div_ceil(MAX_CHUNKS).max(1);
+        let chunks = tiles.div_ceil(chunk) as u32;
+        let whole = chunks == 1 || (!launches && bytes <= LIGHT_BYTES);
+        let steps = Words { start: first_step, len: self.steps.len() as u32 - first_step };
+        if tiles > 0 {
+            let kind = if whole { Kind::Whole } else { Kind::Shared(chunks) };
+            self.groups.push(Group { steps, tiles, chunk, kind });
+        }
+        *open = Opened { first_step: self.steps.len() as u32, ..Opened::default() };
+    }
+
+    fn mark(&mut self, label: &'static str) {
+        let kind = Kind::Mark(self.marks.len() as u32);
+        self.marks.push(Mark { label, stamp: AtomicU64::new(0) });
+        self.groups.push(Group { steps: Words { start: 0, len: 0 }, tiles: 0, chunk: 1, kind });
+    }
+
+    /// The spans between the marks of a list that has just run to its end.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        if self.marks.is_empty() {
+            return Vec::new();
+        }
+        let stamps = self.marks.iter().map(|mark| mark.stamp.load(Ordering::Relaxed));
+        let ends = stamps.clone().skip(1).chain([self.now()]);
+        let first = stamps.clone().next().unwrap_or(0);
+        let spans = self.marks.iter().zip(stamps.zip(ends)).map(|(mark, (start, end))| Span {
+            label: mark.label,
+            start_ns: start.saturating_sub(first),
+            duration_ns: end.saturating_sub(start),
+        });
+        spans.collect()
+    }
+
+    fn now(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    fn group(&self, index: usize) -> Group {
+        const NOTHING: Group =
+            Group { steps: Words { start: 0, len: 0 }, tiles: 0, chunk: 1, kind: Kind::Whole };
+        self.groups.get(index).copied().unwrap_or(NOTHING)
+    }
+}
+
+/// The group that is being filled.
+#[derive(Default)]
+struct Opened {
+    first_step: u32,
+    tiles: u64,
+    /// Bytes of copies and fills.
+    bytes: usize,
+    launches: bool,
+}
+
+/// Where a binding begins.
+///
+/// # Safety
+/// The block is live, and the binding lies in it.
+unsafe fn address(binding: &Binding) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe { memory::resolve(binding.block).start.as_ptr().add(binding.offset as usize) }
+}
+
+/// A plan with the list that its parameter words lie in, while it runs.
+pub(crate) struct Run<'a> {
+    pub plan: &'a Plan,
+    pub list: &'a CommandList,
+    pub fault: &'a Fault,
+}
+
+impl Run<'_> {
+    /// Runs tiles `from..to` of a group. `current` says at which step it is, should one panic.
+    fn run_tiles(&self, group: Group, from: u64, to: u64, current: &Cell<usize>) {
+        let steps = self.plan.steps.get(group.steps.range()).unwrap_or(&[]);
+        let mut at = steps.partition_point(|step| step.first <= from).saturating_sub(1);
+        let mut tile = from;
+        while tile < to
+            && let Some(step) = steps.get(at)
+        {
+            current.set(group.steps.start as usize + at);
+            let end = steps.get(at + 1).map_or(group.tiles, |next| next.first).min(to);
+            self.run_step(&step.work, tile - step.first, end - step.first);
+            tile = end;
+            at += 1;
+        }
+    }
+
+    /// Runs tiles `from..to` of one step.
+    fn run_step(&self, work: &Work, from: u64, to: u64) {
+        match *work {
+            Work::Launch { kernel, grid, bindings, params } => {
+                let bindings = self.plan.bindings.get(bindings.range()).unwrap_or(&[]);
+                let params = self.list.params.get(params.range()).unwrap_or(&[]);
+                // SAFETY: the pipeline is live (see the module).
+                let entry = unsafe { (*kernel).entry };
+                for index in indices(grid, from, to) {
+                    // SAFETY: `compile` chose an entry whose instruction set is there; the rest is the promise of
+                    // whoever submitted the list.
+                    unsafe { entry(&Tile::new(index, grid, params, bindings)) };
+                }
+            }
+            Work::Copy { src, dst, bytes } => {
+                let (start, len) = byte_range(bytes, from, to);
+                // SAFETY: inside both bindings, which are live and do not overlap.
+                unsafe { std::ptr::copy_nonoverlapping(src.add(start), dst.add(start), len) };
+            }
+            Work::Fill { dst, bytes, value } => {
+                let (start, len) = byte_range(bytes, from, to);
+                for offset in (start..start + len).step_by(4) {
+                    // SAFETY: inside the binding; imported memory may begin at any address.
+                    unsafe { dst.add(offset).cast::<u32>().write_unaligned(value) };
+                }
+            }
+        }
+    }
+
+    /// Runs tiles, unless the submission has failed, and keeps a panic.
+    fn guarded(&self, group: Group, from: u64, to: u64) {
+        if self.fault.is_set() {
+            return;
+        }
+        let current = Cell::new(0);
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_tiles(group, from, to, &current))) {
+            let label = match self.plan.steps.get(current.get()) {
+                // SAFETY: the pipeline is live (see the module).
+                Some(Step { work: Work::Launch { kernel, .. }, .. }) => unsafe { &(**kernel).label },
+                _ => "copy",
+            };
+            self.fault.record(label, payload);
+        }
+    }
+}
+
+impl Job for Run<'_> {
+    fn groups(&self) -> usize {
+        self.plan.groups.len()
+    }
+
+    #[inline]
+    fn shares(&self, group: usize) -> u32 {
+        match self.plan.group(group).kind {
+            Kind::Shared(chunks) => chunks,
+            Kind::Whole | Kind::Mark(_) => 1,
+        }
+    }
+
+    fn run_whole(&self, group: usize) {
+        let group = self.plan.group(group);
+        if let Kind::Mark(mark) = group.kind {
+            if let Some(mark) = self.plan.marks.get(mark as usize) {
+                mark.stamp.store(self.plan.now(), Ordering::Relaxed);
+            }
+        } else {
+            self.guarded(group, 0, group.tiles);
+        }
+    }
+
+    fn run_share(&self, group: usize, share: u32) {
+        let group = self.plan.group(group);
+        let from = u64::from(share).saturating_mul(group.chunk);
+        self.guarded(group, from, from.saturating_add(group.chunk).min(group.tiles));
+    }
+
+    #[inline]
+    fn stopped(&self) -> bool {
+        self.fault.is_set()
+    }
+}
+
+/// The bytes of tiles `from..to` of a copy or fill: start and length.
+fn byte_range(bytes: usize, from: u64, to: u64) -> (usize, usize) {
+    let start = from as usize * COPY_TILE;
+    (start, (to as usize * COPY_TILE).min(bytes).saturating_sub(start))
+}
+
+/// Positions `from..to` of a grid, x running fastest.
+fn indices(grid: [u32; 3], from: u64, to: u64) -> impl Iterator<Item = [u32; 3]> {
+    let [width, height] = [u64::from(grid[0].max(1)), u64::from(grid[1].max(1))];
+    let row = from / width;
+    let mut index = [(from % width) as u32, (row % height) as u32, (row / height) as u32];
+    (from..to).map(move |_| {
+        let here = index;
+        index[0] += 1;
+        if index[0] >= grid[0] {
+            index[0] = 0;
+            index[1] += 1;
+            if index[1] >= grid[1] {
+                index[1] = 0;
+                index[2] += 1;
+            }
+        }
+        here
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_walk_the_grid_from_anywhere() {
+        let grid = [3, 2, 4];
+        let all: Vec<[u32; 3]> = indices(grid, 0, 24).collect();
+        let expected: Vec<[u32; 3]> =
+            (0..4).flat_map(|z| (0..2).flat_map(move |y| (0..3).map(move |x| [x, y, z]))).collect();
+        assert_eq!(all, expected);
+        for from in 0..24 {
+            assert_eq!(indices(grid, from, 24).collect::<Vec<_>>(), &expected[from as usize..]);
+        }
+    }
+
+    #[test]
+    fn a_copy_is_cut_without_gaps() {
+        let bytes = 2 * COPY_TILE + 12;
+        assert_eq!(byte_range(bytes, 0, 1), (0, COPY_TILE));
+        assert_eq!(byte_range(bytes, 1, 3), (COPY_TILE, COPY_TILE + 12));
+        assert_eq!(byte_range(bytes, 2, 3), (2 * COPY_TILE, 12));
+    }
+}
