@@ -89,6 +89,15 @@ pub struct HostRegion {
     pub writable: bool,
 }
 
+/// Host memory in use by a device. Devices import whole pages, so the block may begin before the region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The block.
+    pub block: RawBlock,
+    /// Where in the block the region's first byte lies.
+    pub offset: usize,
+}
+
 /// The device time that passed between a mark and the next one (or the end of the list).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
@@ -110,7 +119,7 @@ pub unsafe trait RawDevice: Send + Sync {
     /// Limits, features, memory.
     fn info(&self) -> &DeviceInfo;
 
-    /// Allocates a block, aligned to at least 256 bytes (64 on the CPU). Its bytes are unspecified.
+    /// Allocates a block, aligned to at least 256 bytes. Its bytes are initialised but unspecified; zero on the CPU.
     ///
     /// # Safety
     /// `desc.bytes` is between 1 and `Limits::max_block`.
@@ -119,8 +128,8 @@ pub unsafe trait RawDevice: Send + Sync {
     /// Uses host memory in place as a block, or says `None` where the device can't.
     ///
     /// # Safety
-    /// As for [`HostRegion`]. Offsets of bindings count from `host.start`.
-    unsafe fn import(&self, host: HostRegion) -> Result<Option<RawBlock>>;
+    /// As for [`HostRegion`].
+    unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>>;
 
     /// Gives a block back.
     ///
@@ -128,7 +137,7 @@ pub unsafe trait RawDevice: Send + Sync {
     /// The block is live and every ticket that used it was reached.
     unsafe fn free(&self, block: RawBlock);
 
-    /// The host's view of a block, or `None` for memory that the host can't see.
+    /// The host's view of a block (not of an import), or `None` for memory that the host can't see.
     ///
     /// # Safety
     /// The block is live; bytes that a device is writing are not touched through the pointer.
