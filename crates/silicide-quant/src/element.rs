@@ -39,8 +39,8 @@ macro_rules! element {
 
 element! {
     f32 => F32, |x| x as f64, |x| x as f32;
-    f16 => F16, |x| x.to_f64(), f16::from_f64;
-    bf16 => BF16, |x| x.to_f64(), bf16::from_f64;
+    f16 => F16, |x| x.to_f64(), |x| f16::from_f32(round_to_odd(x));
+    bf16 => BF16, |x| x.to_f64(), |x| bf16::from_f32(round_to_odd(x));
     f64 => F64, |x| x, |x| x;
     i8 => I8, |x| x as f64, |x| x as i8;
     i16 => I16, |x| x as f64, |x| x as i16;
@@ -50,6 +50,19 @@ element! {
     u16 => U16, |x| x as f64, |x| x as u16;
     u32 => U32, |x| x as f64, |x| x as u32;
     u64 => U64, |x| x as f64, |x| x as u64;
+}
+
+/// The f32 next to `x` toward zero, made odd when it is not exact: rounding that again to half the width is then
+/// the same as rounding `x` once. (`half`'s own conversions from f64 drop the bits that decide near a tie.)
+fn round_to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    let back = f64::from(nearest);
+    if back == x || nearest.is_nan() {
+        return nearest;
+    }
+    let bits = nearest.to_bits();
+    let toward_zero = if back.abs() > x.abs() { bits - 1 } else { bits };
+    f32::from_bits(toward_zero | 1)
 }
 
 /// Calls a generic function for the Rust type of a dtype.
@@ -136,6 +149,22 @@ mod tests {
             assert_eq!(bytes.len(), values.len() * dtype.size(), "{dtype}");
             assert_eq!(decode(dtype, &bytes), values, "{dtype}");
         }
+    }
+
+    #[test]
+    fn halves_round_once() {
+        // A tie, and the least more than a tie, with the excess far below what f32 can hold.
+        let tie = 1.0 + 2f64.powi(-8);
+        assert_eq!(<bf16 as Element>::from_f64(tie).to_f64(), 1.0);
+        assert_eq!(<bf16 as Element>::from_f64(tie + 2f64.powi(-50)).to_f64(), 1.0 + 2f64.powi(-7));
+        assert_eq!(
+            <f16 as Element>::from_f64(1.0 + 2f64.powi(-11) + 2f64.powi(-50)).to_f64(),
+            1.0 + 2f64.powi(-10)
+        );
+        assert_eq!(<f16 as Element>::from_f64(65_519.999).to_f64(), 65_504.0);
+        assert_eq!(<f16 as Element>::from_f64(65_520.0).to_f64(), f64::INFINITY);
+        assert_eq!(<bf16 as Element>::from_f64(-1e-300).to_f64(), 0.0);
+        assert!(<f16 as Element>::from_f64(f64::NAN).is_nan());
     }
 
     #[test]
