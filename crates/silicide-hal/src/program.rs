@@ -124,6 +124,24 @@ impl<'a> Tile<'a> {
         }
     }
 
+    /// Elements `range` of binding `i`, to read. Unlike [`read`](Tile::read) it says nothing about the other
+    /// elements, which other tiles may be writing.
+    ///
+    /// # Safety
+    /// The binding exists and holds elements of type `T` up to `range.end`; no one writes them while the slice
+    /// lives.
+    #[inline(always)]
+    pub unsafe fn read_part<T: Copy>(&self, i: usize, range: std::ops::Range<usize>) -> &'a [T] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let binding = self.bindings.get_unchecked(i);
+            std::slice::from_raw_parts(
+                binding.start.cast_const().cast::<T>().add(range.start),
+                range.end - range.start,
+            )
+        }
+    }
+
     /// Elements `range` of binding `i`, to write. Tiles of one dispatch run at once: ranges of different tiles
     /// must be disjoint.
     ///
