@@ -10,7 +10,9 @@
 //! To add an op, add a folder and its name to the list below; nothing else changes.
 
 pub mod case;
+#[allow(dead_code, unused_imports, unused_macros)]
 mod cpu;
+#[allow(dead_code, unused_imports)]
 mod wgsl;
 
 pub use case::{Case, Data, Input};

@@ -1,36 +1,90 @@
-//! What CPU kernels share: instantiating one body for every instruction set, and splitting work in fixed tiles.
+//! What CPU kernels share: instantiating one body for every instruction set, splitting work in fixed tiles,
+//! vectorisable functions, and moving elements between memory and f32 lanes.
 //!
 //! A kernel body is ordinary Rust written so that the compiler vectorises it (fixed lanes, no early exits). The
-//! [`native_kernel!`] macro compiles it once per instruction set; the backend picks one at run time. Bodies that
-//! need real intrinsics write their variants by hand.
+//! [`native_kernel!`] macro compiles it once per instruction set; the backend picks one at run time. A body that
+//! takes a type parameter `S` first, a [`Simd`], also gets at what differs between instruction sets.
+//!
+//! | file | what |
+//! |---|---|
+//! | `simd` | what differs between instruction sets: fused multiply-add, half floats |
+//! | `math` | exp, log, tanh, sigmoid, the normal distribution, in code that vectorises |
+//! | `element` | elements of a binding to f32 lanes and back |
+//! | `stream` | stores that do not read the line first, for outputs larger than the caches |
+
+pub(crate) mod element;
+pub(crate) mod math;
+mod simd;
+pub(crate) mod stream;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use simd::Neon;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use simd::{Avx2, Avx512};
+pub(crate) use simd::{Portable, Simd};
+
+use silicide_hal::Tile;
+use std::ops::Range;
+
+/// Elements of one tile of an elementwise kernel. Fixed, so that the number of threads never changes a result.
+pub(crate) const TILE: usize = 16 << 10;
+
+/// Elements that a kernel holds in local arrays at a time: a few such arrays of f32 stay in the first cache.
+pub(crate) const CHUNK: usize = 1 << 10;
+
+/// A grid of tiles over so many elements.
+pub(crate) fn tiles(elements: usize) -> [u32; 3] {
+    [u32::try_from(elements.div_ceil(TILE)).unwrap_or(u32::MAX).max(1), 1, 1]
+}
+
+/// The elements of a tile, of so many in all, in runs of at most [`CHUNK`].
+#[inline(always)]
+pub(crate) fn chunks(tile: &Tile<'_>, elements: usize) -> impl Iterator<Item = Range<usize>> {
+    let [index, ..] = tile.index;
+    let start = (index as usize * TILE).min(elements);
+    let end = (start + TILE).min(elements);
+    (start..end).step_by(CHUNK).map(move |at| at..(at + CHUNK).min(end))
+}
 
 /// Declares a `static` [`NativeKernel`](silicide_hal::NativeKernel) whose variants are one `#[inline(always)]`
-/// body compiled for each instruction set.
+/// body compiled for each instruction set: `native_kernel!(NAME, "label", body)`, or, where the body takes a
+/// [`Simd`] first, `native_kernel!(NAME, "label", body::<S>)` with any more types after `S`.
 macro_rules! native_kernel {
+    ($(#[$meta:meta])* $name:ident, $label:expr, $body:ident::<S $(, $more:ty)*>) => {
+        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label,
+            $body::<$crate::cpu::Avx512 $(, $more)*>,
+            $body::<$crate::cpu::Avx2 $(, $more)*>,
+            $body::<$crate::cpu::Neon $(, $more)*>,
+            $body::<$crate::cpu::Portable $(, $more)*>);
+    };
     ($(#[$meta:meta])* $name:ident, $label:expr, $body:path) => {
+        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $body, $body, $body, $body);
+    };
+    (@variants $(#[$meta:meta])* $name:ident, $label:expr,
+     $avx512:path, $avx2:path, $neon:path, $portable:path) => {
         $(#[$meta])*
         pub(crate) static $name: silicide_hal::NativeKernel = {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
             unsafe fn avx512(tile: &silicide_hal::Tile<'_>) {
                 // SAFETY: the caller's promise is the body's.
-                unsafe { $body(tile) }
+                unsafe { $avx512(tile) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c")]
             unsafe fn avx2(tile: &silicide_hal::Tile<'_>) {
                 // SAFETY: as above.
-                unsafe { $body(tile) }
+                unsafe { $avx2(tile) }
             }
             #[cfg(target_arch = "aarch64")]
             #[target_feature(enable = "neon,dotprod")]
             unsafe fn neon(tile: &silicide_hal::Tile<'_>) {
                 // SAFETY: as above.
-                unsafe { $body(tile) }
+                unsafe { $neon(tile) }
             }
             unsafe fn portable(tile: &silicide_hal::Tile<'_>) {
                 // SAFETY: as above.
-                unsafe { $body(tile) }
+                unsafe { $portable(tile) }
             }
             silicide_hal::NativeKernel {
                 name: $label,
@@ -47,5 +101,4 @@ macro_rules! native_kernel {
         };
     };
 }
-#[allow(unused_imports)]
 pub(crate) use native_kernel;

@@ -1,1 +1,153 @@
-//! WGSL that kernels share: typed loads and stores, reductions, grids.
+//! What GPU kernels share: typed element access, reductions over a workgroup, large grids, and splitting a call
+//! into windows that fit a binding.
+//!
+//! A kernel is joined from parts. It declares `override WG: u32`, `var<immediate> p` with one `u32` per binding
+//! first, named `<name>_offset`, and takes its element access from here, so that the same text serves every dtype:
+//!
+//! ```wgsl
+//! struct Params { x_offset: u32, y_offset: u32, count: u32 }
+//! var<immediate> p: Params;
+//! override WG: u32 = 256;
+//! // Part::bound(load(dtype), "x", 0) gives load_x(i) -> f32, Part::bound(store(dtype, ..), "y", 1) gives store_y(i, v).
+//! ```
+//!
+//! Loads need no device feature. A binding's last word may hold bytes of another buffer, and so may its first:
+//! stores of less than a word are therefore native 16-bit stores or atomics, never a read and a write.
+
+mod span;
+
+pub(crate) use span::spans;
+
+use silicide_hal::{DeviceInfo, Features, Snippet};
+use silicide_quant::DType;
+
+/// Declares snippets made of joined files.
+macro_rules! snippets {
+    ($($name:ident = $($file:literal)+;)*) => {$(
+        static $name: Snippet =
+            Snippet { name: stringify!($name), text: concat!($(include_str!($file)),+) };
+    )*};
+}
+
+snippets! {
+    GET_8 = "element/get8.wgsl";
+    GET_16 = "element/get16.wgsl";
+    GET_32 = "element/get32.wgsl";
+    GET_64 = "element/get64.wgsl";
+    PUT_8 = "element/put8.wgsl";
+    PUT_16 = "element/put16.wgsl";
+    PUT_16_ATOMIC = "element/put16_atomic.wgsl";
+    PUT_32 = "element/put32.wgsl";
+    PUT_64 = "element/put64.wgsl";
+    LOAD_F32 = "element/get32.wgsl" "element/load_f32.wgsl";
+    LOAD_F16 = "element/get16.wgsl" "element/load_f16.wgsl";
+    LOAD_BF16 = "element/get16.wgsl" "element/load_bf16.wgsl";
+    STORE_F32 = "element/put32.wgsl" "element/store_f32.wgsl";
+    STORE_F16 = "element/put16.wgsl" "element/store_f16.wgsl";
+    STORE_F16_ATOMIC = "element/put16_atomic.wgsl" "element/store_f16.wgsl";
+    STORE_BF16 = "element/put16.wgsl" "element/store_bf16.wgsl";
+    STORE_BF16_ATOMIC = "element/put16_atomic.wgsl" "element/store_bf16.wgsl";
+}
+
+/// `linear_group(group, groups) -> u32`: the number of a workgroup in a grid made by [`grid`].
+pub(crate) static LINEAR: Snippet = Snippet { name: "LINEAR", text: include_str!("linear.wgsl") };
+
+/// `workgroup_sum(value, lane)`, `workgroup_max(value, lane)` and `maximum(a, b)`, all keeping NaN. The kernel
+/// declares `override WG`, a power of two.
+pub(crate) static REDUCE: Snippet = Snippet { name: "REDUCE", text: include_str!("reduce.wgsl") };
+
+/// A read-only binding of f32, f16 or bf16: `load_$NAME(i) -> f32`, and `get_$NAME(i) -> u32` for the bits.
+pub(crate) fn load(dtype: DType) -> Option<&'static Snippet> {
+    match dtype {
+        DType::F32 => Some(&LOAD_F32),
+        DType::F16 => Some(&LOAD_F16),
+        DType::BF16 => Some(&LOAD_BF16),
+        _ => None,
+    }
+}
+
+/// A writable binding of f32, f16 or bf16: `store_$NAME(i, v: f32)`, which rounds to nearest even and keeps NaN,
+/// and `put_$NAME(i, bits: u32)`.
+pub(crate) fn store(dtype: DType, features: &Features) -> Option<&'static Snippet> {
+    let native = features.storage_16 && features.int_16;
+    match dtype {
+        DType::F32 => Some(&STORE_F32),
+        DType::F16 if native => Some(&STORE_F16),
+        DType::F16 => Some(&STORE_F16_ATOMIC),
+        DType::BF16 if native => Some(&STORE_BF16),
+        DType::BF16 => Some(&STORE_BF16_ATOMIC),
+        _ => None,
+    }
+}
+
+/// A read-only binding of any dtype as bits: `get_$NAME(i) -> u32`, zero-extended; `vec2<u32>`, low word first, for
+/// 64-bit types.
+pub(crate) fn load_bits(dtype: DType) -> &'static Snippet {
+    match dtype.size() {
+        1 => &GET_8,
+        2 => &GET_16,
+        4 => &GET_32,
+        _ => &GET_64,
+    }
+}
+
+/// A writable binding of any dtype as bits: `put_$NAME(i, bits: u32)` keeps the low bits; `vec2<u32>` for 64-bit
+/// types.
+pub(crate) fn store_bits(dtype: DType, features: &Features) -> &'static Snippet {
+    match dtype.size() {
+        1 => &PUT_8,
+        2 if features.storage_16 && features.int_16 => &PUT_16,
+        2 => &PUT_16_ATOMIC,
+        4 => &PUT_32,
+        _ => &PUT_64,
+    }
+}
+
+/// The workgroup size of kernels that have no reason for another: 256, or the power of two below the limit.
+pub(crate) fn workgroup(on: &DeviceInfo) -> u32 {
+    let limit = on.limits.max_workgroup.clamp(1, 256);
+    1 << limit.ilog2()
+}
+
+/// A grid of at least `count` workgroups within the device's limits, as square as need be. Kernels number their
+/// workgroups with `linear_group` and leave when the number is past the end.
+pub(crate) fn grid(count: usize, on: &DeviceInfo) -> [u32; 3] {
+    let max = on.limits.max_grid.map(|axis| axis.max(1) as usize);
+    let [x, y, z] = max;
+    let count = count.max(1);
+    let columns = count.min(x);
+    let rows = count.div_ceil(columns);
+    let layers = rows.div_ceil(rows.min(y));
+    [columns as u32, rows.min(y) as u32, layers.min(z) as u32]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_hal::Backend;
+
+    #[test]
+    fn grids_cover_the_count_within_limits() {
+        let mut on = DeviceInfo::new(Backend::Null, "null", "null");
+        on.limits.max_grid = [100, 10, 10];
+        for count in [1, 2, 99, 100, 101, 999, 1000, 1001, 9999, 10_000] {
+            let [x, y, z] = grid(count, &on);
+            assert!(x <= 100 && y <= 10 && z <= 10);
+            let groups = (x * y * z) as usize;
+            assert!(groups >= count && groups < 2 * count.max(1000) + 100, "{count} -> {x} {y} {z}");
+        }
+    }
+
+    #[test]
+    fn every_dtype_has_bits_and_floats_have_values() {
+        let features = Features::default();
+        for dtype in DType::ALL {
+            let text = load_bits(dtype).text;
+            assert!(text.contains("fn get_$NAME") && text.contains("p.$NAME_offset"), "{dtype}");
+            assert!(store_bits(dtype, &features).text.contains("fn put_$NAME"), "{dtype}");
+            let float = dtype.is_float() && dtype.size() <= 4;
+            assert_eq!(load(dtype).is_some(), float, "{dtype}");
+            assert_eq!(store(dtype, &features).is_some(), float, "{dtype}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Elements of a binding to f32 lanes and back. Kernels work on local arrays of f32, so an output may be exactly
+//! an input: a run is read whole before it is written.
+
+use super::{CHUNK, Simd, stream};
+use bytemuck::Pod;
+use silicide_hal::Tile;
+use silicide_quant::{DType, bf16, f16};
+
+/// An element type that kernels compute with as f32.
+pub(crate) trait Float: Pod {
+    /// Converts as many elements as both slices have.
+    ///
+    /// # Safety
+    /// The instruction set `S` is present.
+    unsafe fn widen<S: Simd>(from: &[Self], to: &mut [f32]);
+
+    /// Converts as many elements as both slices have, to nearest even; NaN stays NaN.
+    ///
+    /// # Safety
+    /// The instruction set `S` is present.
+    unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [Self]);
+}
+
+impl Float for f32 {
+    #[inline(always)]
+    unsafe fn widen<S: Simd>(from: &[f32], to: &mut [f32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
+    }
+    #[inline(always)]
+    unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [f32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
+    }
+}
+
+impl Float for f16 {
+    #[inline(always)]
+    unsafe fn widen<S: Simd>(from: &[f16], to: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { S::widen_f16(from, to) }
+    }
+    #[inline(always)]
+    unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [f16]) {
+        // SAFETY: the caller's promise.
+        unsafe { S::narrow_f16(from, to) }
+    }
+}
+
+impl Float for bf16 {
+    #[inline(always)]
+    unsafe fn widen<S: Simd>(from: &[bf16], to: &mut [f32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = f32::from_bits(u32::from(from.to_bits()) << 16);
+        }
+    }
+    #[inline(always)]
+    unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [bf16]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            let bits = from.to_bits();
+            let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+            let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+            *to = bf16::from_bits(if is_nan { (bits >> 16) as u16 | 0x40 } else { rounded as u16 });
+        }
+    }
+}
+
+/// Reads elements of binding `i` from `start` on, as many as `to` takes.
+///
+/// # Safety
+/// The instruction set is present; the binding holds these elements, of type `T`, and no one writes them now.
+#[inline(always)]
+pub(crate) unsafe fn read<S: Simd, T: Float>(tile: &Tile<'_>, i: usize, start: usize, to: &mut [f32]) {
+    // SAFETY: the caller's promise.
+    unsafe { T::widen::<S>(tile.read_part::<T>(i, start..start + to.len()), to) }
+}
+
+/// Writes elements of binding `i` from `start` on, as many as `from` has and at most [`CHUNK`]. With `streaming`,
+/// past the caches: [`stream::fence`] must follow before the tile ends.
+///
+/// # Safety
+/// The instruction set is present; the binding holds these elements, of type `T`, and no one touches them now.
+#[inline(always)]
+pub(crate) unsafe fn write<S: Simd, T: Float>(
+    tile: &Tile<'_>,
+    i: usize,
+    start: usize,
+    from: &[f32],
+    streaming: bool,
+) {
+    // SAFETY: the caller's promise.
+    let to = unsafe { tile.write::<T>(i, start..start + from.len()) };
+    if streaming {
+        let mut narrow = [T::zeroed(); CHUNK];
+        let (narrow, _) = narrow.split_at_mut(from.len().min(CHUNK));
+        // SAFETY: the caller's promise.
+        unsafe { T::narrow::<S>(from, narrow) };
+        stream::copy(narrow, to);
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { T::narrow::<S>(from, to) };
+    }
+}
+
+/// The element type of a binding as a parameter word, for kernels that serve them all.
+pub(crate) fn code(dtype: DType) -> u32 {
+    dtype as u32
+}
+
+const F16: u32 = DType::F16 as u32;
+const BF16: u32 = DType::BF16 as u32;
+
+/// [`read`] with the type, one of f32, f16 and bf16, given by its [`code`].
+///
+/// # Safety
+/// As for [`read`].
+#[inline(always)]
+pub(crate) unsafe fn read_coded<S: Simd>(tile: &Tile<'_>, i: usize, code: u32, start: usize, to: &mut [f32]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match code {
+            F16 => read::<S, f16>(tile, i, start, to),
+            BF16 => read::<S, bf16>(tile, i, start, to),
+            _ => read::<S, f32>(tile, i, start, to),
+        }
+    }
+}
+
+/// Where a run of results goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    /// The binding.
+    pub(crate) binding: usize,
+    /// The [`code`] of its type: f32, f16 or bf16.
+    pub(crate) code: u32,
+    /// Whether to write past the caches.
+    pub(crate) streaming: bool,
+}
+
+impl Target {
+    /// [`write`] with the type given by its code.
+    ///
+    /// # Safety
+    /// As for [`write`].
+    #[inline(always)]
+    pub(crate) unsafe fn write<S: Simd>(self, tile: &Tile<'_>, start: usize, from: &[f32]) {
+        let Target { binding, code, streaming } = self;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match code {
+                F16 => write::<S, f16>(tile, binding, start, from, streaming),
+                BF16 => write::<S, bf16>(tile, binding, start, from, streaming),
+                _ => write::<S, f32>(tile, binding, start, from, streaming),
+            }
+        }
+    }
+
+    /// Ends a tile.
+    #[inline(always)]
+    pub(crate) fn finish(self) {
+        if self.streaming {
+            stream::fence();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Portable;
+    use super::*;
+    use silicide_quant::Element;
+
+    #[test]
+    fn bf16_rounds_as_the_definition_does() {
+        for high in 0..=u16::MAX {
+            for low in [0u32, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
+                let value = f32::from_bits(u32::from(high) << 16 | low);
+                let mut got = [bf16::ZERO];
+                // SAFETY: portable code runs everywhere.
+                unsafe { bf16::narrow::<Portable>(&[value], &mut got) };
+                let expected = <bf16 as Element>::from_f64(f64::from(value));
+                assert!(
+                    got[0].to_bits() == expected.to_bits() || (got[0].is_nan() && expected.is_nan()),
+                    "{value:e}"
+                );
+            }
+        }
+    }
+}

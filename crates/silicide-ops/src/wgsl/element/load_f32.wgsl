@@ -1,0 +1,3 @@
+fn load_$NAME(i: u32) -> f32 {
+    return bitcast<f32>(get_$NAME(i));
+}
