@@ -82,7 +82,7 @@ impl Shape {
     /// The number of rows: elements divided by the last extent.
     pub fn rows(&self) -> usize {
         let last = self.last();
-        if last == 0 { 0 } else { self.elements() / last }
+        self.elements().checked_div(last).unwrap_or(0)
     }
 
     /// Bytes of a dense tensor of this shape.
