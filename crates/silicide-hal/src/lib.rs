@@ -41,7 +41,9 @@ pub mod wgsl;
 pub use command::{Binding, Command, CommandList, Dispatch, Words};
 pub use error::{HalError, Result};
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
-pub use program::{NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel};
+pub use program::{
+    NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, TileBinding, WgslKernel,
+};
 
 use std::ptr::NonNull;
 use std::time::Duration;
