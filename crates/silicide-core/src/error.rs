@@ -174,6 +174,12 @@ pub enum Error {
         /// Where.
         what: &'static str,
     },
+    /// The device can't use host memory in place.
+    #[error("{device} cannot use host memory in place; copy it into a buffer instead")]
+    NoImport {
+        /// The device.
+        device: String,
+    },
     /// Memory that the host can't see.
     #[error("{what}: the buffer is in device memory that the host cannot see; use copy_out or copy_in")]
     NotHostVisible {

@@ -1,6 +1,28 @@
 //! The safe heart of silicide: devices, buffers, memory, recording, kernel selection.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`device`] | opening devices; their counters and timelines |
+//! | [`buffer`] | typed views of device memory, host guards, copies |
+//! | [`memory`] | allocators, pools, mapped files, usage by purpose |
+//! | [`kernel`] | ops, kernels, plans, selection, the registry of compiled kernels |
+//! | [`record`] | the command encoder, hazards, submissions |
+//! | [`error`] | the one error type |
+//!
+//! Safe code here can't see bytes that a device is writing, lose an error of a device, or run two conflicting
+//! commands at once; the backends' unsafe contract is kept on its behalf.
 
+pub mod buffer;
+pub mod device;
 pub mod error;
 pub mod kernel;
+pub mod memory;
+pub mod record;
 
+pub use buffer::{Buffer, BufferId, BufferOptions, ForeignMemory, ReadGuard, StorageId, WriteGuard};
+pub use device::{Counters, Device, DeviceOptions, Listing};
 pub use error::{Error, Result};
+pub use memory::{Allocator, BufferPool, MappedFile, Purpose, Usage};
+pub use record::{BufferRange, CommandEncoder, EncoderOptions, MemRanges, Recorder, Submission};
+pub use silicide_hal as hal;
+pub use silicide_hal::{DeviceInfo, MemoryKind, cpu::Isa};

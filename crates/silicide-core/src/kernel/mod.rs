@@ -1,7 +1,12 @@
 //! Ops and kernels: what is computed, the ways to compute it, choosing among them, and the compiled results.
 
+mod cache;
 mod op;
 mod plan;
+mod registry;
+mod select;
 
 pub use op::{Access, DynOp, Host, Io, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 pub use plan::{Arg, Cost, Decline, Kernel, Launch, Operand, Plan, Step};
+pub use registry::{KernelRegistry, RegistryUsage};
+pub(crate) use select::select;

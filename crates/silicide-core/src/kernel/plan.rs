@@ -69,7 +69,8 @@ impl Arg {
     }
 }
 
-/// One command of a plan.
+/// One command of a plan. Launches are by far the most common, so they are not boxed.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Launch a kernel.

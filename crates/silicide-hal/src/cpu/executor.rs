@@ -12,8 +12,8 @@ use super::plan::{Plan, Run};
 use super::timeline::Timeline;
 use super::{Isa, machine, memory, pool};
 use crate::{
-    Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Limits, NativeFn, Program,
-    RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
+    Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, NativeFn,
+    Program, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
 };
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,19 +23,27 @@ use std::time::Duration;
 ///
 /// Fails when the options name an instruction set that the machine does not have.
 pub fn open(options: &CpuOptions) -> Result<Arc<dyn RawDevice>> {
-    let isa = match options.isa {
-        None => Isa::best(),
-        Some(isa) if isa.is_available() => isa,
-        Some(isa) => return Err(missing(isa)),
-    };
-    let threads = options.thread_count();
+    let isa = choose(options)?;
     Ok(Arc::new(CpuDevice {
-        info: describe(isa, threads),
+        info: describe(isa, options.thread_count()),
         isa,
         plan: Mutex::default(),
         fault: Fault::default(),
         timeline: Timeline::default(),
     }))
+}
+
+/// What opening with these options would give, without starting threads.
+pub fn info(options: &CpuOptions) -> Result<DeviceInfo> {
+    Ok(describe(choose(options)?, options.thread_count()))
+}
+
+fn choose(options: &CpuOptions) -> Result<Isa> {
+    match options.isa {
+        None => Ok(Isa::best()),
+        Some(isa) if isa.is_available() => Ok(isa),
+        Some(isa) => Err(missing(isa)),
+    }
 }
 
 /// A compiled kernel. A [`RawPipeline`] is the address of a boxed one.
@@ -66,8 +74,8 @@ unsafe impl RawDevice for CpuDevice {
         memory::allocate(desc.bytes)
     }
 
-    unsafe fn import(&self, host: HostRegion) -> Result<Option<RawBlock>> {
-        Ok(Some(memory::import(host)))
+    unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
+        Ok(Some(Imported { block: memory::import(host), offset: 0 }))
     }
 
     unsafe fn free(&self, block: RawBlock) {

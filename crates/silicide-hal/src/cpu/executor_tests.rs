@@ -266,7 +266,7 @@ fn imported_memory_is_used_in_place() {
     let start = NonNull::new(words.as_mut_ptr().cast()).unwrap();
     // SAFETY: the vector outlives the block.
     let block = unsafe { bench.device.import(HostRegion { start, bytes: 32, writable: true }) };
-    let binding = Binding { block: block.unwrap().unwrap(), offset: 8, bytes: 8 };
+    let binding = Binding { block: block.unwrap().unwrap().block, offset: 8, bytes: 8 };
     let mut list = CommandList::default();
     list.dispatch(pipeline, [2, 1, 1], &[binding], &[1, 7]);
     bench.submit(&list).unwrap();

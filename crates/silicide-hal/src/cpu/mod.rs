@@ -22,6 +22,6 @@ mod plan;
 mod pool;
 mod timeline;
 
-pub use executor::open;
+pub use executor::{info, open};
 pub use isa::Isa;
 pub use options::CpuOptions;

@@ -6,8 +6,8 @@
 use super::options::NullOptions;
 use crate::cpu::memory;
 use crate::{
-    Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Limits, Memory, Program,
-    RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
+    Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, Memory,
+    Program, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ptr::NonNull;
@@ -174,9 +174,9 @@ unsafe impl RawDevice for NullDevice {
         Ok(state.insert(Block::allocate(desc.bytes)?))
     }
 
-    unsafe fn import(&self, host: HostRegion) -> Result<Option<RawBlock>> {
+    unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
         let mut state = self.lock_live()?;
-        Ok(Some(state.insert(Block::Backed(memory::import(host), 0))))
+        Ok(Some(Imported { block: state.insert(Block::Backed(memory::import(host), 0)), offset: 0 }))
     }
 
     unsafe fn free(&self, block: RawBlock) {

@@ -46,10 +46,10 @@ fn memory_is_real_and_counted() {
         view.fill(9);
         assert_eq!(device.map(small).unwrap().as_ref()[999], 9);
         assert_eq!(device.map(huge), None);
-        assert_eq!(device.map(imported).unwrap().as_ref(), [1, 2, 3]);
+        assert_eq!(device.map(imported.block).unwrap().as_ref(), [1, 2, 3]);
         device.free(small);
         device.free(huge);
-        device.free(imported);
+        device.free(imported.block);
     }
     assert_eq!(device.counts(), Counts { allocs: 2, ..Counts::default() });
 }

@@ -1,0 +1,142 @@
+//! Memory that came from elsewhere: raw pointers, mapped files, and pointers back out.
+
+use super::{Buffer, BufferOptions};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::memory::{Allocation, Allocator, MappedFile, Purpose, Request, import, release_import};
+use silicide_hal::HostRegion;
+use silicide_quant::{DType, Shape, ShapeError};
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Host memory that someone else allocated.
+pub struct ForeignMemory {
+    /// First byte.
+    pub start: NonNull<u8>,
+    /// Length in bytes.
+    pub bytes: usize,
+    /// Whether it may be written.
+    pub writable: bool,
+    /// Kept alive as long as the memory is in use, then dropped.
+    pub owner: Box<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for ForeignMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ForeignMemory({} bytes at {:p}, writable: {})", self.bytes, self.start, self.writable)
+    }
+}
+
+/// Hands out one piece of foreign memory, once.
+#[derive(Debug)]
+struct Foreign(Mutex<Option<ForeignMemory>>);
+
+// SAFETY: the creator of a `ForeignMemory` promises in `Buffer::from_raw` that only the buffer touches it.
+unsafe impl Send for ForeignMemory {}
+// SAFETY: as above; a shared `ForeignMemory` gives no access to the bytes.
+unsafe impl Sync for ForeignMemory {}
+
+impl Allocator for Foreign {
+    fn name(&self) -> &'static str {
+        "foreign"
+    }
+
+    fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation> {
+        let Some(memory) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Err(Error::NoImport { device: device.info().id.clone() });
+        };
+        let host = HostRegion { start: memory.start, bytes: memory.bytes, writable: memory.writable };
+        // SAFETY: promised by the caller of `Buffer::from_raw`; `owner` lives as long as the allocation.
+        unsafe { import(device, host, request.purpose, memory.owner) }
+    }
+
+    fn release(&self, device: &Device, allocation: Allocation) {
+        release_import(device, allocation);
+    }
+}
+
+impl Buffer {
+    /// A buffer over memory that someone else allocated; nothing is copied. Its owner is dropped when the last
+    /// view is gone and the device is done.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is valid for reads (and writes, if it says so) of `memory.bytes` initialised bytes for as long as
+    /// its owner lives, and nobody else writes it, or reads what is written here, meanwhile.
+    pub unsafe fn from_raw<S>(
+        device: &Device,
+        memory: ForeignMemory,
+        dtype: DType,
+        shape: S,
+    ) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        let what = "from_raw";
+        let shape = shape.try_into().map_err(|error| Error::bad_shape(what, error))?;
+        let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape(what, error))?;
+        if bytes != memory.bytes {
+            return Err(Error::SizeMismatch { what, expected: bytes, got: memory.bytes });
+        }
+        let alignment = dtype.alignment();
+        if !(memory.start.as_ptr() as usize).is_multiple_of(alignment) {
+            return Err(Error::Misaligned { what, bytes: memory.start.as_ptr() as usize, alignment, dtype });
+        }
+        let options = BufferOptions {
+            allocator: Some(Arc::new(Foreign(Mutex::new(Some(memory))))),
+            ..Default::default()
+        };
+        let buffer = Buffer::with(device, dtype, shape, &options)?;
+        buffer.ensure_allocated()?;
+        Ok(buffer)
+    }
+
+    /// A read-only buffer over bytes of a mapped file; nothing is copied.
+    pub fn from_mapped<S>(
+        device: &Device,
+        file: &MappedFile,
+        bytes: Range<usize>,
+        dtype: DType,
+        shape: S,
+    ) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        let what = "from_mapped";
+        let shape = shape.try_into().map_err(|error| Error::bad_shape(what, error))?;
+        let expected = shape.bytes(dtype).map_err(|error| Error::bad_shape(what, error))?;
+        let allocator = file.range(&bytes)?;
+        if bytes.len() != expected {
+            return Err(Error::SizeMismatch { what, expected, got: bytes.len() });
+        }
+        let alignment = dtype.alignment();
+        if !bytes.start.is_multiple_of(alignment) {
+            return Err(Error::Misaligned { what, bytes: bytes.start, alignment, dtype });
+        }
+        let options =
+            BufferOptions { purpose: Purpose::Weights, allocator: Some(allocator), ..Default::default() };
+        let buffer = Buffer::with(device, dtype, shape, &options)?;
+        buffer.ensure_allocated()?;
+        Ok(buffer)
+    }
+
+    /// The host's address of the first byte. Waits for nothing and tracks nothing: prefer guards.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is used only while a handle lives, and not for bytes that a device or a guard conflicts with.
+    pub unsafe fn as_raw_ptr(&self) -> Result<NonNull<u8>> {
+        let allocation = self.storage().allocation()?;
+        let Some(host) = allocation.host else { return Err(Error::NotHostVisible { what: "as_raw_ptr" }) };
+        // SAFETY: the view lies in the allocation.
+        Ok(unsafe { host.add(self.offset()) })
+    }
+
+    /// The same bytes as a vector of `u8`.
+    pub fn as_bytes(&self) -> Result<Buffer> {
+        self.reinterpret(DType::U8)
+    }
+}

@@ -1,0 +1,283 @@
+//! The buffer handle: a storage, a byte range of it, an element type and a shape. A view is a buffer too.
+
+use super::storage::{Storage, StorageId, fresh_id};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::kernel::TensorInfo;
+use crate::memory::{Allocator, Purpose, Request};
+use silicide_hal::MemoryKind;
+use silicide_quant::{DType, Element, Shape, ShapeError};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The identity of a handle: every buffer and every view has its own. Clones share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(u64);
+
+/// Device memory with an element type and a shape.
+///
+/// Cloning shares the memory. A view ([`Buffer::view`], [`Buffer::slice`], [`Buffer::reshape`]) shares it too and
+/// costs nothing. The host reaches the bytes through guards ([`Buffer::read`], [`Buffer::write`]) that wait for
+/// the device and keep it away while they live.
+#[derive(Clone)]
+pub struct Buffer {
+    id: BufferId,
+    storage: Arc<Storage>,
+    /// First byte, from the start of the storage.
+    offset: usize,
+    size: usize,
+    dtype: DType,
+    shape: Shape,
+}
+
+/// How to make a buffer. The default is zeroed memory that the host can see.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BufferOptions {
+    /// What it is for, in reports.
+    pub purpose: Purpose,
+    /// Who must see it.
+    pub kind: MemoryKind,
+    /// Where the memory comes from; by default the device.
+    pub allocator: Option<Arc<dyn Allocator>>,
+}
+
+impl Default for BufferOptions {
+    fn default() -> BufferOptions {
+        BufferOptions { purpose: Purpose::Other, kind: MemoryKind::Shared, allocator: None }
+    }
+}
+
+const _: () = {
+    const fn shared_between_threads<T: Send + Sync>() {}
+    shared_between_threads::<Buffer>();
+    shared_between_threads::<Device>();
+};
+
+impl Buffer {
+    /// A zeroed buffer whose memory is allocated when it is first needed.
+    pub fn new<S>(device: &Device, dtype: DType, shape: S) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        Buffer::with(device, dtype, shape, &BufferOptions::default())
+    }
+
+    /// A zeroed buffer whose memory is allocated at once.
+    pub fn allocate<S>(device: &Device, dtype: DType, shape: S) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        let buffer = Buffer::new(device, dtype, shape)?;
+        buffer.ensure_allocated()?;
+        Ok(buffer)
+    }
+
+    /// A zeroed buffer from an allocator of your own.
+    pub fn new_in<S>(device: &Device, allocator: Arc<dyn Allocator>, dtype: DType, shape: S) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        let options = BufferOptions { allocator: Some(allocator), ..BufferOptions::default() };
+        Buffer::with(device, dtype, shape, &options)
+    }
+
+    /// A zeroed buffer with options, allocated when it is first needed.
+    pub fn with<S>(device: &Device, dtype: DType, shape: S, options: &BufferOptions) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        let shape = shape.try_into().map_err(|error| Error::bad_shape("buffer", error))?;
+        let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape("buffer", error))?;
+        let request = Request { bytes, purpose: options.purpose, kind: options.kind, zeroed: true };
+        let allocator = options.allocator.clone().unwrap_or_else(|| Arc::<_>::clone(device.allocator()) as _);
+        Buffer::from_request(device, allocator, dtype, shape, request)
+    }
+
+    /// A buffer with the given contents.
+    pub fn from_slice<T: Element, S>(device: &Device, shape: S, values: &[T]) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        let buffer = Buffer::new(device, T::DTYPE, shape)?;
+        buffer.copy_in(values)?;
+        Ok(buffer)
+    }
+
+    pub(crate) fn from_request(
+        device: &Device,
+        allocator: Arc<dyn Allocator>,
+        dtype: DType,
+        shape: Shape,
+        request: Request,
+    ) -> Result<Buffer> {
+        if request.bytes == 0 {
+            return Err(Error::ZeroSize { what: "buffer" });
+        }
+        let limit = device.info().limits.max_block;
+        if request.bytes > limit {
+            let (device, bytes) = (device.info().id.clone(), request.bytes);
+            return Err(Error::TooLarge { device, what: "allocation", bytes, limit });
+        }
+        let storage = Arc::new(Storage::new(device, allocator, request));
+        Ok(Buffer { id: BufferId(fresh_id()), storage, offset: 0, size: request.bytes, dtype, shape })
+    }
+
+    /// This handle's identity; a view has its own.
+    pub fn id(&self) -> BufferId {
+        self.id
+    }
+
+    /// The allocation's identity, shared by all views and never used again.
+    pub fn storage_id(&self) -> StorageId {
+        self.storage.id()
+    }
+
+    /// Bytes of this view.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Bytes of the whole allocation.
+    pub fn total_size(&self) -> usize {
+        self.storage.bytes()
+    }
+
+    /// The first byte of this view in the allocation.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.elements()
+    }
+
+    /// The device whose memory it is.
+    pub fn device(&self) -> &Device {
+        self.storage.device()
+    }
+
+    /// The allocator that the memory comes from.
+    pub fn allocator(&self) -> &Arc<dyn Allocator> {
+        self.storage.allocator()
+    }
+
+    /// Allocates the memory if that has not happened.
+    pub fn ensure_allocated(&self) -> Result<()> {
+        self.storage.allocation().map(|_| ())
+    }
+
+    /// Whether memory was allocated.
+    pub fn is_allocated(&self) -> bool {
+        self.storage.is_allocated()
+    }
+
+    /// Whether the host can see the memory. Allocates it to find out.
+    pub fn is_host_visible(&self) -> Result<bool> {
+        self.storage.allocation().map(|allocation| allocation.host.is_some())
+    }
+
+    /// Whether the memory may be written: mapped files may not. Allocates it to find out.
+    pub fn is_writable(&self) -> Result<bool> {
+        self.storage.allocation().map(|allocation| allocation.writable)
+    }
+
+    /// Bytes `offset..offset + bytes` of this view, as a vector.
+    pub fn view(&self, offset: usize, bytes: usize) -> Result<Buffer> {
+        let what = "view";
+        if bytes == 0 {
+            return Err(Error::ZeroSize { what });
+        }
+        if offset.checked_add(bytes).is_none_or(|end| end > self.size) {
+            return Err(Error::OutOfBounds { what, offset, bytes, size: self.size });
+        }
+        let alignment = self.dtype.alignment();
+        for count in [offset, bytes] {
+            if count % alignment != 0 {
+                return Err(Error::Misaligned { what, bytes: count, alignment, dtype: self.dtype });
+            }
+        }
+        let shape =
+            Shape::new(&[bytes / self.dtype.size()]).map_err(|error| Error::bad_shape(what, error))?;
+        Ok(Buffer {
+            id: BufferId(fresh_id()),
+            offset: self.offset + offset,
+            size: bytes,
+            shape,
+            ..self.clone()
+        })
+    }
+
+    /// Elements `range` of this view, as a vector.
+    pub fn slice(&self, range: Range<usize>) -> Result<Buffer> {
+        let size = self.dtype.size();
+        let count = range.end.saturating_sub(range.start);
+        let outside =
+            Error::OutOfBounds { what: "slice", offset: range.start, bytes: count, size: self.elements() };
+        let (Some(offset), Some(bytes)) = (range.start.checked_mul(size), count.checked_mul(size)) else {
+            return Err(outside);
+        };
+        self.view(offset, bytes)
+    }
+
+    /// The same bytes with another shape of the same number of elements.
+    pub fn reshape<S>(&self, shape: S) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        let shape: Shape = shape.try_into().map_err(|error| Error::bad_shape("reshape", error))?;
+        if shape.elements() != self.elements() {
+            let expected = format!("{} elements", self.elements());
+            return Err(Error::Shape { op: "reshape", slot: "shape", expected, got: shape });
+        }
+        Ok(Buffer { id: BufferId(fresh_id()), shape, ..self.clone() })
+    }
+
+    /// The same bytes as a vector of another element type, whose size must divide them.
+    pub fn reinterpret(&self, dtype: DType) -> Result<Buffer> {
+        let (what, alignment) = ("reinterpret", dtype.alignment());
+        for count in [self.offset, self.size] {
+            if count % alignment != 0 {
+                return Err(Error::Misaligned { what, bytes: count, alignment, dtype });
+            }
+        }
+        let shape = Shape::new(&[self.size / dtype.size()]).map_err(|error| Error::bad_shape(what, error))?;
+        Ok(Buffer { id: BufferId(fresh_id()), dtype, shape, ..self.clone() })
+    }
+
+    /// Type, shape and alignment, as ops see them. Allocates the memory.
+    pub(crate) fn info(&self) -> Result<TensorInfo> {
+        let start = self.storage.allocation()?.offset + self.offset;
+        let alignment = 1u32 << start.trailing_zeros().min(8);
+        Ok(TensorInfo { dtype: self.dtype, shape: self.shape, alignment })
+    }
+
+    pub(crate) fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+
+    /// The bytes of this view in the storage.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.size
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range { start, end } = self.range();
+        let (device, storage) = (&self.device().info().id, self.storage_id());
+        write!(f, "Buffer({}{} on {device}, bytes {start}..{end} of {storage})", self.dtype, self.shape)
+    }
+}

@@ -1,0 +1,245 @@
+//! Storages: an allocation, the last tickets that wrote and used it, the host guards held over it.
+//!
+//! The invariant: bytes under a host guard are never touched by a device, and bytes that a device may still touch
+//! are never under a guard. Submitting marks storages with its ticket under their lock; taking a guard registers
+//! it under the same lock before waiting for the ticket it finds.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::memory::{Allocation, Allocator, Request};
+use silicide_hal::Ticket;
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The identity of an allocation: shared by all views of it, never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StorageId(u64);
+
+impl fmt::Display for StorageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "storage {}", self.0)
+    }
+}
+
+/// Numbers for storages and handles. 64 bits do not run out.
+pub(crate) fn fresh_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Memory that views share.
+pub(crate) struct Storage {
+    id: StorageId,
+    device: Device,
+    allocator: Arc<dyn Allocator>,
+    request: Request,
+    allocation: OnceLock<Allocation>,
+    /// Serialises the first allocation.
+    allocating: Mutex<()>,
+    state: Mutex<StorageState>,
+}
+
+/// What changes about a storage.
+#[derive(Debug, Default)]
+pub(crate) struct StorageState {
+    last_write: Ticket,
+    last_use: Ticket,
+    /// What `claim` replaced, in case the submission does not happen.
+    before: (Ticket, Ticket),
+    guards: SmallVec<[Held; 2]>,
+    next_guard: u64,
+    poison: Option<Arc<Error>>,
+}
+
+/// A host guard.
+#[derive(Clone, Debug)]
+struct Held {
+    id: u64,
+    range: Range<usize>,
+    writes: bool,
+}
+
+impl StorageState {
+    /// Marks the storage as used by a submission.
+    pub(crate) fn claim(&mut self, ticket: Ticket, writes: bool) {
+        self.before = (self.last_write, self.last_use);
+        self.last_use = ticket;
+        if writes {
+            self.last_write = ticket;
+        }
+    }
+
+    /// Takes a claim back.
+    pub(crate) fn unclaim(&mut self, ticket: Ticket) {
+        if self.last_use == ticket {
+            (self.last_write, self.last_use) = self.before;
+        }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        !self.guards.is_empty()
+    }
+
+    pub(crate) fn poison(&self) -> Option<&Arc<Error>> {
+        self.poison.as_ref()
+    }
+
+    pub(crate) fn set_poison(&mut self, cause: Arc<Error>) {
+        self.poison = Some(cause);
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.poison = None;
+    }
+
+    /// Refuses access to bytes that a guard holds: any for writing, written ones for reading.
+    pub(crate) fn check_guards(
+        &self,
+        what: &'static str,
+        id: StorageId,
+        range: &Range<usize>,
+        writes: bool,
+    ) -> Result<()> {
+        let overlaps = |held: &Held| held.range.start < range.end && range.start < held.range.end;
+        match self.guards.iter().find(|held| overlaps(held) && (writes || held.writes)) {
+            None => Ok(()),
+            Some(held) => Err(Error::HostGuard {
+                what,
+                storage: id.to_string(),
+                start: held.range.start,
+                end: held.range.end,
+                held: if held.writes { "write" } else { "read" },
+            }),
+        }
+    }
+}
+
+impl Storage {
+    pub(crate) fn new(device: &Device, allocator: Arc<dyn Allocator>, request: Request) -> Storage {
+        Storage {
+            id: StorageId(fresh_id()),
+            device: device.clone(),
+            allocator,
+            request,
+            allocation: OnceLock::new(),
+            allocating: Mutex::new(()),
+            state: Mutex::new(StorageState::default()),
+        }
+    }
+
+    pub(crate) fn id(&self) -> StorageId {
+        self.id
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn allocator(&self) -> &Arc<dyn Allocator> {
+        &self.allocator
+    }
+
+    /// Bytes asked for; the allocation may have more.
+    pub(crate) fn bytes(&self) -> usize {
+        self.request.bytes
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, StorageState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_allocated(&self) -> bool {
+        self.allocation.get().is_some()
+    }
+
+    /// The memory, allocating it on first need.
+    pub(crate) fn allocation(&self) -> Result<&Allocation> {
+        if let Some(allocation) = self.allocation.get() {
+            return Ok(allocation);
+        }
+        let _first = self.allocating.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(allocation) = self.allocation.get() {
+            return Ok(allocation);
+        }
+        let allocation = self.allocator.allocate(&self.device, &self.request)?;
+        if self.request.zeroed
+            && !allocation.zeroed
+            && let Err(error) = self.zero(&allocation)
+        {
+            self.allocator.release(&self.device, allocation);
+            return Err(error);
+        }
+        Ok(self.allocation.get_or_init(|| allocation))
+    }
+
+    fn zero(&self, allocation: &Allocation) -> Result<()> {
+        let Some(host) = allocation.host else {
+            return crate::record::fill_block(&self.device, allocation, 0);
+        };
+        // SAFETY: the allocation is new, so nobody else touches its bytes, and they are `bytes` long.
+        unsafe { host.write_bytes(0, allocation.bytes) };
+        Ok(())
+    }
+
+    /// Registers a guard and waits until the device is done with the bytes.
+    pub(crate) fn hold(&self, what: &'static str, range: Range<usize>, writes: bool) -> Result<u64> {
+        let (id, ticket) = {
+            let mut state = self.state();
+            state.check_guards(what, self.id, &range, writes)?;
+            state.next_guard += 1;
+            let id = state.next_guard;
+            state.guards.push(Held { id, range: range.clone(), writes });
+            (id, if writes { state.last_use } else { state.last_write })
+        };
+        // A failed submission shows as poison of what it wrote. For a host write it does not matter: the device
+        // is done with the bytes, and new contents replace what was lost.
+        let waited = self.device.timeline().wait(&self.device, ticket, std::time::Duration::MAX);
+        let mut state = self.state();
+        if writes {
+            if range == (0..self.bytes()) {
+                state.heal();
+            }
+            return Ok(id);
+        }
+        let lost = match (state.poison(), waited) {
+            (Some(cause), _) => Some(Error::Poisoned { what, cause: Arc::clone(cause) }),
+            (None, Err(error)) => Some(Error::Poisoned { what, cause: Arc::new(error) }),
+            (None, Ok(())) => None,
+        };
+        match lost {
+            None => Ok(id),
+            Some(error) => {
+                state.guards.retain(|held| held.id != id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends a guard.
+    pub(crate) fn let_go(&self, guard: u64) {
+        self.state().guards.retain(|held| held.id != guard);
+    }
+
+    /// Waits until the device is done with the storage.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let ticket = self.state().last_use;
+        self.device.timeline().wait(&self.device, ticket, std::time::Duration::MAX)
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if let Some(allocation) = self.allocation.take() {
+            self.allocator.release(&self.device, allocation);
+        }
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Storage({}, {} bytes on {})", self.id.0, self.bytes(), self.device.info().id)
+    }
+}

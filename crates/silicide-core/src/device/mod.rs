@@ -1,0 +1,196 @@
+//! Devices: opening them, and the one place where memory, pipelines, the timeline and the counters of a device
+//! meet. A [`Device`] is a handle; clones share everything.
+
+mod counters;
+mod open;
+mod timeline;
+
+pub(crate) use counters::{CounterSet, Tally};
+pub use counters::{Counters, KernelCount};
+pub use open::{DeviceOptions, Listing};
+pub(crate) use timeline::{StorageUse, Timeline, Touched};
+
+use crate::error::{Error, Result};
+use crate::kernel::KernelRegistry;
+use crate::memory::{Budget, DeviceAllocator, PoolUsage, Request, Shelf, Usage, is_dedicated};
+use crate::record::Recycler;
+use silicide_hal::{DeviceInfo, RawDevice};
+use std::fmt;
+use std::sync::Arc;
+
+/// An opened backend, cheap to clone, safe to share between threads.
+#[derive(Clone)]
+pub struct Device {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    raw: Arc<dyn RawDevice>,
+    budget: Budget,
+    allocator: Arc<DeviceAllocator>,
+    /// Outputs and scratch of recorded ops.
+    shelf: Arc<Shelf>,
+    timeline: Timeline,
+    registry: KernelRegistry,
+    counters: CounterSet,
+    recycler: Recycler,
+    poison_scratch: bool,
+}
+
+impl Device {
+    /// A device over a backend. [`Device::open`] is the usual way; this one takes backends of your own.
+    pub fn with_backend(raw: Arc<dyn RawDevice>, options: &DeviceOptions) -> Device {
+        let memory = raw.info().memory.total;
+        let limit = options.memory_budget.unwrap_or(if memory == 0 { usize::MAX } else { memory });
+        // What is kept for reuse stays small beside what is used: a twentieth of the memory.
+        let kept = options.pool_budget.unwrap_or(limit / 20);
+        let registry = KernelRegistry::new(Arc::clone(&raw), options.kernel_cache.clone());
+        Device {
+            shared: Arc::new(Shared {
+                budget: Budget::new(limit),
+                allocator: Arc::new(DeviceAllocator::default()),
+                shelf: Arc::new(Shelf::new(kept)),
+                timeline: Timeline::default(),
+                registry,
+                counters: CounterSet::default(),
+                recycler: Recycler::default(),
+                poison_scratch: options.poison_scratch,
+                raw,
+            }),
+        }
+    }
+
+    /// Limits, features and memory.
+    pub fn info(&self) -> &DeviceInfo {
+        self.shared.raw.info()
+    }
+
+    /// Bytes in use by purpose, with peaks.
+    pub fn usage(&self) -> Usage {
+        self.timeline().collect(self);
+        self.shared.budget.usage()
+    }
+
+    /// What the device keeps for reuse by the outputs and scratch of ops.
+    pub fn pool_usage(&self) -> PoolUsage {
+        self.shared.shelf.usage()
+    }
+
+    /// Gives memory that is kept for reuse back to the backend.
+    pub fn trim(&self) {
+        self.timeline().collect(self);
+        self.shared.shelf.trim(self, 0);
+        self.shared.allocator.trim(self.raw(), self.budget(), 0);
+    }
+
+    /// Waits until everything submitted so far is done.
+    pub fn synchronize(&self) -> Result<()> {
+        self.timeline().drain(self)
+    }
+
+    /// What was recorded and run since the device was opened.
+    pub fn counters(&self) -> Counters {
+        self.shared.counters.snapshot()
+    }
+
+    /// The compiled kernels.
+    pub fn kernels(&self) -> &KernelRegistry {
+        &self.shared.registry
+    }
+
+    /// Messages of a validation layer since the last call; always empty without one.
+    pub fn validation_messages(&self) -> Vec<String> {
+        self.shared.raw.validation_messages()
+    }
+
+    /// Whether two handles are the same device.
+    pub fn is_same(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    pub(crate) fn raw(&self) -> &dyn RawDevice {
+        &*self.shared.raw
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.shared.budget
+    }
+
+    pub(crate) fn allocator(&self) -> &Arc<DeviceAllocator> {
+        &self.shared.allocator
+    }
+
+    pub(crate) fn shelf(&self) -> &Arc<Shelf> {
+        &self.shared.shelf
+    }
+
+    pub(crate) fn timeline(&self) -> &Timeline {
+        &self.shared.timeline
+    }
+
+    pub(crate) fn counter_set(&self) -> &CounterSet {
+        &self.shared.counters
+    }
+
+    pub(crate) fn recycler(&self) -> &Recycler {
+        &self.shared.recycler
+    }
+
+    pub(crate) fn poisons_scratch(&self) -> bool {
+        self.shared.poison_scratch
+    }
+
+    /// Takes bytes from the budget, giving back what is kept for reuse before refusing.
+    pub(crate) fn charge(&self, request: &Request, bytes: usize) -> Result<()> {
+        if self.budget().charge(request.purpose, bytes).is_ok() {
+            return Ok(());
+        }
+        self.reclaim();
+        self.budget()
+            .charge(request.purpose, bytes)
+            .map_err(|_| self.out_of_memory(request, self.budget().limit()))
+    }
+
+    /// Frees whatever can be freed: finished work, kept memory, empty blocks.
+    pub(crate) fn reclaim(&self) {
+        // A failure of earlier work is reported to those who wait for that work, not to who needs memory now.
+        let _ = self.synchronize();
+        self.trim();
+    }
+
+    pub(crate) fn out_of_memory(&self, request: &Request, limit: usize) -> Error {
+        Error::OutOfMemory {
+            device: self.info().id.clone(),
+            requested: request.bytes,
+            purpose: request.purpose.name(),
+            in_use: self.budget().in_use(),
+            limit,
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({})", self.info().id)
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Device) -> bool {
+        self.is_same(other)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Every storage holds the device, so none is left and the timeline is empty; what remains is kept memory.
+        for allocation in self.shelf.drain().iter().filter(|allocation| is_dedicated(allocation)) {
+            // SAFETY: kept memory is used by nobody.
+            unsafe { self.raw.free(allocation.block) };
+        }
+        for block in self.allocator.drain() {
+            // SAFETY: as above.
+            unsafe { self.raw.free(block) };
+        }
+    }
+}

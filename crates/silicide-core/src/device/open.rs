@@ -1,0 +1,98 @@
+//! Finding and opening devices by name.
+
+use super::Device;
+use crate::error::{Error, Result};
+use silicide_hal::cpu::{self, CpuOptions, Isa};
+use silicide_hal::null::{self, NullOptions};
+use silicide_hal::{Backend, DeviceInfo, HalError};
+use std::path::PathBuf;
+
+/// How to open a device. The default suits everyone; tests and tools set more.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct DeviceOptions {
+    /// Threads of the CPU backend; by default one per core.
+    pub threads: Option<usize>,
+    /// The instruction set of the CPU backend; by default the best there is.
+    pub isa: Option<Isa>,
+    /// Whether to run the backend's validation layer and turn its messages into errors.
+    pub validation: bool,
+    /// The most bytes that may be in use; by default the device's memory.
+    pub memory_budget: Option<usize>,
+    /// The most bytes kept for reuse by outputs and scratch of ops; by default a twentieth of the budget.
+    pub pool_budget: Option<usize>,
+    /// A directory in which compiled kernels are kept between runs; by default they are not.
+    pub kernel_cache: Option<PathBuf>,
+    /// Whether scratch memory is filled with NaN before each use, so that a kernel that reads what it did not
+    /// write shows itself.
+    pub poison_scratch: bool,
+}
+
+/// What devices there are, and why others are not.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Devices that can be opened by their `id`, best first.
+    pub devices: Vec<DeviceInfo>,
+    /// Backends that can't be used, with what to do about it.
+    pub missing: Vec<HalError>,
+}
+
+impl Device {
+    /// The best device of this machine: a GPU where there is one, otherwise the CPU. Emulated GPUs never win.
+    pub fn best() -> Result<Device> {
+        match Device::list().devices.iter().find(|info| info.backend != Backend::Cpu && !info.software) {
+            Some(info) => Device::open(&info.id),
+            None => Device::cpu(),
+        }
+    }
+
+    /// The CPU.
+    pub fn cpu() -> Result<Device> {
+        Device::open("cpu")
+    }
+
+    /// Opens a device by name: `best`, `cpu`, `vulkan` (the first), `vulkan:1`, `null`.
+    pub fn open(name: &str) -> Result<Device> {
+        Device::open_with(name, &DeviceOptions::default())
+    }
+
+    /// Opens a device by name, with options.
+    pub fn open_with(name: &str, options: &DeviceOptions) -> Result<Device> {
+        let failed = |error| Error::device(name, error);
+        let (backend, index) = name.split_once(':').unwrap_or((name, "0"));
+        let unknown = || Error::UnknownDevice {
+            name: name.to_owned(),
+            known: Device::list().devices.iter().map(|info| info.id.as_str()).collect::<Vec<_>>().join(", "),
+        };
+        let index: usize = index.parse().map_err(|_| unknown())?;
+        match (backend, index) {
+            ("best", 0) => {
+                let devices = Device::list().devices;
+                let gpu = devices.iter().find(|info| info.backend != Backend::Cpu && !info.software);
+                Device::open_with(gpu.map_or("cpu", |info| info.id.as_str()), options)
+            }
+            ("cpu", 0) => {
+                let mut cpu_options = CpuOptions::default();
+                cpu_options.threads = options.threads;
+                cpu_options.isa = options.isa;
+                Ok(Device::with_backend(cpu::open(&cpu_options).map_err(failed)?, options))
+            }
+            ("null", 0) => {
+                Ok(Device::with_backend(null::open(&NullOptions::default()).map_err(failed)?, options))
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    /// Every device that can be opened, best first, and why others can't.
+    pub fn list() -> Listing {
+        let mut listing = Listing { devices: Vec::new(), missing: Vec::new() };
+        match cpu::info(&CpuOptions::default()) {
+            Ok(info) => listing.devices.push(info),
+            Err(error) => listing.missing.push(error),
+        }
+        // Real GPUs, then the CPU, then emulated GPUs.
+        listing.devices.sort_by_key(|info| (info.software, info.backend == Backend::Cpu));
+        listing
+    }
+}

@@ -1,0 +1,245 @@
+//! The command encoder: takes ops and transfers, derives barriers, submits the list.
+
+use super::recording::{Recording, binding, check_device};
+use super::{Recorder, Submission, lower};
+use crate::buffer::Buffer;
+use crate::device::{Device, Touched};
+use crate::error::{Error, Result};
+use crate::kernel::{Access, DynOp, Io, Op, Outputs, Slot, TensorInfo, select};
+use crate::memory::{Purpose, Request};
+use silicide_hal::{Command, CommandList, MemoryKind};
+use smallvec::SmallVec;
+use std::mem;
+
+/// Records commands for a device and submits them as one list.
+///
+/// Recording runs nothing. Commands that touch the same bytes run in the order they were recorded in; others may
+/// run at once. Dropping an encoder forgets what it recorded.
+#[derive(Debug)]
+pub struct CommandEncoder {
+    device: Device,
+    recording: Recording,
+    options: EncoderOptions,
+}
+
+/// How to record.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct EncoderOptions {
+    /// Use this kernel instead of the cheapest; ops that don't have it, or that it doesn't fit, are refused.
+    pub kernel: Option<&'static str>,
+    /// Put a timing mark before each op, so that a submission's times name ops instead of scopes.
+    pub mark_ops: bool,
+}
+
+impl CommandEncoder {
+    /// An empty encoder.
+    pub fn new(device: &Device) -> CommandEncoder {
+        CommandEncoder::with(device, EncoderOptions::default())
+    }
+
+    /// An empty encoder with options.
+    pub fn with(device: &Device, options: EncoderOptions) -> CommandEncoder {
+        CommandEncoder { device: device.clone(), recording: device.recycler().take(), options }
+    }
+
+    /// The device that will run the list.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What was recorded so far.
+    pub fn list(&self) -> &CommandList {
+        &self.recording.list
+    }
+
+    /// Records an op without its type. Outputs come from the device's pool.
+    pub fn record(&mut self, op: &dyn DynOp, inputs: &[&Buffer]) -> Result<SmallVec<[Buffer; 2]>> {
+        let infos = self.inputs(op, inputs)?;
+        let inferred = op.infer(&infos)?;
+        let mut outputs: SmallVec<[Buffer; 2]> = SmallVec::new();
+        for (info, slot) in inferred.iter().zip(output_slots(op)) {
+            if slot.access == Access::ReadWrite {
+                // Nobody could have put there what the op reads.
+                let (expected, got) = (output_slots(op).count(), 0);
+                return Err(Error::ArgumentCount { op: op.name(), what: "outputs", expected, got });
+            }
+            outputs.push(self.temporary(info)?);
+        }
+        {
+            let given: SmallVec<[&Buffer; 2]> = outputs.iter().collect();
+            self.record_with(op, (inputs, &infos), (&given, &inferred))?;
+        }
+        Ok(outputs)
+    }
+
+    /// Records an op without its type, into buffers that exist.
+    pub fn record_into(&mut self, op: &dyn DynOp, inputs: &[&Buffer], outputs: &[&Buffer]) -> Result<()> {
+        let infos = self.inputs(op, inputs)?;
+        let inferred = op.infer(&infos)?;
+        let expected = output_slots(op).count();
+        if outputs.len() != expected {
+            let (what, got) = ("outputs", outputs.len());
+            return Err(Error::ArgumentCount { op: op.name(), what, expected, got });
+        }
+        let mut given: Outputs = SmallVec::new();
+        for output in outputs {
+            check_device(&self.device, output, op.name())?;
+            given.push(output.info()?);
+            if !output.is_writable()? {
+                return Err(Error::ReadOnly { what: op.name() });
+            }
+        }
+        op.check_outputs(&inferred, &given)?;
+        check_aliasing(op, inputs, outputs)?;
+        self.record_with(op, (inputs, &infos), (outputs, &given))
+    }
+
+    /// Records a copy of all bytes of `from` into `to`, which has the same type and size.
+    pub fn copy(&mut self, from: &Buffer, to: &Buffer) -> Result<()> {
+        let what = "copy";
+        for buffer in [from, to] {
+            check_device(&self.device, buffer, what)?;
+        }
+        if from.size() != to.size() {
+            return Err(Error::SizeMismatch { what, expected: to.size(), got: from.size() });
+        }
+        if from.dtype() != to.dtype() {
+            let expected = to.dtype().to_string();
+            return Err(Error::DTypeMismatch { op: what, slot: "from", expected, got: from.dtype() });
+        }
+        if !to.is_writable()? {
+            return Err(Error::ReadOnly { what });
+        }
+        if overlap(from, to) {
+            return Err(Error::Aliasing { op: what, output: "to", other: "from" });
+        }
+        let (src, dst) = (binding(from.storage(), &from.range())?, binding(to.storage(), &to.range())?);
+        self.recording.touch(from.storage(), from.range(), Access::Read)?;
+        self.recording.touch(to.storage(), to.range(), Access::Write)?;
+        self.recording.order();
+        self.recording.list.commands.push(Command::Copy { src, dst });
+        self.recording.tally.transfers += 1;
+        Ok(())
+    }
+
+    /// Opens a timed span that lasts until the next mark or the end of the list.
+    pub fn mark(&mut self, label: &'static str) {
+        self.recording.list.commands.push(Command::Mark { label });
+    }
+
+    /// Submits what was recorded. On failure nothing of it runs.
+    pub fn submit(mut self) -> Result<Submission> {
+        let recording = &mut self.recording;
+        let touched = Touched { ranges: &recording.touched };
+        let timeline = self.device.timeline();
+        let ticket = timeline.submit(&self.device, &recording.list, &mut recording.uses, &touched)?;
+        self.device.counter_set().submitted(&recording.tally);
+        Ok(Submission::new(self.device.clone(), ticket))
+    }
+
+    fn inputs(&self, op: &dyn DynOp, inputs: &[&Buffer]) -> Result<SmallVec<[TensorInfo; 4]>> {
+        let expected = op.slots().iter().filter(|slot| slot.access == Access::Read).count();
+        if inputs.len() != expected {
+            let (what, got) = ("inputs", inputs.len());
+            return Err(Error::ArgumentCount { op: op.name(), what, expected, got });
+        }
+        let mut infos = SmallVec::new();
+        for input in inputs {
+            check_device(&self.device, input, op.name())?;
+            infos.push(input.info()?);
+        }
+        Ok(infos)
+    }
+
+    /// A buffer from the device's pool whose contents do not matter.
+    fn temporary(&self, info: &TensorInfo) -> Result<Buffer> {
+        let bytes = info.shape.bytes(info.dtype).map_err(|error| Error::bad_shape("output", error))?;
+        let (purpose, kind) = (Purpose::Activations, MemoryKind::Shared);
+        let request = Request { bytes, purpose, kind, zeroed: false };
+        let shelf = std::sync::Arc::<_>::clone(self.device.shelf()) as _;
+        let buffer = Buffer::from_request(&self.device, shelf, info.dtype, info.shape, request)?;
+        buffer.ensure_allocated()?;
+        Ok(buffer)
+    }
+
+    fn record_with(
+        &mut self,
+        op: &dyn DynOp,
+        inputs: (&[&Buffer], &[TensorInfo]),
+        outputs: (&[&Buffer], &[TensorInfo]),
+    ) -> Result<()> {
+        let io = Io { inputs: inputs.1, outputs: outputs.1 };
+        let on = self.device.info();
+        let kernel = select(op, &io, on, self.options.kernel)?;
+        let plan = op.kernel_plan(kernel, &io, on);
+        if self.options.mark_ops {
+            self.mark(op.name());
+        }
+        let call = lower::Call { op, kernel: op.kernel_name(kernel), inputs: inputs.0, outputs: outputs.0 };
+        lower::lower(&self.device, &mut self.recording, &call, &plan)
+    }
+}
+
+fn output_slots(op: &dyn DynOp) -> impl Iterator<Item = &'static Slot> {
+    op.slots().iter().filter(|slot| slot.access.writes())
+}
+
+fn overlap(a: &Buffer, b: &Buffer) -> bool {
+    a.storage_id() == b.storage_id() && a.range().start < b.range().end && b.range().start < a.range().end
+}
+
+/// Outputs must not share bytes with each other or with inputs, unless exactly and where the op allows it.
+fn check_aliasing(op: &dyn DynOp, inputs: &[&Buffer], outputs: &[&Buffer]) -> Result<()> {
+    let slots = op.slots();
+    let name = |index: usize| slots.get(index).map_or("", |slot| slot.name);
+    for (i, output) in outputs.iter().enumerate() {
+        let in_place = slots.get(inputs.len() + i).map_or(0, |slot| slot.in_place);
+        for (j, input) in inputs.iter().enumerate() {
+            let allowed = in_place & (1 << j) != 0
+                && output.range() == input.range()
+                && output.dtype() == input.dtype();
+            if overlap(output, input) && !allowed {
+                return Err(Error::Aliasing {
+                    op: op.name(),
+                    output: name(inputs.len() + i),
+                    other: name(j),
+                });
+            }
+        }
+        for (k, other) in outputs.iter().enumerate().take(i) {
+            if overlap(output, other) {
+                let (output, other) = (name(inputs.len() + i), name(inputs.len() + k));
+                return Err(Error::Aliasing { op: op.name(), output, other });
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Recorder for CommandEncoder {
+    type Value = Buffer;
+
+    fn constant(&mut self, buffer: &Buffer) -> Buffer {
+        buffer.clone()
+    }
+
+    fn run<O: Op>(&mut self, op: O, inputs: &[&Buffer]) -> Result<SmallVec<[Buffer; 2]>> {
+        self.record(&op, inputs)
+    }
+
+    fn run_into<O: Op>(&mut self, op: O, inputs: &[&Buffer], outputs: &[&Buffer]) -> Result<()> {
+        self.record_into(&op, inputs, outputs)
+    }
+
+    fn scope<T>(&mut self, label: &'static str, f: impl FnOnce(&mut CommandEncoder) -> T) -> T {
+        self.mark(label);
+        f(self)
+    }
+}
+
+impl Drop for CommandEncoder {
+    fn drop(&mut self) {
+        self.device.recycler().give(mem::take(&mut self.recording));
+    }
+}

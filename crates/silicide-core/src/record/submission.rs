@@ -1,0 +1,46 @@
+//! A submitted list: waiting for it, its errors and its times.
+
+use crate::device::Device;
+use crate::error::Result;
+use silicide_hal::{Span, Ticket};
+use std::time::Duration;
+
+/// A list on its way through a device. Dropping it loses nothing: the work goes on, and failures show when what
+/// it should have written is read.
+#[derive(Clone, Debug)]
+#[must_use = "an error of the submission shows when it is waited for"]
+pub struct Submission {
+    device: Device,
+    ticket: Ticket,
+}
+
+impl Submission {
+    pub(crate) fn new(device: Device, ticket: Ticket) -> Submission {
+        Submission { device, ticket }
+    }
+
+    /// Its place on the device's timeline.
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    /// Waits until it is done; says how it went.
+    pub fn wait(&self) -> Result<()> {
+        self.wait_for(Duration::MAX)
+    }
+
+    /// Waits at most so long; running out of time is an error and stops nothing.
+    pub fn wait_for(&self, timeout: Duration) -> Result<()> {
+        self.device.timeline().wait(&self.device, self.ticket, timeout)
+    }
+
+    /// Whether it is done; its error if it failed.
+    pub fn poll(&self) -> Result<bool> {
+        self.device.timeline().poll(&self.device, self.ticket)
+    }
+
+    /// Device times of its marks, once it is done. Kept for a device's last 64 lists.
+    pub fn times(&self) -> Vec<Span> {
+        self.device.raw().spans(self.ticket)
+    }
+}
