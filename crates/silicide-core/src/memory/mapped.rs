@@ -80,8 +80,8 @@ impl Allocator for MappedRange {
         };
         let start = NonNull::from(slice).cast::<u8>();
         let host = HostRegion { start, bytes: request.bytes, writable: false };
-        // SAFETY: the mapping lives as long as `owner` below, which the storage drops after the block is freed.
         let owner = Box::new(Arc::clone(&self.map));
+        // SAFETY: the mapping lives as long as `owner`, which is dropped after the block is freed.
         unsafe { import(device, host, request.purpose, owner) }
     }
 
