@@ -12,6 +12,7 @@
 pub mod case;
 #[allow(dead_code, unused_imports, unused_macros)]
 mod cpu;
+mod elementwise;
 #[allow(dead_code, unused_imports)]
 mod wgsl;
 
@@ -29,4 +30,4 @@ macro_rules! ops {
     };
 }
 
-ops![];
+ops![unary, binary, glu];

@@ -1,0 +1,29 @@
+//! Elementwise kernels on GPUs: the entry point that calls `element(i)`, and its launches.
+
+use crate::wgsl;
+use silicide_core::kernel::{Arg, Plan};
+use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+
+/// The entry point. The kernel defines `fn element(i: u32)` and a parameter word `p.count`.
+static MAIN: Snippet = Snippet { name: "elementwise", text: include_str!("elementwise.wgsl") };
+
+/// Elements per invocation, as in the WGSL.
+const PER_LANE: usize = 4;
+
+/// The parts that every elementwise kernel ends with.
+pub(crate) fn entry() -> [Part; 2] {
+    [Part::plain(&wgsl::LINEAR), Part::plain(&MAIN)]
+}
+
+/// Appends a launch over elements `0..count` of the windows `args`; `params` are the kernel's own words.
+pub(crate) fn push(
+    plan: &mut Plan,
+    kernel: &WgslKernel,
+    args: &[Arg],
+    (count, params): (usize, &[u32]),
+    on: &DeviceInfo,
+) {
+    let workgroup = wgsl::workgroup(on);
+    let grid = wgsl::grid(count.div_ceil(workgroup as usize * PER_LANE), on);
+    plan.push(Program::Wgsl(kernel.clone().constant("WG", workgroup)), args, params, grid);
+}

@@ -1,0 +1,54 @@
+//! `glu` on the CPU: runs of both inputs to f32 lanes, activated, multiplied, and back.
+
+use super::Glu;
+use crate::cpu::element::{Target, code, read_coded, size};
+use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
+use crate::elementwise::activation::activate;
+use crate::elementwise::fits_cpu;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Program, Tile};
+
+/// Tiles of elements.
+pub(super) struct Elements;
+
+impl Kernel for Elements {
+    type Op = Glu;
+
+    fn name(&self) -> &'static str {
+        "glu.elements.cpu"
+    }
+
+    fn fits(&self, _op: &Glu, _io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        fits_cpu(on)
+    }
+
+    fn plan(&self, op: &Glu, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
+        let y = io.output(0);
+        let params = [code(y.dtype), op.activation.code(), stream::worthwhile(io)];
+        let args = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
+        Plan::launch(Program::Native(&GLU), &args, &params, tiles(y.elements()))
+    }
+}
+
+native_kernel!(GLU, "glu.elements.cpu", run::<S>);
+
+/// Bindings: gate, up, y. Parameters: type, activation, whether to stream.
+#[inline(always)]
+unsafe fn run<S: Simd>(tile: &Tile<'_>) {
+    let (dtype, activation) = (tile.param(0), tile.param(1));
+    let target = Target { binding: 2, code: dtype, streaming: tile.param(2) != 0 };
+    let (mut gate, mut up) = ([0.0; CHUNK], [0.0; CHUNK]);
+    for run in chunks(tile, tile.bytes(2) / size(dtype)) {
+        let gate = gate.get_mut(..run.len()).unwrap_or_default();
+        let up = up.get_mut(..run.len()).unwrap_or_default();
+        // SAFETY: the core bound gate, up and y, of one type and length; `run` is of this tile alone.
+        unsafe {
+            read_coded::<S>(tile, 0, dtype, run.start, gate);
+            read_coded::<S>(tile, 1, dtype, run.start, up);
+            activate::<S>(activation, gate);
+            gate.iter_mut().zip(&*up).for_each(|(gate, up)| *gate *= *up);
+            target.write::<S>(tile, run.start, gate);
+        }
+    }
+    target.finish();
+}
