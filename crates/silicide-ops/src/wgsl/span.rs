@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn spans_tile_the_call_and_fit() {
         let mut on = DeviceInfo::new(Backend::Null, "null", "null");
-        assert_eq!(spans(1000, 4, &on).collect::<Vec<_>>(), [0..1000]);
+        assert!(spans(1000, 4, &on).eq(std::iter::once(0..1000)));
         for (max_binding, alignment) in [(4096, 256), (300, 256), (128 << 20, 16)] {
             on.limits.max_binding = max_binding;
             on.limits.binding_alignment = alignment;
