@@ -133,7 +133,8 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
     with_type!(dtype, T => values
         .iter()
-        .flat_map(|&value| bytemuck::bytes_of(&T::from_f64(value)).to_vec())
+        // Spelt out: `half` has a `from_f64` of its own, which would win, and rounds less well.
+        .flat_map(|&value| bytemuck::bytes_of(&<T as Element>::from_f64(value)).to_vec())
         .collect())
 }
 
@@ -165,6 +166,9 @@ mod tests {
         assert_eq!(<f16 as Element>::from_f64(65_520.0).to_f64(), f64::INFINITY);
         assert_eq!(<bf16 as Element>::from_f64(-1e-300).to_f64(), 0.0);
         assert!(<f16 as Element>::from_f64(f64::NAN).is_nan());
+        // And so does everything that is stored.
+        let above = [-(tie + 2f64.powi(-40))];
+        assert_eq!(decode(DType::BF16, &encode(DType::BF16, &above)), [-1.0 - 2f64.powi(-7)]);
     }
 
     #[test]
