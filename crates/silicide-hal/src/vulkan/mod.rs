@@ -1,1 +1,77 @@
-//! The Vulkan backend.
+//! The Vulkan backend: kernels are SPIR-V made from WGSL, a submission is one command buffer on one queue.
+//!
+//! Everything is found at run time. Without a loader, a driver or a device that has what is needed (Vulkan 1.2 with
+//! timeline semaphores) the doors [`enumerate`] and [`open`] say what is missing and what to install.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`instance`] | the loader, layers, and finding devices |
+//! | [`adapter`] | what a device is and can do |
+//! | [`gpu`] | an opened device, and where its loss is remembered |
+//! | [`device`] | the verbs of [`RawDevice`] |
+//! | [`memory`], [`memory_types`] | blocks: allocated, imported, mapped; where they go |
+//! | [`pipeline`], [`layout`] | compiled kernels and the layouts they share |
+//! | [`submit`], [`record`], [`descriptors`] | lists into command buffers, recycled |
+//! | [`timeline`] | tickets: waiting, and what failed |
+//! | [`timestamps`] | device times of marks |
+//! | [`debug`] | validation messages and labels for debuggers |
+//!
+//! Every part destroys its own Vulkan objects when dropped and holds the [`gpu::Gpu`] that they belong to, so that a
+//! device that fails half-way through opening leaks nothing.
+
+mod adapter;
+mod debug;
+mod descriptors;
+mod device;
+mod gpu;
+mod instance;
+mod layout;
+mod memory;
+mod memory_types;
+mod pipeline;
+mod record;
+mod submit;
+mod timeline;
+mod timestamps;
+
+use crate::{DeviceInfo, RawDevice, Result};
+use std::sync::Arc;
+
+/// How to open a device.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct VulkanOptions {
+    /// Load the Khronos validation layer and turn its warnings and errors into errors of ours.
+    pub validation: bool,
+    /// With `validation`: also look for missing barriers. It knows bound windows, not the elements that kernels touch
+    /// in them: lists whose neighbouring views share a window make it complain without cause.
+    pub synchronization_validation: bool,
+    /// What [`RawDevice::driver_cache`] gave in an earlier run. Ignored when it is not from this device and driver.
+    pub driver_cache: Vec<u8>,
+    /// Put bindings straight into the command buffer where the device can; otherwise descriptor sets are used.
+    pub push_descriptors: bool,
+}
+
+impl Default for VulkanOptions {
+    fn default() -> VulkanOptions {
+        VulkanOptions {
+            validation: false,
+            synchronization_validation: false,
+            driver_cache: Vec::new(),
+            push_descriptors: true,
+        }
+    }
+}
+
+/// The devices that can be opened, real GPUs before software ones. Position in the list is the index for [`open`].
+pub fn enumerate() -> Result<Vec<DeviceInfo>> {
+    let options = VulkanOptions::default();
+    let instance = instance::Instance::open(&options)?;
+    let adapters = adapter::Adapter::all(&instance, &options)?;
+    Ok(adapters.into_iter().map(|adapter| adapter.info).collect())
+}
+
+/// Opens device `index` of [`enumerate`].
+pub fn open(index: usize, options: &VulkanOptions) -> Result<Arc<dyn RawDevice>> {
+    Ok(Arc::new(device::VulkanDevice::open(index, options)?))
+}

@@ -1,0 +1,117 @@
+//! The verbs of [`RawDevice`] on Vulkan: each is a door to the part that does it, closed once the device is lost.
+
+use super::VulkanOptions;
+use super::gpu::Gpu;
+use super::memory::Blocks;
+use super::pipeline::Pipelines;
+use super::record::Objects;
+use super::submit::Queue;
+use super::timeline::Timeline;
+use crate::{
+    BlockDesc, CommandList, DeviceInfo, HostRegion, Imported, Program, RawBlock, RawDevice, RawPipeline,
+    Result, Span, Ticket,
+};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An opened Vulkan device.
+pub(super) struct VulkanDevice {
+    gpu: Arc<Gpu>,
+    queue: Queue,
+    timeline: Timeline,
+    pipelines: Pipelines,
+    blocks: Blocks,
+}
+
+impl VulkanDevice {
+    pub(super) fn open(index: usize, options: &VulkanOptions) -> Result<VulkanDevice> {
+        let gpu = Arc::new(Gpu::open(index, options)?);
+        Ok(VulkanDevice {
+            queue: Queue::new(&gpu),
+            timeline: Timeline::new(&gpu)?,
+            pipelines: Pipelines::new(&gpu, &options.driver_cache)?,
+            blocks: Blocks::new(&gpu),
+            gpu,
+        })
+    }
+}
+
+// SAFETY: blocks stay mapped until they are freed; every submission begins with a barrier against those before it and
+// signals the timeline in order; `wait` returns `Ok` only when the timeline has the ticket and no failure is noted.
+unsafe impl RawDevice for VulkanDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.gpu.adapter.info
+    }
+
+    unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
+        self.gpu.check()?;
+        self.blocks.alloc(desc)
+    }
+
+    unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
+        self.gpu.check()?;
+        self.blocks.import(host)
+    }
+
+    unsafe fn free(&self, block: RawBlock) {
+        // SAFETY: the caller's promise.
+        unsafe { self.blocks.free(block) };
+    }
+
+    unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>> {
+        self.blocks.map(block)
+    }
+
+    fn translate(&self, program: &Program) -> Result<Option<Vec<u8>>> {
+        self.pipelines.translate(program).map(Some)
+    }
+
+    unsafe fn compile(&self, label: &str, program: &Program, binary: Option<&[u8]>) -> Result<RawPipeline> {
+        self.gpu.check()?;
+        self.pipelines.compile(label, program, binary)
+    }
+
+    unsafe fn discard(&self, pipeline: RawPipeline) {
+        // SAFETY: the caller's promise.
+        unsafe { self.pipelines.discard(pipeline) };
+    }
+
+    fn driver_cache(&self) -> Vec<u8> {
+        self.pipelines.driver_cache()
+    }
+
+    unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
+        let (blocks, pipelines) = (self.blocks.read(), self.pipelines.read());
+        let objects = Objects { blocks: &blocks, pipelines: &pipelines };
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { self.queue.submit(list, ticket, &objects, &self.timeline) };
+        if let Err(error) = &outcome {
+            self.timeline.skip(ticket, error);
+        }
+        outcome
+    }
+
+    fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {
+        self.timeline.wait(ticket, timeout)
+    }
+
+    fn reached(&self) -> Result<Ticket> {
+        self.timeline.reached()
+    }
+
+    fn spans(&self, ticket: Ticket) -> Vec<Span> {
+        self.queue.spans(ticket, &self.timeline)
+    }
+
+    fn validation_messages(&self) -> Vec<String> {
+        self.gpu.messages().map(|messages| messages.drain()).unwrap_or_default()
+    }
+}
+
+impl Drop for VulkanDevice {
+    fn drop(&mut self) {
+        // SAFETY: no one else uses the device any more. When it was lost, nothing runs either.
+        let _ = unsafe { self.gpu.device.device_wait_idle() };
+    }
+}

@@ -1,0 +1,218 @@
+//! Compiled kernels: SPIR-V from disk or from WGSL, a pipeline from that, kept in a slab that recording looks into.
+//!
+//! Any number of threads compile at once; the slab is locked only to put the result in.
+
+use super::gpu::Gpu;
+use super::layout::{Layout, Layouts};
+use crate::wgsl::{is_well_formed, to_spirv};
+use crate::{HalError, Program, RawPipeline, Result, WgslKernel};
+use ash::vk;
+use slab::Slab;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A compiled kernel.
+pub(super) struct Pipeline {
+    pub(super) raw: vk::Pipeline,
+    pub(super) layout: Layout,
+}
+
+/// All pipelines of a device, their layouts, and the driver's cache.
+pub(super) struct Pipelines {
+    gpu: Arc<Gpu>,
+    pipelines: RwLock<Slab<Pipeline>>,
+    layouts: Layouts,
+    cache: vk::PipelineCache,
+}
+
+impl Pipelines {
+    /// Starts from what the driver gave in an earlier run, when it is still good for this device and driver.
+    pub(super) fn new(gpu: &Arc<Gpu>, driver_cache: &[u8]) -> Result<Pipelines> {
+        let known = match is_cache_of(driver_cache, gpu.adapter.cache_identity) {
+            true => driver_cache,
+            false => &[],
+        };
+        let create = vk::PipelineCacheCreateInfo::default().initial_data(known);
+        // SAFETY: the device is alive; the data is the driver's own.
+        let cache = unsafe { gpu.device.create_pipeline_cache(&create, None) }
+            .map_err(|result| gpu.error("vkCreatePipelineCache", result))?;
+        Ok(Pipelines { gpu: gpu.clone(), pipelines: RwLock::default(), layouts: Layouts::new(gpu), cache })
+    }
+
+    /// The pipelines, for looking many up.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<Pipeline>> {
+        self.pipelines.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A program as SPIR-V in little-endian bytes.
+    pub(super) fn translate(&self, program: &Program) -> Result<Vec<u8>> {
+        let words = to_spirv(wgsl(program)?, &self.gpu.adapter.target)?;
+        Ok(words.iter().flat_map(|word| word.to_le_bytes()).collect())
+    }
+
+    /// See [`RawDevice::compile`](crate::RawDevice::compile).
+    pub(super) fn compile(
+        &self,
+        label: &str,
+        program: &Program,
+        binary: Option<&[u8]>,
+    ) -> Result<RawPipeline> {
+        let kernel = wgsl(program)?;
+        self.check_limits(label, kernel)?;
+        let words = match binary.and_then(read_words) {
+            Some(words) => words,
+            None => to_spirv(kernel, &self.gpu.adapter.target)?,
+        };
+        let layout = self.layouts.get(kernel.bindings, kernel.words)?;
+        let (made, complaint) = self.gpu.watched(|| self.create(label, &words, &layout));
+        let raw = made?;
+        if let Some(labels) = &self.gpu.labels {
+            labels.name(raw, label);
+        }
+        if let Some(complaint) = complaint {
+            // SAFETY: just made, never used.
+            unsafe { self.gpu.device.destroy_pipeline(raw, None) };
+            return Err(complaint);
+        }
+        Ok(RawPipeline(self.write().insert(Pipeline { raw, layout }) as u64))
+    }
+
+    /// See [`RawDevice::discard`](crate::RawDevice::discard).
+    ///
+    /// # Safety
+    /// The pipeline is live and every ticket that used it was reached.
+    pub(super) unsafe fn discard(&self, pipeline: RawPipeline) {
+        if let Some(pipeline) = self.write().try_remove(pipeline.0 as usize) {
+            // SAFETY: no longer in the slab, and unused by the caller's promise.
+            unsafe { self.gpu.device.destroy_pipeline(pipeline.raw, None) };
+        }
+    }
+
+    /// What the driver wants to be given next time.
+    pub(super) fn driver_cache(&self) -> Vec<u8> {
+        // SAFETY: the cache is live. Without data the next run compiles again, nothing else.
+        unsafe { self.gpu.device.get_pipeline_cache_data(self.cache) }.unwrap_or_default()
+    }
+
+    /// A kernel beyond the device's limits would be undefined behaviour for the driver.
+    fn check_limits(&self, label: &str, kernel: &WgslKernel) -> Result<()> {
+        let limits = &self.gpu.adapter.info.limits;
+        if kernel.bindings > limits.max_bindings || kernel.words as usize > limits.max_param_bytes / 4 {
+            let detail = format!(
+                "{} bindings and {} parameter words; the device has {} and {}",
+                kernel.bindings,
+                kernel.words,
+                limits.max_bindings,
+                limits.max_param_bytes / 4
+            );
+            return Err(HalError::Compile { label: label.to_owned(), detail });
+        }
+        Ok(())
+    }
+
+    fn create(&self, label: &str, words: &[u32], layout: &Layout) -> Result<vk::Pipeline> {
+        let device = &self.gpu.device;
+        let failed = |call, result| match result {
+            vk::Result::ERROR_DEVICE_LOST
+            | vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
+            | vk::Result::ERROR_OUT_OF_HOST_MEMORY => self.gpu.error(call, result),
+            other => HalError::Compile { label: label.to_owned(), detail: format!("{call}: {other}") },
+        };
+        // SAFETY: the words are a module for this device, from the translator or looked at by `read_words`.
+        let module =
+            unsafe { device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(words), None) }
+                .map_err(|result| failed("vkCreateShaderModule", result))?;
+        let stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .module(module)
+            .name(c"main");
+        let create = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.pipeline)];
+        // SAFETY: module and layout are live; the cache is synchronised by the driver.
+        let made = unsafe { device.create_compute_pipelines(self.cache, &create, None) };
+        // SAFETY: a module is not needed once its pipeline is made.
+        unsafe { device.destroy_shader_module(module, None) };
+        match made {
+            Ok(pipelines) => pipelines
+                .first()
+                .copied()
+                .ok_or_else(|| failed("vkCreateComputePipelines", vk::Result::ERROR_UNKNOWN)),
+            Err((_, result)) => Err(failed("vkCreateComputePipelines", result)),
+        }
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Slab<Pipeline>> {
+        self.pipelines.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pipelines {
+    fn drop(&mut self) {
+        for pipeline in self.write().drain() {
+            // SAFETY: the device is idle when its parts are dropped, and the pipeline is in no slab any more.
+            unsafe { self.gpu.device.destroy_pipeline(pipeline.raw, None) };
+        }
+        // SAFETY: no thread compiles any more.
+        unsafe { self.gpu.device.destroy_pipeline_cache(self.cache, None) };
+    }
+}
+
+fn wgsl(program: &Program) -> Result<&WgslKernel> {
+    match program {
+        Program::Wgsl(kernel) => Ok(kernel),
+        Program::Native(kernel) => Err(HalError::Compile {
+            label: kernel.name.to_owned(),
+            detail: "a native kernel runs on the CPU backend only".to_owned(),
+        }),
+    }
+}
+
+/// The words of a binary from disk, unless it can't be a module.
+fn read_words(binary: &[u8]) -> Option<Vec<u32>> {
+    let (words, []) = binary.as_chunks::<4>() else { return None };
+    let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    is_well_formed(&words).then_some(words)
+}
+
+/// Whether data is a pipeline cache that this driver wrote for this device: software drivers and crashes leave
+/// headers without content, and drivers trust what they are given.
+fn is_cache_of(data: &[u8], (vendor, device, uuid): (u32, u32, [u8; vk::UUID_SIZE])) -> bool {
+    const HEADER: u32 = 32;
+    let Some((header, _)) = data.split_first_chunk::<{ HEADER as usize }>() else { return false };
+    let (words, _) = header.as_chunks::<4>();
+    let word = |i: usize| words.get(i).map(|word| u32::from_le_bytes(*word));
+    word(0).is_some_and(|length| length >= HEADER && length as usize <= data.len())
+        && word(1) == Some(vk::PipelineCacheHeaderVersion::ONE.as_raw() as u32)
+        && word(2) == Some(vendor)
+        && word(3) == Some(device)
+        && header.ends_with(&uuid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_drivers_cache_is_loaded() {
+        let uuid = [7; vk::UUID_SIZE];
+        let mut data: Vec<u8> =
+            [32u32, 1, 0x1002, 0x73bf].iter().flat_map(|word| word.to_le_bytes()).collect();
+        data.extend_from_slice(&uuid);
+        data.extend_from_slice(b"compiled");
+        let identity = (0x1002, 0x73bf, uuid);
+        assert!(is_cache_of(&data, identity));
+        assert!(!is_cache_of(&[], identity));
+        assert!(!is_cache_of(&data[..31], identity));
+        assert!(!is_cache_of(&data, (0x10de, 0x73bf, uuid)));
+        assert!(!is_cache_of(&data, (0x1002, 0x73bf, [8; vk::UUID_SIZE])));
+        for byte in [0, 1, 4] {
+            let mut broken = data.clone();
+            broken[byte] ^= 0xff;
+            assert!(!is_cache_of(&broken, identity), "byte {byte}");
+        }
+    }
+
+    #[test]
+    fn binaries_are_whole_words() {
+        assert!(read_words(&[3, 2, 35, 7, 0]).is_none());
+        assert!(read_words(&[]).is_none());
+    }
+}

@@ -1,0 +1,255 @@
+//! One command buffer with all that recording a list into it needs, to be used again once its list was reached.
+//!
+//! Recording follows the list: a barrier stands where the list has one, and at both ends, where it orders the list
+//! after the one before and makes it visible to the host. A dispatch is at most four calls: bind the pipeline when it
+//! changed, write the bindings, push the parameters, dispatch.
+
+use super::descriptors::DescriptorPools;
+use super::gpu::Gpu;
+use super::layout::Layout;
+use super::memory::Block;
+use super::pipeline::Pipeline;
+use super::timestamps::Timestamps;
+use crate::{Binding, Command, CommandList, Dispatch, Result};
+use ash::vk;
+use slab::Slab;
+use std::sync::Arc;
+
+/// What commands do with memory.
+const COMMANDS: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
+    vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
+);
+const WRITES: vk::AccessFlags = vk::AccessFlags::from_raw(
+    vk::AccessFlags::SHADER_WRITE.as_raw() | vk::AccessFlags::TRANSFER_WRITE.as_raw(),
+);
+const READS: vk::AccessFlags = vk::AccessFlags::from_raw(
+    vk::AccessFlags::SHADER_READ.as_raw() | vk::AccessFlags::TRANSFER_READ.as_raw(),
+);
+
+/// The objects that a list's handles stand for.
+pub(super) struct Objects<'a> {
+    pub(super) blocks: &'a Slab<Block>,
+    pub(super) pipelines: &'a Slab<Pipeline>,
+}
+
+/// A command buffer and its belongings.
+pub(super) struct Recording {
+    gpu: Arc<Gpu>,
+    pool: vk::CommandPool,
+    pub(super) buffer: vk::CommandBuffer,
+    pub(super) timestamps: Timestamps,
+    descriptors: DescriptorPools,
+    /// Scratch for the bindings of one dispatch.
+    bound: Vec<vk::DescriptorBufferInfo>,
+    /// Whether a debugger's label is open.
+    is_labelled: bool,
+    /// Scratch for one label.
+    text: Vec<u8>,
+}
+
+impl Recording {
+    pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Recording> {
+        let create = vk::CommandPoolCreateInfo::default()
+            .queue_family_index(gpu.adapter.family)
+            .flags(vk::CommandPoolCreateFlags::TRANSIENT);
+        // SAFETY: the device is alive and has the family.
+        let pool = unsafe { gpu.device.create_command_pool(&create, None) }
+            .map_err(|result| gpu.error("vkCreateCommandPool", result))?;
+        // From here on, dropping the value destroys the pool.
+        let mut recording = Recording {
+            gpu: gpu.clone(),
+            pool,
+            buffer: vk::CommandBuffer::null(),
+            timestamps: Timestamps::new(gpu),
+            descriptors: DescriptorPools::new(gpu),
+            bound: Vec::with_capacity(gpu.adapter.info.limits.max_bindings as usize),
+            is_labelled: false,
+            text: Vec::new(),
+        };
+        let allocate = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+        // SAFETY: the pool was just made.
+        let buffers = unsafe { gpu.device.allocate_command_buffers(&allocate) }
+            .map_err(|result| gpu.error("vkAllocateCommandBuffers", result))?;
+        recording.buffer = buffers.first().copied().unwrap_or_default();
+        Ok(recording)
+    }
+
+    /// Records a list, replacing the one before.
+    ///
+    /// # Safety
+    /// The list keeps the contract of [`RawDevice::submit`](crate::RawDevice::submit), and the device is through with
+    /// the list recorded before.
+    pub(super) unsafe fn record(&mut self, list: &CommandList, objects: &Objects<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.begin() }?;
+        self.barrier(COMMANDS, COMMANDS, READS | WRITES);
+        let mut last = vk::Pipeline::null();
+        for command in &list.commands {
+            match command {
+                Command::Dispatch(dispatch) => {
+                    // SAFETY: the contract says that the handle is live.
+                    let pipeline = unsafe { objects.pipelines.get_unchecked(dispatch.pipeline.0 as usize) };
+                    if pipeline.raw != last {
+                        last = pipeline.raw;
+                        let point = vk::PipelineBindPoint::COMPUTE;
+                        // SAFETY: the buffer is being recorded, the pipeline is live.
+                        unsafe { self.gpu.device.cmd_bind_pipeline(self.buffer, point, last) };
+                    }
+                    // SAFETY: the contract; the pipeline is bound.
+                    unsafe { self.dispatch(list, dispatch, &pipeline.layout, objects.blocks) }?;
+                }
+                Command::Copy { src, dst } => {
+                    // SAFETY: the contract.
+                    unsafe { self.copy(src, dst, objects.blocks) };
+                }
+                Command::Fill { dst, value } => {
+                    // SAFETY: the contract.
+                    let buffer = unsafe { buffer_of(dst, objects.blocks) };
+                    // SAFETY: the range lies in the buffer and is of whole words.
+                    unsafe {
+                        self.gpu.device.cmd_fill_buffer(self.buffer, buffer, dst.offset, dst.bytes, *value)
+                    };
+                }
+                Command::Barrier => self.barrier(COMMANDS, COMMANDS, READS | WRITES),
+                Command::Mark { label } => {
+                    self.timestamps.mark(self.buffer, label)?;
+                    self.label(Some(label));
+                }
+            }
+        }
+        self.label(None);
+        self.timestamps.finish(self.buffer)?;
+        self.barrier(COMMANDS, vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
+        // SAFETY: the buffer is being recorded.
+        unsafe { self.gpu.device.end_command_buffer(self.buffer) }
+            .map_err(|result| self.gpu.error("vkEndCommandBuffer", result))
+    }
+
+    /// # Safety
+    /// The device is through with the list recorded before.
+    unsafe fn begin(&mut self) -> Result<()> {
+        self.timestamps.reset();
+        self.is_labelled = false;
+        // SAFETY: the caller's promise.
+        unsafe { self.descriptors.reset() }?;
+        let device = &self.gpu.device;
+        // SAFETY: the caller's promise. The pool keeps its memory.
+        unsafe { device.reset_command_pool(self.pool, vk::CommandPoolResetFlags::empty()) }
+            .map_err(|result| self.gpu.error("vkResetCommandPool", result))?;
+        let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        // SAFETY: the buffer was reset with its pool.
+        unsafe { device.begin_command_buffer(self.buffer, &begin) }
+            .map_err(|result| self.gpu.error("vkBeginCommandBuffer", result))
+    }
+
+    /// Orders all commands before against `to`, and makes their writes visible to `access`.
+    fn barrier(&self, from: vk::PipelineStageFlags, to: vk::PipelineStageFlags, access: vk::AccessFlags) {
+        let barriers = [vk::MemoryBarrier::default().src_access_mask(WRITES).dst_access_mask(access)];
+        let flags = vk::DependencyFlags::empty();
+        // SAFETY: the buffer is being recorded.
+        unsafe {
+            self.gpu.device.cmd_pipeline_barrier(self.buffer, from, to, flags, &barriers, &[], &[]);
+        }
+    }
+
+    /// # Safety
+    /// The dispatch keeps the contract and its pipeline is bound.
+    unsafe fn dispatch(
+        &mut self,
+        list: &CommandList,
+        dispatch: &Dispatch,
+        layout: &Layout,
+        blocks: &Slab<Block>,
+    ) -> Result<()> {
+        let bindings = list.bindings_of(dispatch);
+        if !bindings.is_empty() {
+            self.bound.clear();
+            self.bound.extend(bindings.iter().map(|binding| {
+                // SAFETY: the contract says that the block is live.
+                let buffer = unsafe { buffer_of(binding, blocks) };
+                vk::DescriptorBufferInfo { buffer, offset: binding.offset, range: binding.bytes }
+            }));
+            // SAFETY: the pipeline's layout has as many bindings as its dispatches, by contract.
+            unsafe { self.bind(layout) }?;
+        }
+        let device = &self.gpu.device;
+        let params: &[u8] = bytemuck::cast_slice(list.params_of(dispatch));
+        let [x, y, z] = dispatch.grid;
+        // SAFETY: the buffer is being recorded; parameters and grid are what the pipeline expects, by contract.
+        unsafe {
+            if !params.is_empty() {
+                let stage = vk::ShaderStageFlags::COMPUTE;
+                device.cmd_push_constants(self.buffer, layout.pipeline, stage, 0, params);
+            }
+            device.cmd_dispatch(self.buffer, x, y, z);
+        }
+        Ok(())
+    }
+
+    /// Makes `self.bound` the bindings of what follows.
+    ///
+    /// # Safety
+    /// The layout has as many bindings as there are in `self.bound`.
+    unsafe fn bind(&mut self, layout: &Layout) -> Result<()> {
+        let infos = self.bound.as_ptr().cast();
+        if let Some(push) = &self.gpu.push {
+            // SAFETY: the template reads as many infos as the layout has bindings.
+            unsafe {
+                push.cmd_push_descriptor_set_with_template(
+                    self.buffer,
+                    layout.template,
+                    layout.pipeline,
+                    0,
+                    infos,
+                );
+            }
+            return Ok(());
+        }
+        let set = self.descriptors.take(layout.set)?;
+        let point = vk::PipelineBindPoint::COMPUTE;
+        // SAFETY: the set is new and of this layout; the template reads as many infos as the layout has bindings.
+        unsafe {
+            self.gpu.device.update_descriptor_set_with_template(set, layout.template, infos);
+            self.gpu.device.cmd_bind_descriptor_sets(self.buffer, point, layout.pipeline, 0, &[set], &[]);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// The ranges lie in live blocks, have the same length and do not overlap.
+    unsafe fn copy(&self, src: &Binding, dst: &Binding, blocks: &Slab<Block>) {
+        // SAFETY: the caller's promise.
+        let (from, to) = unsafe { (buffer_of(src, blocks), buffer_of(dst, blocks)) };
+        let regions = [vk::BufferCopy { src_offset: src.offset, dst_offset: dst.offset, size: src.bytes }];
+        // SAFETY: the caller's promise. Copies between buffers are of any bytes.
+        unsafe { self.gpu.device.cmd_copy_buffer(self.buffer, from, to, &regions) };
+    }
+
+    /// Ends the open label and opens the next one, for debuggers.
+    fn label(&mut self, next: Option<&str>) {
+        let Some(labels) = &self.gpu.labels else { return };
+        if self.is_labelled {
+            labels.end(self.buffer);
+        }
+        if let Some(next) = next {
+            labels.begin(self.buffer, next, &mut self.text);
+        }
+        self.is_labelled = next.is_some();
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // SAFETY: the device is idle, or never saw the buffer, which goes with its pool.
+        unsafe { self.gpu.device.destroy_command_pool(self.pool, None) };
+    }
+}
+
+/// The buffer of a binding's block.
+///
+/// # Safety
+/// The block is live.
+unsafe fn buffer_of(binding: &Binding, blocks: &Slab<Block>) -> vk::Buffer {
+    // SAFETY: the caller's promise.
+    unsafe { blocks.get_unchecked(binding.block.0 as usize) }.buffer
+}
