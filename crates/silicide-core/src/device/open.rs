@@ -2,8 +2,10 @@
 
 use super::Device;
 use crate::error::{Error, Result};
+use crate::kernel::DiskCache;
 use silicide_hal::cpu::{self, CpuOptions, Isa};
 use silicide_hal::null::{self, NullOptions};
+use silicide_hal::vulkan::{self, VulkanOptions};
 use silicide_hal::{Backend, DeviceInfo, HalError};
 use std::path::PathBuf;
 
@@ -77,6 +79,16 @@ impl Device {
                 cpu_options.isa = options.isa;
                 Ok(Device::with_backend(cpu::open(&cpu_options).map_err(failed)?, options))
             }
+            ("vulkan", _) => {
+                let devices = vulkan::enumerate().map_err(failed)?;
+                let info = devices.get(index).ok_or_else(unknown)?;
+                let mut vulkan_options = VulkanOptions::default();
+                vulkan_options.validation = options.validation;
+                if let Some(directory) = &options.kernel_cache {
+                    vulkan_options.driver_cache = DiskCache::new(directory, &info.fingerprint).load_driver();
+                }
+                Ok(Device::with_backend(vulkan::open(index, &vulkan_options).map_err(failed)?, options))
+            }
             ("null", 0) => {
                 Ok(Device::with_backend(null::open(&NullOptions::default()).map_err(failed)?, options))
             }
@@ -87,6 +99,10 @@ impl Device {
     /// Every device that can be opened, best first, and why others can't.
     pub fn list() -> Listing {
         let mut listing = Listing { devices: Vec::new(), missing: Vec::new() };
+        match vulkan::enumerate() {
+            Ok(devices) => listing.devices.extend(devices),
+            Err(error) => listing.missing.push(error),
+        }
         match cpu::info(&CpuOptions::default()) {
             Ok(info) => listing.devices.push(info),
             Err(error) => listing.missing.push(error),

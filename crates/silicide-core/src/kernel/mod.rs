@@ -6,6 +6,7 @@ mod plan;
 mod registry;
 mod select;
 
+pub(crate) use cache::DiskCache;
 pub use op::{Access, DynOp, Host, Io, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 pub use plan::{Arg, Cost, Decline, Kernel, Launch, Operand, Plan, Step};
 pub use registry::{KernelRegistry, RegistryUsage};
