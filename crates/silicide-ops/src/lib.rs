@@ -13,6 +13,7 @@ pub mod case;
 #[allow(dead_code, unused_imports, unused_macros)]
 mod cpu;
 mod elementwise;
+mod rows;
 #[allow(dead_code, unused_imports)]
 mod wgsl;
 
@@ -30,4 +31,4 @@ macro_rules! ops {
     };
 }
 
-ops![unary, binary, glu];
+ops![unary, binary, glu, rms_norm, layer_norm, l2_norm, softmax, reduce, argmax, cumsum];

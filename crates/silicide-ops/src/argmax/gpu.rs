@@ -1,0 +1,40 @@
+//! `argmax` on GPUs: one workgroup per row.
+
+use super::Argmax;
+use crate::rows::gpu::{Bound, fits, plan};
+use crate::wgsl;
+use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_quant::DType;
+
+static BODY: Snippet = Snippet { name: "argmax", text: include_str!("argmax.wgsl") };
+
+/// One workgroup per row.
+pub(super) struct Rows;
+
+impl Kernel for Rows {
+    type Op = Argmax;
+
+    fn name(&self) -> &'static str {
+        "argmax.rows.wgsl"
+    }
+
+    fn fits(&self, _op: &Argmax, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        fits(io, on)
+    }
+
+    fn plan(&self, _op: &Argmax, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let x = io.input(0);
+        let Some(load) = wgsl::load(x.dtype) else { return Plan::default() };
+        let parts = [
+            Part::bound(load, "x", 0),
+            Part::bound(wgsl::store_bits(DType::U32, &on.features), "index", 1),
+            Part::plain(&wgsl::LINEAR),
+            Part::plain(&BODY),
+        ];
+        let kernel = WgslKernel::new(self.name(), &parts, 2, 2);
+        plan(kernel, &[Bound::Rows(0), Bound::Rows(1)], io, on, |run| {
+            [run.len() as u32, x.shape.last() as u32]
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! `reduce` on GPUs: one workgroup per row.
+
+use super::{Reduce, Reduction};
+use crate::rows::gpu::{Bound, RUNS, fits, plan};
+use crate::wgsl;
+use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+
+static BODY: Snippet = Snippet { name: "reduce", text: include_str!("reduce.wgsl") };
+
+/// One workgroup per row.
+pub(super) struct Rows;
+
+impl Kernel for Rows {
+    type Op = Reduce;
+
+    fn name(&self) -> &'static str {
+        "reduce.rows.wgsl"
+    }
+
+    fn fits(&self, _op: &Reduce, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        fits(io, on)
+    }
+
+    fn plan(&self, op: &Reduce, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let x = io.input(0);
+        let (Some(load), Some(store)) = (wgsl::load(x.dtype), wgsl::store(x.dtype, &on.features)) else {
+            return Plan::default();
+        };
+        let parts = [
+            Part::bound(load, "x", 0),
+            Part::bound(store, "y", 1),
+            Part::plain(&wgsl::LINEAR),
+            Part::plain(&wgsl::REDUCE),
+            Part::plain(&RUNS),
+            Part::plain(&BODY),
+        ];
+        let kernel = WgslKernel::new(self.name(), &parts, 2, 3);
+        let reduction = match op.reduction {
+            Reduction::Sum => 0,
+            Reduction::Max => 1,
+        };
+        plan(kernel, &[Bound::Rows(0), Bound::Rows(1)], io, on, |run| {
+            [run.len() as u32, x.shape.last() as u32, reduction]
+        })
+    }
+}

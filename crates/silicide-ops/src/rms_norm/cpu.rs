@@ -1,0 +1,149 @@
+//! `rms_norm` on the CPU: squares are summed in a first pass over a row, scaled values written in a second.
+
+use super::RmsNorm;
+use crate::cpu::element::{Float, Target, code, read_coded};
+use crate::cpu::{CHUNK, Simd};
+use crate::rows::cpu::{HEADER, LONG, Lanes, RowKernel, Run, fits, plan, row_programs, streaming};
+use crate::rows::lanes::sum_of;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Tile};
+use silicide_quant::{DType, bf16, f16};
+use smallvec::{SmallVec, smallvec};
+
+/// Bindings; without a weight, `x` stands in for it. The last two are there with a residual only.
+const X: usize = 0;
+const WEIGHT: usize = 1;
+const Y: usize = 2;
+const RESIDUAL: usize = 3;
+const SUM: usize = 4;
+
+/// Parameter words.
+const EPS: usize = HEADER;
+const WEIGHTED: usize = HEADER + 1;
+const HAS_RESIDUAL: usize = HEADER + 2;
+const X_CODE: usize = HEADER + 3;
+const WEIGHT_CODE: usize = HEADER + 4;
+
+struct Normalise;
+
+row_programs!(PROGRAMS, Normalise, "rms_norm.rows.cpu");
+
+const F16: u32 = DType::F16 as u32;
+const BF16: u32 = DType::BF16 as u32;
+
+/// Rounds values to what they will be once stored.
+///
+/// # Safety
+/// The instruction set is present.
+#[inline(always)]
+unsafe fn round<S: Simd, T: Float>(values: &mut [f32]) {
+    let mut stored = [T::zeroed(); CHUNK];
+    // SAFETY: the caller's promise; a block has at most `CHUNK` elements.
+    unsafe {
+        T::narrow::<S>(values, &mut stored);
+        T::widen::<S>(&stored, values);
+    }
+}
+
+/// Reads a block of what is normalised: `x`, or the sum rounded to its type. It is summed again for each pass
+/// instead of read back, so that `sum` and `y` may be `x` and `residual`.
+///
+/// # Safety
+/// As for [`RowKernel`]; `block` lies in the tensor.
+#[inline(always)]
+unsafe fn load<S: Simd>(tile: &Tile<'_>, at: usize, values: &mut [f32], other: &mut [f32]) {
+    let code = tile.param(X_CODE);
+    // SAFETY: the caller's promise.
+    unsafe {
+        read_coded::<S>(tile, X, code, at, values);
+        if tile.param(HAS_RESIDUAL) != 0 {
+            read_coded::<S>(tile, RESIDUAL, code, at, other);
+            for (value, residual) in values.iter_mut().zip(other) {
+                *value += *residual;
+            }
+            match code {
+                F16 => round::<S, f16>(values),
+                BF16 => round::<S, bf16>(values),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl RowKernel for Normalise {
+    type Partial = f64;
+    const LONGEST: usize = LONG;
+    const WRITES_RUNS: bool = true;
+
+    #[inline(always)]
+    unsafe fn reduce<S: Simd>(tile: &Tile<'_>, lanes: &mut Lanes, run: Run) -> f64 {
+        let mut squares = 0.0;
+        for block in run.blocks() {
+            let (values, other) = lanes.pair(block.len());
+            // SAFETY: the caller's promise.
+            unsafe { load::<S>(tile, run.at(block.start), values, other) };
+            squares += sum_of(values, |x| x * x);
+        }
+        squares
+    }
+
+    #[inline(always)]
+    unsafe fn finish<S: Simd>(tile: &Tile<'_>, lanes: &mut Lanes, run: Run, partials: &[f64]) {
+        let mean = partials.iter().sum::<f64>() / run.k as f64;
+        let scale = (1.0 / (mean + f64::from(tile.param_f32(EPS))).sqrt()) as f32;
+        let target = |binding| Target { binding, code: tile.param(X_CODE), streaming: streaming(tile) };
+        for block in run.blocks() {
+            let (values, other) = lanes.pair(block.len());
+            let at = run.at(block.start);
+            // SAFETY: the caller's promise; every block is read before it is written.
+            unsafe {
+                load::<S>(tile, at, values, other);
+                if tile.param(HAS_RESIDUAL) != 0 {
+                    target(SUM).write::<S>(tile, at, values);
+                }
+                if tile.param(WEIGHTED) != 0 {
+                    read_coded::<S>(tile, WEIGHT, tile.param(WEIGHT_CODE), block.start, other);
+                    for (value, weight) in values.iter_mut().zip(other) {
+                        *value = *value * scale * *weight;
+                    }
+                } else {
+                    for value in values.iter_mut() {
+                        *value *= scale;
+                    }
+                }
+                target(Y).write::<S>(tile, at, values);
+            }
+        }
+    }
+}
+
+/// Tiles of rows.
+pub(super) struct Rows;
+
+impl Kernel for Rows {
+    type Op = RmsNorm;
+
+    fn name(&self) -> &'static str {
+        "rms_norm.rows.cpu"
+    }
+
+    fn fits(&self, _op: &RmsNorm, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        fits(io, on)
+    }
+
+    fn plan(&self, op: &RmsNorm, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
+        let (weight, y) = (op.weight_index().unwrap_or(0), op.first_output());
+        let mut args: SmallVec<[Arg; 5]> = smallvec![Arg::slot(0), Arg::slot(weight), Arg::slot(y)];
+        if op.residual {
+            args.extend([Arg::slot(1), Arg::slot(y + 1)]);
+        }
+        let params = [
+            op.eps.to_bits(),
+            u32::from(op.weighted),
+            u32::from(op.residual),
+            code(io.input(0).dtype),
+            code(io.input(weight as usize).dtype),
+        ];
+        plan::<Normalise>(&PROGRAMS, io, &args, &params)
+    }
+}

@@ -1,0 +1,177 @@
+//! Root-mean-square normalisation of rows: `y = x / sqrt(mean(x²) + eps) · weight`, the weight optional.
+//!
+//! With a residual it first adds: `sum = x + residual`, `y = rms_norm(sum)`, and gives out both, since the residual
+//! stream goes on with the sum. The norm is taken of the sum *as stored*, so the fused op and its two parts agree.
+//!
+//! Computed in f32. Squares overflow for magnitudes past 1e19, which makes the row zero; NaN makes its row NaN; an
+//! infinity becomes NaN and the rest of its row zero.
+
+pub mod cases;
+mod cpu;
+mod gpu;
+
+use crate::rows::{Arguments, check_not_negative};
+use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Work};
+use silicide_core::{Error, Recorder, Result};
+
+/// The op. Inputs: `x`, then `residual` and `weight` where it has them. Outputs: `y`, then `sum` with a residual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RmsNorm {
+    /// Added to the mean square; finite, not negative.
+    pub eps: f32,
+    /// Whether `y` is multiplied by a weight per column.
+    pub weighted: bool,
+    /// Whether a residual is added first, and the sum given out.
+    pub residual: bool,
+}
+
+impl RmsNorm {
+    /// Without residual.
+    pub const fn new(eps: f32, weighted: bool) -> RmsNorm {
+        RmsNorm { eps, weighted, residual: false }
+    }
+
+    /// With residual.
+    pub const fn with_residual(eps: f32, weighted: bool) -> RmsNorm {
+        RmsNorm { eps, weighted, residual: true }
+    }
+
+    /// Where the weight stands among the inputs.
+    fn weight_index(&self) -> Option<u8> {
+        self.weighted.then_some(1 + u8::from(self.residual))
+    }
+
+    /// Where the outputs begin among the arguments.
+    fn first_output(&self) -> u8 {
+        1 + u8::from(self.residual) + u8::from(self.weighted)
+    }
+}
+
+impl Op for RmsNorm {
+    fn name(&self) -> &'static str {
+        "rms_norm"
+    }
+
+    fn slots(&self) -> &'static [Slot] {
+        const X: Slot = Slot::input("x");
+        const RESIDUAL: Slot = Slot::input("residual");
+        const WEIGHT: Slot = Slot::input("weight");
+        // `y` and `sum` may take the places of `x` and `residual`, either way round.
+        const Y: Slot = Slot::output_over("y", 0b01);
+        const Y2: Slot = Slot::output_over("y", 0b11);
+        const SUM: Slot = Slot::output_over("sum", 0b11);
+        match (self.residual, self.weighted) {
+            (false, false) => &[X, Y],
+            (false, true) => &[X, WEIGHT, Y],
+            (true, false) => &[X, RESIDUAL, Y2, SUM],
+            (true, true) => &[X, RESIDUAL, WEIGHT, Y2, SUM],
+        }
+    }
+
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs> {
+        check_not_negative("rms_norm", "eps", self.eps)?;
+        let mut arguments = Arguments::new("rms_norm", self.slots(), inputs)?;
+        let x = arguments.rows()?;
+        let y = TensorInfo::new(x.dtype, x.shape);
+        let mut outputs = Outputs::from_slice(&[y]);
+        if self.residual {
+            arguments.same_as(&x)?;
+            outputs.push(y);
+        }
+        if self.weighted {
+            arguments.trailing(&x, 1)?;
+        }
+        Ok(outputs)
+    }
+
+    fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
+        let (Some(x), [y, sum @ ..]) = (inputs.first(), outputs) else { return };
+        let k = x.shape.last().max(1);
+        let mut values = x.values.clone();
+        if let (true, Some(residual), [sum, ..]) = (self.residual, inputs.get(1), sum) {
+            values.iter_mut().zip(&residual.values).for_each(|(x, r)| *x += r);
+            values = silicide_quant::decode(sum.dtype, &silicide_quant::encode(sum.dtype, &values));
+            sum.values.clone_from(&values);
+        }
+        let ones = vec![1.0; k];
+        let weight = self.weight_index().and_then(|i| inputs.get(i as usize));
+        let weight = weight.map_or(&ones, |weight| &weight.values);
+        for (y, x) in y.values.chunks_exact_mut(k).zip(values.chunks_exact(k)) {
+            let mean = x.iter().map(|x| x * x).sum::<f64>() / k as f64;
+            let scale = 1.0 / (mean + f64::from(self.eps)).sqrt();
+            y.iter_mut().zip(x).zip(weight).for_each(|((y, x), w)| *y = x * scale * w);
+        }
+    }
+
+    fn work(&self, io: &Io<'_>) -> Work {
+        Work::streaming(io, io.output(0).elements() as u64 * 4)
+    }
+
+    fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
+        &[&cpu::Rows, &gpu::Rows]
+    }
+}
+
+/// `x / sqrt(mean(x²) + eps)` along the last axis, times `weight` where given.
+pub fn rms_norm<R: Recorder>(
+    recorder: &mut R,
+    x: &R::Value,
+    weight: Option<&R::Value>,
+    eps: f32,
+) -> Result<R::Value> {
+    let op = RmsNorm::new(eps, weight.is_some());
+    match weight {
+        Some(weight) => recorder.run_one(op, &[x, weight]),
+        None => recorder.run_one(op, &[x]),
+    }
+}
+
+/// [`rms_norm`] into `y`, which may be `x`.
+pub fn rms_norm_into<R: Recorder>(
+    recorder: &mut R,
+    x: &R::Value,
+    weight: Option<&R::Value>,
+    eps: f32,
+    y: &R::Value,
+) -> Result<()> {
+    let op = RmsNorm::new(eps, weight.is_some());
+    match weight {
+        Some(weight) => recorder.run_into(op, &[x, weight], &[y]),
+        None => recorder.run_into(op, &[x], &[y]),
+    }
+}
+
+/// `sum = x + residual` and `y = rms_norm(sum)` in one pass; returns `(y, sum)`.
+pub fn add_rms_norm<R: Recorder>(
+    recorder: &mut R,
+    [x, residual]: [&R::Value; 2],
+    weight: Option<&R::Value>,
+    eps: f32,
+) -> Result<(R::Value, R::Value)> {
+    let op = RmsNorm::with_residual(eps, weight.is_some());
+    let outputs = match weight {
+        Some(weight) => recorder.run(op, &[x, residual, weight]),
+        None => recorder.run(op, &[x, residual]),
+    }?;
+    let got = outputs.len();
+    let mut outputs = outputs.into_iter();
+    match (outputs.next(), outputs.next()) {
+        (Some(y), Some(sum)) => Ok((y, sum)),
+        _ => Err(Error::ArgumentCount { op: "rms_norm", what: "outputs", expected: 2, got }),
+    }
+}
+
+/// [`add_rms_norm`] into `y` and `sum`, which may be `x` and `residual` in either order.
+pub fn add_rms_norm_into<R: Recorder>(
+    recorder: &mut R,
+    [x, residual]: [&R::Value; 2],
+    weight: Option<&R::Value>,
+    eps: f32,
+    [y, sum]: [&R::Value; 2],
+) -> Result<()> {
+    let op = RmsNorm::with_residual(eps, weight.is_some());
+    match weight {
+        Some(weight) => recorder.run_into(op, &[x, residual, weight], &[y, sum]),
+        None => recorder.run_into(op, &[x, residual], &[y, sum]),
+    }
+}
