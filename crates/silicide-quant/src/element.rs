@@ -157,6 +157,7 @@ mod tests {
         // A tie, and the least more than a tie, with the excess far below what f32 can hold.
         let tie = 1.0 + 2f64.powi(-8);
         assert_eq!(<bf16 as Element>::from_f64(tie).to_f64(), 1.0);
+        assert_eq!(decode(DType::BF16, &encode(DType::BF16, &[tie + 2f64.powi(-50)])), [1.0 + 2f64.powi(-7)]);
         assert_eq!(<bf16 as Element>::from_f64(tie + 2f64.powi(-50)).to_f64(), 1.0 + 2f64.powi(-7));
         assert_eq!(
             <f16 as Element>::from_f64(1.0 + 2f64.powi(-11) + 2f64.powi(-50)).to_f64(),
