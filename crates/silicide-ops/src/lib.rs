@@ -31,4 +31,7 @@ macro_rules! ops {
     };
 }
 
-ops![unary, binary, glu, rms_norm, layer_norm, l2_norm, softmax, reduce, argmax, cumsum];
+ops![
+    cast, fill, unary, binary, glu, // elementwise
+    rms_norm, layer_norm, l2_norm, softmax, reduce, argmax, cumsum, // rows
+];

@@ -1,0 +1,3 @@
+fn element(i: u32) {
+    store_y(i, to_float(number(i)));
+}

@@ -1,0 +1,41 @@
+//! `fill` on GPUs, element by element.
+
+use super::Fill;
+use crate::elementwise::{fits_gpu, gpu};
+use crate::wgsl::{self, spans};
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+
+static NARROW: Snippet = Snippet { name: "fill narrow", text: include_str!("narrow.wgsl") };
+static WIDE: Snippet = Snippet { name: "fill wide", text: include_str!("wide.wgsl") };
+
+/// An invocation for a few elements.
+pub(super) struct Elements;
+
+impl Kernel for Elements {
+    type Op = Fill;
+
+    fn name(&self) -> &'static str {
+        "fill.elements.wgsl"
+    }
+
+    fn fits(&self, _op: &Fill, _io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        fits_gpu(on)
+    }
+
+    fn plan(&self, op: &Fill, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let y = io.output(0);
+        let size = y.dtype.size();
+        let [linear, main] = gpu::entry();
+        let body = if size == 8 { &WIDE } else { &NARROW };
+        let store = Part::bound(wgsl::store_bits(y.dtype, &on.features), "y", 0);
+        let kernel = WgslKernel::new(self.name(), &[Part::plain(body), store, linear, main], 1, 3);
+        let [low, high] = op.bits();
+        let mut plan = Plan::default();
+        for span in spans(y.elements(), size, on) {
+            let args = [Arg::slot(0).window(span.start * size, span.len() * size)];
+            gpu::push(&mut plan, &kernel, &args, (span.len(), &[span.len() as u32, low, high]), on);
+        }
+        plan
+    }
+}
