@@ -1,9 +1,10 @@
-// index = argmax(x), one workgroup per row. Elements are compared as integers: exact, and NaN has its place.
+// index = argmax(x), one team per row. Elements are compared as integers: exact, and NaN has its place.
 struct Params {
     x_offset: u32,
     index_offset: u32,
     rows: u32,
     k: u32,
+    team: u32,
 }
 var<immediate> p: Params;
 override WG: u32 = 256;
@@ -30,21 +31,18 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let row = linear_group(group, groups);
-    if row >= p.rows {
-        return;
-    }
+    let at = place(group, groups, lane);
     var mine = vec2<u32>(0u, 0u);
-    for (var i = lane; i < p.k; i += WG) {
-        let other = key(load_x(row * p.k + i));
+    for (var i = at.member; i < at.k; i += p.team) {
+        let other = key(load_x(at.base + i));
         if other > mine.x {
             mine = vec2<u32>(other, i);
         }
     }
     best[lane] = mine;
     workgroupBarrier();
-    for (var width = WG / 2u; width > 0u; width = width / 2u) {
-        if lane < width {
+    for (var width = p.team / 2u; width > 0u; width = width / 2u) {
+        if at.member < width {
             let other = best[lane + width];
             if other.x > mine.x || (other.x == mine.x && other.y < mine.y) {
                 mine = other;
@@ -53,7 +51,7 @@ fn main(
         }
         workgroupBarrier();
     }
-    if lane == 0u {
-        put_index(row, mine.y);
+    if at.member == 0u && at.k > 0u {
+        put_index(at.row, mine.y);
     }
 }

@@ -1,7 +1,7 @@
-//! `argmax` on GPUs: one workgroup per row.
+//! `argmax` on GPUs: one team of invocations per row.
 
 use super::Argmax;
-use crate::rows::gpu::{Bound, fits, plan};
+use crate::rows::gpu::{Bound, HEADER, PLACE, fits, plan};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
@@ -9,7 +9,7 @@ use silicide_quant::DType;
 
 static BODY: Snippet = Snippet { name: "argmax", text: include_str!("argmax.wgsl") };
 
-/// One workgroup per row.
+/// One team of invocations per row.
 pub(super) struct Rows;
 
 impl Kernel for Rows {
@@ -30,11 +30,10 @@ impl Kernel for Rows {
             Part::bound(load, "x", 0),
             Part::bound(wgsl::store_bits(DType::U32, &on.features), "index", 1),
             Part::plain(&wgsl::LINEAR),
+            Part::plain(&PLACE),
             Part::plain(&BODY),
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, 2, 2);
-        plan(kernel, &[Bound::Rows(0), Bound::Rows(1)], io, on, |run| {
-            [run.len() as u32, x.shape.last() as u32]
-        })
+        let kernel = WgslKernel::new(self.name(), &parts, 2, HEADER);
+        plan(kernel, &[Bound::Rows(0), Bound::Rows(1)], io, on, |_| [])
     }
 }

@@ -1,10 +1,11 @@
-// y[i] = x[0] + ... + x[i], one workgroup per row. In each round every invocation takes 16 neighbouring elements:
+// y[i] = x[0] + ... + x[i], one team per row. In each round every invocation takes 16 neighbouring elements:
 // their sums are scanned in shared memory, then each invocation runs through its own.
 struct Params {
     x_offset: u32,
     y_offset: u32,
     rows: u32,
     k: u32,
+    team: u32,
 }
 var<immediate> p: Params;
 override WG: u32 = 256;
@@ -17,24 +18,21 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let row = linear_group(group, groups);
-    if row >= p.rows {
-        return;
-    }
-    let base = row * p.k;
+    let at = place(group, groups, lane);
     var carry = 0.0;
-    for (var round = 0u; round < p.k; round += WG * 16u) {
-        let start = min(round + lane * 16u, p.k);
-        let end = min(start + 16u, p.k);
+    // Over `p.k`, not `at.k`: teams without a row take part in the barriers.
+    for (var round = 0u; round < p.k; round += p.team * 16u) {
+        let start = min(round + at.member * 16u, at.k);
+        let end = min(start + 16u, at.k);
         var sum = 0.0;
         for (var i = start; i < end; i += 1u) {
-            sum += load_x(base + i);
+            sum += load_x(at.base + i);
         }
         cells[lane] = sum;
         workgroupBarrier();
-        for (var reach = 1u; reach < WG; reach *= 2u) {
+        for (var reach = 1u; reach < p.team; reach *= 2u) {
             var before = 0.0;
-            if lane >= reach {
+            if at.member >= reach {
                 before = cells[lane - reach];
             }
             workgroupBarrier();
@@ -42,13 +40,13 @@ fn main(
             workgroupBarrier();
         }
         var running = carry;
-        if lane > 0u {
+        if at.member > 0u {
             running += cells[lane - 1u];
         }
-        carry += cells[WG - 1u];
+        carry += cells[lane - at.member + p.team - 1u];
         for (var i = start; i < end; i += 1u) {
-            running += load_x(base + i);
-            store_y(base + i, running);
+            running += load_x(at.base + i);
+            store_y(at.base + i, running);
         }
         // The cells are written anew in the next round.
         workgroupBarrier();

@@ -1,14 +1,14 @@
-//! `cumsum` on GPUs: one workgroup per row.
+//! `cumsum` on GPUs: one team of invocations per row.
 
 use super::Cumsum;
-use crate::rows::gpu::{Bound, fits, plan};
+use crate::rows::gpu::{Bound, HEADER, PLACE, fits, plan};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 
 static BODY: Snippet = Snippet { name: "cumsum", text: include_str!("cumsum.wgsl") };
 
-/// One workgroup per row.
+/// One team of invocations per row.
 pub(super) struct Rows;
 
 impl Kernel for Rows {
@@ -31,11 +31,10 @@ impl Kernel for Rows {
             Part::bound(load, "x", 0),
             Part::bound(store, "y", 1),
             Part::plain(&wgsl::LINEAR),
+            Part::plain(&PLACE),
             Part::plain(&BODY),
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, 2, 2);
-        plan(kernel, &[Bound::Rows(0), Bound::Rows(1)], io, on, |run| {
-            [run.len() as u32, x.shape.last() as u32]
-        })
+        let kernel = WgslKernel::new(self.name(), &parts, 2, HEADER);
+        plan(kernel, &[Bound::Rows(0), Bound::Rows(1)], io, on, |_| [])
     }
 }

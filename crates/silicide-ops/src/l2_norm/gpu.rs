@@ -1,14 +1,14 @@
-//! `l2_norm` on GPUs: one workgroup per row.
+//! `l2_norm` on GPUs: one team of invocations per row.
 
 use super::L2Norm;
-use crate::rows::gpu::{Bound, RUNS, fits, plan};
+use crate::rows::gpu::{Bound, HEADER, PLACE, fits, plan};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 
 static BODY: Snippet = Snippet { name: "l2_norm", text: include_str!("l2_norm.wgsl") };
 
-/// One workgroup per row.
+/// One team of invocations per row.
 pub(super) struct Rows;
 
 impl Kernel for Rows {
@@ -32,12 +32,10 @@ impl Kernel for Rows {
             Part::bound(store, "y", 1),
             Part::plain(&wgsl::LINEAR),
             Part::plain(&wgsl::REDUCE),
-            Part::plain(&RUNS),
+            Part::plain(&PLACE),
             Part::plain(&BODY),
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, 2, 3);
-        plan(kernel, &[Bound::Rows(0), Bound::Rows(1)], io, on, |run| {
-            [run.len() as u32, x.shape.last() as u32, op.eps.to_bits()]
-        })
+        let kernel = WgslKernel::new(self.name(), &parts, 2, HEADER + 1);
+        plan(kernel, &[Bound::Rows(0), Bound::Rows(1)], io, on, |_| [op.eps.to_bits()])
     }
 }

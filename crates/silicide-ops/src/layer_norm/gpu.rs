@@ -1,14 +1,14 @@
-//! `layer_norm` on GPUs: one workgroup per row.
+//! `layer_norm` on GPUs: one team of invocations per row.
 
 use super::LayerNorm;
-use crate::rows::gpu::{Bound, RUNS, fits, plan};
+use crate::rows::gpu::{Bound, HEADER, PLACE, fits, plan};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 
 static BODY: Snippet = Snippet { name: "layer_norm", text: include_str!("layer_norm.wgsl") };
 
-/// One workgroup per row.
+/// One team of invocations per row.
 pub(super) struct Rows;
 
 impl Kernel for Rows {
@@ -44,13 +44,10 @@ impl Kernel for Rows {
             Part::bound(store, "y", 3),
             Part::plain(&wgsl::LINEAR),
             Part::plain(&wgsl::REDUCE),
-            Part::plain(&RUNS),
+            Part::plain(&PLACE),
             Part::plain(&BODY),
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, 4, 5);
-        plan(kernel, &[Bound::Rows(0), weight, bias, Bound::Rows(op.output_index())], io, on, |run| {
-            let flags = [u32::from(op.weighted), u32::from(op.biased)];
-            [run.len() as u32, x.shape.last() as u32, op.eps.to_bits(), flags[0], flags[1]]
-        })
+        let kernel = WgslKernel::new(self.name(), &parts, 4, HEADER + 3);
+        plan(kernel, &[Bound::Rows(0), weight, bias, Bound::Rows(op.output_index())], io, on, |_| [op.eps.to_bits(), u32::from(op.weighted), u32::from(op.biased)])
     }
 }

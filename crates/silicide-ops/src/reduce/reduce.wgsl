@@ -1,31 +1,35 @@
-// y = sum(x) or max(x), one workgroup per row.
+// y = sum(x) or max(x), one team per row.
 struct Params {
     x_offset: u32,
     y_offset: u32,
     rows: u32,
     k: u32,
+    team: u32,
     // 0 for the sum, 1 for the largest.
     reduction: u32,
 }
 var<immediate> p: Params;
 override WG: u32 = 256;
 
-fn sum_of(base: u32, lane: u32) -> f32 {
+fn sum_of(at: Place) -> f32 {
     var sum = 0.0;
-    for (var start = lane; start < p.k; start += WG * 16u) {
+    for (var start = at.member; start < at.k; start += p.team * 16u) {
         var part = 0.0;
-        for (var i = start; i < run_end(start, p.k); i += WG) {
-            part += load_x(base + i);
+        for (var i = start; i < run_end(start, at.k); i += p.team) {
+            part += load_x(at.base + i);
         }
         sum += part;
     }
     return sum;
 }
 
-fn largest_of(base: u32, lane: u32) -> f32 {
-    var largest = load_x(base);
-    for (var i = lane; i < p.k; i += WG) {
-        largest = maximum(largest, load_x(base + i));
+fn largest_of(at: Place) -> f32 {
+    var largest = 0.0;
+    if at.k > 0u {
+        largest = load_x(at.base);
+    }
+    for (var i = at.member; i < at.k; i += p.team) {
+        largest = maximum(largest, load_x(at.base + i));
     }
     return largest;
 }
@@ -36,17 +40,14 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let row = linear_group(group, groups);
-    if row >= p.rows {
-        return;
-    }
+    let at = place(group, groups, lane);
     var result: f32;
     if p.reduction == 0u {
-        result = workgroup_sum(sum_of(row * p.k, lane), lane);
+        result = team_sum(sum_of(at), lane, p.team);
     } else {
-        result = workgroup_max(largest_of(row * p.k, lane), lane);
+        result = team_max(largest_of(at), lane, p.team);
     }
-    if lane == 0u {
-        store_y(row, result);
+    if at.member == 0u && at.k > 0u {
+        store_y(at.row, result);
     }
 }

@@ -1,7 +1,7 @@
-//! `rms_norm` on GPUs: one workgroup per row.
+//! `rms_norm` on GPUs: one team of invocations per row.
 
 use super::RmsNorm;
-use crate::rows::gpu::{Bound, RUNS, fits, plan};
+use crate::rows::gpu::{Bound, HEADER, PLACE, fits, plan};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
@@ -24,7 +24,7 @@ static ROUND_BF16: Snippet = Snippet {
     text: "fn rounded(v: f32) -> f32 { return bitcast<f32>(narrow_sum(v) << 16u); }",
 };
 
-/// One workgroup per row.
+/// One team of invocations per row.
 pub(super) struct Rows;
 
 impl Kernel for Rows {
@@ -59,7 +59,7 @@ impl Kernel for Rows {
             Part::bound(store, "y", 2),
             Part::plain(&wgsl::LINEAR),
             Part::plain(&wgsl::REDUCE),
-            Part::plain(&RUNS),
+            Part::plain(&PLACE),
         ];
         if op.residual {
             bound.extend([Bound::Rows(1), Bound::Rows(y + 1)]);
@@ -78,9 +78,7 @@ impl Kernel for Rows {
             parts.push(Part::plain(&PLAIN));
         }
         parts.push(Part::plain(&BODY));
-        let kernel = WgslKernel::new(self.name(), &parts, bound.len() as u32, 4);
-        plan(kernel, &bound, io, on, |run| {
-            [run.len() as u32, x.shape.last() as u32, op.eps.to_bits(), u32::from(op.weighted)]
-        })
+        let kernel = WgslKernel::new(self.name(), &parts, bound.len() as u32, HEADER + 2);
+        plan(kernel, &bound, io, on, |_| [op.eps.to_bits(), u32::from(op.weighted)])
     }
 }

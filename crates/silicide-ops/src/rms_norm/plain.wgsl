@@ -4,6 +4,7 @@ struct Params {
     y_offset: u32,
     rows: u32,
     k: u32,
+    team: u32,
     eps: f32,
     weighted: u32,
 }

@@ -8,6 +8,7 @@ struct Params {
     sum_offset: u32,
     rows: u32,
     k: u32,
+    team: u32,
     eps: f32,
     weighted: u32,
 }

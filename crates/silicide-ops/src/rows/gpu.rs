@@ -1,6 +1,7 @@
-//! Row-wise kernels on GPUs: one workgroup per row, calls split by rows where an argument exceeds a binding.
+//! Row-wise kernels on GPUs: one team of invocations per row, calls split by rows where an argument exceeds a
+//! binding.
 //!
-//! Bits do not depend on the split: a row is always the work of one workgroup of a size that its length alone decides.
+//! The number of rows changes no bits: the size of a team is decided by the length of the rows alone.
 
 use crate::wgsl;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Plan};
@@ -8,9 +9,12 @@ use silicide_hal::{DeviceInfo, Program, Snippet, WgslKernel};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// `run_end(start, k)`: kernels sum in two levels, runs of 16 elements per invocation and then the runs, which
-/// keeps the rounding of long rows small.
-pub(crate) static RUNS: Snippet = Snippet { name: "RUNS", text: include_str!("runs.wgsl") };
+/// `place` gives an invocation its row, `run_end` the order of sums. Kernels take it after [`wgsl::LINEAR`]; their
+/// parameters have `rows`, `k` and `team` after the offsets.
+pub(crate) static PLACE: Snippet = Snippet { name: "rows.place", text: include_str!("place.wgsl") };
+
+/// The number of parameter words that [`plan`] adds.
+pub(crate) const HEADER: u32 = 3;
 
 /// An argument of a row-wise launch.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +50,13 @@ fn row_bytes(bytes: usize, rows: usize) -> usize {
     bytes / rows.max(1)
 }
 
-/// The workgroup size for rows of `k` elements, a power of two: a short row keeps few invocations busy.
-pub(crate) fn workgroup(k: usize, on: &DeviceInfo) -> u32 {
-    if k <= 256 { wgsl::workgroup(on).min(32) } else { wgsl::workgroup(on) }
+/// Invocations that share a row of `k` elements, a power of two: about four elements each, up to a workgroup.
+fn team(k: usize, on: &DeviceInfo) -> u32 {
+    let most = wgsl::workgroup(on);
+    u32::try_from(k.div_ceil(4)).map_or(most, |wanted| wanted.min(most).next_power_of_two())
 }
 
-/// One launch of `kernel` per run of rows. `params` gives the parameter words of a run, offsets not counted.
+/// One launch of `kernel` per run of rows. `params` gives the kernel's own parameter words for a run.
 pub(crate) fn plan<const N: usize>(
     kernel: WgslKernel,
     bound: &[Bound],
@@ -61,7 +66,8 @@ pub(crate) fn plan<const N: usize>(
 ) -> Plan {
     let x = io.input(0);
     let (rows, k) = (x.shape.rows(), x.shape.last());
-    let kernel = kernel.constant("WG", workgroup(k, on));
+    let (team, workgroup) = (team(k, on), wgsl::workgroup(on));
+    let kernel = kernel.constant("WG", workgroup);
     let argument = |i: u8| {
         let i = i as usize;
         if i < io.inputs.len() { io.input(i) } else { io.output(i - io.inputs.len()) }
@@ -82,7 +88,10 @@ pub(crate) fn plan<const N: usize>(
                 Bound::Whole(i) => Arg::slot(*i),
             })
             .collect();
-        plan.push(Program::Wgsl(kernel.clone()), &args, &params(&run), wgsl::grid(run.len(), on));
+        let header: [u32; HEADER as usize] = [run.len() as u32, k as u32, team];
+        let words: SmallVec<[u32; 16]> = header.into_iter().chain(params(&run)).collect();
+        let groups = run.len().div_ceil((workgroup / team).max(1) as usize);
+        plan.push(Program::Wgsl(kernel.clone()), &args, &words, wgsl::grid(groups, on));
     }
     plan
 }
@@ -100,6 +109,14 @@ fn runs(rows: usize, k: usize, widest: usize, on: &DeviceInfo) -> impl Iterator<
 mod tests {
     use super::*;
     use silicide_hal::Backend;
+
+    #[test]
+    fn teams_follow_the_row_length() {
+        let on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "test");
+        for (k, size) in [(1, 1), (4, 1), (5, 2), (128, 32), (576, 256), (1 << 30, 256)] {
+            assert_eq!(team(k, &on), size, "{k}");
+        }
+    }
 
     #[test]
     fn runs_tile_the_rows_and_fit() {

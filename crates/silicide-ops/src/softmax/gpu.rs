@@ -1,14 +1,14 @@
-//! `softmax` on GPUs: one workgroup per row.
+//! `softmax` on GPUs: one team of invocations per row.
 
 use super::Softmax;
-use crate::rows::gpu::{Bound, RUNS, fits, plan};
+use crate::rows::gpu::{Bound, HEADER, PLACE, fits, plan};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 
 static BODY: Snippet = Snippet { name: "softmax", text: include_str!("softmax.wgsl") };
 
-/// One workgroup per row.
+/// One team of invocations per row.
 pub(super) struct Rows;
 
 impl Kernel for Rows {
@@ -36,17 +36,17 @@ impl Kernel for Rows {
             Part::bound(store, "y", 2),
             Part::plain(&wgsl::LINEAR),
             Part::plain(&wgsl::REDUCE),
-            Part::plain(&RUNS),
+            Part::plain(&PLACE),
             Part::plain(&BODY),
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, 3, 5);
+        let kernel = WgslKernel::new(self.name(), &parts, 3, HEADER + 3);
         let k = x.shape.last();
         let mask_rows = if op.masked { mask_info.elements() / k.max(1) } else { 0 };
         let bound = [Bound::Rows(0), mask, Bound::Rows(1 + u8::from(op.masked))];
         plan(kernel, &bound, io, on, |run| {
             // Only the remainder matters, and it fits where the row's number may not.
             let first = run.start % mask_rows.max(1);
-            [run.len() as u32, k as u32, op.scale.to_bits(), first as u32, mask_rows as u32]
+            [op.scale.to_bits(), first as u32, mask_rows as u32]
         })
     }
 }

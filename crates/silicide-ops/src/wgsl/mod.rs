@@ -52,8 +52,8 @@ snippets! {
 /// `linear_group(group, groups) -> u32`: the number of a workgroup in a grid made by [`grid`].
 pub(crate) static LINEAR: Snippet = Snippet { name: "LINEAR", text: include_str!("linear.wgsl") };
 
-/// `workgroup_sum(value, lane)`, `workgroup_max(value, lane)` and `maximum(a, b)`, all keeping NaN. The kernel
-/// declares `override WG`, a power of two.
+/// `team_sum(value, lane, team)`, `team_max(..)`, `team_first(..)` over teams of neighbouring invocations, WG for the
+/// whole workgroup, and `maximum(a, b)`, all keeping NaN. The kernel declares `override WG`, a power of two.
 pub(crate) static REDUCE: Snippet = Snippet { name: "REDUCE", text: include_str!("reduce.wgsl") };
 
 /// A read-only binding of f32, f16 or bf16: `load_$NAME(i) -> f32`, and `get_$NAME(i) -> u32` for the bits.

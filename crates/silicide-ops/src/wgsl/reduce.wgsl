@@ -1,20 +1,28 @@
-// Sums and maxima over a workgroup of WG invocations, WG a power of two declared by the kernel. A fixed tree in
-// shared memory: no subgroup size is assumed, the order never changes. Call from uniform control flow; every
-// invocation gets the result.
-var<workgroup> reduce_cells: array<f32, WG>;
+// Sums and maxima over teams: runs of `team` neighbouring invocations, a power of two up to WG, which the kernel
+// declares, and the same throughout the workgroup. A fixed tree in shared memory: no subgroup size is assumed, the
+// order never changes. Call from uniform control flow; every invocation gets its team's result.
+var<workgroup> team_cells: array<f32, WG>;
 
-fn workgroup_sum(value: f32, lane: u32) -> f32 {
+// What the team's first invocation has.
+fn team_first(value: f32, lane: u32, team: u32) -> f32 {
     // Someone may still be reading the result of the call before.
     workgroupBarrier();
-    reduce_cells[lane] = value;
+    team_cells[lane] = value;
     workgroupBarrier();
-    for (var width = WG / 2u; width > 0u; width = width / 2u) {
-        if lane < width {
-            reduce_cells[lane] = reduce_cells[lane] + reduce_cells[lane + width];
+    return team_cells[lane - lane % team];
+}
+
+fn team_sum(value: f32, lane: u32, team: u32) -> f32 {
+    workgroupBarrier();
+    team_cells[lane] = value;
+    workgroupBarrier();
+    for (var width = team / 2u; width > 0u; width = width / 2u) {
+        if lane % team < width {
+            team_cells[lane] = team_cells[lane] + team_cells[lane + width];
         }
         workgroupBarrier();
     }
-    return reduce_cells[0];
+    return team_cells[lane - lane % team];
 }
 
 // The larger, or NaN if either is NaN; the device's own max may drop it.
@@ -24,15 +32,15 @@ fn maximum(a: f32, b: f32) -> f32 {
     return select(a, b, b_is_nan || (b > a && !a_is_nan));
 }
 
-fn workgroup_max(value: f32, lane: u32) -> f32 {
+fn team_max(value: f32, lane: u32, team: u32) -> f32 {
     workgroupBarrier();
-    reduce_cells[lane] = value;
+    team_cells[lane] = value;
     workgroupBarrier();
-    for (var width = WG / 2u; width > 0u; width = width / 2u) {
-        if lane < width {
-            reduce_cells[lane] = maximum(reduce_cells[lane], reduce_cells[lane + width]);
+    for (var width = team / 2u; width > 0u; width = width / 2u) {
+        if lane % team < width {
+            team_cells[lane] = maximum(team_cells[lane], team_cells[lane + width]);
         }
         workgroupBarrier();
     }
-    return reduce_cells[0];
+    return team_cells[lane - lane % team];
 }
