@@ -33,5 +33,4 @@ macro_rules! ops {
 
 ops![
     cast, fill, unary, binary, glu, // elementwise
-    rms_norm, layer_norm, l2_norm, softmax, reduce, argmax, cumsum, // rows
-];
+    rms_norm, layer_norm, l2_norm, softmax, reduce, argmax, cumsum, // rows, matmul];

@@ -1,0 +1,54 @@
+//! Cases: odd extents round every tile boundary, batches, grouped heads and each weight format.
+
+use super::Matmul;
+use crate::case::{Case, Input};
+use silicide_quant::DType;
+
+/// The cases of this op.
+pub fn cases() -> Vec<Case> {
+    use DType::{BF16, F16, F32};
+    let mut cases = Vec::new();
+    let mut add = |dtype: DType, a: &[usize], b: &[usize]| {
+        let label = format!("a {a:?} x b {dtype}{b:?}");
+        cases.push(Case::new(label, Matmul, vec![Input::gaussian(F32, a), Input::gaussian(dtype, b)]));
+    };
+    // One row and few: whole vectors, tails, depths shorter than a vector, single columns.
+    for (m, n, k) in [
+        (1, 1, 1),
+        (1, 3, 3),
+        (1, 17, 31),
+        (1, 257, 576),
+        (2, 64, 100),
+        (3, 17, 64),
+        (4, 3, 31),
+        (5, 257, 100),
+        (8, 64, 576),
+        (8, 1, 64),
+    ] {
+        add(F32, &[m, k], &[n, k]);
+    }
+    // Many rows: strips and panels that do not come out even.
+    for (m, n, k) in [(9, 3, 1), (33, 1, 31), (33, 17, 100), (33, 257, 64), (130, 64, 3), (130, 257, 576)] {
+        add(F32, &[m, k], &[n, k]);
+    }
+    // A depth of more than one panel, and one that is large in every direction.
+    add(F32, &[33, 2100], &[50, 2100]);
+    add(F32, &[256, 1024], &[256, 1024]);
+    // Half-width weights, with depths that leave half a word.
+    for dtype in [F16, BF16] {
+        for (m, n, k) in [(1, 257, 576), (1, 17, 31), (3, 64, 100), (8, 3, 64), (33, 64, 31), (130, 257, 100), (33, 50, 2100)] {
+            add(dtype, &[m, k], &[n, k]);
+        }
+    }
+    // Batches: shared weights, one each, and grouped heads.
+    add(F32, &[5, 7, 64], &[17, 64]);
+    add(F32, &[64], &[17, 64]);
+    for dtype in [F32, F16, BF16] {
+        add(dtype, &[3, 2, 64], &[3, 17, 64]);
+        add(dtype, &[2, 6, 1, 31], &[2, 2, 64, 31]);
+        add(dtype, &[2, 6, 5, 100], &[2, 3, 33, 100]);
+    }
+    add(F32, &[6, 33, 64], &[1, 17, 64]);
+    add(F32, &[2, 4, 130, 64], &[2, 4, 64, 64]);
+    cases
+}

@@ -1,0 +1,163 @@
+//! Weights in the form the register tile wants them: the formats ([`Weight`]), and packing columns into a panel.
+//!
+//! A panel is a sequence of sub-panels as wide as the register tile (the last one may be narrower, in whole
+//! vectors). A sub-panel is `depth` rows of its width: word `d` of each of its columns, side by side. Columns past
+//! the last one are zero.
+
+use super::vector::{MAX_LANES, Unit, Vector};
+
+/// How weights are stored and read: one row of the table of weight formats.
+///
+/// # Safety
+///
+/// `load` is given a pointer that is valid for `LANES * PER_WORD` elements, and the vector's instruction set.
+pub(super) unsafe trait Weight {
+    /// One stored element; its zero is all zero bits.
+    type Stored: bytemuck::Zeroable + Copy;
+    /// Elements in one word of a panel.
+    const PER_WORD: usize;
+    /// Whether stored elements are the panel's words already.
+    const RAW: bool;
+    /// A vector of words.
+    unsafe fn load<V: Vector>(from: *const Self::Stored) -> V;
+}
+
+/// Declares the formats.
+macro_rules! weights {
+    ($($(#[$meta:meta])* $name:ident: $stored:ty, $per_word:literal, $raw:literal, $load:ident;)*) => {$(
+        $(#[$meta])*
+        pub(super) struct $name;
+
+        // SAFETY: the promise is passed on.
+        unsafe impl Weight for $name {
+            type Stored = $stored;
+            const PER_WORD: usize = $per_word;
+            const RAW: bool = $raw;
+            #[inline(always)]
+            unsafe fn load<V: Vector>(from: *const $stored) -> V {
+                // SAFETY: the caller's promise.
+                unsafe { V::$load(from.cast()) }
+            }
+        }
+    )*};
+}
+
+weights! {
+    /// f32 as it is.
+    F32: f32, 1, true, load;
+    /// f16, widened to f32.
+    F16: u16, 1, false, load_f16;
+    /// bf16, widened to f32.
+    BF16: u16, 1, false, load_bf16;
+    /// bf16, two to a word.
+    BF16Pairs: u16, 2, true, load;
+}
+
+/// Weight columns to pack.
+pub(super) struct Columns<T> {
+    /// The first element to pack of the first column.
+    pub(super) start: *const T,
+    /// Elements from one column to the next.
+    pub(super) stride: usize,
+    /// Columns.
+    pub(super) count: usize,
+    /// Elements of each column to pack.
+    pub(super) elements: usize,
+}
+
+/// Packs columns into a panel for the unit.
+///
+/// # Safety
+///
+/// The unit's instruction set is present, the columns are readable, and the panel has room for
+/// `elements / PER_WORD` words of each column, with the number of columns rounded up to whole vectors.
+#[inline(always)]
+pub(super) unsafe fn pack<U: Unit, W: Weight>(columns: &Columns<W::Stored>, panel: *mut f32) {
+    let lanes = U::Vector::LANES;
+    let depth = columns.elements.div_ceil(W::PER_WORD);
+    let mut column = 0;
+    while column < columns.count {
+        let in_panel = column % (U::VECTORS * lanes);
+        let sub_panel = column - in_panel;
+        let width = (columns.count - sub_panel).next_multiple_of(lanes).min(U::VECTORS * lanes);
+        // SAFETY: the group of columns is part of the columns, and its words part of the panel.
+        unsafe {
+            let group = Columns {
+                start: columns.start.add(column * columns.stride),
+                count: (columns.count - column).min(lanes),
+                ..*columns
+            };
+            pack_group::<U::Vector, W>(&group, panel.add(sub_panel * depth + in_panel), width);
+        }
+        column += lanes;
+    }
+}
+
+/// Packs at most one vector's worth of columns; rows of the panel are `width` words apart.
+#[inline(always)]
+unsafe fn pack_group<V: Vector, W: Weight>(columns: &Columns<W::Stored>, to: *mut f32, width: usize) {
+    let step = V::LANES * W::PER_WORD;
+    let whole_words = columns.stride.is_multiple_of(W::PER_WORD);
+    let direct = W::RAW && whole_words && columns.count == V::LANES;
+    let mut staged = [0.0f32; MAX_LANES * MAX_LANES];
+    let mut element = 0;
+    while element < columns.elements {
+        let left = columns.elements - element;
+        // SAFETY: `stage` and `transpose` read inside the columns; what is written is inside the panel, as no more
+        // rows are stored than there are words left.
+        unsafe {
+            let from = columns.start.add(element);
+            let (from, stride) = if direct && left >= step {
+                (from.cast::<f32>(), columns.stride / W::PER_WORD)
+            } else {
+                stage::<V, W>(&Columns { start: from, elements: left, ..*columns }, &mut staged);
+                (staged.as_ptr(), V::LANES)
+            };
+            let to = to.add(element / W::PER_WORD * width);
+            let words = left.div_ceil(W::PER_WORD).min(V::LANES);
+            for quad in (0..words).step_by(4) {
+                let rows = V::transpose(from.add(quad), stride);
+                for (i, row) in rows.into_iter().enumerate().take(words - quad) {
+                    row.store(to.add((quad + i) * width));
+                }
+            }
+        }
+        element += step;
+    }
+}
+
+/// Copies the first words of a group of columns to a square of words, one column after the other, with zeros
+/// where there is nothing.
+#[inline(always)]
+unsafe fn stage<V: Vector, W: Weight>(columns: &Columns<W::Stored>, to: &mut [f32; MAX_LANES * MAX_LANES]) {
+    for column in 0..V::LANES {
+        // SAFETY: only columns and elements that exist are read; the square has room for all lanes.
+        unsafe {
+            let words = if column < columns.count {
+                load_part::<V, W>(columns.start.add(column * columns.stride), columns.elements)
+            } else {
+                V::zero()
+            };
+            words.store(to.as_mut_ptr().add(column * V::LANES));
+        }
+    }
+}
+
+/// A vector from the first `count` elements, and zeros.
+///
+/// # Safety
+///
+/// The vector's instruction set is present, and `count` elements can be read.
+#[inline(always)]
+pub(super) unsafe fn load_part<V: Vector, W: Weight>(from: *const W::Stored, count: usize) -> V {
+    let all = V::LANES * W::PER_WORD;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if count >= all {
+            return W::load::<V>(from);
+        }
+        let mut part = [bytemuck::Zeroable::zeroed(); 2 * MAX_LANES];
+        std::ptr::copy_nonoverlapping(from, part.as_mut_ptr(), count);
+        W::load::<V>(part.as_ptr())
+    }
+}

@@ -1,0 +1,192 @@
+//! Every kernel on every instruction set of this machine, tile by tile, against the reference; and what the kernels
+//! promise about bits.
+
+use super::super::cases::cases;
+use super::*;
+use crate::case::{Case, Random};
+use silicide_core::kernel::{Host, Launch, Op, Operand, Step, TensorInfo, Tolerance};
+use silicide_hal::TileBinding;
+use silicide_quant::Shape;
+
+const SENTINEL: f32 = -12345.5;
+const MARGIN: usize = 64;
+
+/// Runs a plan's launches, tiles in reverse order, with outputs between sentinels and scratch full of NaN.
+fn run(plan: &Plan, isa: Isa, inputs: &[Vec<u8>], outputs: usize) -> Vec<f32> {
+    let mut inputs = inputs.to_vec();
+    let mut y = vec![SENTINEL; outputs + 2 * MARGIN];
+    let mut scratch: Vec<Vec<u8>> = plan.scratch.iter().map(|&bytes| vec![0xff; bytes]).collect();
+    for step in &plan.steps {
+        let Step::Dispatch(Launch { program: Program::Native(kernel), args, params, grid }) = step else {
+            panic!("{step:?}");
+        };
+        let bindings: Vec<TileBinding> = args
+            .iter()
+            .map(|arg| match arg.operand {
+                Operand::Slot(2) => {
+                    TileBinding { start: y[MARGIN..].as_mut_ptr().cast(), bytes: outputs * 4 }
+                }
+                Operand::Slot(i) => {
+                    let input = &mut inputs[usize::from(i)];
+                    TileBinding { start: input.as_mut_ptr(), bytes: input.len() }
+                }
+                Operand::Scratch(i, _) => {
+                    let scratch = &mut scratch[usize::from(i)];
+                    TileBinding { start: scratch.as_mut_ptr(), bytes: scratch.len() }
+                }
+            })
+            .collect();
+        let variant = kernel.variants.iter().find(|variant| variant.isa <= isa).unwrap();
+        let [x, y, z] = *grid;
+        for tile in (0..x * y * z).rev() {
+            let index = [tile % x, tile / x % y, tile / x / y];
+            // SAFETY: the instruction set is available, and the bindings are what the plan asks for.
+            unsafe { (variant.entry)(&Tile::new(index, *grid, params, &bindings)) };
+        }
+    }
+    assert!(y[..MARGIN].iter().chain(&y[MARGIN + outputs..]).all(|&x| x == SENTINEL), "wrote outside");
+    y[MARGIN..MARGIN + outputs].to_vec()
+}
+
+/// A device with an instruction set.
+fn device(isa: Isa) -> DeviceInfo {
+    let mut info = DeviceInfo::new(Backend::Cpu, "cpu", "test");
+    info.isa = Some(isa);
+    info
+}
+
+/// Inputs and the reference's answer.
+struct Expected {
+    infos: Vec<TensorInfo>,
+    outputs: Vec<TensorInfo>,
+    bytes: Vec<Vec<u8>>,
+    values: Vec<f64>,
+}
+
+fn expect(case: &Case) -> Expected {
+    let hosts: Vec<Host> = case
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(i, input)| Host { dtype: input.dtype, shape: input.shape, values: input.values(i as u64 + 7) })
+        .collect();
+    let infos: Vec<TensorInfo> = hosts.iter().map(|host| TensorInfo::new(host.dtype, host.shape)).collect();
+    let outputs = case.op.infer(&infos).unwrap().to_vec();
+    let bytes = hosts.iter().map(|host| silicide_quant::encode(host.dtype, &host.values)).collect();
+    let mut y =
+        [Host { dtype: DType::F32, shape: outputs[0].shape, values: vec![f64::NAN; outputs[0].elements()] }];
+    case.op.reference(&hosts, &mut y);
+    let [y] = y;
+    Expected { infos, outputs, bytes, values: y.values }
+}
+
+#[track_caller]
+fn check(got: &[f32], expected: &[f64], tolerance: Tolerance, label: &str) {
+    let largest = expected.iter().fold(0f64, |a, b| a.max(b.abs()));
+    let (mut error, mut power, mut worst) = (0f64, 0f64, 0f64);
+    for (&got, &expected) in got.iter().zip(expected) {
+        let difference = f64::from(got) - expected;
+        assert!(difference.is_finite(), "{label}: {got}");
+        error += difference * difference;
+        power += expected * expected;
+        worst = worst.max(difference.abs());
+    }
+    assert!(error <= tolerance.nmse * power, "{label}: nmse {:.1e} of {:.1e}", error / power, tolerance.nmse);
+    assert!(
+        worst <= tolerance.max * largest,
+        "{label}: max {:.1e} of {:.1e}",
+        worst / largest,
+        tolerance.max
+    );
+}
+
+#[test]
+fn every_kernel_agrees_with_the_reference() {
+    for case in cases() {
+        let expected = expect(&case);
+        let io = Io { inputs: &expected.infos, outputs: &expected.outputs };
+        let k = expected.infos[0].shape.last() as f64;
+        let exact = Tolerance { nmse: 1e-12 + 1e-13 * k, max: 1e-6 + 1e-6 * k.sqrt() };
+        let mut runs = 0;
+        for isa in Isa::available() {
+            let on = device(isa);
+            for i in 0..case.op.kernel_count() {
+                let name = case.op.kernel_name(i);
+                if case.op.kernel_fits(i, &io, &on).is_err() {
+                    continue;
+                }
+                let plan = case.op.kernel_plan(i, &io, &on);
+                let got = run(&plan, isa, &expected.bytes, expected.values.len());
+                let tolerance =
+                    if name == PAIRS.name() { Matmul.tolerance(&io, &expected.outputs[0]) } else { exact };
+                check(&got, &expected.values, tolerance, &format!("{name} {isa} {}", case.label));
+                runs += 1;
+            }
+        }
+        assert!(runs >= Isa::available().len(), "{}", case.label);
+    }
+}
+
+/// The bf16 unit's packing, tiles and rounding, with the unit itself emulated.
+#[test]
+fn pairs_agree_with_the_reference_wherever_they_run() {
+    let mut runs = 0;
+    for case in cases() {
+        let expected = expect(&case);
+        let io = Io { inputs: &expected.infos, outputs: &expected.outputs };
+        if PAIRS.fits(&Matmul, &io, &device(Isa::Avx512Bf16)).is_err() {
+            continue;
+        }
+        let plan = PAIRS.plan(&Matmul, &io, &device(Isa::Avx512Bf16));
+        let got = run(&plan, Isa::Portable, &expected.bytes, expected.values.len());
+        let tolerance = Matmul.tolerance(&io, &expected.outputs[0]);
+        check(&got, &expected.values, tolerance, &case.label);
+        // Emulated exactly, only the activations' rounding is left.
+        let mut rounded = expect(&case);
+        let values = silicide_quant::decode(DType::F32, &rounded.bytes[0]);
+        let values = silicide_quant::decode(DType::BF16, &silicide_quant::encode(DType::BF16, &values));
+        let hosts = [
+            Host { dtype: DType::F32, shape: rounded.infos[0].shape, values },
+            Host {
+                dtype: DType::BF16,
+                shape: rounded.infos[1].shape,
+                values: silicide_quant::decode(DType::BF16, &rounded.bytes[1]),
+            },
+        ];
+        let mut y = [Host { dtype: DType::F32, shape: rounded.outputs[0].shape, values: rounded.values }];
+        case.op.reference(&hosts, &mut y);
+        rounded.values = std::mem::take(&mut y[0].values);
+        check(&got, &rounded.values, Tolerance { nmse: 1e-10, max: 1e-4 }, &case.label);
+        runs += 1;
+    }
+    assert!(runs >= 3);
+}
+
+/// The bits of an output depend on its row, its column and the instruction set, not on what is computed beside it:
+/// so neither tiles nor threads change them.
+#[test]
+fn bits_do_not_depend_on_the_neighbours() {
+    let (n, k) = (70, 1100);
+    let mut random = Random::new(3);
+    let activations: Vec<f32> = (0..130 * k).map(|_| random.gaussian() as f32).collect();
+    let weights: Vec<f64> = (0..n * k).map(|_| random.gaussian()).collect();
+    let weights = silicide_quant::encode(DType::F16, &weights);
+    let product = |kernel: &dyn Kernel<Op = Matmul>, isa: Isa, m: usize, n: usize| {
+        let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, k]).unwrap());
+        let inputs = [info(DType::F32, m), info(DType::F16, n)];
+        let outputs = Matmul.infer(&inputs).unwrap();
+        let plan = kernel.plan(&Matmul, &Io { inputs: &inputs, outputs: &outputs }, &device(isa));
+        let a = bytemuck::cast_slice(&activations[..m * k]).to_vec();
+        run(&plan, isa, &[a, weights[..n * k * 2].to_vec()], m * n)
+    };
+    for isa in Isa::available() {
+        for (kernel, m) in [(&FEW[1] as &dyn Kernel<Op = Matmul>, 8), (&MANY[1], 130)] {
+            let whole = product(kernel, isa, m, n);
+            for (few, columns) in [(m - 1, n), (m / 2, 49), (1, 17), (m, 1)] {
+                for (row, part) in product(kernel, isa, few, columns).chunks_exact(columns).enumerate() {
+                    assert_eq!(part, &whole[row * n..row * n + columns], "{} {isa}", kernel.name());
+                }
+            }
+        }
+    }
+}

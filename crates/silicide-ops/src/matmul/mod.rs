@@ -1,0 +1,230 @@
+//! Matrix multiplication: `y = a · bᵀ`, with activations `a` in f32 and weights `b` in f32, f16 or bf16.
+//!
+//! Both factors have their depth `k` as the last axis, as weights are stored: `a` is `[..., m, k]`, `b` is
+//! `[..., n, k]`, `y` is `[..., m, n]` in f32. A `b` of two axes serves every row of `a`. Otherwise `b` has as many
+//! axes as `a` and the same leading ones, but for the last of them, of which `a` may have a multiple: batch `i` of `a`
+//! meets batch `i / g` of `b`, as grouped query heads share a head of keys.
+//!
+//! Because batches that share weights lie side by side, all of this is one problem to a kernel: `batch` separate
+//! products of `[m, k]` and `[n, k]` ([`Problem`]).
+//!
+//! Products are summed in f32. NaN and infinity go through as the arithmetic has it. A kernel sums each output in
+//! an order of its own that depends on nothing but the depth; kernels for few and for many rows, and other instruction sets,
+//! differ in the last places.
+
+pub mod cases;
+mod cpu;
+
+use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
+use silicide_core::{Error, Recorder, Result};
+use silicide_quant::{DType, Shape};
+use smallvec::smallvec;
+
+/// `y = a · bᵀ`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matmul;
+
+/// Records `a · bᵀ`: `[..., m, k]` by `[..., n, k]` gives `[..., m, n]`.
+pub fn matmul<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value) -> Result<R::Value> {
+    recorder.run_one(Matmul, &[a, b])
+}
+
+/// [`matmul`] into a value that exists.
+pub fn matmul_into<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value, y: &R::Value) -> Result<()> {
+    recorder.run_into(Matmul, &[a, b], &[y])
+}
+
+/// What kernels see: `batch` products of `[m, k]` activations and `[n, k]` weights, each dense and one after the other.
+/// Every extent and the number of rows, `batch * m`, fit in 32 bits, and none is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Problem {
+    batch: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+impl Problem {
+    /// The problem of a checked call, unless it is out of range.
+    fn of(io: &Io<'_>) -> Option<Problem> {
+        let (a, b) = (io.input(0).shape, io.input(1).shape);
+        let [leading @ .., n, k] = b.axes() else { return None };
+        let batch: usize = leading.iter().product();
+        let rows = a.rows();
+        let fit = |extent: usize| extent > 0 && u32::try_from(extent).is_ok();
+        let fits = fit(batch) && fit(rows) && fit(*n) && fit(*k);
+        fits.then(|| Problem { batch, m: rows / batch, n: *n, k: *k })
+    }
+}
+
+impl Op for Matmul {
+    fn name(&self) -> &'static str {
+        "matmul"
+    }
+
+    fn slots(&self) -> &'static [Slot] {
+        const SLOTS: [Slot; 3] = [Slot::input("a"), Slot::input("b"), Slot::output("y")];
+        &SLOTS
+    }
+
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs> {
+        let [a, b] = inputs else {
+            let got = inputs.len();
+            return Err(Error::ArgumentCount { op: "matmul", what: "inputs", expected: 2, got });
+        };
+        if a.dtype != DType::F32 {
+            return Err(wrong_type("a", "f32", a.dtype));
+        }
+        if !matches!(b.dtype, DType::F32 | DType::F16 | DType::BF16) {
+            return Err(wrong_type("b", "f32, f16 or bf16", b.dtype));
+        }
+        let [b_leading @ .., n, k] = b.shape.axes() else {
+            return Err(wrong_shape("b", "[..., n, k]".into(), b.shape));
+        };
+        if b.elements() == 0 {
+            return Err(wrong_shape("b", "no axis of length zero".into(), b.shape));
+        }
+        if a.shape.axes().last() != Some(k) || a.elements() == 0 {
+            return Err(wrong_shape("a", format!("[..., m, {k}] for b {}, no axis of length zero", b.shape), a.shape));
+        }
+        if let [same @ .., shared] = b_leading {
+            let matches = match a.shape.axes() {
+                [a_same @ .., heads, _, _] => a_same == same && heads.is_multiple_of(*shared),
+                _ => false,
+            };
+            if !matches {
+                let expected =
+                    format!("the leading axes of b {}, the last of them times any whole number", b.shape);
+                return Err(wrong_shape("a", expected, a.shape));
+            }
+        }
+        let shape = a.shape.with_last(*n).map_err(|source| Error::bad_shape("matmul", source))?;
+        Ok(smallvec![TensorInfo::new(DType::F32, shape)])
+    }
+
+    fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
+        let ([a, b], [y]) = (inputs, outputs) else { return };
+        let (k, n) = (b.shape.last(), y.shape.last());
+        // Rows of `a` that meet the same [n, k] weights lie side by side.
+        let together = a.shape.rows() * n / b.shape.rows();
+        for (row, (a, y)) in a.values.chunks_exact(k).zip(y.values.chunks_exact_mut(n)).enumerate() {
+            let weights = b.values.chunks_exact(k).skip(row / together * n);
+            for (y, weights) in y.iter_mut().zip(weights) {
+                *y = a.iter().zip(weights).map(|(a, b)| a * b).sum();
+            }
+        }
+    }
+
+    fn tolerance(&self, io: &Io<'_>, _: &TensorInfo) -> Tolerance {
+        let k = io.input(0).shape.last() as f64;
+        if io.input(1).dtype == DType::BF16 && Problem::of(io).is_some_and(|problem| cpu::may_round(&problem)) {
+            // Where the CPU has a bf16 unit, activations are rounded to bf16: an error of at most 2^-9 of each.
+            return Tolerance { nmse: 1e-5, max: 1e-2 };
+        }
+        // Each of k additions in f32 rounds a sum that has grown with the square root of k.
+        Tolerance { nmse: 1e-12 + 1e-13 * k, max: 1e-6 + 1e-6 * k.sqrt() }
+    }
+
+    fn work(&self, io: &Io<'_>) -> Work {
+        let k = io.input(0).shape.last() as u64;
+        Work::streaming(io, (io.output(0).elements() as u64).saturating_mul(2).saturating_mul(k))
+    }
+
+    fn kernels() -> &'static [&'static dyn Kernel<Op = Matmul>] {
+        static KERNELS: [&dyn Kernel<Op = Matmul>; 7] = [
+            &cpu::FEW[0],
+            &cpu::FEW[1],
+            &cpu::FEW[2],
+            &cpu::PAIRS,
+            &cpu::MANY[0],
+            &cpu::MANY[1],
+            &cpu::MANY[2],
+        ];
+        &KERNELS
+    }
+}
+
+/// An argument of the wrong element type.
+fn wrong_type(slot: &'static str, expected: &str, got: DType) -> Error {
+    Error::DTypeMismatch { op: "matmul", slot, expected: expected.to_owned(), got }
+}
+
+/// An argument of the wrong shape.
+fn wrong_shape(slot: &'static str, expected: String, got: Shape) -> Error {
+    Error::Shape { op: "matmul", slot, expected, got }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn infer(a: (DType, &[usize]), b: (DType, &[usize])) -> Result<Outputs> {
+        let info = |(dtype, axes): (DType, &[usize])| TensorInfo::new(dtype, Shape::new(axes).unwrap());
+        Matmul.infer(&[info(a), info(b)])
+    }
+
+    #[test]
+    fn outputs_follow_the_rows_of_a() {
+        use DType::{BF16, F16, F32};
+        for (a, b, y) in [
+            (&[5, 64][..], &[17, 64][..], &[5, 17][..]),
+            (&[64], &[17, 64], &[17]),
+            (&[2, 3, 64], &[17, 64], &[2, 3, 17]),
+            (&[2, 6, 3, 64], &[2, 2, 17, 64], &[2, 6, 3, 17]),
+            (&[6, 3, 64], &[1, 17, 64], &[6, 3, 17]),
+        ] {
+            for dtype in [F32, F16, BF16] {
+                let outputs = infer((F32, a), (dtype, b)).unwrap();
+                assert_eq!(outputs.to_vec(), [TensorInfo::new(F32, Shape::new(y).unwrap())]);
+            }
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_argument() {
+        use DType::{F16, F32, I8};
+        let slot = |a, b| match infer(a, b) {
+            Err(Error::Shape { slot, .. } | Error::DTypeMismatch { slot, .. }) => slot,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(slot((F16, &[5, 64]), (F16, &[17, 64])), "a");
+        assert_eq!(slot((F32, &[5, 64]), (I8, &[17, 64])), "b");
+        assert_eq!(slot((F32, &[5, 64]), (F32, &[64])), "b");
+        assert_eq!(slot((F32, &[5, 64]), (F32, &[17, 32])), "a");
+        assert_eq!(slot((F32, &[]), (F32, &[17, 32])), "a");
+        assert_eq!(slot((F32, &[0, 64]), (F32, &[17, 64])), "a");
+        assert_eq!(slot((F32, &[5, 64]), (F32, &[0, 64])), "b");
+        assert_eq!(slot((F32, &[5, 0]), (F32, &[17, 0])), "b");
+        // Grouped heads: a whole number of them, under equal leading axes, on as many axes.
+        assert_eq!(slot((F32, &[5, 3, 64]), (F32, &[2, 17, 64])), "a");
+        assert_eq!(slot((F32, &[3, 4, 3, 64]), (F32, &[2, 2, 17, 64])), "a");
+        assert_eq!(slot((F32, &[4, 64]), (F32, &[2, 17, 64])), "a");
+        assert_eq!(slot((F32, &[2, 2, 3, 64]), (F32, &[2, 17, 64])), "a");
+        assert!(matches!(Matmul.infer(&[]), Err(Error::ArgumentCount { got: 0, .. })));
+    }
+
+    #[test]
+    fn work_counts_every_byte_once_and_two_operations_a_product() {
+        let inputs = [
+            TensorInfo::new(DType::F32, Shape::new(&[2, 6, 3, 64]).unwrap()),
+            TensorInfo::new(DType::F16, Shape::new(&[2, 2, 17, 64]).unwrap()),
+        ];
+        let outputs = Matmul.infer(&inputs).unwrap();
+        let work = Matmul.work(&Io { inputs: &inputs, outputs: &outputs });
+        assert_eq!(work.bytes, 4 * 2 * 6 * 3 * 64 + 2 * 2 * 2 * 17 * 64 + 4 * 2 * 6 * 3 * 17);
+        assert_eq!(work.flops, 2 * 2 * 6 * 3 * 17 * 64);
+    }
+
+    #[test]
+    fn the_reference_groups_heads() {
+        let host = |axes: &[usize], values: &[f64]| {
+            Host { dtype: DType::F32, shape: Shape::new(axes).unwrap(), values: values.to_vec() }
+        };
+        // Four heads of one row, two heads of two columns.
+        let a = host(&[4, 1, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        let b = host(&[2, 2, 2], &[1.0, 0.0, 0.0, 1.0, 10.0, 0.0, 0.0, 100.0]);
+        let mut y = [host(&[4, 1, 2], &[f64::NAN; 8])];
+        Matmul.reference(&[a, b], &mut y);
+        assert_eq!(y[0].values, [1.0, 2.0, 3.0, 4.0, 50.0, 600.0, 70.0, 800.0]);
+    }
+}
