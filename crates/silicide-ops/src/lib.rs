@@ -33,4 +33,6 @@ macro_rules! ops {
 
 ops![
     cast, fill, unary, binary, glu, // elementwise
-    rms_norm, layer_norm, l2_norm, softmax, reduce, argmax, cumsum, // rows, matmul];
+    rms_norm, layer_norm, l2_norm, softmax, reduce, argmax, cumsum, // rows
+    matmul,
+];
