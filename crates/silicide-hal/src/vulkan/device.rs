@@ -115,3 +115,7 @@ impl Drop for VulkanDevice {
         let _ = unsafe { self.gpu.device.device_wait_idle() };
     }
 }
+
+#[cfg(test)]
+#[path = "device_tests.rs"]
+mod tests;

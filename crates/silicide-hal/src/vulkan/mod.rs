@@ -5,18 +5,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`instance`] | the loader, layers, and finding devices |
-//! | [`adapter`] | what a device is and can do |
-//! | [`gpu`] | an opened device, and where its loss is remembered |
-//! | [`device`] | the verbs of [`RawDevice`] |
-//! | [`memory`], [`memory_types`] | blocks: allocated, imported, mapped; where they go |
-//! | [`pipeline`], [`layout`] | compiled kernels and the layouts they share |
-//! | [`submit`], [`record`], [`descriptors`] | lists into command buffers, recycled |
-//! | [`timeline`] | tickets: waiting, and what failed |
-//! | [`timestamps`] | device times of marks |
-//! | [`debug`] | validation messages and labels for debuggers |
+//! | `instance` | the loader, layers, and finding devices |
+//! | `adapter` | what a device is and can do |
+//! | `gpu` | an opened device, and where its loss is remembered |
+//! | `device` | the verbs of [`RawDevice`] |
+//! | `memory`, `memory_types` | blocks: allocated, imported, mapped; where they go |
+//! | `pipeline`, `layout` | compiled kernels and the layouts they share |
+//! | `submit`, `record`, `descriptors` | lists into command buffers, recycled |
+//! | `timeline` | tickets: waiting, and what failed |
+//! | `timestamps` | device times of marks |
+//! | `debug` | validation messages and labels for debuggers |
 //!
-//! Every part destroys its own Vulkan objects when dropped and holds the [`gpu::Gpu`] that they belong to, so that a
+//! Every part destroys its own Vulkan objects when dropped and holds the `gpu::Gpu` that they belong to, so that a
 //! device that fails half-way through opening leaks nothing.
 
 mod adapter;

@@ -105,6 +105,13 @@ impl Queue {
         state.history.spans(ticket.0)
     }
 
+    /// Recordings idle and flying.
+    #[cfg(test)]
+    pub(super) fn recordings(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.idle.len(), state.flying.len())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,10 +9,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`specialise`] | text to a checked module with constants baked in |
-//! | [`spirv`] | that module as SPIR-V for one device's capabilities |
-//! | [`strip`] | removes layout decorations where Vulkan forbids them |
-//! | [`msl`] | that module as MSL, with the slots its arguments take |
+//! | `specialise` | text to a checked module with constants baked in |
+//! | `spirv` | that module as SPIR-V for one device's capabilities |
+//! | `strip` | removes layout decorations where Vulkan forbids them |
+//! | `msl` | that module as MSL, with the slots its arguments take |
 
 mod msl;
 mod specialise;
