@@ -91,17 +91,17 @@ impl Adapter {
         options: &VulkanOptions,
     ) -> std::result::Result<(u8, Adapter), String> {
         // SAFETY: the physical device is the instance's.
-        let version = unsafe { instance.raw.get_physical_device_properties(physical) }.api_version;
-        // SAFETY: as above.
-        let extensions =
-            unsafe { instance.raw.enumerate_device_extension_properties(physical) }.unwrap_or_default();
-        let has = |name: &CStr| extensions.iter().any(|there| there.extension_name_as_c_str() == Ok(name));
-        let properties = Properties::of(instance, physical, version);
-        let name = text(properties.core.device_name_as_c_str());
+        let core = unsafe { instance.raw.get_physical_device_properties(physical) };
+        let (version, name) = (core.api_version, text(core.device_name_as_c_str()));
         if version < vk::API_VERSION_1_2 {
             let (major, minor) = (vk::api_version_major(version), vk::api_version_minor(version));
             return Err(format!("{name} has Vulkan {major}.{minor}, 1.2 is needed"));
         }
+        // SAFETY: as above.
+        let extensions =
+            unsafe { instance.raw.enumerate_device_extension_properties(physical) }.unwrap_or_default();
+        let has = |name: &CStr| extensions.iter().any(|there| there.extension_name_as_c_str() == Ok(name));
+        let properties = Properties::of(instance, physical, version, &has);
         let supported = Supported::of(instance, physical, version);
         if supported.v12.timeline_semaphore == 0 {
             return Err(format!("{name} has no timeline semaphores"));
@@ -165,16 +165,23 @@ impl Adapter {
 }
 
 impl Properties {
-    fn of(instance: &Instance, physical: vk::PhysicalDevice, version: u32) -> Properties {
+    fn of(
+        instance: &Instance,
+        physical: vk::PhysicalDevice,
+        version: u32,
+        has: &dyn Fn(&CStr) -> bool,
+    ) -> Properties {
         let mut v11 = vk::PhysicalDeviceVulkan11Properties::default();
         let mut v12 = vk::PhysicalDeviceVulkan12Properties::default();
         let mut v13 = vk::PhysicalDeviceVulkan13Properties::default();
         let mut push = vk::PhysicalDevicePushDescriptorPropertiesKHR::default();
         let mut host = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
-        // Drivers skip structures of extensions that they don't have.
-        let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut push).push_next(&mut host);
-        if version >= vk::API_VERSION_1_2 {
-            all = all.push_next(&mut v11).push_next(&mut v12);
+        let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut v11).push_next(&mut v12);
+        if has(ash::khr::push_descriptor::NAME) {
+            all = all.push_next(&mut push);
+        }
+        if has(ash::ext::external_memory_host::NAME) {
+            all = all.push_next(&mut host);
         }
         if version >= vk::API_VERSION_1_3 {
             all = all.push_next(&mut v13);

@@ -95,15 +95,13 @@ impl Blocks {
         }
         // SAFETY: the buffer was just made.
         let needs = unsafe { device.get_buffer_memory_requirements(buffer.raw) };
-        let bits = needs.memory_type_bits & host.memory_type_bits;
-        if bits == 0 || needs.size > window.bytes {
-            return Ok(None);
-        }
+        let index = self.gpu.adapter.memory.for_import(needs.memory_type_bits & host.memory_type_bits);
+        let Some(index) = index.filter(|_| needs.size <= window.bytes) else { return Ok(None) };
         let mut import =
             vk::ImportMemoryHostPointerInfoEXT::default().handle_type(kind).host_pointer(window.start);
         let allocate = vk::MemoryAllocateInfo::default()
             .allocation_size(window.bytes)
-            .memory_type_index(bits.trailing_zeros())
+            .memory_type_index(index)
             .push_next(&mut import);
         match self.bind(&buffer, &allocate) {
             Ok(memory) => {

@@ -92,6 +92,12 @@ impl MemoryTypes {
         found
     }
 
+    /// The memory type of `bits` for memory that the host writes in place.
+    pub(super) fn for_import(&self, bits: u32) -> Option<u32> {
+        (0..self.properties.memory_type_count)
+            .find(|&index| bits & (1 << index) != 0 && self.is_visible(index))
+    }
+
     /// True when blocks of a memory type can be mapped.
     pub(super) fn is_visible(&self, index: u32) -> bool {
         let types = self.properties.memory_types_as_slice();
@@ -131,6 +137,7 @@ mod tests {
         let flags = [VISIBLE, F::DEVICE_LOCAL | VISIBLE, F::DEVICE_LOCAL, special];
         let types = types(vk::PhysicalDeviceType::INTEGRATED_GPU, &flags);
         assert!(types.is_unified());
+        assert_eq!((types.for_import(0b0110), types.for_import(0b0100)), (Some(1), None));
         for kind in [MemoryKind::Private, MemoryKind::Shared] {
             assert_eq!(types.candidates(kind, !0).as_slice(), [1, 0]);
         }
