@@ -1,0 +1,18 @@
+#![doc = include_str!("../../../README.md")]
+#![forbid(unsafe_code)]
+
+pub use silicide_core::{
+    Allocator, Buffer, BufferId, BufferOptions, BufferPool, BufferRange, CommandEncoder, Counters, Device,
+    DeviceInfo, DeviceOptions, EncoderOptions, Error, ForeignMemory, Isa, Listing, MappedFile, MemRanges,
+    MemoryKind, Purpose, ReadGuard, Recorder, Result, StorageId, Submission, Usage, WriteGuard, buffer,
+    device, error, kernel, memory, record,
+};
+pub use silicide_hal as hal;
+pub use silicide_ops as ops;
+pub use silicide_quant as quant;
+pub use silicide_quant::{DType, Element, Shape, bf16, f16};
+
+/// The names that most programs need.
+pub mod prelude {
+    pub use crate::{Buffer, CommandEncoder, DType, Device, Error, Recorder, Result, Shape, ops};
+}

@@ -1,0 +1,70 @@
+//! Benchmarks. Each prints ratios measured in one run, alternating what is compared, with medians and spread: a
+//! figure from another hour or machine says nothing here. `README.md` beside this crate has the commands.
+
+mod machine;
+mod matmul;
+mod measure;
+mod nothing;
+mod pool;
+mod record;
+mod report;
+mod stream;
+mod vulkan;
+
+use clap::{Parser, Subcommand};
+use report::Report;
+
+#[derive(Parser)]
+#[command(about = "Measures silicide against this machine's limits and against its peers")]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+    /// Print one JSON object per row instead of a table.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Exit with an error when a row misses its target.
+    #[arg(long, global = true)]
+    assert: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The CPU pool: cost of a dispatch, of a group, idle cost, speed beside a busy neighbour.
+    Pool,
+    /// Streaming ops on 16M elements against copy bandwidth.
+    Stream,
+    /// Dense matmul against the `gemm` crate.
+    Matmul {
+        /// Rows, columns and depth.
+        #[arg(long, default_value_t = 1024)]
+        size: usize,
+    },
+    /// Recording a long list and placing its barriers.
+    Record,
+    /// Recording and submitting on Vulkan.
+    Vulkan,
+    /// All of the above.
+    All,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let mut report = Report::new(arguments.json);
+    match arguments.what {
+        What::Pool => pool::run(&mut report)?,
+        What::Stream => stream::run(&mut report)?,
+        What::Matmul { size } => matmul::run(&mut report, size)?,
+        What::Record => record::run(&mut report)?,
+        What::Vulkan => vulkan::run(&mut report)?,
+        What::All => {
+            record::run(&mut report)?;
+            pool::run(&mut report)?;
+            stream::run(&mut report)?;
+            matmul::run(&mut report, 1024)?;
+            vulkan::run(&mut report)?;
+        }
+    }
+    let missed = report.finish();
+    anyhow::ensure!(!arguments.assert || missed == 0, "{missed} rows missed their target");
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Rows of figures: a table for people, JSON lines for programs.
+
+/// Whether a figure should be at most or at least its target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    AtMost(f64),
+    AtLeast(f64),
+    None,
+}
+
+/// Collects rows and prints them as they come.
+pub(crate) struct Report {
+    json: bool,
+    rows: usize,
+    missed: usize,
+}
+
+impl Report {
+    pub(crate) fn new(json: bool) -> Report {
+        Report { json, rows: 0, missed: 0 }
+    }
+
+    /// Prints a heading, in tables only.
+    pub(crate) fn heading(&self, text: &str) {
+        if !self.json {
+            println!("\n{text}");
+        }
+    }
+
+    /// Adds a figure; `spread` is the distance between the quartiles, in the same unit.
+    pub(crate) fn row(&mut self, what: &str, value: f64, spread: f64, unit: &str, target: Target) {
+        let (wanted, met) = match target {
+            Target::AtMost(limit) => (format!("<= {limit}"), value <= limit),
+            Target::AtLeast(limit) => (format!(">= {limit}"), value >= limit),
+            Target::None => (String::new(), true),
+        };
+        self.rows += 1;
+        self.missed += usize::from(!met);
+        if self.json {
+            let row = serde_json::json!({
+                "what": what, "value": value, "spread": spread, "unit": unit, "target": wanted, "met": met,
+            });
+            println!("{row}");
+        } else {
+            let mark = if wanted.is_empty() || met { "" } else { "   MISSED" };
+            println!("  {what:<58} {value:>10.3} ±{spread:<8.3} {unit:<8} {wanted}{mark}");
+        }
+    }
+
+    /// Prints the summary and says how many targets were missed.
+    pub(crate) fn finish(&self) -> usize {
+        if !self.json {
+            println!("\n{} figures, {} targets missed", self.rows, self.missed);
+        }
+        self.missed
+    }
+}
