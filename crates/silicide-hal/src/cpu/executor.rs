@@ -9,8 +9,9 @@
 use super::fault::Fault;
 use super::options::CpuOptions;
 use super::plan::{Plan, Run};
+use super::pool::Pool;
 use super::timeline::Timeline;
-use super::{Isa, machine, memory, pool};
+use super::{Isa, machine, memory};
 use crate::{
     Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, NativeFn,
     Program, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
@@ -24,9 +25,13 @@ use std::time::Duration;
 /// Fails when the options name an instruction set that the machine does not have.
 pub fn open(options: &CpuOptions) -> Result<Arc<dyn RawDevice>> {
     let isa = choose(options)?;
+    let threads = options.thread_count();
+    let pool = Pool::new(threads, options.spin)
+        .map_err(|error| HalError::Driver { call: "thread spawn", detail: error.to_string() })?;
     Ok(Arc::new(CpuDevice {
-        info: describe(isa, options.thread_count()),
+        info: describe(isa, threads),
         isa,
+        pool,
         plan: Mutex::default(),
         fault: Fault::default(),
         timeline: Timeline::default(),
@@ -57,6 +62,7 @@ pub(crate) struct Kernel {
 struct CpuDevice {
     info: DeviceInfo,
     isa: Isa,
+    pool: Pool,
     /// The plan of the list that runs, or of the last one. Its lock serialises submissions.
     plan: Mutex<Plan>,
     fault: Fault,
@@ -116,7 +122,7 @@ unsafe impl RawDevice for CpuDevice {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the caller's promise.
         unsafe { plan.build(list) };
-        pool::run(&Run { plan: &plan, list, fault: &self.fault });
+        self.pool.run(&Run { plan: &plan, list, fault: &self.fault });
         let failure = self.fault.take();
         let spans = if failure.is_none() { plan.spans() } else { Vec::new() };
         self.timeline.finish(ticket, failure, spans);

@@ -6,7 +6,7 @@
 //! | `options` | how to open the device |
 //! | `executor` | the device: [`open`], and the verbs of [`RawDevice`](crate::RawDevice) |
 //! | `plan` | a command list turned into groups of tiles, ready to run |
-//! | `pool` | who runs the tiles |
+//! | `pool` | the threads that run it |
 //! | `fault` | the first panic of a submission |
 //! | `timeline` | tickets reached, failures and spans kept |
 //! | `memory` | blocks of host memory |

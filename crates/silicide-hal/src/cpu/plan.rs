@@ -1,7 +1,7 @@
 //! A command list turned into groups of tiles.
 //!
 //! The commands between two barriers are a *group*; its tiles form one index space, so that independent commands run
-//! side by side. Threads claim *chunks*: runs of consecutive tiles, one tile each up to [`MAX_CHUNKS`] tiles and
+//! side by side. Threads claim *chunks*: runs of consecutive tiles, one tile each up to [`MAX_SHARES`] tiles and
 //! evenly longer beyond. Tiles and chunks depend on the list alone, never on threads, so results do not either.
 //!
 //! A mark is a group of its own that stamps the time: nothing before it is still running, nothing after it has
@@ -10,7 +10,12 @@
 //! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
 //! being submitted, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
 
-use super::{executor::Kernel, fault::Fault, memory, pool::Job};
+use super::{
+    executor::Kernel,
+    fault::Fault,
+    memory,
+    pool::{Job, MAX_SHARES},
+};
 use crate::command::{Binding, Command, CommandList, Dispatch, Words};
 use crate::program::{Tile, TileBinding};
 use crate::{RawPipeline, Span};
@@ -19,8 +24,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The most chunks in a group: what the claim words of the pool can count.
-pub(crate) const MAX_CHUNKS: u64 = (1 << 12) - 1;
 /// Copies and fills are split into tiles of this many bytes.
 const COPY_TILE: usize = 256 << 10;
 /// A group of nothing but copies and fills of so few bytes is not worth a second thread.
@@ -154,7 +157,7 @@ impl Plan {
     /// Ends the group that is being filled, unless there is nothing in it.
     fn close(&mut self, open: &mut Opened) {
         let Opened { first_step, tiles, bytes, launches } = *open;
-        let chunk = tiles.div_ceil(MAX_CHUNKS).max(1);
+        let chunk = tiles.div_ceil(u64::from(MAX_SHARES)).max(1);
         let chunks = tiles.div_ceil(chunk) as u32;
         let whole = chunks == 1 || (!launches && bytes <= LIGHT_BYTES);
         let steps = Words { start: first_step, len: self.steps.len() as u32 - first_step };
