@@ -2,13 +2,19 @@
 //! may stand for them ([`Element`]).
 //!
 //! Nothing here allocates device memory or knows a device; every crate above agrees on these words.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod dtype;
 mod element;
+mod format;
+mod minifloat;
 mod shape;
+#[allow(unsafe_code)]
+mod simd;
 
 pub use dtype::DType;
 pub use element::{Element, decode, encode};
+pub use format::{Format, FormatError, FormatInfo};
 pub use half::{bf16, f16};
 pub use shape::{MAX_RANK, Shape, ShapeError};
+pub use simd::Isa;

@@ -1,0 +1,45 @@
+//! What a block is to the code: a plain struct of bytes, so that any bytes are a valid block at any address, with a
+//! decoder that cannot fail. Neighbours: the families of formats implement [`Block`], `simd` compiles them.
+
+use bytemuck::Pod;
+use half::f16;
+
+/// A block of `LEN` elements, stored as `Self`, whose alignment is 1.
+pub(crate) trait Block<const LEN: usize>: Pod {
+    /// The values of the block. This is the definition of the format; it is compiled once per instruction set, so
+    /// implementations are `#[inline(always)]` and written over arrays of known length.
+    fn decode(&self, out: &mut [f32; LEN]);
+}
+
+/// Decodes as many whole blocks as both slices have room for.
+#[inline(always)]
+pub(crate) fn decode_blocks<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32]) {
+    for (block, values) in whole_blocks::<B>(bytes).iter().zip(out.as_chunks_mut::<LEN>().0) {
+        block.decode(values);
+    }
+}
+
+#[inline(always)]
+fn whole_blocks<B: Pod>(bytes: &[u8]) -> &[B] {
+    let whole = bytes.len() - bytes.len() % size_of::<B>();
+    // Blocks have alignment 1 (checked where the table is made), so the cast succeeds.
+    bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or(&[])
+}
+
+/// A stored half as f32.
+#[inline(always)]
+pub(crate) fn half(bytes: [u8; 2]) -> f32 {
+    f16::from_le_bytes(bytes).to_f32()
+}
+
+/// Byte pairs as little-endian words.
+#[inline(always)]
+pub(crate) fn words<const N: usize>(pairs: &[[u8; 2]; N]) -> [u16; N] {
+    pairs.map(u16::from_le_bytes)
+}
+
+/// The signed number `code - zero` as f32; codes have at most 7 bits.
+#[inline(always)]
+pub(crate) fn level(code: u8, zero: i8) -> f32 {
+    f32::from((code as i8).wrapping_sub(zero))
+}

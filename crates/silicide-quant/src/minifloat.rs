@@ -1,0 +1,29 @@
+//! Floats of 4 and 8 bits: E2M1 elements, E4M3 and E8M0 scales. Neighbour: `format::fp4`.
+
+/// E2M1 by its four bits, times two.
+pub(crate) const E2M1_DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// `2^(exponent - 128)`, the scale that goes with doubled elements. Exponent 255 is not special here.
+#[inline(always)]
+pub(crate) fn e8m0_halved(exponent: u8) -> f32 {
+    let bits = if exponent < 2 { 1 << (21 + exponent) } else { u32::from(exponent - 1) << 23 };
+    f32::from_bits(bits)
+}
+
+/// E4M3 without its sign: four bits of exponent, biased by 7, three of mantissa. The pattern for NaN reads as zero.
+#[inline(always)]
+pub(crate) fn ue4m3(byte: u8) -> f32 {
+    let magnitude = byte & 0x7f;
+    if byte == 0x7f { 0.0 } else { e4m3_magnitude(magnitude) }
+}
+
+#[inline(always)]
+fn e4m3_magnitude(byte: u8) -> f32 {
+    let (exponent, mantissa) = (u32::from(byte >> 3), u32::from(byte & 7));
+    if exponent == 0 {
+        // Below the normal range: eighths of 2^-6.
+        mantissa as f32 * 0.001_953_125
+    } else {
+        f32::from_bits((exponent + 127 - 7) << 23 | mantissa << 20)
+    }
+}

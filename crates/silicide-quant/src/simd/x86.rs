@@ -1,0 +1,26 @@
+//! AVX2 and AVX-512: what they need, and the formats' code under them.
+
+use crate::format::block::{Block, decode_blocks};
+use std::arch::is_x86_feature_detected;
+
+pub(super) fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
+}
+
+pub(super) fn has_avx512() -> bool {
+    has_avx2()
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn decode_avx2<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32]) {
+    decode_blocks::<B, LEN>(bytes, out);
+}
+
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+pub(super) fn decode_avx512<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32]) {
+    decode_blocks::<B, LEN>(bytes, out);
+}
