@@ -1,11 +1,12 @@
-//! Element types. A type's size is the unit in which shapes become bytes.
+//! Element types: plain ones, whose elements are numbers of their own, and block formats, whose elements are stored
+//! many at a time. A type's block is the unit in which shapes become bytes; that of a plain type is one element.
 
+use crate::Format;
 use std::fmt;
 
-/// How one element of a buffer is stored.
+/// How the elements of a buffer are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[repr(u8)]
 pub enum DType {
     /// IEEE single precision.
     F32,
@@ -31,10 +32,12 @@ pub enum DType {
     U32,
     /// Unsigned 64-bit integer.
     U64,
+    /// Blocks of a format.
+    Block(Format),
 }
 
 impl DType {
-    /// Every element type, in declaration order.
+    /// Every plain type, in declaration order; [`Format::ALL`] has the others.
     pub const ALL: [DType; 12] = [
         DType::F32,
         DType::F16,
@@ -50,22 +53,77 @@ impl DType {
         DType::U64,
     ];
 
-    /// Bytes of one element.
+    /// Bytes of the smallest piece that can be addressed: an element, or a block of a block format.
     pub const fn size(self) -> usize {
         match self {
             DType::I8 | DType::U8 => 1,
             DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
             DType::F32 | DType::I32 | DType::U32 => 4,
             DType::F64 | DType::I64 | DType::U64 => 8,
+            DType::Block(format) => format.block_bytes(),
+        }
+    }
+
+    /// Elements of a block: 1 for plain types. The last axis of a tensor is a whole number of blocks.
+    pub const fn block_len(self) -> usize {
+        match self {
+            DType::Block(format) => format.block_len(),
+            _ => 1,
+        }
+    }
+
+    /// Bytes of a block, which for plain types are those of an element; the same as [`DType::size`].
+    pub const fn block_bytes(self) -> usize {
+        self.size()
+    }
+
+    /// True for block formats.
+    pub const fn is_block(self) -> bool {
+        matches!(self, DType::Block(_))
+    }
+
+    /// The block format, if it is one.
+    pub const fn format(self) -> Option<Format> {
+        match self {
+            DType::Block(format) => Some(format),
+            _ => None,
         }
     }
 
     /// The alignment, in bytes, that a view of this type must keep.
     pub const fn alignment(self) -> usize {
-        self.size()
+        match self {
+            DType::Block(format) => format.info().alignment,
+            plain => plain.size(),
+        }
     }
 
-    /// The short lower-case name used in messages, tables and files: `f32`, `bf16`, `u8`...
+    /// A small number of its own for every type: the place in [`DType::ALL`], then the formats.
+    pub const fn code(self) -> u32 {
+        match self {
+            DType::F32 => 0,
+            DType::F16 => 1,
+            DType::BF16 => 2,
+            DType::F64 => 3,
+            DType::I8 => 4,
+            DType::I16 => 5,
+            DType::I32 => 6,
+            DType::I64 => 7,
+            DType::U8 => 8,
+            DType::U16 => 9,
+            DType::U32 => 10,
+            DType::U64 => 11,
+            DType::Block(format) => DType::ALL.len() as u32 + format as u32,
+        }
+    }
+
+    /// The type of a lower-case name.
+    pub fn from_name(name: &str) -> Option<DType> {
+        let plain = DType::ALL.into_iter().find(|dtype| dtype.name() == name);
+        plain.or_else(|| Format::from_name(name).map(DType::Block))
+    }
+
+    /// The short lower-case name used in messages, tables and files: `f32`, `bf16`, `u8`, `q4_k`...
     pub const fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
@@ -80,10 +138,11 @@ impl DType {
             DType::U16 => "u16",
             DType::U32 => "u32",
             DType::U64 => "u64",
+            DType::Block(format) => format.name(),
         }
     }
 
-    /// True for the floating-point types.
+    /// True for the plain floating-point types.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F16 | DType::BF16 | DType::F64)
     }
@@ -92,5 +151,28 @@ impl DType {
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl From<Format> for DType {
+    fn from(format: Format) -> DType {
+        DType::Block(format)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_names_are_all_different() {
+        let all: Vec<DType> = DType::ALL.into_iter().chain(Format::ALL.map(DType::Block)).collect();
+        for (i, dtype) in all.iter().enumerate() {
+            assert_eq!(dtype.code() as usize, i, "{dtype}");
+            assert_eq!(DType::from_name(dtype.name()), Some(*dtype));
+            assert_eq!(dtype.is_block(), dtype.block_len() > 1, "{dtype}");
+            assert!(dtype.size().is_multiple_of(dtype.alignment()), "{dtype}");
+        }
+        assert_eq!(DType::from_name("f8"), None);
     }
 }

@@ -1,9 +1,10 @@
-//! What numbers look like in memory: element types ([`DType`]), shapes ([`Shape`]) and the Rust types that
-//! may stand for them ([`Element`]).
+//! What numbers look like in memory: element types ([`DType`]), the block formats among them ([`Format`]), shapes
+//! ([`Shape`]) and the Rust types that may stand for plain elements ([`Element`]).
 //!
 //! Nothing here allocates device memory or knows a device; every crate above agrees on these words.
 #![deny(unsafe_code)]
 
+mod convert;
 mod dtype;
 mod element;
 mod format;
@@ -12,8 +13,9 @@ mod shape;
 #[allow(unsafe_code)]
 mod simd;
 
+pub use convert::{decode, decode_into, encode};
 pub use dtype::DType;
-pub use element::{Element, decode, encode};
+pub use element::Element;
 pub use format::{Format, FormatError, FormatInfo};
 pub use half::{bf16, f16};
 pub use shape::{MAX_RANK, Shape, ShapeError};

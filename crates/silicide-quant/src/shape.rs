@@ -27,6 +27,13 @@ pub enum ShapeError {
     },
     /// The number of elements or bytes does not fit in `usize`.
     Overflow,
+    /// The last axis is not a whole number of blocks of the type.
+    PartialBlock {
+        /// The last extent.
+        extent: usize,
+        /// The type.
+        dtype: DType,
+    },
 }
 
 impl fmt::Display for ShapeError {
@@ -34,6 +41,13 @@ impl fmt::Display for ShapeError {
         match self {
             ShapeError::Rank { got } => write!(f, "a shape has at most {MAX_RANK} axes, got {got}"),
             ShapeError::Overflow => f.write_str("the number of elements does not fit in the address space"),
+            ShapeError::PartialBlock { extent, dtype } => {
+                let block_len = dtype.block_len();
+                write!(
+                    f,
+                    "{extent} elements are not a whole number of {dtype} blocks of {block_len} elements"
+                )
+            }
         }
     }
 }
@@ -85,9 +99,13 @@ impl Shape {
         self.elements().checked_div(last).unwrap_or(0)
     }
 
-    /// Bytes of a dense tensor of this shape.
+    /// Bytes of a dense tensor of this shape, whose rows must be whole numbers of blocks.
     pub fn bytes(&self, dtype: DType) -> Result<usize, ShapeError> {
-        self.elements().checked_mul(dtype.size()).ok_or(ShapeError::Overflow)
+        let (extent, block_len) = (self.last(), dtype.block_len());
+        if !extent.is_multiple_of(block_len) {
+            return Err(ShapeError::PartialBlock { extent, dtype });
+        }
+        (self.elements() / block_len).checked_mul(dtype.block_bytes()).ok_or(ShapeError::Overflow)
     }
 
     /// The same shape with another last extent. A scalar becomes a vector.
@@ -159,6 +177,20 @@ mod tests {
         assert_eq!(shape.bytes(DType::F16), Ok(48));
         assert_eq!((Shape::SCALAR.elements(), Shape::SCALAR.rows()), (1, 1));
         assert_eq!(Shape::new(&[0, 5]).unwrap().elements(), 0);
+    }
+
+    #[test]
+    fn rows_are_whole_blocks() {
+        let q4_k = DType::Block(crate::Format::Q4K);
+        assert_eq!(Shape::new(&[3, 512]).unwrap().bytes(q4_k), Ok(3 * 2 * 144));
+        // The number of elements would do, the rows do not.
+        let partial = ShapeError::PartialBlock { extent: 128, dtype: q4_k };
+        assert_eq!(Shape::new(&[2, 128]).unwrap().bytes(q4_k), Err(partial));
+        assert_eq!(partial.to_string(), "128 elements are not a whole number of q4_k blocks of 256 elements");
+        assert!(Shape::SCALAR.bytes(q4_k).is_err());
+        assert_eq!(Shape::new(&[0, 256]).unwrap().bytes(q4_k), Ok(0));
+        let q8_k = DType::Block(crate::Format::Q8K);
+        assert_eq!(Shape::new(&[usize::MAX - 255]).unwrap().bytes(q8_k), Err(ShapeError::Overflow));
     }
 
     #[test]

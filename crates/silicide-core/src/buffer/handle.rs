@@ -194,7 +194,7 @@ impl Buffer {
         self.storage.allocation().map(|allocation| allocation.writable)
     }
 
-    /// Bytes `offset..offset + bytes` of this view, as a vector.
+    /// Bytes `offset..offset + bytes` of this view, as a vector. Both are whole numbers of elements, or of blocks.
     pub fn view(&self, offset: usize, bytes: usize) -> Result<Buffer> {
         let what = "view";
         if bytes == 0 {
@@ -203,14 +203,13 @@ impl Buffer {
         if offset.checked_add(bytes).is_none_or(|end| end > self.size) {
             return Err(Error::OutOfBounds { what, offset, bytes, size: self.size });
         }
-        let alignment = self.dtype.alignment();
+        let alignment = self.dtype.block_bytes();
         for count in [offset, bytes] {
-            if count % alignment != 0 {
+            if !count.is_multiple_of(alignment) {
                 return Err(Error::Misaligned { what, bytes: count, alignment, dtype: self.dtype });
             }
         }
-        let shape =
-            Shape::new(&[bytes / self.dtype.size()]).map_err(|error| Error::bad_shape(what, error))?;
+        let shape = vector(what, self.dtype, bytes)?;
         Ok(Buffer {
             id: BufferId(fresh_id()),
             offset: self.offset + offset,
@@ -220,13 +219,19 @@ impl Buffer {
         })
     }
 
-    /// Elements `range` of this view, as a vector.
+    /// Elements `range` of this view, as a vector. It begins and ends between blocks.
     pub fn slice(&self, range: Range<usize>) -> Result<Buffer> {
-        let size = self.dtype.size();
-        let count = range.end.saturating_sub(range.start);
+        let (size, block_len) = (self.dtype.block_bytes(), self.dtype.block_len());
+        for extent in [range.start, range.end] {
+            if !extent.is_multiple_of(block_len) {
+                let source = ShapeError::PartialBlock { extent, dtype: self.dtype };
+                return Err(Error::BadShape { what: "slice", source });
+            }
+        }
+        let (start, count) = (range.start / block_len, range.end.saturating_sub(range.start) / block_len);
         let outside =
             Error::OutOfBounds { what: "slice", offset: range.start, bytes: count, size: self.elements() };
-        let (Some(offset), Some(bytes)) = (range.start.checked_mul(size), count.checked_mul(size)) else {
+        let (Some(offset), Some(bytes)) = (start.checked_mul(size), count.checked_mul(size)) else {
             return Err(outside);
         };
         self.view(offset, bytes)
@@ -242,18 +247,20 @@ impl Buffer {
             let expected = format!("{} elements", self.elements());
             return Err(Error::Shape { op: "reshape", slot: "shape", expected, got: shape });
         }
+        // Refuses rows that would end inside a block.
+        shape.bytes(self.dtype).map_err(|error| Error::bad_shape("reshape", error))?;
         Ok(Buffer { id: BufferId(fresh_id()), shape, ..self.clone() })
     }
 
-    /// The same bytes as a vector of another element type, whose size must divide them.
+    /// The same bytes as a vector of another element type, whose elements or blocks must divide them.
     pub fn reinterpret(&self, dtype: DType) -> Result<Buffer> {
-        let (what, alignment) = ("reinterpret", dtype.alignment());
-        for count in [self.offset, self.size] {
-            if count % alignment != 0 {
-                return Err(Error::Misaligned { what, bytes: count, alignment, dtype });
+        let what = "reinterpret";
+        for (bytes, alignment) in [(self.offset, dtype.alignment()), (self.size, dtype.block_bytes())] {
+            if !bytes.is_multiple_of(alignment) {
+                return Err(Error::Misaligned { what, bytes, alignment, dtype });
             }
         }
-        let shape = Shape::new(&[self.size / dtype.size()]).map_err(|error| Error::bad_shape(what, error))?;
+        let shape = vector(what, dtype, self.size)?;
         Ok(Buffer { id: BufferId(fresh_id()), dtype, shape, ..self.clone() })
     }
 
@@ -274,10 +281,81 @@ impl Buffer {
     }
 }
 
+/// The vector whose elements take `bytes`, a whole number of blocks.
+fn vector(what: &'static str, dtype: DType, bytes: usize) -> Result<Shape> {
+    let elements = (bytes / dtype.block_bytes()).saturating_mul(dtype.block_len());
+    Shape::new(&[elements]).map_err(|error| Error::bad_shape(what, error))
+}
+
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Range { start, end } = self.range();
         let (device, storage) = (&self.device().info().id, self.storage_id());
         write!(f, "Buffer({}{} on {device}, bytes {start}..{end} of {storage})", self.dtype, self.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_quant::Format;
+
+    const Q4_0: DType = DType::Block(Format::Q4_0);
+
+    #[test]
+    fn views_of_blocks_begin_and_end_between_blocks() {
+        let device = Device::cpu().unwrap();
+        let buffer = Buffer::new(&device, Q4_0, [4, 64]).unwrap();
+        assert_eq!((buffer.size(), buffer.elements()), (4 * 2 * 18, 256));
+
+        let second_row = buffer.slice(64..128).unwrap();
+        assert_eq!(
+            (second_row.offset(), second_row.size(), second_row.shape()),
+            (36, 36, 64.try_into().unwrap())
+        );
+        let its_last_block = second_row.view(18, 18).unwrap();
+        assert_eq!((its_last_block.offset(), its_last_block.elements()), (54, 32));
+
+        let partial = buffer.slice(0..40).unwrap_err();
+        let expected = ShapeError::PartialBlock { extent: 40, dtype: Q4_0 };
+        assert!(
+            matches!(partial, Error::BadShape { what: "slice", source } if source == expected),
+            "{partial}"
+        );
+        for (offset, bytes) in [(2, 36), (18, 20)] {
+            let error = buffer.view(offset, bytes).unwrap_err();
+            assert!(matches!(error, Error::Misaligned { alignment: 18, .. }), "{error}");
+        }
+        assert!(matches!(buffer.slice(224..288), Err(Error::OutOfBounds { .. })));
+    }
+
+    #[test]
+    fn shapes_of_blocks_have_whole_rows() {
+        let device = Device::cpu().unwrap();
+        assert!(matches!(Buffer::new(&device, Q4_0, [2, 48]), Err(Error::BadShape { .. })));
+        let buffer = Buffer::new(&device, Q4_0, [4, 64]).unwrap();
+        assert_eq!(buffer.reshape([2, 4, 32]).unwrap().size(), buffer.size());
+        assert!(matches!(buffer.reshape([16, 16]), Err(Error::BadShape { what: "reshape", .. })));
+    }
+
+    #[test]
+    fn the_host_reads_blocks_as_bytes() {
+        let device = Device::cpu().unwrap();
+        let buffer = Buffer::new(&device, Q4_0, [64]).unwrap();
+        assert!(matches!(buffer.read::<u8>(), Err(Error::DTypeMismatch { .. })));
+        buffer.as_bytes().unwrap().copy_in(&[7u8; 36]).unwrap();
+        assert_eq!(*buffer.as_bytes().unwrap().read::<u8>().unwrap(), [7; 36]);
+
+        let bytes = Buffer::new(&device, DType::U8, [64]).unwrap();
+        let blocks = bytes.view(6, 54).unwrap().reinterpret(Q4_0).unwrap();
+        assert_eq!((blocks.offset(), blocks.elements()), (6, 96));
+        assert!(matches!(
+            bytes.view(7, 54).unwrap().reinterpret(Q4_0),
+            Err(Error::Misaligned { alignment: 2, .. })
+        ));
+        assert!(matches!(
+            bytes.view(6, 53).unwrap().reinterpret(Q4_0),
+            Err(Error::Misaligned { alignment: 18, .. })
+        ));
     }
 }

@@ -80,9 +80,9 @@ impl TensorInfo {
     pub fn elements(&self) -> usize {
         self.shape.elements()
     }
-    /// The number of bytes. Saturates, though no live buffer gets there.
+    /// The number of bytes; `usize::MAX` for what no live buffer is: too large, or with rows that end inside a block.
     pub fn bytes(&self) -> usize {
-        self.shape.elements().saturating_mul(self.dtype.size())
+        self.shape.bytes(self.dtype).unwrap_or(usize::MAX)
     }
 }
 

@@ -116,11 +116,13 @@ fn dispatch(
         let place = call.locate(scratch, arg)?;
         let mut bound = binding(&place.storage, &place.range)?;
         if wgsl {
-            // Devices bind from aligned offsets; the rest of the way is a parameter, in elements.
+            // Devices bind from aligned offsets; the rest of the way is a parameter: in elements, or in bytes for
+            // block formats, since an aligned offset need not lie between blocks.
             let skipped = bound.offset % limits.binding_alignment as u64;
             bound.offset -= skipped;
             bound.bytes = (bound.bytes + skipped).next_multiple_of(4);
-            params.push((skipped / place.dtype.size() as u64) as u32);
+            let unit = if place.dtype.is_block() { 1 } else { place.dtype.size() };
+            params.push((skipped / unit as u64) as u32);
         }
         if bound.bytes > limits.max_binding as u64 {
             let (device, bytes) = (device.info().id.clone(), bound.bytes as usize);

@@ -12,7 +12,7 @@ use crate::elementwise::inputs;
 use silicide_core::kernel::{
     Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, Step, TensorInfo, Tolerance,
 };
-use silicide_core::{Recorder, Result};
+use silicide_core::{Error, Recorder, Result};
 use silicide_hal::DeviceInfo;
 use silicide_quant::DType;
 
@@ -34,6 +34,10 @@ impl Op for Cast {
 
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let [x] = inputs("cast", self.slots(), given)?;
+        if x.dtype != self.to && (x.dtype.is_block() || self.to.is_block()) {
+            let expected = format!("{} or, to be converted, no block format", self.to);
+            return Err(Error::DTypeMismatch { op: "cast", slot: "x", expected, got: x.dtype });
+        }
         Ok(Outputs::from_slice(&[TensorInfo::new(self.to, x.shape)]))
     }
 

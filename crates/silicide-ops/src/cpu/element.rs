@@ -106,7 +106,7 @@ pub(crate) unsafe fn write<S: Simd, T: Float>(
 
 /// The element type of a binding as a parameter word, for kernels that serve them all.
 pub(crate) fn code(dtype: DType) -> u32 {
-    dtype as u32
+    dtype.code()
 }
 
 /// Bytes of an element of the type, f32, f16 or bf16, with this [`code`].
@@ -115,8 +115,8 @@ pub(crate) fn size(code: u32) -> usize {
     if matches!(code, F16 | BF16) { 2 } else { 4 }
 }
 
-const F16: u32 = DType::F16 as u32;
-const BF16: u32 = DType::BF16 as u32;
+const F16: u32 = DType::F16.code();
+const BF16: u32 = DType::BF16.code();
 
 /// [`read`] with the type, one of f32, f16 and bf16, given by its [`code`].
 ///

@@ -28,8 +28,8 @@ struct Normalise;
 
 row_programs!(PROGRAMS, Normalise, "rms_norm.rows.cpu");
 
-const F16: u32 = DType::F16 as u32;
-const BF16: u32 = DType::BF16 as u32;
+const F16: u32 = DType::F16.code();
+const BF16: u32 = DType::BF16.code();
 
 /// Rounds values to what they will be once stored.
 ///

@@ -152,6 +152,11 @@ impl Format {
         Ok(())
     }
 
+    /// Decodes as many whole blocks as both slices have room for.
+    pub(crate) fn decode_whole(self, bytes: &[u8], out: &mut [f32]) {
+        self.info().decoder.run(Isa::best(), bytes, out);
+    }
+
     /// Bytes of `elements` elements; refuses a part of a block.
     pub fn bytes_of(self, elements: usize) -> Result<usize, FormatError> {
         let block_len = self.block_len();
