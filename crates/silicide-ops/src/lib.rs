@@ -32,8 +32,19 @@ macro_rules! ops {
 }
 
 ops![
-    cast, fill, unary, binary, glu, // elementwise
-    rms_norm, layer_norm, l2_norm, softmax, reduce, argmax, cumsum, // rows
+    cast,
+    fill,
+    gather_rows,
+    unary,
+    binary,
+    glu,
+    rms_norm,
+    layer_norm,
+    l2_norm,
+    softmax,
+    reduce,
+    argmax,
+    cumsum,
     matmul,
 ];
 

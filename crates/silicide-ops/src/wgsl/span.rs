@@ -6,14 +6,30 @@ use std::ops::Range;
 /// Element indices are `u32` in kernels; windows stay well below, so that sums of an index and an offset do too.
 const MOST_ELEMENTS: usize = 1 << 30;
 
-/// Runs of elements that together are `0..elements`. With `widest` bytes per element at most, the window of a run
-/// fits a binding even when it starts in the middle of an alignment step. Nearly always one run.
-pub(crate) fn spans(elements: usize, widest: usize, on: &DeviceInfo) -> impl Iterator<Item = Range<usize>> {
+/// Like [`spans`], over rows of so many elements each: runs are of whole rows. `None` where not even one row fits.
+pub(crate) fn row_spans(
+    rows: usize,
+    row: usize,
+    widest: usize,
+    on: &DeviceInfo,
+) -> Option<impl Iterator<Item = Range<usize>> + use<>> {
+    let step = most(widest, on) / row.max(1);
+    (step > 0).then(|| (0..rows.div_ceil(step)).map(move |i| i * step..((i + 1) * step).min(rows)))
+}
+
+/// The most elements, of so many bytes, whose window fits a binding even when it starts in the middle of an
+/// alignment step.
+fn most(widest: usize, on: &DeviceInfo) -> usize {
     // A bound window starts at an alignment boundary before the first element and ends on a whole word.
     let slack = on.limits.binding_alignment + 4;
-    let fit = on.limits.max_binding.saturating_sub(slack) / widest.max(1);
+    (on.limits.max_binding.saturating_sub(slack) / widest.max(1)).min(MOST_ELEMENTS)
+}
+
+/// Runs of elements that together are `0..elements`, each of which, with `widest` bytes per element at most, fits a
+/// binding. Nearly always one run.
+pub(crate) fn spans(elements: usize, widest: usize, on: &DeviceInfo) -> impl Iterator<Item = Range<usize>> {
+    let step = most(widest, on);
     // Runs of whole alignment steps keep later windows as aligned as the first.
-    let step = fit.min(MOST_ELEMENTS);
     let step = if step >= 256 { step & !255 } else { step.max(1) };
     (0..elements.div_ceil(step)).map(move |i| i * step..((i + 1) * step).min(elements))
 }
@@ -40,5 +56,15 @@ mod tests {
                 assert_eq!(next, elements);
             }
         }
+    }
+
+    #[test]
+    fn rows_stay_whole_or_are_refused() {
+        let mut on = DeviceInfo::new(Backend::Null, "null", "null");
+        on.limits.max_binding = 1260;
+        let runs = |rows, row| row_spans(rows, row, 4, &on).map(Iterator::collect::<Vec<_>>);
+        assert_eq!(runs(5, 100), Some(vec![0..2, 2..4, 4..5]));
+        assert_eq!(runs(2, 250), Some(vec![0..1, 1..2]));
+        assert_eq!(runs(2, 251), None);
     }
 }

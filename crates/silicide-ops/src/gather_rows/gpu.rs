@@ -1,0 +1,119 @@
+//! `gather_rows` on GPUs. A table larger than a binding is walked in windows, each launch moving the rows it sees.
+
+use super::{GatherRows, row_elements};
+use crate::elementwise::gpu;
+use crate::wgsl::{self, row_spans};
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_quant::DType;
+
+static BODY: Snippet = Snippet { name: "gather_rows", text: include_str!("gather_rows.wgsl") };
+static BITS: Snippet = Snippet { name: "gather_rows bits", text: include_str!("bits.wgsl") };
+static WIDE: Snippet = Snippet { name: "gather_rows wide", text: include_str!("wide.wgsl") };
+static CONVERT: Snippet = Snippet { name: "gather_rows convert", text: include_str!("convert.wgsl") };
+
+/// An invocation for a few elements.
+pub(super) struct Rows;
+
+impl Kernel for Rows {
+    type Op = GatherRows;
+
+    fn name(&self) -> &'static str {
+        "gather_rows.rows.wgsl"
+    }
+
+    fn fits(&self, _op: &GatherRows, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if !on.is_gpu() {
+            return Err(Decline("runs on GPUs only"));
+        }
+        let row = row_elements(&io.input(0).shape);
+        match row_spans(1, row, widest(io), on) {
+            Some(_) => Ok(Cost::GOOD),
+            None => Err(Decline("a row is larger than a binding")),
+        }
+    }
+
+    fn plan(&self, op: &GatherRows, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let (table, indices, y) = (io.input(0), io.input(1), io.output(0));
+        let row = row_elements(&table.shape).max(1);
+        let rows = table.elements() / row;
+        let kernel = kernel(table.dtype, op.to, on);
+        // Neither a negative index nor a row past what an index can name is below the limit.
+        let limit = rows.min(if indices.dtype == DType::I32 { 1 << 31 } else { u32::MAX as usize });
+        let [low, high] = op.blank();
+        let mut plan = Plan::default();
+        for out in row_spans(indices.elements(), row, widest(io), on).into_iter().flatten() {
+            for seen in row_spans(rows, row, widest(io), on).into_iter().flatten() {
+                let bytes = |dtype: DType| row * dtype.size();
+                let args = [
+                    Arg::slot(0).window(seen.start * bytes(table.dtype), seen.len() * bytes(table.dtype)),
+                    Arg::slot(1).window(out.start * 4, out.len() * 4),
+                    Arg::slot(2).window(out.start * bytes(y.dtype), out.len() * bytes(y.dtype)),
+                ];
+                let count = out.len() * row;
+                let [first, seen, limit] = [seen.start, seen.len(), limit].map(|rows| rows as u32);
+                let params = [count as u32, row as u32, first, seen, limit, low, high];
+                gpu::push(&mut plan, &kernel, &args, (count, &params), on);
+            }
+        }
+        plan
+    }
+}
+
+/// Bytes of the widest element; an index at least, of which there are fewer than elements.
+fn widest(io: &Io<'_>) -> usize {
+    io.input(0).dtype.size().max(io.output(0).dtype.size()).max(4)
+}
+
+fn kernel(from: DType, to: DType, on: &DeviceInfo) -> WgslKernel {
+    let bits = (wgsl::load_bits(from), wgsl::store_bits(to, &on.features));
+    let ((load, store), body) = match (wgsl::load(from), wgsl::store(to, &on.features)) {
+        (Some(load), Some(store)) if from != to => ((load, store), &CONVERT),
+        _ if to.size() == 8 => (bits, &WIDE),
+        _ => (bits, &BITS),
+    };
+    let [linear, main] = gpu::entry();
+    let parts = [
+        Part::plain(&BODY),
+        Part::bound(load, "table", 0),
+        Part::bound(wgsl::load_bits(DType::U32), "indices", 1),
+        Part::bound(store, "y", 2),
+        Part::plain(body),
+        linear,
+        main,
+    ];
+    WgslKernel::new("gather_rows.rows.wgsl", &parts, 3, 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_core::kernel::{Op, Step, TensorInfo};
+    use silicide_hal::Backend;
+    use silicide_quant::Shape;
+
+    #[test]
+    fn large_tables_are_walked_in_windows_that_fit() {
+        let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "small");
+        on.limits.max_binding = 4096;
+        let op = GatherRows { to: DType::F32 };
+        let table = TensorInfo::new(DType::F16, Shape::new(&[50, 100]).unwrap());
+        let indices = TensorInfo::new(DType::I32, Shape::new(&[20]).unwrap());
+        let outputs = op.infer(&[table, indices]).unwrap();
+        let io = Io { inputs: &[table, indices], outputs: &outputs };
+        assert!(Rows.fits(&op, &io, &on).is_ok());
+        let plan = Rows.plan(&op, &io, &on);
+        let mut moved = 0;
+        for step in &plan.steps {
+            let Step::Dispatch(launch) = step else { panic!("only launches are planned") };
+            assert!(launch.args.iter().all(|arg| arg.bytes + 260 <= 4096));
+            let (count, seen) = (launch.params[0] as usize / 100, launch.params[3] as usize);
+            moved += count * seen;
+        }
+        // Every output row meets every table row exactly once.
+        assert_eq!(moved, 20 * 50);
+        let wide = TensorInfo::new(DType::F16, Shape::new(&[2, 1000]).unwrap());
+        let io = Io { inputs: &[wide, indices], outputs: &outputs };
+        assert!(Rows.fits(&op, &io, &on).is_err());
+    }
+}
