@@ -10,11 +10,9 @@
 //! To add an op, add a folder and its name to the list below; nothing else changes.
 
 pub mod case;
-#[allow(dead_code, unused_imports, unused_macros)]
 mod cpu;
 mod elementwise;
 mod rows;
-#[allow(dead_code, unused_imports)]
 mod wgsl;
 
 pub use case::{Case, Data, Input};
@@ -34,6 +32,8 @@ macro_rules! ops {
 ops![
     cast,
     fill,
+    strided_copy,
+    permute,
     gather_rows,
     unary,
     binary,

@@ -16,7 +16,7 @@
 
 mod span;
 
-pub(crate) use span::{row_spans, spans};
+pub(crate) use span::{most, row_spans, spans};
 
 use silicide_hal::{DeviceInfo, Features, Snippet};
 use silicide_quant::DType;

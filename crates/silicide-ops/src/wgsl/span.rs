@@ -19,7 +19,7 @@ pub(crate) fn row_spans(
 
 /// The most elements, of so many bytes, whose window fits a binding even when it starts in the middle of an
 /// alignment step.
-fn most(widest: usize, on: &DeviceInfo) -> usize {
+pub(crate) fn most(widest: usize, on: &DeviceInfo) -> usize {
     // A bound window starts at an alignment boundary before the first element and ends on a whole word.
     let slack = on.limits.binding_alignment + 4;
     (on.limits.max_binding.saturating_sub(slack) / widest.max(1)).min(MOST_ELEMENTS)

@@ -1,0 +1,155 @@
+//! Strided copies on the CPU. Where source and target agree on the innermost loop, rows are copied; where they do
+//! not, the two innermost loops are cut in square blocks, so that the lines of both sides stay in the first cache.
+
+use super::{Axis, Walk};
+use crate::cpu::{TILE, native_kernel, tiles};
+use silicide_core::kernel::{Arg, Plan};
+use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_quant::{DType, MAX_RANK};
+use smallvec::SmallVec;
+
+/// Elements along each side of a block.
+const BLOCK: usize = 128;
+/// Elements along each side of the parts of a block that are copied at once: a line of f32.
+const PATCH: usize = 16;
+
+/// A launch that copies along a walk from argument 0 to argument 1.
+pub(crate) fn plan(walk: &Walk, dtype: DType, _on: &DeviceInfo) -> Plan {
+    let mut axes = walk.axes.clone();
+    if axes.is_empty() {
+        axes.push(Axis { extent: 1, from: 1, to: 1 });
+    }
+    let inner = axes.len().saturating_sub(1);
+    // The loop in which the source is nearest to consecutive.
+    let nearest = (0..axes.len()).rev().min_by_key(|&k| axes.get(k).map_or(0, |axis| axis.from));
+    let blocked = match (nearest, axes.last()) {
+        // A broadcast is nearest, and nothing is won by blocks of it.
+        (Some(k), Some(last)) if k != inner => axes.get(k).is_some_and(|axis| axis.from > 0 && axis.from < last.from),
+        _ => false,
+    };
+    if let (true, Some(k)) = (blocked, nearest) {
+        let axis = axes.remove(k);
+        axes.insert(inner - 1, axis);
+    }
+    let mut params: SmallVec<[u32; 64]> = SmallVec::new();
+    params.extend([dtype.size() as u32, axes.len() as u32]);
+    let numbers = [walk.from, walk.to].into_iter().chain(axes.iter().flat_map(|axis| [axis.extent, axis.from, axis.to]));
+    params.extend(numbers.flat_map(|number| [number as u32, (number as u64 >> 32) as u32]));
+    let args = [Arg::slot(0), Arg::slot(1)];
+    if blocked {
+        let count: usize = axes.iter().take(inner - 1).map(|axis| axis.extent).product();
+        let blocks = axes.iter().skip(inner - 1).map(|axis| axis.extent.div_ceil(BLOCK)).product::<usize>();
+        let grid = [u32::try_from(count.saturating_mul(blocks)).unwrap_or(u32::MAX), 1, 1];
+        Plan::launch(Program::Native(&BLOCKS), &args, &params, grid)
+    } else {
+        Plan::launch(Program::Native(&ROWS), &args, &params, tiles(walk.elements()))
+    }
+}
+
+native_kernel!(ROWS, "strided_copy.rows.cpu", rows);
+native_kernel!(BLOCKS, "strided_copy.blocks.cpu", blocks);
+
+/// The walk of a tile's parameters.
+#[inline(always)]
+fn walk(tile: &Tile<'_>) -> (usize, [usize; 2], SmallVec<[Axis; MAX_RANK]>) {
+    let number = |i: usize| (u64::from(tile.param(2 * i)) | u64::from(tile.param(2 * i + 1)) << 32) as usize;
+    let axes = (0..tile.param(1) as usize)
+        .map(|k| Axis { extent: number(3 + 3 * k), from: number(4 + 3 * k), to: number(5 + 3 * k) })
+        .collect();
+    (tile.param(0) as usize, [number(1), number(2)], axes)
+}
+
+/// Moves `(from, to)` by the outer loops' steps to their `i`-th turn.
+#[inline(always)]
+fn turn(outer: &[Axis], [mut from, mut to]: [usize; 2], mut i: usize) -> [usize; 2] {
+    for axis in outer.iter().rev() {
+        let step = i % axis.extent;
+        i /= axis.extent;
+        (from, to) = (from + step * axis.from, to + step * axis.to);
+    }
+    [from, to]
+}
+
+/// Bindings: x, y. Parameters: bytes of an element, number of loops, where they start, the loops.
+#[inline(always)]
+unsafe fn rows(tile: &Tile<'_>) {
+    let (size, start, axes) = walk(tile);
+    // SAFETY: the op checked that the walk stays inside x and y and never writes a place twice.
+    unsafe {
+        match size {
+            1 => copy_rows::<u8>(tile, start, &axes),
+            2 => copy_rows::<u16>(tile, start, &axes),
+            4 => copy_rows::<u32>(tile, start, &axes),
+            _ => copy_rows::<u64>(tile, start, &axes),
+        }
+    }
+}
+
+/// # Safety
+/// The walk stays inside x and y, of elements `T`, and never writes a place twice.
+#[inline(always)]
+unsafe fn copy_rows<T: Copy>(tile: &Tile<'_>, start: [usize; 2], axes: &[Axis]) {
+    let Some((inner, outer)) = axes.split_last() else { return };
+    let elements: usize = axes.iter().map(|axis| axis.extent).product();
+    let [index, ..] = tile.index;
+    let mut at = (index as usize * TILE).min(elements);
+    let end = (at + TILE).min(elements);
+    while at < end {
+        let (row, column) = (at / inner.extent, at % inner.extent);
+        let count = (inner.extent - column).min(end - at);
+        let [from, to] = turn(outer, start, row);
+        // SAFETY: the caller's promise; rows of different tiles share no element.
+        unsafe {
+            let from = tile.start(0).cast::<T>().add(from + column * inner.from);
+            let to = tile.start(1).cast::<T>().add(to + column * inner.to);
+            if inner.from == 1 && inner.to == 1 {
+                std::ptr::copy_nonoverlapping(from.cast_const(), to, count);
+            } else {
+                (0..count).for_each(|i| *to.add(i * inner.to) = *from.add(i * inner.from));
+            }
+        }
+        at += count;
+    }
+}
+
+/// Bindings and parameters as for `rows`; the last two loops are those of the blocks.
+#[inline(always)]
+unsafe fn blocks(tile: &Tile<'_>) {
+    let (size, start, axes) = walk(tile);
+    // SAFETY: as for `rows`.
+    unsafe {
+        match size {
+            1 => copy_block::<u8>(tile, start, &axes),
+            2 => copy_block::<u16>(tile, start, &axes),
+            4 => copy_block::<u32>(tile, start, &axes),
+            _ => copy_block::<u64>(tile, start, &axes),
+        }
+    }
+}
+
+/// # Safety
+/// The walk stays inside x and y, of elements `T`, and never writes a place twice.
+#[inline(always)]
+unsafe fn copy_block<T: Copy>(tile: &Tile<'_>, start: [usize; 2], axes: &[Axis]) {
+    let Some((pair, outer)) = axes.split_last_chunk::<2>().map(|(outer, pair)| (pair, outer)) else { return };
+    let [slow, fast] = *pair;
+    let [index, ..] = tile.index;
+    let across = fast.extent.div_ceil(BLOCK);
+    let blocks = slow.extent.div_ceil(BLOCK) * across;
+    let [from, to] = turn(outer, start, index as usize / blocks);
+    let block = index as usize % blocks;
+    let (row, column) = (block / across * BLOCK, block % across * BLOCK);
+    let (row_end, column_end) = ((row + BLOCK).min(slow.extent), (column + BLOCK).min(fast.extent));
+    for i in (row..row_end).step_by(PATCH) {
+        for j in (column..column_end).step_by(PATCH) {
+            for i in i..(i + PATCH).min(row_end) {
+                // SAFETY: the caller's promise; blocks of different tiles share no element.
+                unsafe {
+                    let from = tile.start(0).cast::<T>().add(from + i * slow.from);
+                    let to = tile.start(1).cast::<T>().add(to + i * slow.to);
+                    (j..(j + PATCH).min(column_end)).for_each(|j| *to.add(j * fast.to) = *from.add(j * fast.from));
+                }
+            }
+        }
+    }
+}
