@@ -14,6 +14,7 @@
 
 pub mod cases;
 mod cpu;
+mod gpu;
 
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
@@ -131,7 +132,7 @@ impl Op for Matmul {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Matmul>] {
-        static KERNELS: [&dyn Kernel<Op = Matmul>; 7] = [
+        static KERNELS: [&dyn Kernel<Op = Matmul>; 9] = [
             &cpu::FEW[0],
             &cpu::FEW[1],
             &cpu::FEW[2],
@@ -139,6 +140,8 @@ impl Op for Matmul {
             &cpu::MANY[0],
             &cpu::MANY[1],
             &cpu::MANY[2],
+            &gpu::FEW,
+            &gpu::TILED,
         ];
         &KERNELS
     }

@@ -1,0 +1,88 @@
+// y = a · bᵀ for at most 8 rows. Workgroups are cut in teams of `p.team` neighbouring invocations, a power of two, with
+// one weight column each: the column is read once, side by side, and meets all rows.
+struct Params {
+    a_offset: u32,
+    b_offset: u32,
+    y_offset: u32,
+    rows: u32,
+    columns: u32,
+    k: u32,
+    batches: u32,
+    // Of the output: elements from one row to the next, and the first column of this launch.
+    y_stride: u32,
+    y_column: u32,
+    team: u32,
+}
+var<immediate> p: Params;
+override WG: u32 = 256;
+
+var<workgroup> cells: array<vec4<f32>, WG>;
+
+// The sum over a team, in a fixed tree; for its first invocation. Call from uniform control flow.
+fn team_sums(value: vec4<f32>, lane: u32) -> vec4<f32> {
+    workgroupBarrier();
+    cells[lane] = value;
+    workgroupBarrier();
+    for (var width = p.team / 2u; width > 0u; width = width / 2u) {
+        if lane % p.team < width {
+            cells[lane] = cells[lane] + cells[lane + width];
+        }
+        workgroupBarrier();
+    }
+    return cells[lane];
+}
+
+// Element `i` of four rows from `row` on. Past the last row it is the last one's, which costs less than a branch.
+fn four(base: u32, row: u32, i: u32) -> vec4<f32> {
+    let last = p.rows - 1u;
+    return vec4<f32>(
+        load_a(base + min(row, last) * p.k + i),
+        load_a(base + min(row + 1u, last) * p.k + i),
+        load_a(base + min(row + 2u, last) * p.k + i),
+        load_a(base + min(row + 3u, last) * p.k + i),
+    );
+}
+
+fn store_rows(at: u32, row: u32, sums: vec4<f32>) {
+    for (var i = 0u; i < 4u && row + i < p.rows; i++) {
+        store_y(at + (row + i) * p.y_stride, sums[i]);
+    }
+}
+
+@compute @workgroup_size(WG)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let number = linear_group(group, groups) * (WG / p.team) + lane / p.team;
+    // Past the last column a team only keeps the barriers company.
+    let present = number < p.columns * p.batches;
+    let k = select(0u, p.k, present);
+    let batch = number / p.columns;
+    let column = number % p.columns;
+    let a = batch * p.rows * p.k;
+    let b = number * p.k;
+    var low = vec4<f32>();
+    var high = vec4<f32>();
+    for (var i = lane % p.team; i < k; i += p.team) {
+        let weight = load_b(b + i);
+        if p.rows == 1u {
+            low.x += weight * load_a(a + i);
+        } else {
+            low += weight * four(a, 0u, i);
+            if p.rows > 4u {
+                high += weight * four(a, 4u, i);
+            }
+        }
+    }
+    low = team_sums(low, lane);
+    if p.rows > 4u {
+        high = team_sums(high, lane);
+    }
+    if present && lane % p.team == 0u {
+        let at = batch * p.rows * p.y_stride + p.y_column + column;
+        store_rows(at, 0u, low);
+        store_rows(at, 4u, high);
+    }
+}

@@ -1,0 +1,276 @@
+//! How matrices are multiplied on GPUs: one kernel for few rows, one for many, each for every weight format through the
+//! shared element access. Calls whose arguments exceed a binding are cut by batches, or by rows and columns.
+
+use super::{Matmul, Problem};
+use crate::wgsl;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_quant::DType;
+use std::ops::Range;
+
+static FEW_BODY: Snippet = Snippet { name: "matmul.few.wgsl", text: include_str!("few.wgsl") };
+static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
+
+/// The most rows of the kernel for few: two vectors of sums.
+const FEW_ROWS: usize = 8;
+/// Invocations that share a column, at most.
+const TEAM: usize = 32;
+/// The smaller square of invocations, which every device has room for, and the larger.
+const SIDES: [u32; 2] = [8, 16];
+/// Problems with at least this many rows and columns use the larger square.
+const LARGE: usize = 128;
+/// Depth that passes through shared memory at a time, as in `tiled.wgsl`.
+const STEP: u32 = 16;
+/// Parameter words that both kernels have.
+const PARAMS: u32 = 6;
+
+/// The kernel for few rows: one team of invocations per column.
+pub(super) struct Few;
+
+/// The kernel for many rows: squares of outputs through shared memory.
+pub(super) struct Tiled;
+
+/// The kernel for few rows.
+pub(super) static FEW: Few = Few;
+/// The kernel for many rows.
+pub(super) static TILED: Tiled = Tiled;
+
+/// One launch: part of a problem whose arguments fit their bindings.
+struct Run {
+    batches: Range<usize>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+/// Whether a GPU kernel can run the call.
+fn check(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
+    if !on.is_gpu() {
+        return Err(Decline("runs on GPUs"));
+    }
+    let problem = Problem::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+    if problem.k.max(problem.n).saturating_mul(4) > room(on) {
+        return Err(Decline("a row exceeds the largest binding"));
+    }
+    Ok(problem)
+}
+
+/// Bytes that a window can have: bindings start at aligned offsets and end on whole words.
+fn room(on: &DeviceInfo) -> usize {
+    on.limits.max_binding.saturating_sub(on.limits.binding_alignment + 4)
+}
+
+/// The launches of a problem.
+fn runs(problem: &Problem, weight_size: usize, on: &DeviceInfo) -> Vec<Run> {
+    let Problem { batch, m, n, k } = *problem;
+    let widest = m.saturating_mul(k.max(n)).saturating_mul(4).max(n.saturating_mul(k).saturating_mul(weight_size));
+    if widest <= room(on) {
+        let whole = |batches| Run { batches, rows: 0..m, columns: 0..n };
+        return wgsl::spans(batch, widest, on).map(whole).collect();
+    }
+    let mut runs = Vec::new();
+    for batch in 0..batch {
+        for rows in wgsl::spans(m, k.max(n) * 4, on) {
+            for columns in wgsl::spans(n, k * weight_size, on) {
+                runs.push(Run { batches: batch..batch + 1, rows: rows.clone(), columns });
+            }
+        }
+    }
+    runs
+}
+
+impl Run {
+    /// Windows of activations, weights and outputs.
+    fn args(&self, problem: &Problem, weight_size: usize) -> [Arg; 3] {
+        let Problem { m, n, k, .. } = *problem;
+        let batch = self.batches.start;
+        let (batches, rows, columns) = (self.batches.len(), self.rows.len(), self.columns.len());
+        [
+            Arg::slot(0).window((batch * m + self.rows.start) * k * 4, batches * rows * k * 4),
+            Arg::slot(1).window(
+                (batch * n + self.columns.start) * k * weight_size,
+                batches * columns * k * weight_size,
+            ),
+            Arg::slot(2).window((batch * m + self.rows.start) * n * 4, batches * rows * n * 4),
+        ]
+    }
+
+    /// Parameter words that both kernels have.
+    fn params(&self, problem: &Problem) -> [u32; PARAMS as usize] {
+        [self.rows.len(), self.columns.len(), problem.k, self.batches.len(), problem.n, self.columns.start]
+            .map(|extent| extent as u32)
+    }
+}
+
+/// A kernel of the given body for a weight format.
+fn kernel(body: &'static Snippet, params: u32, dtype: DType, on: &DeviceInfo) -> Option<WgslKernel> {
+    let name = body.name;
+    let parts = [
+        Part::bound(wgsl::load(DType::F32)?, "a", 0),
+        Part::bound(wgsl::load(dtype)?, "b", 1),
+        Part::bound(wgsl::store(DType::F32, &on.features)?, "y", 2),
+        Part::plain(&wgsl::LINEAR),
+        Part::plain(body),
+    ];
+    Some(WgslKernel::new(name, &parts, 3, params))
+}
+
+impl Kernel for Few {
+    type Op = Matmul;
+
+    fn name(&self) -> &'static str {
+        FEW_BODY.name
+    }
+
+    fn fits(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let problem = check(io, on)?;
+        if problem.m > FEW_ROWS { Err(Decline("is for few rows")) } else { Ok(Cost::BEST) }
+    }
+
+    fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let (weights, workgroup) = (io.input(1).dtype, wgsl::workgroup(on));
+        let kernel = kernel(&FEW_BODY, PARAMS + 1, weights, on);
+        let (Some(problem), Some(kernel)) = (Problem::of(io), kernel) else { return Plan::default() };
+        let kernel = kernel.constant("WG", workgroup);
+        let team = problem.k.div_ceil(4).min(TEAM).min(workgroup as usize).next_power_of_two();
+        let mut plan = Plan::default();
+        for run in runs(&problem, weights.size(), on) {
+            let [rows, columns, k, batches, stride, column] = run.params(&problem);
+            let params = [rows, columns, k, batches, stride, column, team as u32];
+            let groups = (run.batches.len() * run.columns.len()).div_ceil(workgroup as usize / team);
+            let args = run.args(&problem, weights.size());
+            plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(groups, on));
+        }
+        plan
+    }
+}
+
+impl Kernel for Tiled {
+    type Op = Matmul;
+
+    fn name(&self) -> &'static str {
+        TILED_BODY.name
+    }
+
+    fn fits(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        check(io, on).map(|_| Cost::GOOD)
+    }
+
+    fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let weights = io.input(1).dtype;
+        let kernel = kernel(&TILED_BODY, PARAMS, weights, on);
+        let (Some(problem), Some(kernel)) = (Problem::of(io), kernel) else { return Plan::default() };
+        let side = side(&problem, on);
+        let kernel = kernel
+            .constant("WG", side * side)
+            .constant("SIDE", side)
+            .constant("PITCH", side + 1)
+            .constant("CELLS", (side + 1) * STEP);
+        let mut plan = Plan::default();
+        for run in runs(&problem, weights.size(), on) {
+            let tile = 4 * side as usize;
+            let tiles = run.rows.len().div_ceil(tile) * run.columns.len().div_ceil(tile) * run.batches.len();
+            let args = run.args(&problem, weights.size());
+            plan.push(
+                Program::Wgsl(kernel.clone()),
+                &args,
+                &run.params(&problem),
+                wgsl::grid(tiles, on),
+            );
+        }
+        plan
+    }
+}
+
+/// Invocations along each side of a workgroup's square.
+fn side(problem: &Problem, on: &DeviceInfo) -> u32 {
+    let [small, large] = SIDES;
+    let shared = (2 * (large + 1) * STEP * 16) as usize;
+    let room = on.limits.max_workgroup >= large * large && on.limits.max_workgroup_bytes >= shared;
+    if room && problem.m >= LARGE && problem.n >= LARGE { large } else { small }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_core::kernel::{Op, Step, TensorInfo};
+    use silicide_hal::Backend;
+    use silicide_quant::Shape;
+
+    /// What the shaders compute, launch by launch, from the windows and parameters of a plan.
+    fn emulate(plan: &Plan, a: &[f32], b: &[f32], y: &mut [f32], weight_size: usize) {
+        for step in &plan.steps {
+            let Step::Dispatch(launch) = step else { panic!("{step:?}") };
+            let windows = [(0, 4), (1, weight_size), (2, 4)].map(|(i, size): (usize, usize)| {
+                let arg = launch.args[i];
+                assert!(arg.start.is_multiple_of(size) && arg.bytes.is_multiple_of(size));
+                arg.start / size..(arg.start + arg.bytes) / size
+            });
+            let [a_window, b_window, y_window] = windows;
+            let (a, b, y) = (&a[a_window], &b[b_window], &mut y[y_window]);
+            let [rows, columns, k, batches, stride, first, ..] = launch.params[..] else { panic!() };
+            let [rows, columns, k, stride, first] = [rows, columns, k, stride, first].map(|x| x as usize);
+            for batch in 0..batches as usize {
+                for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+                    let (a, b) = (&a[(batch * rows + row) * k..][..k], &b[(batch * columns + column) * k..][..k]);
+                    let y = &mut y[(batch * rows + row) * stride + first + column];
+                    assert!(y.is_nan(), "an output is written twice");
+                    *y = a.iter().zip(b).map(|(a, b)| a * b).sum();
+                }
+            }
+        }
+    }
+
+    fn fits_bindings(step: &Step, most: usize) -> bool {
+        matches!(step, Step::Dispatch(launch) if launch.args.iter().all(|arg| arg.bytes <= most))
+    }
+
+    #[test]
+    fn calls_larger_than_a_binding_are_cut_to_fit() {
+        let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "test");
+        on.limits.binding_alignment = 16;
+        let shape = |axes: &[usize]| Shape::new(axes).unwrap();
+        for (a_axes, b_axes) in
+            [(&[8, 5, 7][..], &[4, 9, 7][..]), (&[3, 40], &[70, 40]), (&[300, 3], &[290, 3]), (&[1, 64], &[33, 64])]
+        {
+            for (dtype, max_binding, cut) in
+                [(DType::F32, 1400, true), (DType::F16, 1400, true), (DType::BF16, 1 << 30, false)]
+            {
+                on.limits.max_binding = max_binding;
+                let inputs = [TensorInfo::new(DType::F32, shape(a_axes)), TensorInfo::new(dtype, shape(b_axes))];
+                let outputs = Op::infer(&Matmul, &inputs).unwrap();
+                let io = Io { inputs: &inputs, outputs: &outputs };
+                // Small whole numbers: every order of summing them is exact.
+                let values = |count: usize| (0..count).map(|i| (i * 7 % 13) as f32 - 6.0).collect::<Vec<f32>>();
+                let (a, b) = (values(inputs[0].elements()), values(inputs[1].elements()));
+                let host = |info: &TensorInfo, values: &[f32]| silicide_core::kernel::Host {
+                    dtype: info.dtype,
+                    shape: info.shape,
+                    values: values.iter().map(|&x| f64::from(x)).collect(),
+                };
+                let mut expected = [host(&outputs[0], &vec![0.0; outputs[0].elements()])];
+                Op::reference(&Matmul, &[host(&inputs[0], &a), host(&inputs[1], &b)], &mut expected);
+                for kernel in [&FEW as &dyn Kernel<Op = Matmul>, &TILED] {
+                    if kernel.fits(&Matmul, &io, &on).is_err() {
+                        continue;
+                    }
+                    let plan = kernel.plan(&Matmul, &io, &on);
+                    assert_eq!(plan.steps.len() > 1, cut, "{io}");
+                    let mut y = vec![f32::NAN; outputs[0].elements()];
+                    emulate(&plan, &a, &b, &mut y, dtype.size());
+                    assert!(plan.steps.iter().all(|step| fits_bindings(step, max_binding - 16)), "{io}");
+                    assert!(y.iter().map(|&y| f64::from(y)).eq(expected[0].values.iter().copied()), "{io}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_larger_than_a_binding_are_refused() {
+        let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "test");
+        on.limits.max_binding = 1 << 20;
+        let info = |rows| TensorInfo::new(DType::F32, Shape::new(&[rows, 1 << 18]).unwrap());
+        let inputs = [info(2), info(3)];
+        let outputs = Op::infer(&Matmul, &inputs).unwrap();
+        assert!(TILED.fits(&Matmul, &Io { inputs: &inputs, outputs: &outputs }, &on).is_err());
+    }
+}
