@@ -1,0 +1,85 @@
+//! `cargo run -p conformance`: every kernel on every device against the reference. Exits with 1 when anything is
+//! wrong; a device that can't be opened counts as wrong unless `--device` leaves it out.
+
+use clap::Parser;
+use conformance::{Effort, Event, open, run, support};
+use indicatif::{ProgressBar, ProgressStyle};
+use silicide_core::Isa;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Holds every kernel on every device against the reference of its op.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// A device to try (may be repeated): cpu, vulkan:0.
+    #[arg(long, default_values_t = ["cpu".to_owned(), "vulkan:0".to_owned()])]
+    device: Vec<String>,
+    /// Only this op (may be repeated).
+    #[arg(long)]
+    op: Vec<String>,
+    /// On the CPU, only this instruction set: portable, neon, avx2, avx512, avx512bf16.
+    #[arg(long, value_parser = parse_isa)]
+    isa: Option<Isa>,
+    /// Write the support table to this file instead of trying anything.
+    #[arg(long, value_name = "FILE")]
+    support: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Try fewer memory layouts.
+    #[arg(long)]
+    quick: bool,
+}
+
+fn parse_isa(name: &str) -> Result<Isa, String> {
+    let known = || Isa::ALL.map(Isa::name).join(", ");
+    Isa::ALL.into_iter().find(|isa| isa.name() == name).ok_or_else(|| format!("known are {}", known()))
+}
+
+fn main() -> ExitCode {
+    match conform(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("conformance: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn conform(arguments: &Arguments) -> Result<bool, String> {
+    let mut ops = silicide_ops::all();
+    if let Some(path) = &arguments.support {
+        let table = support::table(&ops)?;
+        std::fs::write(path, table).map_err(|error| format!("{}: {error}", path.display()))?;
+        return Ok(true);
+    }
+    if let Some(unknown) = arguments.op.iter().find(|name| !ops.iter().any(|(op, _)| op == name)) {
+        let known: Vec<&str> = ops.iter().map(|(op, _)| *op).collect();
+        return Err(format!("there is no op called {unknown}; known are {}", known.join(", ")));
+    }
+    ops.retain(|(op, _)| arguments.op.is_empty() || arguments.op.iter().any(|name| name == op));
+    let (targets, missing) = open(&arguments.device, arguments.isa);
+    let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
+    // Hidden where standard error is no terminal.
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{msg:16} {wide_bar} {pos}/{len} {elapsed}") {
+        bar.set_style(style);
+    }
+    let mut report = run(&ops, &targets, effort, &|event| match event {
+        Event::Op(op, cases) => {
+            bar.set_message(op);
+            bar.set_length(cases as u64);
+            bar.set_position(0);
+        }
+        Event::Case => bar.inc(1),
+    });
+    bar.finish_and_clear();
+    report.failures.extend(missing);
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?);
+    } else {
+        println!("{report}");
+    }
+    Ok(report.passed())
+}

@@ -1,0 +1,112 @@
+//! The support table: which kernels there are for each op and element types, made by asking every kernel about
+//! every case on imagined devices. It is therefore the same on every machine.
+
+use crate::layout::{Effort, layouts};
+use crate::reference::{cpus, full_gpu, plain_gpu};
+use crate::subject::Call;
+use silicide_core::DeviceInfo;
+use silicide_ops::Case;
+use std::fmt::Write;
+
+const HEAD: &str = "\
+# What runs where
+
+<!-- Generated: `cargo run -p conformance -- --support docs/SUPPORT.md` writes it from the cases of the ops. -->
+
+Each row is an op with the element types of its inputs and outputs; each kernel named here is run by
+`cargo run -p conformance` on every device of the machine. A kernel with an instruction set after its name needs
+that one or a better one; a kernel with a star needs optional features of the GPU. Where only some of the cases of
+a row have a kernel, the row says how many.
+
+| op | types | cpu | vulkan |
+|---|---|---|---|
+";
+
+/// The kernels of one cell, and how many of the cases they cover.
+#[derive(Default)]
+struct Cell {
+    /// Names, and what they need.
+    kernels: Vec<(&'static str, String)>,
+    covered: usize,
+}
+
+/// One op and its types.
+struct Row {
+    op: &'static str,
+    types: String,
+    cases: usize,
+    cpu: Cell,
+    gpu: Cell,
+}
+
+/// The table as Markdown, or what is wrong with a case.
+pub fn table(ops: &[(&'static str, Vec<Case>)]) -> Result<String, String> {
+    let cpus: Vec<(DeviceInfo, String)> =
+        cpus().into_iter().map(|info| (info.clone(), suffix(&info))).collect();
+    let gpus = [(plain_gpu(), String::new()), (full_gpu(), "*".to_owned())];
+    let mut rows: Vec<Row> = Vec::new();
+    for (op, cases) in ops {
+        for case in cases {
+            let call = Call::of(case).map_err(|what| format!("{op}, case {:?}: {what}", case.label))?;
+            let types = call.types();
+            let index = rows.iter().position(|row| row.op == *op && row.types == types);
+            let index = index.unwrap_or_else(|| {
+                rows.push(Row { op, types, cases: 0, cpu: Cell::default(), gpu: Cell::default() });
+                rows.len() - 1
+            });
+            if let Some(row) = rows.get_mut(index) {
+                row.cases += 1;
+                row.cpu.ask(&call, &cpus);
+                row.gpu.ask(&call, &gpus);
+            }
+        }
+    }
+    let mut text = HEAD.to_owned();
+    for row in rows {
+        let (cpu, gpu) = (row.cpu.text(row.cases), row.gpu.text(row.cases));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| {} | {} | {cpu} | {gpu} |", row.op, row.types);
+    }
+    Ok(text)
+}
+
+/// What a kernel that needs this instruction set has after its name.
+fn suffix(info: &DeviceInfo) -> String {
+    let isa = info.isa.filter(|isa| *isa != silicide_core::Isa::Portable);
+    isa.map_or_else(String::new, |isa| format!(" ({isa})"))
+}
+
+impl Cell {
+    /// Asks every kernel about a call, on devices that are weakest first.
+    fn ask(&mut self, call: &Call, devices: &[(DeviceInfo, String)]) {
+        let mut covered = false;
+        for (info, suffix) in devices {
+            for layout in layouts(call, Effort::Full) {
+                let call = layout.place(call);
+                for i in
+                    (0..call.op.kernel_count()).filter(|&i| call.op.kernel_fits(i, &call.io(), info).is_ok())
+                {
+                    covered |= layout.label == "aligned";
+                    self.add(call.op.kernel_name(i), suffix);
+                }
+            }
+        }
+        self.covered += usize::from(covered);
+    }
+
+    fn add(&mut self, kernel: &'static str, needs: &str) {
+        if !self.kernels.iter().any(|(known, _)| *known == kernel) {
+            self.kernels.push((kernel, needs.to_owned()));
+        }
+    }
+
+    fn text(&self, cases: usize) -> String {
+        let names = self.kernels.iter().map(|(kernel, needs)| format!("`{kernel}`{needs}"));
+        let kernels = names.collect::<Vec<_>>().join("<br>");
+        match self.covered {
+            0 => "none".to_owned(),
+            covered if covered == cases => kernels,
+            covered => format!("{kernels}<br>{covered} of {cases} cases"),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The devices to try. The CPU counts once for each instruction set, and each of these with several thread counts,
+//! which must agree to the bit.
+
+use crate::report::{Failure, Problem};
+use silicide_core::{Device, DeviceOptions, Isa};
+
+/// Thread counts of the CPU backend; the first runs everything, the others must give the same bits.
+const THREADS: [usize; 3] = [2, 1, 3];
+
+/// A device to try, opened as often as it takes.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The device in reports' totals: `cpu`, `vulkan:0`.
+    pub device: String,
+    /// The device in failures: `cpu avx2`, `vulkan:0`.
+    pub label: String,
+    /// Runs everything.
+    pub main: Device,
+    /// The same with other numbers of threads.
+    pub others: Vec<Device>,
+}
+
+/// Opens devices by name, the CPU once for each instruction set (or only `isa`). What can't be opened is a failure.
+pub fn open(names: &[String], isa: Option<Isa>) -> (Vec<Target>, Vec<Failure>) {
+    let (mut targets, mut failures) = (Vec::new(), Vec::new());
+    for name in names {
+        let opened = if name == "cpu" {
+            isa.map_or_else(Isa::available, |isa| vec![isa]).into_iter().map(open_cpu).collect()
+        } else {
+            vec![open_gpu(name)]
+        };
+        for target in opened {
+            match target {
+                Ok(target) => targets.push(target),
+                Err(error) => failures.push(Failure::of_device(name, Problem::Missing(error.to_string()))),
+            }
+        }
+    }
+    (targets, failures)
+}
+
+fn open_cpu(isa: Isa) -> silicide_core::Result<Target> {
+    let [main, others @ ..] = THREADS.map(|threads| {
+        let mut options = DeviceOptions::default();
+        options.isa = Some(isa);
+        options.threads = Some(threads);
+        options.poison_scratch = true;
+        Device::open_with("cpu", &options)
+    });
+    Ok(Target {
+        device: "cpu".to_owned(),
+        label: format!("cpu {isa}"),
+        main: main?,
+        others: others.into_iter().collect::<Result<_, _>>()?,
+    })
+}
+
+fn open_gpu(name: &str) -> silicide_core::Result<Target> {
+    let mut options = DeviceOptions::default();
+    options.validation = true;
+    options.poison_scratch = true;
+    let main = Device::open_with(name, &options)?;
+    Ok(Target { device: name.to_owned(), label: name.to_owned(), main, others: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_is_opened_for_each_instruction_set() {
+        let (targets, failures) = open(&["cpu".to_owned()], None);
+        assert!(failures.is_empty());
+        assert_eq!(targets.len(), Isa::available().len());
+        for target in &targets {
+            assert_eq!(target.main.info().threads, 2);
+            assert_eq!(target.others.len(), 2);
+        }
+    }
+
+    #[test]
+    fn a_missing_device_is_a_failure() {
+        let (targets, failures) = open(&["cpu".to_owned(), "cpu:7".to_owned()], Some(Isa::Portable));
+        assert_eq!((targets.len(), failures.len()), (1, 1));
+        assert!(matches!(failures[0].problem, Problem::Missing(_)));
+    }
+}
