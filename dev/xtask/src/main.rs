@@ -1,0 +1,47 @@
+//! `cargo xtask`: checks of the repository that are no tests of a crate.
+//!
+//! | command | what |
+//! |---|---|
+//! | `shaders` | every GPU kernel, in every variant that a case asks for, to SPIR-V and MSL |
+//! | `lines` | no source file is too long |
+#![forbid(unsafe_code)]
+
+mod lines;
+mod shaders;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Checks of the repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Translates every GPU kernel to SPIR-V and MSL, validates, and reports sizes.
+    Shaders {
+        /// A row for each variant instead of one for each kernel.
+        #[arg(long)]
+        stat: bool,
+    },
+    /// Fails on source files over 600 lines, and lists those over 400.
+    Lines,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Shaders { stat } => shaders::check(stat),
+        Command::Lines => lines::check(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

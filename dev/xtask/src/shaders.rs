@@ -1,0 +1,234 @@
+//! Every WGSL program that the kernels of any case would launch, on an imagined GPU with every feature and on one with
+//! none, translated to SPIR-V for that GPU and to MSL. What `spirv-val` says about the former counts.
+
+use comfy_table::{CellAlignment, Table, presets};
+use conformance::reference::{full_gpu, plain_gpu};
+use conformance::{Call, Effort, layouts, programs};
+use rustc_hash::FxHashSet;
+use silicide_core::DeviceInfo;
+use silicide_hal::wgsl::{SpirvTarget, to_msl, to_spirv};
+use silicide_hal::{Program, WgslKernel};
+use silicide_ops::Case;
+use std::io::{ErrorKind, Write};
+use std::process::{Command, Stdio};
+
+/// The version of MSL that kernels are written in.
+const MSL: (u8, u8) = (3, 0);
+
+/// A program and the GPU it is for.
+struct Shader {
+    kernel: &'static str,
+    gpu: &'static str,
+    target: SpirvTarget,
+    program: WgslKernel,
+}
+
+/// What a shader became.
+struct Sizes {
+    kernel: &'static str,
+    variant: String,
+    spirv_words: usize,
+    msl_bytes: usize,
+}
+
+/// Translates and validates everything, and prints sizes.
+pub(crate) fn check(stat: bool) -> Result<(), String> {
+    let validator = validator()?;
+    let shaders = gather(&silicide_ops::all())?;
+    let (mut sizes, mut failures) = (Vec::new(), Vec::new());
+    for shader in &shaders {
+        match shader.translate(validator) {
+            Ok(size) => sizes.push(size),
+            Err(message) => {
+                failures.push(format!("FAILED {} on a {} GPU: {message}", shader.kernel, shader.gpu))
+            }
+        }
+    }
+    println!("{}", if stat { by_variant(&sizes) } else { by_kernel(&sizes) });
+    let validated = if validator { "validated" } else { "not validated: spirv-val is not installed" };
+    println!("{} programs, {validated}, {} failures", shaders.len(), failures.len());
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+/// Whether spirv-val can be run. It must be there in continuous integration.
+fn validator() -> Result<bool, String> {
+    let found = Command::new("spirv-val").arg("--version").stdout(Stdio::null()).status();
+    match found {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("spirv-val: {error}")),
+        Err(_) if std::env::var_os("CI").is_some_and(|value| value == "true") => {
+            Err("spirv-val is not installed; it is in the package spirv-tools".to_owned())
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+/// Every program once for each imagined GPU that needs it.
+fn gather(ops: &[(&'static str, Vec<Case>)]) -> Result<Vec<Shader>, String> {
+    let mut shaders = Vec::new();
+    for (info, target) in gpus() {
+        let gpu = if info.features.subgroups { "full" } else { "plain" };
+        let mut known = FxHashSet::default();
+        for (op, cases) in ops {
+            for case in cases {
+                let call = Call::of(case).map_err(|what| format!("{op}, case {:?}: {what}", case.label))?;
+                for layout in layouts(&call, Effort::Full) {
+                    for (kernel, program) in programs(&layout.place(&call), &info) {
+                        if let Program::Wgsl(program) = program
+                            && known.insert(program.clone())
+                        {
+                            shaders.push(Shader { kernel, gpu, target, program });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(shaders)
+}
+
+fn gpus() -> [(DeviceInfo, SpirvTarget); 2] {
+    let plain = SpirvTarget {
+        version: (1, 5),
+        f16: false,
+        int_8: false,
+        int_16: false,
+        int_64: false,
+        integer_dot: false,
+        subgroups: false,
+    };
+    [(full_gpu(), SpirvTarget::full()), (plain_gpu(), plain)]
+}
+
+impl Shader {
+    fn translate(&self, validator: bool) -> Result<Sizes, String> {
+        let words = to_spirv(&self.program, &self.target).map_err(|error| error.to_string())?;
+        if validator {
+            validate(&words)?;
+        }
+        let msl = to_msl(&self.program, MSL).map_err(|error| error.to_string())?;
+        let constants = self.program.constants.iter().map(|(name, value)| format!(" {name}={value}"));
+        let parts = self.program.parts.iter().map(|part| part.snippet.name).collect::<Vec<_>>();
+        let variant = format!("{}: {}{}", self.gpu, parts.join("+"), constants.collect::<String>());
+        Ok(Sizes { kernel: self.kernel, variant, spirv_words: words.len(), msl_bytes: msl.source.len() })
+    }
+}
+
+/// Runs spirv-val on a module.
+fn validate(words: &[u32]) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("spirv-val: {error}");
+    let mut child = Command::new("spirv-val")
+        .args(["--target-env", "vulkan1.3", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    if let Some(mut stdin) = child.stdin.take() {
+        // It reads everything before it says anything, so this can't block for ever.
+        stdin.write_all(&bytes).map_err(failed)?;
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(format!("spirv-val: {}", String::from_utf8_lossy(&said).trim()))
+}
+
+fn by_variant(sizes: &[Sizes]) -> Table {
+    let mut table = plain(&["kernel", "variant", "SPIR-V words", "MSL bytes"], 2);
+    for size in sizes {
+        table.add_row([
+            size.kernel,
+            &size.variant,
+            &size.spirv_words.to_string(),
+            &size.msl_bytes.to_string(),
+        ]);
+    }
+    table
+}
+
+fn by_kernel(sizes: &[Sizes]) -> Table {
+    let mut table = plain(&["kernel", "programs", "SPIR-V words, most", "MSL bytes, most"], 1);
+    let mut kernels: Vec<&str> = sizes.iter().map(|size| size.kernel).collect();
+    kernels.sort_unstable();
+    kernels.dedup();
+    for kernel in kernels {
+        let own = || sizes.iter().filter(|size| size.kernel == kernel);
+        let words = own().map(|size| size.spirv_words).max().unwrap_or(0);
+        let bytes = own().map(|size| size.msl_bytes).max().unwrap_or(0);
+        let row = [own().count(), words, bytes].map(|count| count.to_string());
+        table.add_row([&[kernel.to_owned()], &row[..]].concat());
+    }
+    table
+}
+
+/// A table with numbers from column `numbers` on.
+fn plain(header: &[&str], numbers: usize) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
+    for column in table.column_iter_mut().skip(numbers) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_hal::{Part, Snippet};
+
+    static GOOD: Snippet = Snippet {
+        name: "good",
+        text: "
+struct Params { at: u32, value: u32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(1)
+fn main() { y[p.at] = p.value; }",
+    };
+    static HALF: Snippet = Snippet {
+        name: "half",
+        text: "
+enable f16;
+struct Params { at: u32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read_write> y: array<f16>;
+@compute @workgroup_size(1)
+fn main() { y[p.at] = 1.0h; }",
+    };
+
+    fn shader(snippet: &'static Snippet, params: u32, full: bool) -> Shader {
+        let [(_, most), (_, least)] = gpus();
+        let program = WgslKernel::new("test", &[Part::plain(snippet)], 1, params);
+        Shader { kernel: "test", gpu: "test", target: if full { most } else { least }, program }
+    }
+
+    #[test]
+    fn a_good_shader_passes_everywhere() {
+        for full in [true, false] {
+            let sizes = shader(&GOOD, 1, full).translate(validator().unwrap()).unwrap();
+            assert!(sizes.spirv_words > 20 && sizes.msl_bytes > 20);
+        }
+    }
+
+    #[test]
+    fn a_shader_that_needs_more_than_the_gpu_has_fails() {
+        assert!(shader(&HALF, 0, true).translate(false).is_ok());
+        assert!(shader(&HALF, 0, false).translate(false).is_err());
+    }
+
+    #[test]
+    fn a_shader_that_counts_its_parameters_wrongly_fails() {
+        assert!(shader(&GOOD, 2, true).translate(false).is_err());
+    }
+
+    #[test]
+    fn invalid_modules_are_refused() {
+        if validator().unwrap() {
+            assert!(validate(&[0x0723_0203, 0x0001_0600, 0, 1, 0]).is_err());
+        }
+    }
+}
