@@ -26,11 +26,8 @@ pub(crate) struct DiskCache {
 impl DiskCache {
     /// The cache of a device under `directory`. Nothing is made until something is stored.
     pub(crate) fn new(directory: &Path, fingerprint: &str) -> DiskCache {
-        let name: String =
-            fingerprint.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        // The readable part may be cut or ambiguous; the hash is neither.
-        let short: String = name.chars().take(48).collect();
-        DiskCache { directory: directory.join(format!("{short}-{:016x}", hash(&[fingerprint.as_bytes()]))) }
+        let (name, hash) = (readable(fingerprint), hash(&[fingerprint.as_bytes()]));
+        DiskCache { directory: directory.join(format!("{name}-{hash:016x}")) }
     }
 
     /// The file name of a program: its name and a hash of all it is made from.
@@ -42,7 +39,8 @@ impl DiskCache {
         }
         let name = program.name();
         format!(
-            "{name}-{:016x}{:016x}.bin",
+            "{}-{:016x}{:016x}.bin",
+            readable(name),
             hash(&[text.as_bytes()]),
             hash(&[name.as_bytes(), b"\0", text.as_bytes()])
         )
@@ -69,6 +67,11 @@ impl DiskCache {
             self.store("driver.bin", data);
         }
     }
+}
+
+/// What people may recognise of a name: letters and digits, not too many. The hash that follows is exact.
+fn readable(name: &str) -> String {
+    name.chars().take(48).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
 fn hash(parts: &[&[u8]]) -> u64 {
@@ -105,5 +108,75 @@ fn write(directory: &Path, key: &str, binary: &[u8]) {
         .and_then(|()| fs::rename(&unfinished, directory.join(key)));
     if stored.is_err() {
         let _ = fs::remove_file(&unfinished);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_hal::{Part, Snippet, WgslKernel};
+
+    fn program(name: &'static str, value: u32) -> Program {
+        static TEXT: Snippet = Snippet { name: "TEXT", text: "fn main() {}" };
+        Program::Wgsl(WgslKernel::new(name, &[Part::plain(&TEXT)], 1, 0).constant("N", value))
+    }
+
+    #[test]
+    fn what_is_stored_is_found_again_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = DiskCache::new(directory.path(), "device 1/driver 2");
+        let key = cache.key(&program("a", 1));
+        assert_eq!(cache.load(&key), None);
+        cache.store(&key, b"binary");
+        assert_eq!(cache.load(&key).as_deref(), Some(&b"binary"[..]));
+        assert_eq!(DiskCache::new(directory.path(), "device 1/driver 2").load(&key).unwrap(), b"binary");
+        for other in [program("a", 2), program("b", 1)] {
+            assert_eq!(cache.load(&cache.key(&other)), None);
+        }
+        assert_eq!(DiskCache::new(directory.path(), "device 1/driver 3").load(&key), None);
+        assert_eq!(cache.load_driver(), b"");
+        cache.store_driver(b"");
+        assert_eq!(cache.load_driver(), b"");
+        cache.store_driver(b"driver");
+        assert_eq!(cache.load_driver(), b"driver");
+    }
+
+    #[test]
+    fn a_file_that_is_not_whole_is_not_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = DiskCache::new(directory.path(), "device");
+        let key = cache.key(&program("a", 1));
+        cache.store(&key, b"some binary");
+        let path = cache.directory.join(&key);
+        let whole = fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert_eq!(cache.load(&key), None, "{length} bytes of {}", whole.len());
+        }
+        for byte in 0..whole.len() {
+            let mut broken = whole.clone();
+            broken[byte] ^= 0x10;
+            fs::write(&path, &broken).unwrap();
+            assert_eq!(cache.load(&key), None, "byte {byte} is wrong");
+        }
+        fs::write(&path, [&whole[..], b"more"].concat()).unwrap();
+        assert_eq!(cache.load(&key), None);
+        fs::File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
+        assert_eq!(cache.load(&key), None, "too large to be ours");
+        cache.store(&key, b"anew");
+        assert_eq!(cache.load(&key).unwrap(), b"anew");
+        assert_eq!(fs::read_dir(&cache.directory).unwrap().count(), 1, "no unfinished files are left");
+    }
+
+    #[test]
+    fn names_stay_in_their_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = DiskCache::new(&directory.path().join("cache"), "../../outside");
+        let key = cache.key(&program("../up/kernel", 1));
+        cache.store(&key, b"x");
+        assert_eq!(cache.load(&key).unwrap(), b"x");
+        let entries: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(entries, ["cache"]);
     }
 }

@@ -54,31 +54,36 @@ impl KernelRegistry {
         });
         let compiled = entry.get_or_init(|| self.compile(program)).clone();
         compiled.map_err(|error| {
-            // A failure may pass (memory, say): the next one who asks tries again.
-            self.entries.write().unwrap_or_else(PoisonError::into_inner).remove(program);
+            // A failure may pass (memory, say): the next one who asks tries again. Someone may have done so already.
+            let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+            if entries.get(program).is_some_and(|current| Arc::ptr_eq(current, &entry)) {
+                entries.remove(program);
+            }
             Error::device(&self.raw.info().id, error)
         })
     }
 
     fn compile(&self, program: &Program) -> Result<RawPipeline, HalError> {
-        let key = self.cache.as_ref().map(|cache| (cache, cache.key(program)));
-        let cached = key.as_ref().and_then(|(cache, key)| cache.load(key));
-        if cached.is_some() {
-            self.from_cache.fetch_add(1, Relaxed);
-        } else {
-            self.compiled.fetch_add(1, Relaxed);
-        }
-        let binary = match cached {
-            Some(binary) => Some(binary),
-            None => self.raw.translate(program)?.inspect(|binary| {
-                if let Some((cache, key)) = &key {
-                    cache.store(key, binary);
-                }
-            }),
+        let cache = self.cache.as_ref().filter(|_| matches!(program, Program::Wgsl(_)));
+        let place = cache.map(|cache| (cache, cache.key(program)));
+        let make = |binary: Option<&[u8]>| {
+            // SAFETY: programs come from the kernels of ops, which keep inside the bindings that their plans ask
+            // for; conformance tries each with guarded outputs.
+            unsafe { self.raw.compile(program.name(), program, binary) }
         };
-        // SAFETY: programs come from the kernels of ops, which keep inside the bindings that their plans ask for;
-        // conformance tries each with guarded outputs.
-        unsafe { self.raw.compile(program.name(), program, binary.as_deref()) }
+        // A binary that is whole and yet refused (by a driver that changed, say) counts for nothing.
+        let cached = place.as_ref().and_then(|(cache, key)| cache.load(key));
+        if let Some(pipeline) = cached.and_then(|binary| make(Some(&binary)).ok()) {
+            self.from_cache.fetch_add(1, Relaxed);
+            return Ok(pipeline);
+        }
+        let binary = self.raw.translate(program)?;
+        let pipeline = make(binary.as_deref())?;
+        self.compiled.fetch_add(1, Relaxed);
+        if let (Some((cache, key)), Some(binary)) = (&place, &binary) {
+            cache.store(key, binary);
+        }
+        Ok(pipeline)
     }
 
     /// Compiles programs ahead of their use, in parallel. Says the first failure; the others are compiled anyway.
@@ -93,9 +98,12 @@ impl KernelRegistry {
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(programs.len());
         std::thread::scope(|scope| {
-            let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            // A thread that can't be had is done without.
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            let others: Vec<_> = (1..threads).filter_map(spawn).collect();
             let own = work();
-            let joined = helpers.into_iter().map(|helper| helper.join().unwrap_or(Ok(())));
+            // A thread that panicked leaves its program uncompiled, for the first who needs it.
+            let joined = others.into_iter().map(|other| other.join().unwrap_or(Ok(())));
             joined.chain([own]).collect()
         })
     }
