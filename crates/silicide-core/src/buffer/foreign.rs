@@ -3,7 +3,7 @@
 use super::{Buffer, BufferOptions};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::memory::{Allocation, Allocator, MappedFile, Purpose, Request, import, release_import};
+use crate::memory::{Allocation, Allocator, MappedFile, Purpose, Request};
 use silicide_hal::HostRegion;
 use silicide_quant::{DType, Shape, ShapeError};
 use std::any::Any;
@@ -50,11 +50,7 @@ impl Allocator for Foreign {
         };
         let host = HostRegion { start: memory.start, bytes: memory.bytes, writable: memory.writable };
         // SAFETY: promised by the caller of `Buffer::from_raw`; `owner` lives as long as the allocation.
-        unsafe { import(device, host, request.purpose, memory.owner) }
-    }
-
-    fn release(&self, device: &Device, allocation: Allocation) {
-        release_import(device, allocation);
+        unsafe { device.memory().import(host, request.purpose, memory.owner) }
     }
 }
 
@@ -129,7 +125,7 @@ impl Buffer {
     ///
     /// The pointer is used only while a handle lives, and not for bytes that a device or a guard conflicts with.
     pub unsafe fn as_raw_ptr(&self) -> Result<NonNull<u8>> {
-        let allocation = self.storage().allocation()?;
+        let allocation = self.allocation()?;
         let Some(host) = allocation.host else { return Err(Error::NotHostVisible { what: "as_raw_ptr" }) };
         // SAFETY: the view lies in the allocation.
         Ok(unsafe { host.add(self.offset()) })

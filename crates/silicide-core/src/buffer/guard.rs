@@ -24,6 +24,7 @@ pub struct WriteGuard<T> {
 
 #[derive(Debug)]
 struct HeldSlice<T> {
+    /// Keeps the memory, and by it the backend, alive.
     storage: Arc<Storage>,
     guard: u64,
     start: NonNull<T>,
@@ -56,7 +57,7 @@ impl Buffer {
 
     fn hold<T: Element>(&self, what: &'static str, writes: bool) -> Result<HeldSlice<T>> {
         self.check_type(what, T::DTYPE)?;
-        let allocation = self.storage().allocation()?;
+        let allocation = self.allocation()?;
         let Some(host) = allocation.host else { return Err(Error::NotHostVisible { what }) };
         if writes && !allocation.writable {
             return Err(Error::ReadOnly { what });
@@ -68,7 +69,7 @@ impl Buffer {
             return Err(Error::Misaligned { what, bytes, alignment, dtype: self.dtype() });
         }
         let storage = Arc::clone(self.storage());
-        let guard = storage.hold(what, self.range(), writes)?;
+        let guard = storage.hold(self.device(), what, self.range(), writes)?;
         Ok(HeldSlice { storage, guard, start, elements: self.elements(), marker: PhantomData })
     }
 

@@ -4,7 +4,7 @@ use super::storage::{Storage, StorageId, fresh_id};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::TensorInfo;
-use crate::memory::{Allocator, Purpose, Request};
+use crate::memory::{Allocation, Allocator, Purpose, Request};
 use silicide_hal::MemoryKind;
 use silicide_quant::{DType, Element, Shape, ShapeError};
 use std::fmt;
@@ -23,6 +23,7 @@ pub struct BufferId(u64);
 #[derive(Clone)]
 pub struct Buffer {
     id: BufferId,
+    device: Device,
     storage: Arc<Storage>,
     /// First byte, from the start of the storage.
     offset: usize,
@@ -91,7 +92,7 @@ impl Buffer {
         let shape = shape.try_into().map_err(|error| Error::bad_shape("buffer", error))?;
         let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape("buffer", error))?;
         let request = Request { bytes, purpose: options.purpose, kind: options.kind, zeroed: true };
-        let allocator = options.allocator.clone().unwrap_or_else(|| Arc::<_>::clone(device.allocator()) as _);
+        let allocator = options.allocator.clone().unwrap_or_else(|| Arc::<_>::clone(device.memory()) as _);
         Buffer::from_request(device, allocator, dtype, shape, request)
     }
 
@@ -120,8 +121,8 @@ impl Buffer {
             let (device, bytes) = (device.info().id.clone(), request.bytes);
             return Err(Error::TooLarge { device, what: "allocation", bytes, limit });
         }
-        let storage = Arc::new(Storage::new(device, allocator, request));
-        Ok(Buffer { id: BufferId(fresh_id()), storage, offset: 0, size: request.bytes, dtype, shape })
+        let (id, storage) = (BufferId(fresh_id()), Arc::new(Storage::new(allocator, request)));
+        Ok(Buffer { id, device: device.clone(), storage, offset: 0, size: request.bytes, dtype, shape })
     }
 
     /// This handle's identity; a view has its own.
@@ -166,7 +167,7 @@ impl Buffer {
 
     /// The device whose memory it is.
     pub fn device(&self) -> &Device {
-        self.storage.device()
+        &self.device
     }
 
     /// The allocator that the memory comes from.
@@ -176,7 +177,7 @@ impl Buffer {
 
     /// Allocates the memory if that has not happened.
     pub fn ensure_allocated(&self) -> Result<()> {
-        self.storage.allocation().map(|_| ())
+        self.allocation().map(|_| ())
     }
 
     /// Whether memory was allocated.
@@ -186,12 +187,12 @@ impl Buffer {
 
     /// Whether the host can see the memory. Allocates it to find out.
     pub fn is_host_visible(&self) -> Result<bool> {
-        self.storage.allocation().map(|allocation| allocation.host.is_some())
+        self.allocation().map(|allocation| allocation.host.is_some())
     }
 
     /// Whether the memory may be written: mapped files may not. Allocates it to find out.
     pub fn is_writable(&self) -> Result<bool> {
-        self.storage.allocation().map(|allocation| allocation.writable)
+        self.allocation().map(|allocation| allocation.writable)
     }
 
     /// Bytes `offset..offset + bytes` of this view, as a vector. Both are whole numbers of elements, or of blocks.
@@ -264,11 +265,21 @@ impl Buffer {
         Ok(Buffer { id: BufferId(fresh_id()), dtype, shape, ..self.clone() })
     }
 
-    /// Type, shape and alignment, as ops see them. Allocates the memory.
+    /// Type, shape and alignment, as ops see them. Allocates the memory. Foreign memory that was reinterpreted may
+    /// lie at an address that its new type can't have.
     pub(crate) fn info(&self) -> Result<TensorInfo> {
-        let start = self.storage.allocation()?.offset + self.offset;
-        let alignment = 1u32 << start.trailing_zeros().min(8);
+        let alignment = self.allocation()?.alignment(self.offset);
+        let needed = self.dtype.alignment();
+        if (alignment as usize) < needed {
+            let (what, bytes) = ("argument", self.offset);
+            return Err(Error::Misaligned { what, bytes, alignment: needed, dtype: self.dtype });
+        }
         Ok(TensorInfo { dtype: self.dtype, shape: self.shape, alignment })
+    }
+
+    /// The memory, allocating it on first need.
+    pub(crate) fn allocation(&self) -> Result<&Allocation> {
+        self.storage.allocation(&self.device)
     }
 
     pub(crate) fn storage(&self) -> &Arc<Storage> {

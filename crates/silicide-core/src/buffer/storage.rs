@@ -3,6 +3,9 @@
 //! The invariant: bytes under a host guard are never touched by a device, and bytes that a device may still touch
 //! are never under a guard. Submitting marks storages with its ticket under their lock; taking a guard registers
 //! it under the same lock before waiting for the ticket it finds.
+//!
+//! A storage does not hold its device, because lists in flight hold storages and the device holds those lists: a
+//! device that nobody uses any more would never go. Buffers hold both.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -33,7 +36,6 @@ pub(crate) fn fresh_id() -> u64 {
 /// Memory that views share.
 pub(crate) struct Storage {
     id: StorageId,
-    device: Device,
     allocator: Arc<dyn Allocator>,
     request: Request,
     allocation: OnceLock<Allocation>,
@@ -118,10 +120,9 @@ impl StorageState {
 }
 
 impl Storage {
-    pub(crate) fn new(device: &Device, allocator: Arc<dyn Allocator>, request: Request) -> Storage {
+    pub(crate) fn new(allocator: Arc<dyn Allocator>, request: Request) -> Storage {
         Storage {
             id: StorageId(fresh_id()),
-            device: device.clone(),
             allocator,
             request,
             allocation: OnceLock::new(),
@@ -132,10 +133,6 @@ impl Storage {
 
     pub(crate) fn id(&self) -> StorageId {
         self.id
-    }
-
-    pub(crate) fn device(&self) -> &Device {
-        &self.device
     }
 
     pub(crate) fn allocator(&self) -> &Arc<dyn Allocator> {
@@ -156,7 +153,7 @@ impl Storage {
     }
 
     /// The memory, allocating it on first need.
-    pub(crate) fn allocation(&self) -> Result<&Allocation> {
+    pub(crate) fn allocation(&self, device: &Device) -> Result<&Allocation> {
         if let Some(allocation) = self.allocation.get() {
             return Ok(allocation);
         }
@@ -164,58 +161,71 @@ impl Storage {
         if let Some(allocation) = self.allocation.get() {
             return Ok(allocation);
         }
-        let allocation = self.allocator.allocate(&self.device, &self.request)?;
-        if self.request.zeroed
-            && !allocation.zeroed
-            && let Err(error) = self.zero(&allocation)
-        {
-            self.allocator.release(&self.device, allocation);
-            return Err(error);
+        let mut allocation = self.allocator.allocate(device, &self.request)?;
+        self.check(device, &allocation)?;
+        allocation.assign(self.request.purpose);
+        if self.request.zeroed && !allocation.zeroed {
+            allocation = self.zero(device, allocation)?;
         }
         Ok(self.allocation.get_or_init(|| allocation))
     }
 
-    fn zero(&self, allocation: &Allocation) -> Result<()> {
-        let Some(host) = allocation.host else {
-            return crate::record::fill_block(&self.device, allocation, 0);
-        };
-        // SAFETY: the allocation is new, so nobody else touches its bytes, and they are `bytes` long.
-        unsafe { host.write_bytes(0, allocation.bytes) };
+    /// Allocators are anyone's code: what they hand out must be what was asked for.
+    fn check(&self, device: &Device, allocation: &Allocation) -> Result<()> {
+        let what = "allocator";
+        if !allocation.is_of(device) {
+            let (expected, got) = (device.info().id.clone(), allocation.device_id().to_owned());
+            return Err(Error::WrongDevice { what, expected, got });
+        }
+        if allocation.bytes < self.bytes() {
+            return Err(Error::SizeMismatch { what, expected: self.bytes(), got: allocation.bytes });
+        }
         Ok(())
     }
 
+    fn zero(&self, device: &Device, allocation: Allocation) -> Result<Allocation> {
+        let Some(host) = allocation.host else {
+            return crate::record::fill_block(device, allocation, 0);
+        };
+        // SAFETY: the allocation is new, so nobody else touches its bytes, and there are as many.
+        unsafe { host.write_bytes(0, self.bytes()) };
+        Ok(allocation)
+    }
+
     /// Registers a guard and waits until the device is done with the bytes.
-    pub(crate) fn hold(&self, what: &'static str, range: Range<usize>, writes: bool) -> Result<u64> {
-        let (id, ticket) = {
+    pub(crate) fn hold(
+        &self,
+        device: &Device,
+        what: &'static str,
+        range: Range<usize>,
+        writes: bool,
+    ) -> Result<u64> {
+        let id = {
             let mut state = self.state();
             state.check_guards(what, self.id, &range, writes)?;
             state.next_guard += 1;
             let id = state.next_guard;
             state.guards.push(Held { id, range: range.clone(), writes });
-            (id, if writes { state.last_use } else { state.last_write })
+            id
         };
-        // A failed submission shows as poison of what it wrote. For a host write it does not matter: the device
-        // is done with the bytes, and new contents replace what was lost.
-        let waited = self.device.timeline().wait(&self.device, ticket, std::time::Duration::MAX);
+        let waited = device.timeline().wait_until_done(device, || {
+            let state = self.state();
+            if writes { state.last_use } else { state.last_write }
+        });
         let mut state = self.state();
-        if writes {
-            if range == (0..self.bytes()) {
-                state.heal();
-            }
-            return Ok(id);
-        }
-        let lost = match (state.poison(), waited) {
-            (Some(cause), _) => Some(Error::Poisoned { what, cause: Arc::clone(cause) }),
-            (None, Err(error)) => Some(Error::Poisoned { what, cause: Arc::new(error) }),
-            (None, Ok(())) => None,
+        // A failed submission shows as poison of what it wrote. For a host write it does not matter: the device is
+        // done with the bytes, and new contents replace what was lost.
+        let outcome = match (waited, &state.poison) {
+            (Err(error), _) => Err(error),
+            (Ok(_), Some(cause)) if !writes => Err(Error::Poisoned { what, cause: Arc::clone(cause) }),
+            (Ok(_), _) => Ok(id),
         };
-        match lost {
-            None => Ok(id),
-            Some(error) => {
-                state.guards.retain(|held| held.id != id);
-                Err(error)
-            }
+        if outcome.is_err() {
+            state.guards.retain(|held| held.id != id);
+        } else if writes && range == (0..self.bytes()) {
+            state.heal();
         }
+        outcome
     }
 
     /// Ends a guard.
@@ -223,23 +233,24 @@ impl Storage {
         self.state().guards.retain(|held| held.id != guard);
     }
 
-    /// Waits until the device is done with the storage.
-    pub(crate) fn synchronize(&self) -> Result<()> {
-        let ticket = self.state().last_use;
-        self.device.timeline().wait(&self.device, ticket, std::time::Duration::MAX)
+    /// Waits until the device is done with the storage; says how the last list that used it went.
+    pub(crate) fn synchronize(&self, device: &Device) -> Result<()> {
+        let timeline = device.timeline();
+        timeline.wait_until_done(device, || self.state().last_use).and_then(|ticket| timeline.outcome(ticket))
     }
 }
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Some(allocation) = self.allocation.take() {
-            self.allocator.release(&self.device, allocation);
+        if let Some(mut allocation) = self.allocation.take() {
+            allocation.zeroed = false;
+            self.allocator.release(allocation);
         }
     }
 }
 
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Storage({}, {} bytes on {})", self.id.0, self.bytes(), self.device.info().id)
+        write!(f, "Storage({}, {} bytes)", self.id.0, self.bytes())
     }
 }

@@ -1,11 +1,12 @@
 //! Copies: host to buffer, buffer to host, buffer to buffer on one device or across two.
 
-use super::{Buffer, BufferOptions};
-use crate::device::Device;
+use super::Buffer;
 use crate::error::{Error, Result};
-use crate::memory::Purpose;
+use crate::memory::{Purpose, Request};
 use crate::record::CommandEncoder;
+use silicide_hal::MemoryKind;
 use silicide_quant::Element;
+use std::sync::Arc;
 
 impl Buffer {
     /// Copies values in. There must be as many as the buffer has elements.
@@ -19,7 +20,7 @@ impl Buffer {
             self.write::<T>()?.copy_from_slice(values);
             return Ok(());
         }
-        let staging = self.staging(self.device())?;
+        let staging = self.staging()?;
         staging.write::<T>()?.copy_from_slice(values);
         self.copy_on_device(&staging)
     }
@@ -32,7 +33,7 @@ impl Buffer {
             values.copy_from_slice(&self.read::<T>()?);
             return Ok(());
         }
-        let staging = self.staging(self.device())?;
+        let staging = self.staging()?;
         staging.copy_on_device(self)?;
         values.copy_from_slice(&staging.read::<T>()?);
         Ok(())
@@ -41,7 +42,13 @@ impl Buffer {
     /// The elements as a vector.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.check_type("to_vec", T::DTYPE)?;
-        let mut values = vec![T::zeroed(); self.elements()];
+        let mut values = Vec::new();
+        if values.try_reserve_exact(self.elements()).is_err() {
+            let (device, purpose) = ("the host".to_owned(), Purpose::Staging.name());
+            let (requested, limit) = (self.size(), isize::MAX as usize);
+            return Err(Error::OutOfMemory { device, requested, purpose, in_use: 0, limit });
+        }
+        values.resize(self.elements(), T::zeroed());
         self.copy_out(&mut values)?;
         Ok(values)
     }
@@ -71,7 +78,7 @@ impl Buffer {
         }
         // A staging buffer on each side that the host can't see; at most one copy more than needed.
         let visible = |buffer: &Buffer| -> Result<Option<Buffer>> {
-            Ok(if buffer.is_host_visible()? { None } else { Some(buffer.staging(buffer.device())?) })
+            Ok(if buffer.is_host_visible()? { None } else { Some(buffer.staging()?) })
         };
         let (from, to) = (visible(source)?, visible(self)?);
         if let Some(staging) = &from {
@@ -88,7 +95,7 @@ impl Buffer {
 
     /// Waits until the device is done with this buffer's memory.
     pub fn synchronize(&self) -> Result<()> {
-        self.storage().synchronize()
+        self.storage().synchronize(self.device())
     }
 
     fn copy_on_device(&self, source: &Buffer) -> Result<()> {
@@ -97,14 +104,12 @@ impl Buffer {
         encoder.submit()?.wait()
     }
 
-    /// A host-visible buffer like this one.
-    fn staging(&self, device: &Device) -> Result<Buffer> {
-        let options = BufferOptions {
-            purpose: Purpose::Staging,
-            allocator: Some(std::sync::Arc::<_>::clone(device.shelf()) as _),
-            ..BufferOptions::default()
-        };
-        Buffer::with(device, self.dtype(), self.shape(), &options)
+    /// A host-visible buffer like this one, of any contents.
+    fn staging(&self) -> Result<Buffer> {
+        let (purpose, kind) = (Purpose::Staging, MemoryKind::Shared);
+        let request = Request { bytes: self.size(), purpose, kind, zeroed: false };
+        let shelf = Arc::<_>::clone(self.device().shelf()) as _;
+        Buffer::from_request(self.device(), shelf, self.dtype(), self.shape(), request)
     }
 
     fn check_count(&self, what: &'static str, got: usize) -> Result<()> {

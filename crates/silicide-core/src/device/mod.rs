@@ -12,11 +12,11 @@ pub(crate) use timeline::{StorageUse, Timeline, Touched};
 
 use crate::error::{Error, Result};
 use crate::kernel::KernelRegistry;
-use crate::memory::{Budget, DeviceAllocator, PoolUsage, Request, Shelf, Usage, is_dedicated};
+use crate::memory::{Budget, DeviceAllocator, PoolUsage, Request, Shelf, Usage};
 use crate::record::Recycler;
 use silicide_hal::{DeviceInfo, RawDevice};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// An opened backend, cheap to clone, safe to share between threads.
 #[derive(Clone)]
@@ -25,11 +25,11 @@ pub struct Device {
 }
 
 struct Shared {
-    raw: Arc<dyn RawDevice>,
-    budget: Budget,
-    allocator: Arc<DeviceAllocator>,
+    memory: Arc<DeviceAllocator>,
     /// Outputs and scratch of recorded ops.
     shelf: Arc<Shelf>,
+    /// Pools made for this device, which give way when memory runs out.
+    pools: Mutex<Vec<Weak<Shelf>>>,
     timeline: Timeline,
     registry: KernelRegistry,
     counters: CounterSet,
@@ -39,36 +39,40 @@ struct Shared {
 
 impl Device {
     /// A device over a backend. [`Device::open`] is the usual way; this one takes backends of your own.
-    pub fn with_backend(raw: Arc<dyn RawDevice>, options: &DeviceOptions) -> Device {
-        let memory = raw.info().memory.total;
-        let limit = options.memory_budget.unwrap_or(if memory == 0 { usize::MAX } else { memory });
+    ///
+    /// # Safety
+    ///
+    /// The backend belongs to this device: no other is made over it, and nobody else submits to it.
+    pub unsafe fn with_backend(raw: Arc<dyn RawDevice>, options: &DeviceOptions) -> Device {
+        let total = raw.info().memory.total;
+        let limit = options.memory_budget.unwrap_or(if total == 0 { usize::MAX } else { total });
         // What is kept for reuse stays small beside what is used: a twentieth of the memory.
         let kept = options.pool_budget.unwrap_or(limit / 20);
         let registry = KernelRegistry::new(Arc::clone(&raw), options.kernel_cache.clone());
+        let memory = Arc::new(DeviceAllocator::new(raw, limit));
         Device {
             shared: Arc::new(Shared {
-                budget: Budget::new(limit),
-                allocator: Arc::new(DeviceAllocator::default()),
-                shelf: Arc::new(Shelf::new(kept)),
+                shelf: Arc::new(Shelf::new(&memory, kept)),
+                memory,
+                pools: Mutex::default(),
                 timeline: Timeline::default(),
                 registry,
                 counters: CounterSet::default(),
                 recycler: Recycler::default(),
                 poison_scratch: options.poison_scratch,
-                raw,
             }),
         }
     }
 
     /// Limits, features and memory.
     pub fn info(&self) -> &DeviceInfo {
-        self.shared.raw.info()
+        self.raw().info()
     }
 
     /// Bytes in use by purpose, with peaks.
     pub fn usage(&self) -> Usage {
         self.timeline().collect(self);
-        self.shared.budget.usage()
+        self.budget().usage()
     }
 
     /// What the device keeps for reuse by the outputs and scratch of ops.
@@ -76,11 +80,15 @@ impl Device {
         self.shared.shelf.usage()
     }
 
-    /// Gives memory that is kept for reuse back to the backend.
+    /// Gives memory that is kept for reuse, by the device or by pools, back to the backend.
     pub fn trim(&self) {
         self.timeline().collect(self);
-        self.shared.shelf.trim(self, 0);
-        self.shared.allocator.trim(self.raw(), self.budget(), 0);
+        self.shared.shelf.trim(0);
+        let pools: Vec<Arc<Shelf>> = self.pools().iter().filter_map(Weak::upgrade).collect();
+        for pool in pools {
+            pool.trim(0);
+        }
+        self.memory().trim(0);
     }
 
     /// Waits until everything submitted so far is done.
@@ -100,7 +108,7 @@ impl Device {
 
     /// Messages of a validation layer since the last call; always empty without one.
     pub fn validation_messages(&self) -> Vec<String> {
-        self.shared.raw.validation_messages()
+        self.raw().validation_messages()
     }
 
     /// Whether two handles are the same device.
@@ -109,15 +117,26 @@ impl Device {
     }
 
     pub(crate) fn raw(&self) -> &dyn RawDevice {
-        &*self.shared.raw
+        &**self.shared.memory.raw()
     }
 
     pub(crate) fn budget(&self) -> &Budget {
-        &self.shared.budget
+        self.shared.memory.budget()
     }
 
-    pub(crate) fn allocator(&self) -> &Arc<DeviceAllocator> {
-        &self.shared.allocator
+    pub(crate) fn memory(&self) -> &Arc<DeviceAllocator> {
+        &self.shared.memory
+    }
+
+    fn pools(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Shelf>>> {
+        self.shared.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a pool take part in giving memory back.
+    pub(crate) fn know_pool(&self, pool: &Arc<Shelf>) {
+        let mut pools = self.pools();
+        pools.retain(|known| known.strong_count() > 0);
+        pools.push(Arc::downgrade(pool));
     }
 
     pub(crate) fn shelf(&self) -> &Arc<Shelf> {
@@ -142,13 +161,14 @@ impl Device {
 
     /// Takes bytes from the budget, giving back what is kept for reuse before refusing.
     pub(crate) fn charge(&self, request: &Request, bytes: usize) -> Result<()> {
-        if self.budget().charge(request.purpose, bytes).is_ok() {
+        let budget = self.budget();
+        if budget.charge(request.purpose, bytes).is_ok() {
             return Ok(());
         }
-        self.reclaim();
-        self.budget()
-            .charge(request.purpose, bytes)
-            .map_err(|_| self.out_of_memory(request, self.budget().limit()))
+        if bytes <= budget.limit() {
+            self.reclaim();
+        }
+        budget.charge(request.purpose, bytes).map_err(|_| self.out_of_memory(request, budget.limit()))
     }
 
     /// Frees whatever can be freed: finished work, kept memory, empty blocks.
@@ -183,14 +203,9 @@ impl PartialEq for Device {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Every storage holds the device, so none is left and the timeline is empty; what remains is kept memory.
-        for allocation in self.shelf.drain().iter().filter(|allocation| is_dedicated(allocation)) {
-            // SAFETY: kept memory is used by nobody.
-            unsafe { self.raw.free(allocation.block) };
-        }
-        for block in self.allocator.drain() {
-            // SAFETY: as above.
-            unsafe { self.raw.free(block) };
-        }
+        // Buffers and guards hold the device, but lists in flight hold only storages: some may still run. What they
+        // used goes back now, past the pools.
+        self.shelf.close();
+        self.timeline.finish(&**self.memory.raw());
     }
 }

@@ -6,8 +6,9 @@ use crate::kernel::DiskCache;
 use silicide_hal::cpu::{self, CpuOptions, Isa};
 use silicide_hal::null::{self, NullOptions};
 use silicide_hal::vulkan::{self, VulkanOptions};
-use silicide_hal::{Backend, DeviceInfo, HalError};
+use silicide_hal::{Backend, DeviceInfo, HalError, RawDevice};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// How to open a device. The default suits everyone; tests and tools set more.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +78,7 @@ impl Device {
                 let mut cpu_options = CpuOptions::default();
                 cpu_options.threads = options.threads;
                 cpu_options.isa = options.isa;
-                Ok(Device::with_backend(cpu::open(&cpu_options).map_err(failed)?, options))
+                Ok(own(cpu::open(&cpu_options).map_err(failed)?, options))
             }
             ("vulkan", _) => {
                 let devices = vulkan::enumerate().map_err(failed)?;
@@ -87,11 +88,9 @@ impl Device {
                 if let Some(directory) = &options.kernel_cache {
                     vulkan_options.driver_cache = DiskCache::new(directory, &info.fingerprint).load_driver();
                 }
-                Ok(Device::with_backend(vulkan::open(index, &vulkan_options).map_err(failed)?, options))
+                Ok(own(vulkan::open(index, &vulkan_options).map_err(failed)?, options))
             }
-            ("null", 0) => {
-                Ok(Device::with_backend(null::open(&NullOptions::default()).map_err(failed)?, options))
-            }
+            ("null", 0) => Ok(own(null::open(&NullOptions::default()).map_err(failed)?, options)),
             _ => Err(unknown()),
         }
     }
@@ -111,4 +110,10 @@ impl Device {
         listing.devices.sort_by_key(|info| (info.software, info.backend == Backend::Cpu));
         listing
     }
+}
+
+/// A device over a backend that was just opened.
+fn own(raw: Arc<dyn RawDevice>, options: &DeviceOptions) -> Device {
+    // SAFETY: opening gives a backend of one's own, and nobody else has seen this one.
+    unsafe { Device::with_backend(raw, options) }
 }

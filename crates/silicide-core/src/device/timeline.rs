@@ -2,17 +2,27 @@
 //!
 //! Two laws are kept here. *A storage outlives the last ticket that used it*: flights hold it. *No failure is
 //! lost*: a flight that failed, or that read what a failed one should have written, poisons what it wrote.
+//!
+//! A flight is *settled* when it is known to be done and what it wrote is poisoned or healed. Settling happens under
+//! the queue's lock, in the order of tickets; `settled` says how far it got to those who do not take the lock.
+//! A ticket whose submission failed is *void*: it is given out, but never on the device. Storages never keep one,
+//! because a submission takes its claims back before it lets go of the lock.
 
 use super::Device;
 use crate::buffer::{Storage, StorageState};
 use crate::error::{Error, Result};
 use crate::kernel::Access;
-use silicide_hal::{CommandList, HalError, Ticket};
-use std::collections::VecDeque;
+use silicide_hal::{CommandList, HalError, RawDevice, Ticket};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
+
+/// Failures kept for those who ask for them; the oldest are forgotten first. What failed lists should have written
+/// stays poisoned for good.
+const FAILURES_KEPT: usize = 1024;
 
 /// How a submission uses one storage.
 #[derive(Debug)]
@@ -31,12 +41,18 @@ struct Flight {
     uses: Vec<StorageUse>,
 }
 
+/// Flights that were settled, on their way out of the queue. There is rarely more than one.
+type Done = SmallVec<[Flight; 4]>;
+
 /// The order of a device's submissions.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     queue: Mutex<Queue>,
-    /// The last ticket seen reached, to skip asking the device.
-    reached: AtomicU64,
+    /// The last ticket that was settled.
+    settled: AtomicU64,
+    /// Whether anything ever failed.
+    failed: AtomicBool,
+    failures: Mutex<BTreeMap<u64, Arc<Error>>>,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +75,10 @@ impl Timeline {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn failures(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Error>>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Submits a list that uses some storages. On failure nothing has changed.
     pub(crate) fn submit(
         &self,
@@ -67,10 +87,6 @@ impl Timeline {
         uses: &mut Vec<StorageUse>,
         touched: &Touched<'_>,
     ) -> Result<Ticket> {
-        // Storages that die here give memory back, which may take the queue's lock: let them go after it.
-        let done = self.take_done(device, &mut self.queue());
-        retire(device, done);
-
         let mut queue = self.queue();
         queue.last += 1;
         let ticket = Ticket(queue.last);
@@ -85,36 +101,56 @@ impl Timeline {
         }
         queue.submitted = ticket.0;
         queue.flights.push_back(Flight { ticket, uses: std::mem::take(uses) });
+        // Backends that run a list at once have finished it: whoever waits for it need not take the lock.
+        let done = self.take_done(device.raw(), &mut queue);
+        drop(queue);
+        retire(device, done);
         Ok(ticket)
     }
 
-    /// Waits for a ticket and says how its list went.
+    /// Waits for the list of a ticket that was submitted and says how it went.
     pub(crate) fn wait(&self, device: &Device, ticket: Ticket, timeout: Duration) -> Result<()> {
-        if ticket.0 == 0 {
-            return Ok(());
-        }
-        if self.reached.load(Ordering::Acquire) < ticket.0 {
-            // A ticket that was given out but never submitted has nothing to wait for. Taking the lock also waits
-            // for a submission under way.
-            if ticket.0 > self.queue().submitted {
-                return Ok(());
-            }
+        let settled = self.is_settled(ticket);
+        if !settled {
             device.counter_set().waited();
+            let waited = device.raw().wait(ticket, timeout);
+            self.collect(device);
+            if !self.is_settled(ticket) {
+                return waited.map_err(|error| Error::device(&device.info().id, error));
+            }
         }
-        let result = device.raw().wait(ticket, timeout);
-        self.collect(device);
-        result.map_err(|error| Error::device(&device.info().id, error))
+        self.outcome(ticket)
     }
 
-    /// Whether a ticket was reached.
-    pub(crate) fn poll(&self, device: &Device, ticket: Ticket) -> Result<bool> {
-        if self.reached.load(Ordering::Acquire) < ticket.0 {
-            let reached = device.raw().reached().map_err(|error| Error::device(&device.info().id, error))?;
-            if reached < ticket {
-                return Ok(false);
-            }
+    /// Waits until the device is done with a storage's ticket, which `last` reads. How the work went shows as poison.
+    pub(crate) fn wait_until_done(&self, device: &Device, last: impl Fn() -> Ticket) -> Result<Ticket> {
+        let ticket = last();
+        if self.is_settled(ticket) {
+            return Ok(ticket);
         }
-        self.wait(device, ticket, Duration::ZERO).map(|()| true)
+        // A submission under way may yet be taken back. With the lock, what the storage says is true.
+        let ticket = {
+            let _queue = self.queue();
+            last()
+        };
+        if self.is_settled(ticket) {
+            return Ok(ticket);
+        }
+        device.counter_set().waited();
+        let waited = device.raw().wait(ticket, Duration::MAX);
+        self.collect(device);
+        match waited {
+            Err(error) if !self.is_settled(ticket) => Err(Error::device(&device.info().id, error)),
+            _ => Ok(ticket),
+        }
+    }
+
+    /// Whether a list is done; its failure if it failed.
+    pub(crate) fn poll(&self, device: &Device, ticket: Ticket) -> Result<bool> {
+        if !self.is_settled(ticket) {
+            self.collect(device);
+        }
+        if self.is_settled(ticket) { self.outcome(ticket).map(|()| true) } else { Ok(false) }
     }
 
     /// Waits for everything submitted; says the first failure.
@@ -129,51 +165,87 @@ impl Timeline {
 
     /// Lets go of what finished submissions used, and poisons what failed ones wrote.
     pub(crate) fn collect(&self, device: &Device) {
-        let done = self.take_done(device, &mut self.queue());
+        let done = self.take_done(device.raw(), &mut self.queue());
         retire(device, done);
     }
 
-    fn take_done(&self, device: &Device, queue: &mut Queue) -> Vec<Flight> {
-        let Some(first) = queue.flights.front() else { return Vec::new() };
-        let reached = match device.raw().reached() {
-            Ok(reached) => reached,
-            // A lost device runs nothing any more: all flights have ended.
-            Err(_) => Ticket(u64::MAX),
+    /// The same, unless someone is submitting, who does it anyway.
+    pub(crate) fn collect_now(&self, device: &Device) {
+        let mut queue = match self.queue.try_lock() {
+            Ok(queue) => queue,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
         };
-        if reached < first.ticket {
-            return Vec::new();
+        let done = self.take_done(device.raw(), &mut queue);
+        drop(queue);
+        retire(device, done);
+    }
+
+    /// Waits for everything and lets go of what it used, for a device that goes.
+    pub(crate) fn finish(&mut self, raw: &dyn RawDevice) {
+        let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = queue.flights.back() {
+            // Nobody is left to hear of a failure. When waiting itself fails, the device is lost and runs nothing.
+            let _ = raw.wait(last.ticket, Duration::MAX);
         }
-        if reached.0 != u64::MAX {
-            self.reached.fetch_max(reached.0, Ordering::AcqRel);
+        queue.flights.clear();
+    }
+
+    pub(crate) fn is_settled(&self, ticket: Ticket) -> bool {
+        self.settled.load(Ordering::Acquire) >= ticket.0
+    }
+
+    /// How a settled list went.
+    pub(crate) fn outcome(&self, ticket: Ticket) -> Result<()> {
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.failures().get(&ticket.0).map_or(Ok(()), |error| Err(Error::clone(error)))
+    }
+
+    /// Settles the flights that are done.
+    fn take_done(&self, raw: &dyn RawDevice, queue: &mut Queue) -> Done {
+        let Some(first) = queue.flights.front() else { return Done::new() };
+        // A lost device runs nothing any more: all flights have ended.
+        let reached = raw.reached().unwrap_or(Ticket(u64::MAX));
+        if reached < first.ticket {
+            return Done::new();
         }
         let count = queue.flights.iter().take_while(|flight| flight.ticket <= reached).count();
-        let done: Vec<Flight> = queue.flights.drain(..count).collect();
-        // Poison in order, before anyone can look: readers wait for their ticket through this lock.
+        let done: Done = queue.flights.drain(..count).collect();
         for flight in &done {
-            settle(device, flight);
+            if let Some(failure) = settle(raw, flight) {
+                self.remember(flight.ticket, failure);
+            }
+            self.settled.store(flight.ticket.0, Ordering::Release);
         }
         done
+    }
+
+    fn remember(&self, ticket: Ticket, failure: Arc<Error>) {
+        let mut failures = self.failures();
+        if failures.len() == FAILURES_KEPT {
+            failures.pop_first();
+        }
+        failures.insert(ticket.0, failure);
+        self.failed.store(true, Ordering::Release);
     }
 }
 
 /// Marks every storage of a list with its ticket, after checking guards and poison; all or nothing.
 fn claim(uses: &[StorageUse], touched: &Touched<'_>, ticket: Ticket) -> Result<()> {
-    let mut refused = None;
-    let mut claimed = 0;
     for (index, used) in uses.iter().enumerate() {
         let mut state = used.storage.state();
         if let Err(error) = check(index, used, &state, touched) {
-            refused = Some(error);
-            break;
+            drop(state);
+            for used in uses.iter().take(index) {
+                used.storage.state().unclaim(ticket);
+            }
+            return Err(error);
         }
         state.claim(ticket, used.writes);
-        claimed = index + 1;
     }
-    let Some(error) = refused else { return Ok(()) };
-    for used in uses.iter().take(claimed) {
-        used.storage.state().unclaim(ticket);
-    }
-    Err(error)
+    Ok(())
 }
 
 fn check(index: usize, used: &StorageUse, state: &StorageState, touched: &Touched<'_>) -> Result<()> {
@@ -189,28 +261,36 @@ fn check(index: usize, used: &StorageUse, state: &StorageState, touched: &Touche
     Ok(())
 }
 
-/// Poisons or heals what a finished flight wrote.
-fn settle(device: &Device, flight: &Flight) {
-    let failure = match device.raw().wait(flight.ticket, Duration::ZERO) {
-        Ok(()) => {
+/// Poisons or heals what a finished flight wrote, and says why it failed if it did: by itself, or because it read
+/// what was lost before.
+fn settle(raw: &dyn RawDevice, flight: &Flight) -> Option<Arc<Error>> {
+    let failure = match raw.wait(flight.ticket, Duration::ZERO) {
+        Ok(()) | Err(HalError::Timeout { .. }) => {
             let tainted = flight.uses.iter().filter(|used| used.reads && !used.overwrites);
-            tainted.map(|used| used.storage.state().poison().cloned()).find(Option::is_some).flatten()
+            let cause = tainted.map(|used| used.storage.state().poison().cloned()).find(Option::is_some);
+            cause
+                .flatten()
+                .map(|cause| (Arc::clone(&cause), Arc::new(Error::Poisoned { what: "submission", cause })))
         }
-        Err(HalError::Timeout { .. }) => None,
-        Err(error) => Some(Arc::new(Error::device(&device.info().id, error))),
+        Err(error) => {
+            let error = Arc::new(Error::device(&raw.info().id, error));
+            Some((Arc::clone(&error), error))
+        }
     };
+    let (cause, failure) = failure.unzip();
     for used in flight.uses.iter().filter(|used| used.writes) {
         let mut state = used.storage.state();
-        match &failure {
+        match &cause {
             Some(cause) => state.set_poison(Arc::clone(cause)),
             None if used.overwrites => state.heal(),
             None => {}
         }
     }
+    failure
 }
 
 /// Drops storages outside the queue's lock, and keeps the vectors for later recordings.
-fn retire(device: &Device, done: Vec<Flight>) {
+fn retire(device: &Device, done: Done) {
     for mut flight in done {
         flight.uses.clear();
         device.recycler().give_uses(flight.uses);

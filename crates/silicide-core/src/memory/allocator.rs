@@ -1,12 +1,13 @@
 //! The allocator trait and what it hands out.
 
-use super::Purpose;
+use super::{DeviceAllocator, Purpose};
 use crate::device::Device;
 use crate::error::Result;
 use silicide_hal::{MemoryKind, RawBlock};
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// What to allocate.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +30,12 @@ impl Request {
     }
 }
 
-/// Memory that an allocator handed out: a range of a block.
+/// Memory that an allocator handed out: a range of a block. Dropping it gives it back to the device that it came
+/// from, so whoever holds one must know that no device uses it any more.
 pub struct Allocation {
+    /// The memory of the device that it came from. Keeps the backend alive.
+    pub(super) home: Arc<DeviceAllocator>,
+    pub(super) source: Source,
     pub(crate) block: RawBlock,
     /// First byte, from the start of the block.
     pub(crate) offset: usize,
@@ -41,9 +46,18 @@ pub struct Allocation {
     pub(crate) writable: bool,
     /// True when the bytes are known to be zero.
     pub(crate) zeroed: bool,
-    pub(crate) purpose: Purpose,
-    /// Whatever must outlive the block: the owner of foreign memory, a file mapping.
-    pub(crate) owner: Option<Box<dyn Any + Send + Sync>>,
+    pub(super) kind: MemoryKind,
+    pub(super) purpose: Purpose,
+}
+
+/// How an allocation is given back.
+pub(super) enum Source {
+    /// A range of a shared block.
+    Range,
+    /// A block of its own.
+    Block,
+    /// Host memory; its owner goes after the block.
+    Import { _owner: Box<dyn Any + Send + Sync> },
 }
 
 // SAFETY: `host` is an address; who may touch the bytes is decided by the storage that owns the allocation.
@@ -56,9 +70,44 @@ impl Allocation {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+
     /// Whether the host can see the memory.
     pub fn is_host_visible(&self) -> bool {
         self.host.is_some()
+    }
+
+    /// Whether it is memory of this device.
+    pub(crate) fn is_of(&self, device: &Device) -> bool {
+        Arc::ptr_eq(&self.home, device.memory())
+    }
+
+    /// The name of the device whose memory it is.
+    pub(crate) fn device_id(&self) -> &str {
+        &self.home.raw().info().id
+    }
+
+    /// Counts the bytes for another purpose.
+    pub(crate) fn assign(&mut self, purpose: Purpose) {
+        if self.purpose != purpose {
+            self.home.budget().transfer(self.purpose, purpose, self.bytes);
+            self.purpose = purpose;
+        }
+    }
+
+    /// The largest power of two, at most 256, that divides the address of a byte as kernels see it.
+    pub(crate) fn alignment(&self, offset: usize) -> u32 {
+        let mut address = self.offset + offset;
+        // Blocks begin at multiples of 256. Imports begin anywhere, and on the CPU in the middle of a page.
+        if let (Source::Import { .. }, Some(host)) = (&self.source, self.host) {
+            address |= host.as_ptr() as usize + offset;
+        }
+        1 << address.trailing_zeros().min(8)
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        self.home.take_back(self);
     }
 }
 
@@ -82,6 +131,9 @@ pub trait Allocator: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
     /// Hands out memory.
     fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation>;
-    /// Takes back what [`Allocator::allocate`] handed out, once no device uses it any more.
-    fn release(&self, device: &Device, allocation: Allocation);
+    /// Takes back what [`Allocator::allocate`] handed out, once no device uses it any more. Dropping it, as is done
+    /// unless said otherwise, gives it back to the device.
+    fn release(&self, allocation: Allocation) {
+        drop(allocation);
+    }
 }

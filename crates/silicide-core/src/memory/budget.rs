@@ -158,6 +158,12 @@ impl Budget {
         self.counter(purpose).add(bytes);
     }
 
+    /// Counts `bytes` for another purpose; the total stays as it is.
+    pub(crate) fn transfer(&self, from: Purpose, to: Purpose, bytes: usize) {
+        self.counter(from).sub(bytes);
+        self.counter(to).add(bytes);
+    }
+
     /// Gives `bytes` back.
     pub(crate) fn refund(&self, purpose: Purpose, bytes: usize) {
         self.total.fetch_sub(bytes, Relaxed);

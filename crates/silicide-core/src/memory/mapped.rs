@@ -1,6 +1,6 @@
 //! Read-only memory over mapped files: weights are used where they lie.
 
-use super::{Allocation, Allocator, Purpose, Request};
+use super::{Allocation, Allocator, Request};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use memmap2::Mmap;
@@ -82,51 +82,6 @@ impl Allocator for MappedRange {
         let host = HostRegion { start, bytes: request.bytes, writable: false };
         let owner = Box::new(Arc::clone(&self.map));
         // SAFETY: the mapping lives as long as `owner`, which is dropped after the block is freed.
-        unsafe { import(device, host, request.purpose, owner) }
+        unsafe { device.memory().import(host, request.purpose, owner) }
     }
-
-    fn release(&self, device: &Device, allocation: Allocation) {
-        release_import(device, allocation);
-    }
-}
-
-/// Makes an allocation over host memory, charged to `purpose`.
-///
-/// # Safety
-///
-/// As for [`HostRegion`]; `owner` keeps the memory alive.
-pub(crate) unsafe fn import(
-    device: &Device,
-    host: HostRegion,
-    purpose: Purpose,
-    owner: Box<dyn std::any::Any + Send + Sync>,
-) -> Result<Allocation> {
-    let id = &device.info().id;
-    // SAFETY: the caller's promise.
-    let imported = unsafe { device.raw().import(host) }.map_err(|error| Error::device(id, error))?;
-    let Some(imported) = imported else {
-        return Err(Error::NoImport { device: id.clone() });
-    };
-    // Imported memory is the host's already: it counts as used, but never against the device's limit.
-    device.budget().force(purpose, host.bytes);
-    device.budget().reserve(host.bytes);
-    Ok(Allocation {
-        block: imported.block,
-        offset: imported.offset,
-        bytes: host.bytes,
-        host: Some(host.start),
-        writable: host.writable,
-        zeroed: true,
-        purpose,
-        owner: Some(owner),
-    })
-}
-
-/// Ends an import.
-pub(crate) fn release_import(device: &Device, allocation: Allocation) {
-    device.budget().refund(allocation.purpose, allocation.bytes);
-    device.budget().unreserve(allocation.bytes);
-    // SAFETY: the storage is gone and the device is done with it.
-    unsafe { device.raw().free(allocation.block) };
-    drop(allocation.owner);
 }

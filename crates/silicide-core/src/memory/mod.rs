@@ -4,7 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `allocator.rs` | the trait, and what an allocation is |
-//! | `suballocator.rs` | few big blocks of a device, cut in ranges |
+//! | `suballocator.rs` | the memory of a device: few big blocks, cut in ranges |
 //! | `pool.rs` | power-of-two buckets kept for reuse, under a byte budget |
 //! | `mapped.rs` | read-only memory over mapped files |
 //! | `budget.rs` | bytes by purpose, with peaks and a limit |
@@ -22,8 +22,6 @@ pub use allocator::{Allocation, Allocator, Request};
 pub(crate) use budget::Budget;
 pub use budget::{Purpose, PurposeUsage, Usage};
 pub use mapped::MappedFile;
-pub(crate) use mapped::{import, release_import};
 pub(crate) use pool::Shelf;
 pub use pool::{BufferPool, PoolUsage};
 pub use suballocator::DeviceAllocator;
-pub(crate) use suballocator::is_dedicated;

@@ -4,10 +4,11 @@
 //! used it, so what the pool holds is free. It keeps at most a budget of bytes; beyond that the least recently
 //! used goes back to the device.
 
-use super::{Allocation, Allocator, Purpose, Request};
+use super::allocator::Source;
+use super::{Allocation, Allocator, DeviceAllocator, Purpose, Request};
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use silicide_hal::MemoryKind;
 use silicide_quant::{DType, Shape, ShapeError};
 use std::collections::{BTreeMap, VecDeque};
@@ -59,14 +60,19 @@ pub struct PoolUsage {
 /// The buckets, without a device: the part that a device has one of itself.
 #[derive(Debug)]
 pub(crate) struct Shelf {
+    /// Whose memory is kept here.
+    home: Arc<DeviceAllocator>,
     budget: usize,
     state: Mutex<State>,
 }
 
+/// A bucket: its size in bytes, and whether the host must see it.
+type Bucket = (usize, bool);
+
 #[derive(Debug, Default)]
 struct State {
-    /// Kept allocations by (bucket, kind), oldest first, each with the time it came back.
-    kept: BTreeMap<(usize, bool), VecDeque<(u64, Allocation)>>,
+    /// Kept allocations, oldest first, each with the time it came back.
+    kept: BTreeMap<Bucket, VecDeque<(u64, Allocation)>>,
     /// Set when the pool is gone: what comes back goes straight to the device.
     closed: bool,
     clock: u64,
@@ -74,8 +80,8 @@ struct State {
 }
 
 impl Shelf {
-    pub(crate) fn new(budget: usize) -> Shelf {
-        Shelf { budget, state: Mutex::new(State::default()) }
+    pub(crate) fn new(home: &Arc<DeviceAllocator>, budget: usize) -> Shelf {
+        Shelf { home: Arc::clone(home), budget, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -86,46 +92,53 @@ impl Shelf {
         self.state().usage
     }
 
-    /// Everything that is kept, for a device that goes.
-    pub(crate) fn drain(&self) -> Vec<Allocation> {
-        let kept = std::mem::take(&mut self.state().kept);
-        kept.into_values().flatten().map(|(_, allocation)| allocation).collect()
-    }
-
-    /// Gives kept memory back to the device until at most `bytes` are kept, least recently used first.
-    pub(crate) fn trim(&self, device: &Device, bytes: usize) {
+    /// Gives kept memory back to the device until at most `bytes` are kept, least recently used first; says how
+    /// many allocations went.
+    pub(crate) fn trim(&self, bytes: usize) -> u64 {
+        let mut gone = 0;
         loop {
             let mut state = self.state();
             if state.usage.kept_bytes <= bytes {
-                return;
+                return gone;
             }
             let oldest =
                 state.kept.iter().filter_map(|(key, queue)| queue.front().map(|(at, _)| (*at, *key))).min();
-            let Some((_, key)) = oldest else { return };
-            let Some((_, allocation)) = state.take(key, true) else { return };
-            state.usage.evicted += 1;
+            let Some(allocation) = oldest.and_then(|(_, bucket)| state.take(bucket, true)) else {
+                return gone;
+            };
+            // Going back takes locks of the device.
             drop(state);
-            device.allocator().release(device, allocation);
+            drop(allocation);
+            gone += 1;
         }
+    }
+
+    /// Keeps nothing from now on.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.trim(0);
+    }
+
+    fn reuse(&self, bucket: Bucket) -> Option<Allocation> {
+        let mut state = self.state();
+        let allocation = state.take(bucket, false)?;
+        state.usage.hits += 1;
+        Some(allocation)
     }
 }
 
 impl State {
-    fn take(&mut self, key: (usize, bool), oldest: bool) -> Option<(u64, Allocation)> {
-        let queue = self.kept.get_mut(&key)?;
+    fn take(&mut self, bucket: Bucket, oldest: bool) -> Option<Allocation> {
+        let queue = self.kept.get_mut(&bucket)?;
         // The newest is the likeliest to be in a cache; the oldest is the one to evict.
-        let taken = if oldest { queue.pop_front() } else { queue.pop_back() }?;
+        let (_, taken) = if oldest { queue.pop_front() } else { queue.pop_back() }?;
         if queue.is_empty() {
-            self.kept.remove(&key);
+            self.kept.remove(&bucket);
         }
-        self.usage.kept_bytes -= taken.1.bytes;
+        self.usage.kept_bytes -= taken.bytes;
         self.usage.kept -= 1;
         Some(taken)
     }
-}
-
-fn key(bytes: usize, kind: MemoryKind) -> Option<(usize, bool)> {
-    Some((bytes.max(SMALLEST).checked_next_power_of_two()?, kind == MemoryKind::Shared))
 }
 
 impl Allocator for Shelf {
@@ -134,60 +147,58 @@ impl Allocator for Shelf {
     }
 
     fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation> {
-        let Some(key) = key(request.bytes, request.kind) else {
-            let limit = device.info().limits.max_block;
-            let device = device.info().id.clone();
-            return Err(Error::TooLarge { device, what: "allocation", bytes: request.bytes, limit });
+        let bytes = request.bytes.max(SMALLEST).checked_next_power_of_two();
+        // What is too large to be kept gains nothing from being rounded up.
+        let Some(bytes) = bytes.filter(|&bytes| bytes <= self.budget) else {
+            self.state().usage.misses += 1;
+            return self.home.allocate(device, request);
         };
-        let mut state = self.state();
-        if let Some((_, mut allocation)) = state.take(key, false) {
-            state.usage.hits += 1;
-            drop(state);
-            device.budget().refund(Purpose::Pool, allocation.bytes);
-            allocation.purpose = request.purpose;
-            allocation.zeroed = false;
-            if let Err(error) = device.charge(request, allocation.bytes) {
-                self.keep(device, key, allocation);
-                return Err(error);
-            }
+        let bucket = (bytes, request.kind == MemoryKind::Shared);
+        let known = Arc::ptr_eq(&self.home, device.memory());
+        let kept = known.then(|| {
+            self.reuse(bucket).or_else(|| {
+                // Work that has finished in the meantime may have left something.
+                device.timeline().collect_now(device);
+                self.reuse(bucket)
+            })
+        });
+        if let Some(mut allocation) = kept.flatten() {
+            allocation.assign(request.purpose);
             return Ok(allocation);
         }
-        state.usage.misses += 1;
-        drop(state);
-        device.allocator().allocate(device, &Request { bytes: key.0, ..*request })
+        self.state().usage.misses += 1;
+        self.home.allocate(device, &Request { bytes, ..*request })
     }
 
-    fn release(&self, device: &Device, allocation: Allocation) {
-        let kind = if allocation.host.is_some() { MemoryKind::Shared } else { MemoryKind::Private };
-        let keeps = allocation.bytes <= self.budget && !self.state().closed;
-        let Some(key) = key(allocation.bytes, kind).filter(|_| keeps) else {
-            return device.allocator().release(device, allocation);
-        };
-        device.budget().refund(allocation.purpose, allocation.bytes);
-        self.keep(device, key, allocation);
-        self.trim(device, self.budget);
-    }
-}
-
-impl Shelf {
-    fn keep(&self, device: &Device, key: (usize, bool), mut allocation: Allocation) {
-        // It was charged until a moment ago, so counting it again breaks no limit.
-        allocation.purpose = Purpose::Pool;
+    fn release(&self, mut allocation: Allocation) {
+        // Others may bring what did not come from here.
+        let ours =
+            Arc::ptr_eq(&allocation.home, &self.home) && !matches!(allocation.source, Source::Import { .. });
         let bytes = allocation.bytes;
-        device.budget().force(Purpose::Pool, bytes);
+        if !ours || !bytes.is_power_of_two() || bytes < SMALLEST || bytes > self.budget {
+            return;
+        }
         let mut state = self.state();
+        if state.closed {
+            return;
+        }
+        allocation.assign(Purpose::Pool);
         state.clock += 1;
-        let now = state.clock;
+        let (now, bucket) = (state.clock, (bytes, allocation.kind == MemoryKind::Shared));
         state.usage.kept += 1;
         state.usage.kept_bytes += bytes;
-        state.kept.entry(key).or_default().push_back((now, allocation));
+        state.kept.entry(bucket).or_default().push_back((now, allocation));
+        drop(state);
+        let evicted = self.trim(self.budget);
+        self.state().usage.evicted += evicted;
     }
 }
 
 impl BufferPool {
     /// A pool on a device that keeps at most `budget` bytes for reuse.
     pub fn new(device: &Device, budget: usize) -> BufferPool {
-        let (device, shelf) = (device.clone(), Arc::new(Shelf::new(budget)));
+        let (device, shelf) = (device.clone(), Arc::new(Shelf::new(device.memory(), budget)));
+        device.know_pool(&shelf);
         BufferPool { inner: Arc::new(Inner { device, shelf }) }
     }
 
@@ -206,7 +217,7 @@ impl BufferPool {
 
     /// Gives everything that is kept back to the device.
     pub fn trim(&self) {
-        self.inner.shelf.trim(&self.inner.device, 0);
+        self.inner.shelf.trim(0);
     }
 
     /// What the pool holds.
@@ -217,7 +228,6 @@ impl BufferPool {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shelf.state().closed = true;
-        self.shelf.trim(&self.device, 0);
+        self.shelf.close();
     }
 }

@@ -1,16 +1,22 @@
-//! The device allocator: few big blocks, cut in ranges.
+//! The memory of a device: few big blocks, cut in ranges, and the account of it all.
 //!
 //! Backends limit how many blocks may live and make each one slowly, so small requests share blocks of 64 MiB;
 //! large ones get a block of their own. Ranges are aligned to 256 bytes, which every device accepts as the start
 //! of a binding.
+//!
+//! Every allocation holds the `DeviceAllocator` that it came from and goes back there when it is dropped: memory of
+//! one device can't end up in another, and the backend lives as long as anything on it does.
 
-use super::{Allocation, Allocator, Budget, Request};
+use super::allocator::Source;
+use super::{Allocation, Allocator, Budget, Purpose, Request};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use silicide_hal::{Backend, BlockDesc, HalError, MemoryKind, RawBlock, RawDevice};
+use silicide_hal::{Backend, BlockDesc, HalError, HostRegion, MemoryKind, RawBlock, RawDevice};
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Ranges start at multiples of this many bytes.
 const ALIGNMENT: usize = 256;
@@ -20,14 +26,14 @@ const SHARED_BLOCK: usize = 64 << 20;
 const LARGEST_SHARED: usize = SHARED_BLOCK / 4;
 
 /// The allocator that every device has. See the module's documentation.
-#[derive(Debug, Default)]
 pub struct DeviceAllocator {
+    raw: Arc<dyn RawDevice>,
+    budget: Budget,
     /// Blocks that are cut in ranges.
     blocks: Mutex<Vec<Shared>>,
 }
 
 /// A block that is cut in ranges.
-#[derive(Debug)]
 struct Shared {
     block: RawBlock,
     bytes: usize,
@@ -37,7 +43,7 @@ struct Shared {
     free: BTreeMap<usize, usize>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct HostAddress(NonNull<u8>);
 // SAFETY: an address; the bytes are reached only through allocations.
 unsafe impl Send for HostAddress {}
@@ -76,6 +82,18 @@ impl Shared {
 }
 
 impl DeviceAllocator {
+    pub(crate) fn new(raw: Arc<dyn RawDevice>, limit: usize) -> DeviceAllocator {
+        DeviceAllocator { raw, budget: Budget::new(limit), blocks: Mutex::default() }
+    }
+
+    pub(crate) fn raw(&self) -> &Arc<dyn RawDevice> {
+        &self.raw
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     fn blocks(&self) -> MutexGuard<'_, Vec<Shared>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,51 +107,132 @@ impl DeviceAllocator {
     ) -> Result<(RawBlock, Option<NonNull<u8>>)> {
         let desc = BlockDesc { bytes, kind: request.kind };
         // SAFETY: `bytes` is at least `ALIGNMENT` and was checked against the largest block.
-        let mut result = unsafe { device.raw().alloc(&desc) };
+        let mut result = unsafe { self.raw.alloc(&desc) };
         if matches!(result, Err(HalError::OutOfMemory { .. })) {
             device.reclaim();
             // SAFETY: as above.
-            result = unsafe { device.raw().alloc(&desc) };
+            result = unsafe { self.raw.alloc(&desc) };
         }
         let block = result.map_err(|error| match error {
             HalError::OutOfMemory { .. } => device.out_of_memory(request, device.info().memory.total),
             other => Error::device(&device.info().id, other),
         })?;
-        device.budget().reserve(bytes);
+        self.budget.reserve(bytes);
         // SAFETY: the block was just made and lives until it is freed.
-        let host = unsafe { device.raw().map(block) }.map(|slice| slice.cast::<u8>());
+        let host = unsafe { self.raw.map(block) }.map(|slice| slice.cast::<u8>());
         Ok((block, host))
     }
 
-    /// Cuts a range from a shared block, making one if needed.
-    fn shared(&self, device: &Device, bytes: usize, request: &Request) -> Result<Allocation> {
-        let mut blocks = self.blocks();
-        let fitting = blocks.iter_mut().filter(|block| block.kind == request.kind);
-        for block in fitting {
-            if let Some(start) = block.cut(bytes) {
-                return Ok(allocation(block, start, bytes, request));
-            }
-        }
-        // Making a block may reclaim memory, which takes this lock.
-        drop(blocks);
-        let size = SHARED_BLOCK.min(device.info().limits.max_block);
-        let (block, host) = self.block(device, size, request)?;
-        let free = BTreeMap::from([(0, size)]);
-        let host = host.map(HostAddress);
-        let mut shared = Shared { block, bytes: size, kind: request.kind, host, free };
-        let start = shared.cut(bytes).unwrap_or(0);
-        let made = allocation(&shared, start, bytes, request);
-        self.blocks().push(shared);
-        Ok(made)
+    /// A block for one request.
+    fn whole(&self, device: &Device, bytes: usize, request: &Request) -> Result<Allocation> {
+        let (block, host) = self.block(device, bytes, request)?;
+        Ok(Allocation {
+            home: Arc::clone(device.memory()),
+            source: Source::Block,
+            block,
+            offset: 0,
+            bytes,
+            host,
+            writable: true,
+            // The CPU backend takes whole blocks zeroed from the system.
+            zeroed: self.raw.info().backend == Backend::Cpu,
+            kind: request.kind,
+            purpose: request.purpose,
+        })
     }
 
-    /// All shared blocks, for a device that goes.
-    pub(crate) fn drain(&self) -> Vec<RawBlock> {
-        self.blocks().drain(..).map(|shared| shared.block).collect()
+    /// Cuts a range from a shared block, making one if needed.
+    fn range(&self, device: &Device, bytes: usize, request: &Request) -> Result<Allocation> {
+        let cut = |shared: &mut Shared| {
+            let start = shared.cut(bytes)?;
+            Some(Allocation {
+                home: Arc::clone(device.memory()),
+                source: Source::Range,
+                block: shared.block,
+                offset: start,
+                bytes,
+                // SAFETY: `start` lies in the block, which the host sees as one piece.
+                host: shared.host.map(|address| unsafe { address.0.add(start) }),
+                writable: true,
+                zeroed: false,
+                kind: request.kind,
+                purpose: request.purpose,
+            })
+        };
+        let found = self.blocks().iter_mut().filter(|shared| shared.kind == request.kind).find_map(cut);
+        if let Some(allocation) = found {
+            return Ok(allocation);
+        }
+        // Making a block may reclaim memory, which takes the lock.
+        let size = SHARED_BLOCK.min(self.raw.info().limits.max_block);
+        let (block, host) = match self.block(device, size, request) {
+            Ok(made) => made,
+            // There may be room for this request, if not for those to come.
+            Err(Error::OutOfMemory { .. }) if bytes < size => return self.whole(device, bytes, request),
+            Err(error) => return Err(error),
+        };
+        let free = BTreeMap::from([(0, size)]);
+        let mut shared = Shared { block, bytes: size, kind: request.kind, host: host.map(HostAddress), free };
+        let made = cut(&mut shared);
+        self.blocks().push(shared);
+        made.ok_or_else(|| device.out_of_memory(request, size))
+    }
+
+    /// Makes an allocation over host memory, charged to `purpose`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`HostRegion`]; `owner` keeps the memory alive.
+    pub(crate) unsafe fn import(
+        self: &Arc<DeviceAllocator>,
+        host: HostRegion,
+        purpose: Purpose,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Result<Allocation> {
+        let id = &self.raw.info().id;
+        // SAFETY: the caller's promise.
+        let imported = unsafe { self.raw.import(host) }.map_err(|error| Error::device(id, error))?;
+        let Some(imported) = imported else {
+            return Err(Error::NoImport { device: id.clone() });
+        };
+        // Imported memory is the host's already: it counts as used, but never against the device's limit.
+        self.budget.force(purpose, host.bytes);
+        self.budget.reserve(host.bytes);
+        Ok(Allocation {
+            home: Arc::clone(self),
+            source: Source::Import { _owner: owner },
+            block: imported.block,
+            offset: imported.offset,
+            bytes: host.bytes,
+            host: Some(host.start),
+            writable: host.writable,
+            // Its contents are its owner's.
+            zeroed: true,
+            kind: MemoryKind::Shared,
+            purpose,
+        })
+    }
+
+    /// Takes an allocation back that is being dropped.
+    pub(super) fn take_back(&self, allocation: &Allocation) {
+        self.budget.refund(allocation.purpose, allocation.bytes);
+        if let Source::Range = allocation.source {
+            let mut blocks = self.blocks();
+            if let Some(shared) = blocks.iter_mut().find(|shared| shared.block == allocation.block) {
+                shared.join(allocation.offset, allocation.bytes);
+            }
+            drop(blocks);
+            // One empty block is kept, or a program that makes and drops a buffer makes and frees a block each time.
+            self.trim(1);
+        } else {
+            self.budget.unreserve(allocation.bytes);
+            // SAFETY: the allocation was the whole block, and storages die only when the device is done with them.
+            unsafe { self.raw.free(allocation.block) };
+        }
     }
 
     /// Gives empty shared blocks back to the backend, all but `keep` of them.
-    pub(crate) fn trim(&self, raw: &dyn RawDevice, budget: &Budget, keep: usize) {
+    pub(crate) fn trim(&self, keep: usize) {
         let mut kept = 0;
         let mut gone = Vec::new();
         self.blocks().retain(|block| {
@@ -147,30 +246,10 @@ impl DeviceAllocator {
             stays
         });
         for (block, bytes) in gone {
-            budget.unreserve(bytes);
+            self.budget.unreserve(bytes);
             // SAFETY: no range of it is in use, and ranges come back only after the device is done with them.
-            unsafe { raw.free(block) };
+            unsafe { self.raw.free(block) };
         }
-    }
-}
-
-/// Whether an allocation is a block of its own.
-pub(crate) fn is_dedicated(allocation: &Allocation) -> bool {
-    allocation.bytes > LARGEST_SHARED
-}
-
-fn allocation(block: &Shared, start: usize, bytes: usize, request: &Request) -> Allocation {
-    // SAFETY: `start` lies in the block, which the host sees as one piece.
-    let host = block.host.map(|address| unsafe { address.0.add(start) });
-    Allocation {
-        block: block.block,
-        offset: start,
-        bytes,
-        host,
-        writable: true,
-        zeroed: false,
-        purpose: request.purpose,
-        owner: None,
     }
 }
 
@@ -180,44 +259,36 @@ impl Allocator for DeviceAllocator {
     }
 
     fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation> {
-        let limit = device.info().limits.max_block;
-        let rounded = request.bytes.checked_next_multiple_of(ALIGNMENT).filter(|&bytes| bytes <= limit);
+        if !std::ptr::eq(self, Arc::as_ptr(device.memory())) {
+            let (expected, got) = (device.info().id.clone(), self.raw.info().id.clone());
+            return Err(Error::WrongDevice { what: "allocator", expected, got });
+        }
+        let limit = self.raw.info().limits.max_block;
+        let rounded =
+            request.bytes.max(1).checked_next_multiple_of(ALIGNMENT).filter(|&bytes| bytes <= limit);
         let Some(bytes) = rounded else {
             let device = device.info().id.clone();
             return Err(Error::TooLarge { device, what: "allocation", bytes: request.bytes, limit });
         };
         device.charge(request, bytes)?;
         let made = if bytes <= LARGEST_SHARED {
-            self.shared(device, bytes, request)
+            self.range(device, bytes, request)
         } else {
-            self.block(device, bytes, request).map(|(block, host)| Allocation {
-                block,
-                offset: 0,
-                bytes,
-                host,
-                writable: true,
-                // The CPU backend takes whole blocks zeroed from the system.
-                zeroed: device.info().backend == Backend::Cpu,
-                purpose: request.purpose,
-                owner: None,
-            })
+            self.whole(device, bytes, request)
         };
-        made.inspect_err(|_| device.budget().refund(request.purpose, bytes))
+        made.inspect_err(|_| self.budget.refund(request.purpose, bytes))
     }
+}
 
-    fn release(&self, device: &Device, allocation: Allocation) {
-        device.budget().refund(allocation.purpose, allocation.bytes);
-        if is_dedicated(&allocation) {
-            device.budget().unreserve(allocation.bytes);
-            // SAFETY: the allocation was the whole block, and the device is done with it.
-            unsafe { device.raw().free(allocation.block) };
-            return;
-        }
-        let mut blocks = self.blocks();
-        if let Some(block) = blocks.iter_mut().find(|block| block.block == allocation.block) {
-            block.join(allocation.offset, allocation.bytes);
-        }
-        drop(blocks);
-        self.trim(device.raw(), device.budget(), 1);
+impl Drop for DeviceAllocator {
+    fn drop(&mut self) {
+        // Every allocation holds its allocator, so no range is in use.
+        self.trim(0);
+    }
+}
+
+impl fmt::Debug for DeviceAllocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceAllocator({} shared blocks on {})", self.blocks().len(), self.raw.info().id)
     }
 }

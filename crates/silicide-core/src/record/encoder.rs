@@ -1,9 +1,9 @@
 //! The command encoder: takes ops and transfers, derives barriers, submits the list.
 
-use super::recording::{Recording, binding, check_device};
+use super::recording::{Place, Recording, check_device};
 use super::{Recorder, Submission, lower};
 use crate::buffer::Buffer;
-use crate::device::{Device, Touched};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, DynOp, Io, Op, Outputs, Slot, TensorInfo, select};
 use crate::memory::{Purpose, Request};
@@ -20,7 +20,12 @@ pub struct CommandEncoder {
     device: Device,
     recording: Recording,
     options: EncoderOptions,
+    /// The innermost scope that is open.
+    scope: Option<&'static str>,
 }
+
+/// The label of what is recorded after a scope and outside of any.
+const OUTSIDE: &str = "outside";
 
 /// How to record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +45,7 @@ impl CommandEncoder {
 
     /// An empty encoder with options.
     pub fn with(device: &Device, options: EncoderOptions) -> CommandEncoder {
-        CommandEncoder { device: device.clone(), recording: device.recycler().take(), options }
+        CommandEncoder { device: device.clone(), recording: device.recycler().take(), options, scope: None }
     }
 
     /// The device that will run the list.
@@ -114,12 +119,11 @@ impl CommandEncoder {
         if overlap(from, to) {
             return Err(Error::Aliasing { op: what, output: "to", other: "from" });
         }
-        let (src, dst) = (binding(from.storage(), &from.range())?, binding(to.storage(), &to.range())?);
-        self.recording.touch(from.storage(), from.range(), Access::Read)?;
-        self.recording.touch(to.storage(), to.range(), Access::Write)?;
-        self.recording.order();
-        self.recording.list.commands.push(Command::Copy { src, dst });
-        self.recording.tally.transfers += 1;
+        if !self.recording.has_room(0, 0) {
+            let (device, limit) = (self.device.info().id.clone(), u32::MAX as usize);
+            return Err(Error::TooLarge { device, what: "command list", bytes: from.size(), limit });
+        }
+        self.recording.copy(&Place::of(from, Access::Read)?, &Place::of(to, Access::Write)?);
         Ok(())
     }
 
@@ -131,9 +135,11 @@ impl CommandEncoder {
     /// Submits what was recorded. On failure nothing of it runs.
     pub fn submit(mut self) -> Result<Submission> {
         let recording = &mut self.recording;
-        let touched = Touched { ranges: &recording.touched };
+        let mut uses = mem::take(&mut recording.uses);
         let timeline = self.device.timeline();
-        let ticket = timeline.submit(&self.device, &recording.list, &mut recording.uses, &touched)?;
+        let submitted = timeline.submit(&self.device, &recording.list, &mut uses, &recording.touched());
+        recording.uses = uses;
+        let ticket = submitted?;
         self.device.counter_set().submitted(&recording.tally);
         Ok(Submission::new(self.device.clone(), ticket))
     }
@@ -173,11 +179,15 @@ impl CommandEncoder {
         let on = self.device.info();
         let kernel = select(op, &io, on, self.options.kernel)?;
         let plan = op.kernel_plan(kernel, &io, on);
-        if self.options.mark_ops {
-            self.mark(op.name());
-        }
-        let call = lower::Call { op, kernel: op.kernel_name(kernel), inputs: inputs.0, outputs: outputs.0 };
-        lower::lower(&self.device, &mut self.recording, &call, &plan)
+        let call = lower::Call {
+            device: &self.device,
+            op,
+            kernel: op.kernel_name(kernel),
+            inputs: inputs.0,
+            outputs: outputs.0,
+        };
+        let mark = self.options.mark_ops.then(|| op.name());
+        lower::lower(&mut self.recording, &call, &plan, mark)
     }
 }
 
@@ -196,7 +206,7 @@ fn check_aliasing(op: &dyn DynOp, inputs: &[&Buffer], outputs: &[&Buffer]) -> Re
     for (i, output) in outputs.iter().enumerate() {
         let in_place = slots.get(inputs.len() + i).map_or(0, |slot| slot.in_place);
         for (j, input) in inputs.iter().enumerate() {
-            let allowed = in_place & (1 << j) != 0
+            let allowed = in_place & 1u32.checked_shl(j as u32).unwrap_or(0) != 0
                 && output.range() == input.range()
                 && output.dtype() == input.dtype();
             if overlap(output, input) && !allowed {
@@ -234,7 +244,12 @@ impl Recorder for CommandEncoder {
 
     fn scope<T>(&mut self, label: &'static str, f: impl FnOnce(&mut CommandEncoder) -> T) -> T {
         self.mark(label);
-        f(self)
+        let outer = self.scope.replace(label);
+        let result = f(self);
+        self.scope = outer;
+        // What follows does not belong to the scope; if nothing does, no mark is needed.
+        self.recording.next_mark = Some(outer.unwrap_or(OUTSIDE));
+        result
     }
 }
 

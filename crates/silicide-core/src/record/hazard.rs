@@ -27,7 +27,7 @@ pub struct BufferRange {
 impl BufferRange {
     /// The exact extent of a buffer's view. Allocates its memory.
     pub fn from_buffer(buffer: &Buffer, access: Access) -> Result<BufferRange> {
-        let allocation = buffer.storage().allocation()?;
+        let allocation = buffer.allocation()?;
         let start = (allocation.offset + buffer.offset()) as u64;
         Ok(BufferRange { block: allocation.block.0, start, end: start + buffer.size() as u64, access })
     }
@@ -40,6 +40,9 @@ impl BufferRange {
             && other.start < self.end
     }
 }
+
+/// Blocks whose (empty) sets of ranges are kept between recordings.
+const BLOCKS_KEPT: usize = 1024;
 
 /// What the commands since the last barrier touch.
 #[derive(Clone, Debug, Default)]
@@ -131,6 +134,14 @@ impl MemRanges {
     pub fn reset(&mut self) {
         self.epoch += 1;
         self.count = 0;
+    }
+
+    /// Starts anew. Blocks come and go: what is known of many old ones is not worth keeping.
+    pub(crate) fn forget(&mut self) {
+        self.reset();
+        if self.blocks.len() > BLOCKS_KEPT {
+            self.blocks.clear();
+        }
     }
 
     /// Commands recorded since the last barrier.

@@ -1,8 +1,10 @@
 //! Lowering: a kernel's plan becomes commands. Bindings are cut to what the device allows, offsets become
 //! parameter words, accesses become hazards.
+//!
+//! A plan is recorded whole or not at all: a step that can't be recorded leaves nothing of the others behind.
 
-use super::recording::{Recording, binding};
-use crate::buffer::{Buffer, Storage};
+use super::recording::{Place, Recording};
+use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Arg, DynOp, Launch, Operand, Plan, Step};
@@ -10,72 +12,54 @@ use crate::memory::{Purpose, Request};
 use silicide_hal::{Binding, Command, MemoryKind, Program};
 use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// An op with the buffers it is called on.
 pub(super) struct Call<'a> {
+    pub(super) device: &'a Device,
     pub(super) op: &'a dyn DynOp,
     pub(super) kernel: &'static str,
     pub(super) inputs: &'a [&'a Buffer],
     pub(super) outputs: &'a [&'a Buffer],
 }
 
-/// Where an argument lies.
-struct Place {
-    storage: Arc<Storage>,
-    /// In the storage.
-    range: Range<usize>,
-    access: Access,
-    dtype: DType,
+/// Records the steps of a plan, after a mark if there is to be one.
+pub(super) fn lower(
+    recording: &mut Recording,
+    call: &Call<'_>,
+    plan: &Plan,
+    mark: Option<&'static str>,
+) -> Result<()> {
+    let scratch = scratch(call.device, plan)?;
+    let before = recording.list.commands.len();
+    recording.list.commands.extend(mark.map(|label| Command::Mark { label }));
+    let recorded = steps(recording, call, &scratch, plan);
+    if recorded.is_err() {
+        // Steps fail before they leave anything behind, and only before the first is recorded.
+        recording.list.commands.truncate(before);
+    }
+    recorded
 }
 
-/// Records the steps of a plan.
-pub(super) fn lower(device: &Device, recording: &mut Recording, call: &Call<'_>, plan: &Plan) -> Result<()> {
-    let scratch = scratch(device, recording, plan)?;
-    for step in &plan.steps {
-        match step {
-            Step::Dispatch(launch) => dispatch(device, recording, call, &scratch, launch)?,
-            Step::Copy { from, to } => {
-                let (from, to) = (call.locate(&scratch, from)?, call.locate(&scratch, to)?);
-                if from.range.len() != to.range.len() {
-                    return Err(call.defect(format!(
-                        "a copy of {} bytes to {}",
-                        from.range.len(),
-                        to.range.len()
-                    )));
-                }
-                let (src, dst) = (binding(&from.storage, &from.range)?, binding(&to.storage, &to.range)?);
-                recording.touch(&from.storage, from.range, Access::Read)?;
-                recording.touch(&to.storage, to.range, Access::Write)?;
-                recording.order();
-                recording.list.commands.push(Command::Copy { src, dst });
-                recording.tally.transfers += 1;
-            }
-            Step::Fill { to, value } => {
-                let to = call.locate(&scratch, to)?;
-                fill(recording, call, to, *value)?;
-            }
+fn steps(recording: &mut Recording, call: &Call<'_>, scratch: &[Buffer], plan: &Plan) -> Result<()> {
+    if plan.steps.len() > 1 || !scratch.is_empty() {
+        for step in &plan.steps {
+            call.step(scratch, step, recording, false)?;
         }
     }
-    recording.kept.extend(scratch);
-    Ok(())
-}
-
-fn fill(recording: &mut Recording, call: &Call<'_>, to: Place, value: u32) -> Result<()> {
-    let dst = binding(&to.storage, &to.range)?;
-    if dst.offset % 4 != 0 || dst.bytes % 4 != 0 {
-        return Err(call.defect(format!("a fill of bytes {}..+{}", dst.offset, dst.bytes)));
+    if call.device.poisons_scratch() {
+        for buffer in scratch {
+            recording.fill(&Place::of(buffer, Access::Write)?, u32::MAX);
+        }
     }
-    recording.touch(&to.storage, to.range, Access::Write)?;
-    recording.order();
-    recording.list.commands.push(Command::Fill { dst, value });
-    recording.tally.transfers += 1;
+    for step in &plan.steps {
+        call.step(scratch, step, recording, true)?;
+    }
     Ok(())
 }
 
-/// Scratch buffers of a plan, filled with NaN where the device was opened so.
-fn scratch(device: &Device, recording: &mut Recording, plan: &Plan) -> Result<SmallVec<[Buffer; 2]>> {
+/// Scratch buffers of a plan: whole words, of any contents. Once used in a recording, it keeps their memory.
+fn scratch(device: &Device, plan: &Plan) -> Result<SmallVec<[Buffer; 2]>> {
     let mut buffers = SmallVec::new();
     for &bytes in &plan.scratch {
         let bytes = bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes);
@@ -84,71 +68,131 @@ fn scratch(device: &Device, recording: &mut Recording, plan: &Plan) -> Result<Sm
         let request = Request { bytes, purpose, kind, zeroed: false };
         let shelf = Arc::<_>::clone(device.shelf()) as _;
         let buffer = Buffer::from_request(device, shelf, DType::U8, shape, request)?;
-        if device.poisons_scratch() {
-            let dst = binding(buffer.storage(), &buffer.range())?;
-            recording.touch(buffer.storage(), buffer.range(), Access::Write)?;
-            recording.order();
-            recording.list.commands.push(Command::Fill { dst, value: u32::MAX });
-        }
+        buffer.ensure_allocated()?;
         buffers.push(buffer);
     }
     Ok(buffers)
 }
 
-fn dispatch(
-    device: &Device,
-    recording: &mut Recording,
-    call: &Call<'_>,
-    scratch: &[Buffer],
-    launch: &Launch,
-) -> Result<()> {
-    let limits = &device.info().limits;
-    let within =
-        launch.grid.iter().zip(&limits.max_grid).all(|(&extent, &limit)| extent > 0 && extent <= limit);
-    if !within {
-        return Err(call.defect(format!("a grid of {:?}", launch.grid)));
-    }
-    let pipeline = device.kernels().pipeline(&launch.program)?;
-    let wgsl = matches!(launch.program, Program::Wgsl(_));
-    let mut bindings: SmallVec<[Binding; 8]> = SmallVec::new();
-    let mut params: SmallVec<[u32; 32]> = SmallVec::new();
-    for arg in &launch.args {
-        let place = call.locate(scratch, arg)?;
-        let mut bound = binding(&place.storage, &place.range)?;
-        if wgsl {
-            // Devices bind from aligned offsets; the rest of the way is a parameter: in elements, or in bytes for
-            // block formats, since an aligned offset need not lie between blocks.
-            let skipped = bound.offset % limits.binding_alignment as u64;
-            bound.offset -= skipped;
-            bound.bytes = (bound.bytes + skipped).next_multiple_of(4);
-            let unit = if place.dtype.is_block() { 1 } else { place.dtype.size() };
-            params.push((skipped / unit as u64) as u32);
-        }
-        if bound.bytes > limits.max_binding as u64 {
-            let (device, bytes) = (device.info().id.clone(), bound.bytes as usize);
-            return Err(Error::TooLarge { device, what: "binding", bytes, limit: limits.max_binding });
-        }
-        bindings.push(bound);
-        recording.touch(&place.storage, place.range, place.access)?;
-    }
-    params.extend_from_slice(&launch.params);
-    if params.len() * 4 > limits.max_param_bytes || bindings.len() > limits.max_bindings as usize {
-        recording.ranges.clear();
-        return Err(call.defect(format!("{} parameter words and {} bindings", params.len(), bindings.len())));
-    }
-    recording.order();
-    recording.list.dispatch(pipeline, launch.grid, &bindings, &params);
-    recording.tally.launch(call.kernel);
-    Ok(())
-}
-
 impl Call<'_> {
-    fn locate(&self, scratch: &[Buffer], arg: &Arg) -> Result<Place> {
+    /// Checks a step, and records it if it is to be. On failure nothing has changed.
+    fn step(&self, scratch: &[Buffer], step: &Step, recording: &mut Recording, record: bool) -> Result<()> {
+        match step {
+            Step::Dispatch(launch) => self.dispatch(scratch, launch, recording, record),
+            Step::Copy { from, to } => self.copy(scratch, (from, to), recording, record),
+            Step::Fill { to, value } => {
+                let (to, _) = self.locate(scratch, to)?;
+                let Binding { offset, bytes, .. } = to.binding();
+                if offset % 4 != 0 || bytes % 4 != 0 || !to.access.writes() {
+                    return Err(self.defect(format!("a fill of bytes {offset}..+{bytes}, {:?}", to.access)));
+                }
+                self.check_room(recording, 0, 0)?;
+                if record {
+                    recording.fill(&to.accessed(Access::Write), *value);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn copy(
+        &self,
+        scratch: &[Buffer],
+        (from, to): (&Arg, &Arg),
+        recording: &mut Recording,
+        record: bool,
+    ) -> Result<()> {
+        let ((from, _), (to, _)) = (self.locate(scratch, from)?, self.locate(scratch, to)?);
+        let overlap = from.overlaps(&to) && from.range != to.range;
+        if from.range.len() != to.range.len() || overlap || !to.access.writes() {
+            let (from, to, access) = (from.binding(), to.binding(), to.access);
+            return Err(self.defect(format!(
+                "a copy of bytes {}..+{} to {}..+{}, {access:?}",
+                from.offset, from.bytes, to.offset, to.bytes
+            )));
+        }
+        self.check_room(recording, 0, 0)?;
+        // An op that runs in place may be told to copy bytes to where they are.
+        if record && !from.overlaps(&to) {
+            recording.copy(&from.accessed(Access::Read), &to.accessed(Access::Write));
+        }
+        Ok(())
+    }
+
+    fn dispatch(
+        &self,
+        scratch: &[Buffer],
+        launch: &Launch,
+        recording: &mut Recording,
+        record: bool,
+    ) -> Result<()> {
+        let limits = &self.device.info().limits;
+        let within = launch.grid.iter().zip(&limits.max_grid).all(|(&n, &limit)| n > 0 && n <= limit);
+        if !within {
+            return Err(self.defect(format!("a grid of {:?}", launch.grid)));
+        }
+        let wgsl = match &launch.program {
+            Program::Wgsl(kernel) => Some(kernel),
+            Program::Native(_) => None,
+        };
+        let mut places: SmallVec<[Place<'_>; 8]> = SmallVec::new();
+        let mut bindings: SmallVec<[Binding; 8]> = SmallVec::new();
+        let mut params: SmallVec<[u32; 32]> = SmallVec::new();
+        for arg in &launch.args {
+            let (place, dtype) = self.locate(scratch, arg)?;
+            let mut bound = place.binding();
+            if wgsl.is_some() {
+                // Devices bind from aligned offsets; the rest of the way is a parameter: in elements, or in bytes for
+                // block formats, since an aligned offset need not lie between blocks.
+                let skipped = bound.offset % (limits.binding_alignment as u64).max(1);
+                bound.offset -= skipped;
+                bound.bytes = (bound.bytes + skipped).next_multiple_of(4);
+                let unit = if dtype.is_block() { 1 } else { dtype.size() };
+                params.push((skipped / unit as u64) as u32);
+            }
+            if bound.bytes > limits.max_binding as u64 {
+                let (device, bytes) = (self.device.info().id.clone(), bound.bytes as usize);
+                return Err(Error::TooLarge { device, what: "binding", bytes, limit: limits.max_binding });
+            }
+            bindings.push(bound);
+            places.push(place);
+        }
+        params.extend_from_slice(&launch.params);
+        let (words, bound) = (params.len(), bindings.len());
+        let declared =
+            wgsl.is_none_or(|kernel| kernel.bindings as usize == bound && kernel.words as usize == words);
+        if words * 4 > limits.max_param_bytes || bound > limits.max_bindings as usize || !declared {
+            return Err(self.defect(format!("{words} parameter words and {bound} bindings")));
+        }
+        self.check_room(recording, bound, words)?;
+        let pipeline = self.device.kernels().pipeline(&launch.program)?;
+        if record {
+            for place in &places {
+                recording.touch(place);
+            }
+            recording.order();
+            recording.list.dispatch(pipeline, launch.grid, &bindings, &params);
+            recording.tally.launch(self.kernel);
+        }
+        Ok(())
+    }
+
+    fn check_room(&self, recording: &Recording, bindings: usize, words: usize) -> Result<()> {
+        if recording.has_room(bindings, words) {
+            return Ok(());
+        }
+        let (device, what) = (self.device.info().id.clone(), "command list");
+        let bytes = size_of::<Binding>().saturating_mul(recording.list.bindings.len());
+        Err(Error::TooLarge { device, what, bytes, limit: u32::MAX as usize })
+    }
+
+    /// Where an argument lies, and the type of its elements.
+    fn locate<'a>(&'a self, scratch: &'a [Buffer], arg: &Arg) -> Result<(Place<'a>, DType)> {
         let (buffer, access) = match arg.operand {
             Operand::Slot(i) => {
                 let i = i as usize;
-                let buffer =
-                    self.inputs.get(i).or_else(|| self.outputs.get(i.wrapping_sub(self.inputs.len())));
+                let output = || self.outputs.get(i.wrapping_sub(self.inputs.len()));
+                let buffer = self.inputs.get(i).or_else(output);
                 (buffer.copied(), self.op.slots().get(i).map(|slot| slot.access))
             }
             Operand::Scratch(i, access) => (scratch.get(i as usize), Some(access)),
@@ -157,15 +201,17 @@ impl Call<'_> {
             return Err(self.defect(format!("{:?}, which is not there", arg.operand)));
         };
         let is_scratch = matches!(arg.operand, Operand::Scratch(..));
-        let bytes = if arg.bytes == usize::MAX { buffer.size().saturating_sub(arg.start) } else { arg.bytes };
-        let inside = arg.start.checked_add(bytes).is_some_and(|end| end <= buffer.size()) && bytes > 0;
         let dtype = if is_scratch { DType::U32 } else { buffer.dtype() };
+        let bytes = if arg.bytes == usize::MAX { buffer.size().saturating_sub(arg.start) } else { arg.bytes };
+        let inside = bytes > 0 && arg.start.checked_add(bytes).is_some_and(|end| end <= buffer.size());
         if !inside || !arg.start.is_multiple_of(dtype.size()) {
             return Err(self.defect(format!("bytes {}..+{bytes} of {} bytes", arg.start, buffer.size())));
         }
+        // The windows of an output together replace all of it.
+        let place = Place::of(buffer, access)?;
         let start = buffer.offset() + arg.start;
-        // A write of a part leaves the rest as it was.
-        Ok(Place { storage: Arc::clone(buffer.storage()), range: start..start + bytes, access, dtype })
+        let replaces = place.replaces && (!is_scratch || bytes == buffer.size());
+        Ok((Place { range: start..start + bytes, replaces, ..place }, dtype))
     }
 
     fn defect(&self, what: String) -> Error {

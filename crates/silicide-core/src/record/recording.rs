@@ -2,7 +2,7 @@
 
 use super::hazard::{BufferRange, MemRanges};
 use crate::buffer::{Buffer, Storage};
-use crate::device::{Device, StorageUse, Tally};
+use crate::device::{Device, StorageUse, Tally, Touched};
 use crate::error::{Error, Result};
 use crate::kernel::Access;
 use crate::memory::Allocation;
@@ -10,55 +10,98 @@ use rustc_hash::FxHashMap;
 use silicide_hal::{Binding, Command, CommandList};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// What an encoder fills.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     pub(crate) list: CommandList,
-    pub(crate) hazards: MemRanges,
+    hazards: MemRanges,
     pub(crate) uses: Vec<StorageUse>,
     /// Where a storage stands in `uses`, by its address (which `uses` keeps alive).
     index: FxHashMap<usize, u32>,
     /// What each argument of each command touches, for the check against host guards.
-    pub(crate) touched: Vec<(u32, Range<usize>, Access)>,
+    touched: Vec<(u32, Range<usize>, Access)>,
     pub(crate) tally: Tally,
     /// Ranges of the command being recorded.
-    pub(crate) ranges: Vec<BufferRange>,
-    /// Buffers, such as scratch, that live until the recording is submitted.
-    pub(crate) kept: Vec<Buffer>,
+    ranges: Vec<BufferRange>,
+    /// A mark that the next command gets before it, unless it has one.
+    pub(crate) next_mark: Option<&'static str>,
+}
+
+/// Bytes that a command touches.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) storage: &'a Arc<Storage>,
+    pub(crate) allocation: &'a Allocation,
+    /// In the storage.
+    pub(crate) range: Range<usize>,
+    pub(crate) access: Access,
+    /// Whether this use of the storage, by itself or with others of the same op, replaces all of its bytes.
+    pub(crate) replaces: bool,
+}
+
+impl<'a> Place<'a> {
+    /// All bytes of a buffer.
+    pub(crate) fn of(buffer: &'a Buffer, access: Access) -> Result<Place<'a>> {
+        let (storage, allocation, range) = (buffer.storage(), buffer.allocation()?, buffer.range());
+        let replaces = access == Access::Write && range == (0..storage.bytes());
+        Ok(Place { storage, allocation, range, access, replaces })
+    }
+
+    /// The same bytes, touched in another way.
+    pub(crate) fn accessed(self, access: Access) -> Place<'a> {
+        Place { access, replaces: self.replaces && access == Access::Write, ..self }
+    }
+
+    pub(crate) fn binding(&self) -> Binding {
+        let offset = (self.allocation.offset + self.range.start) as u64;
+        Binding { block: self.allocation.block, offset, bytes: self.range.len() as u64 }
+    }
+
+    pub(crate) fn overlaps(&self, other: &Place<'_>) -> bool {
+        Arc::ptr_eq(self.storage, other.storage)
+            && self.range.start < other.range.end
+            && other.range.start < self.range.end
+    }
 }
 
 impl Recording {
-    /// Notes that the command being recorded touches bytes of a storage.
-    pub(crate) fn touch(
-        &mut self,
-        storage: &Arc<Storage>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        let allocation = storage.allocation()?;
-        let start = (allocation.offset + range.start) as u64;
-        let end = start + range.len() as u64;
-        self.ranges.push(BufferRange { block: allocation.block.0, start, end, access });
-        let all = range == (0..storage.bytes());
-        let key = Arc::as_ptr(storage) as usize;
-        let index = *self.index.entry(key).or_insert_with(|| {
+    /// Notes that the command being recorded touches some bytes.
+    pub(crate) fn touch(&mut self, place: &Place<'_>) {
+        let Binding { block, offset, bytes } = place.binding();
+        self.ranges.push(BufferRange {
+            block: block.0,
+            start: offset,
+            end: offset + bytes,
+            access: place.access,
+        });
+        let index = self.position(place.storage);
+        if let Some(used) = self.uses.get_mut(index as usize) {
+            let untouched = !used.reads && !used.writes;
+            used.overwrites |= untouched && place.replaces;
+            used.reads |= place.access.reads();
+            used.writes |= place.access.writes();
+        }
+        self.touched.push((index, place.range.clone(), place.access));
+    }
+
+    /// Where a storage stands in `uses`, after it was put there.
+    fn position(&mut self, storage: &Arc<Storage>) -> u32 {
+        *self.index.entry(Arc::as_ptr(storage) as usize).or_insert_with(|| {
             let storage = Arc::clone(storage);
             self.uses.push(StorageUse { storage, reads: false, writes: false, overwrites: false });
             (self.uses.len() - 1) as u32
-        });
-        if let Some(used) = self.uses.get_mut(index as usize) {
-            let untouched = !used.reads && !used.writes;
-            used.overwrites |= untouched && all && access == Access::Write;
-            used.reads |= access.reads();
-            used.writes |= access.writes();
-        }
-        self.touched.push((index, range, access));
-        Ok(())
+        })
     }
 
     /// Ends the command being recorded: puts a barrier before it if it needs one.
     pub(crate) fn order(&mut self) {
+        if let Some(label) = self.next_mark.take()
+            && !matches!(self.list.commands.last(), Some(Command::Mark { .. }))
+        {
+            self.list.commands.push(Command::Mark { label });
+        }
         let first = self.hazards.is_empty();
         if self.hazards.check_and_record(&self.ranges) {
             self.list.commands.push(Command::Barrier);
@@ -69,15 +112,45 @@ impl Recording {
         self.ranges.clear();
     }
 
+    /// Records a copy between places of the same length that share no bytes.
+    pub(crate) fn copy(&mut self, from: &Place<'_>, to: &Place<'_>) {
+        self.touch(from);
+        self.touch(to);
+        self.order();
+        self.list.commands.push(Command::Copy { src: from.binding(), dst: to.binding() });
+        self.tally.transfers += 1;
+    }
+
+    /// Records a fill of whole words.
+    pub(crate) fn fill(&mut self, to: &Place<'_>, value: u32) {
+        self.touch(to);
+        self.order();
+        self.list.commands.push(Command::Fill { dst: to.binding(), value });
+        self.tally.transfers += 1;
+    }
+
+    /// Whether the list has room for one command more with so many bindings and parameter words: positions in it
+    /// are 32 bits wide.
+    pub(crate) fn has_room(&self, bindings: usize, words: usize) -> bool {
+        let fits = |len: usize, more: usize| len.saturating_add(more) <= u32::MAX as usize;
+        // A command may bring a barrier and a mark.
+        let list = &self.list;
+        fits(list.commands.len(), 3) && fits(list.bindings.len(), bindings) && fits(list.params.len(), words)
+    }
+
+    pub(crate) fn touched(&self) -> Touched<'_> {
+        Touched { ranges: &self.touched }
+    }
+
     fn clear(&mut self) {
         self.list.clear();
-        self.hazards.reset();
+        self.hazards.forget();
         self.uses.clear();
         self.index.clear();
         self.touched.clear();
         self.tally.clear();
         self.ranges.clear();
-        self.kept.clear();
+        self.next_mark = None;
     }
 }
 
@@ -120,23 +193,25 @@ impl Recycler {
 }
 
 /// Fills memory that the host can't see, before anyone else can use it.
-pub(crate) fn fill_block(device: &Device, allocation: &Allocation, value: u32) -> Result<()> {
+pub(crate) fn fill_block(device: &Device, allocation: Allocation, value: u32) -> Result<Allocation> {
     let (offset, bytes) = (allocation.offset as u64, allocation.bytes as u64);
     let dst = Binding { block: allocation.block, offset, bytes };
     let mut recording = device.recycler().take();
     recording.list.commands.push(Command::Fill { dst, value });
-    let touched = crate::device::Touched { ranges: &[] };
+    let touched = Touched { ranges: &[] };
     let submitted = device.timeline().submit(device, &recording.list, &mut recording.uses, &touched);
     device.recycler().give(recording);
     let ticket = submitted?;
-    device.timeline().wait(device, ticket, std::time::Duration::MAX)
-}
-
-/// The binding of some bytes of a storage.
-pub(crate) fn binding(storage: &Storage, range: &Range<usize>) -> Result<Binding> {
-    let allocation = storage.allocation()?;
-    let offset = (allocation.offset + range.start) as u64;
-    Ok(Binding { block: allocation.block, offset, bytes: range.len() as u64 })
+    match device.timeline().wait(device, ticket, Duration::MAX) {
+        Ok(()) => Ok(allocation),
+        Err(error) => {
+            if !device.timeline().is_settled(ticket) {
+                // Nobody knows when the device will be done with it: it is never used again.
+                std::mem::forget(allocation);
+            }
+            Err(error)
+        }
+    }
 }
 
 /// Refuses a buffer of another device.

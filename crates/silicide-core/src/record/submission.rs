@@ -1,7 +1,7 @@
 //! A submitted list: waiting for it, its errors and its times.
 
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use silicide_hal::{Span, Ticket};
 use std::time::Duration;
 
@@ -37,6 +37,11 @@ impl Submission {
     /// Whether it is done; its error if it failed.
     pub fn poll(&self) -> Result<bool> {
         self.device.timeline().poll(&self.device, self.ticket)
+    }
+
+    /// Its failure, if it is done and failed: its own, or that of earlier work whose results it read.
+    pub fn error(&self) -> Option<Error> {
+        self.poll().err()
     }
 
     /// Device times of its marks, once it is done. Kept for a device's last 64 lists.

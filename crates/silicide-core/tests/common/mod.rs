@@ -1,0 +1,58 @@
+//! What tests of the core share: devices to run on, small ops, and a device whose private memory is hidden.
+
+pub(crate) mod defects;
+pub(crate) mod discrete;
+pub(crate) mod ops;
+
+use silicide_core::hal::null::{self, NullDevice, NullOptions};
+use silicide_core::{Buffer, Device, DeviceOptions};
+use std::sync::Arc;
+
+/// The devices that run kernels: the CPU, and Vulkan where there is one. On a build machine there must be one.
+pub(crate) fn devices() -> Vec<Device> {
+    devices_with(&DeviceOptions::default())
+}
+
+/// The same, opened with options.
+pub(crate) fn devices_with(options: &DeviceOptions) -> Vec<Device> {
+    let mut devices = vec![Device::open_with("cpu", options).unwrap()];
+    match Device::open_with("vulkan:0", options) {
+        Ok(device) => devices.push(device),
+        Err(error) if std::env::var_os("CI").is_none() => eprintln!("NOT TESTED on Vulkan: {error}"),
+        Err(error) => panic!("no Vulkan device: {error}"),
+    }
+    devices
+}
+
+/// A null device, and the backend behind it to ask and to steer.
+pub(crate) fn null_device(options: &NullOptions) -> (Device, Arc<NullDevice>) {
+    null_device_with(options, &DeviceOptions::default())
+}
+
+/// The same, with options of the device.
+pub(crate) fn null_device_with(backend: &NullOptions, options: &DeviceOptions) -> (Device, Arc<NullDevice>) {
+    let raw = null::open(backend).unwrap();
+    // SAFETY: the backend was just opened; tests steer it and submit nothing.
+    (unsafe { Device::with_backend(raw.clone(), options) }, raw)
+}
+
+/// A buffer of f32 values.
+pub(crate) fn vector(device: &Device, values: &[f32]) -> Buffer {
+    Buffer::from_slice(device, values.len(), values).unwrap()
+}
+
+/// 0, 1, 2, ...
+pub(crate) fn count(elements: usize) -> Vec<f32> {
+    (0..elements).map(|i| i as f32).collect()
+}
+
+/// Asserts that a result is an error of some variant, and gives its text.
+macro_rules! assert_error {
+    ($result:expr, $pattern:pat $(if $guard:expr)?) => {
+        match $result {
+            Err(ref error @ $pattern) $(if $guard)? => error.to_string(),
+            Err(other) => panic!("expected {}, got {other:?}", stringify!($pattern)),
+            Ok(_) => panic!("expected {}, got success", stringify!($pattern)),
+        }
+    };
+}

@@ -1,0 +1,352 @@
+//! Small ops with a native and a WGSL kernel each, for tests of everything round them.
+
+use silicide_core::kernel::{
+    Access, Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo,
+};
+use silicide_core::{DeviceInfo, Error, Isa, Result};
+use silicide_hal::{
+    Backend, NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel,
+};
+use silicide_quant::DType;
+use std::marker::PhantomData;
+
+/// Elements of a tile or a workgroup.
+const TILE: usize = 256;
+
+/// `y = a + b`, f32; may run over `a`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Add;
+
+/// `y = factor * x`, f32.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale(pub(crate) f32);
+
+/// `y += x`, f32: an output that is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accumulate;
+
+/// `y = x + x + x`, f32, in two launches through scratch memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Triple;
+
+/// `y = x`, f32, whose native kernel panics on the first tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Panics;
+
+/// Types of the inputs must be f32, and their shapes equal; the output is like them.
+fn like_inputs(op: &'static str, slots: &[Slot], inputs: &[TensorInfo]) -> Result<Outputs> {
+    let mut first: Option<TensorInfo> = None;
+    for (input, slot) in inputs.iter().zip(slots) {
+        if input.dtype != DType::F32 {
+            let (expected, got) = ("f32".to_owned(), input.dtype);
+            return Err(Error::DTypeMismatch { op, slot: slot.name, expected, got });
+        }
+        match first {
+            Some(first) if first.shape != input.shape => {
+                let (expected, got) = (first.shape.to_string(), input.shape);
+                return Err(Error::Shape { op, slot: slot.name, expected, got });
+            }
+            _ => first = Some(*input),
+        }
+    }
+    Ok(first.map(|info| TensorInfo::new(info.dtype, info.shape)).into_iter().collect())
+}
+
+macro_rules! op {
+    ($op:ty, $name:literal, $slots:expr, $reference:expr, [$($kernel:expr),*]) => {
+        impl Op for $op {
+            fn name(&self) -> &'static str {
+                $name
+            }
+            fn slots(&self) -> &'static [Slot] {
+                const SLOTS: &[Slot] = &$slots;
+                SLOTS
+            }
+            fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs> {
+                like_inputs($name, Op::slots(self), inputs)
+            }
+            fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
+                let one: fn(&$op, &[f64], f64) -> f64 = $reference;
+                for i in 0..outputs[0].values.len() {
+                    let values: Vec<f64> = inputs.iter().map(|input| input.values[i]).collect();
+                    outputs[0].values[i] = one(self, &values, outputs[0].values[i]);
+                }
+            }
+            fn kernels() -> &'static [&'static dyn Kernel<Op = $op>] {
+                const KERNELS: &[&dyn Kernel<Op = $op>] = &[$(&$kernel),*];
+                KERNELS
+            }
+        }
+    };
+}
+
+op!(
+    Add,
+    "add",
+    [Slot::input("a"), Slot::input("b"), Slot::output_over("y", 1)],
+    |_, x, _| x[0] + x[1],
+    [native(&ADD), shader(&ADD_WGSL)]
+);
+op!(
+    Scale,
+    "scale",
+    [Slot::input("x"), Slot::output("y")],
+    |op, x, _| f64::from(op.0) * x[0],
+    [native(&SCALE), shader(&SCALE_WGSL)]
+);
+op!(
+    Accumulate,
+    "accumulate",
+    [Slot::input("x"), Slot::update("y")],
+    |_, x, y| x[0] + y,
+    [native(&ACCUMULATE), shader(&ACCUMULATE_WGSL)]
+);
+op!(
+    Triple,
+    "triple",
+    [Slot::input("x"), Slot::output("y")],
+    |_, x, _| 3.0 * x[0],
+    [native(&ADD), shader(&ADD_WGSL)]
+);
+op!(Panics, "panics", [Slot::input("x"), Slot::output("y")], |_, x, _| x[0], [native(&PANICS)]);
+
+/// How the same launches serve several ops: what a kernel of this file needs to know of its op.
+pub(crate) trait Launches: Op {
+    /// The launches with a program, for `elements` elements in `grid` tiles.
+    fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan;
+}
+
+impl Launches for Add {
+    fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan {
+        Plan::launch(program, &[Arg::slot(0), Arg::slot(1), Arg::slot(2)], &[elements], grid)
+    }
+}
+impl Launches for Scale {
+    fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan {
+        Plan::launch(program, &[Arg::slot(0), Arg::slot(1)], &[elements, self.0.to_bits()], grid)
+    }
+}
+impl Launches for Accumulate {
+    fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan {
+        Plan::launch(program, &[Arg::slot(0), Arg::slot(1)], &[elements], grid)
+    }
+}
+impl Launches for Triple {
+    fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan {
+        let mut plan = Plan::default();
+        let twice = plan.scratch(elements as usize * 4);
+        let sums = [Arg::slot(0), Arg::slot(0), Arg::scratch(twice, Access::Write)];
+        plan.push(program.clone(), &sums, &[elements], grid);
+        let sums = [Arg::scratch(twice, Access::Read), Arg::slot(0), Arg::slot(1)];
+        plan.push(program, &sums, &[elements], grid);
+        plan
+    }
+}
+impl Launches for Panics {
+    fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan {
+        Plan::launch(program, &[Arg::slot(0), Arg::slot(1)], &[elements], grid)
+    }
+}
+
+/// A native kernel; the null device, which runs nothing, takes it too.
+pub(crate) struct Native<O>(&'static NativeKernel, PhantomData<fn() -> O>);
+/// A WGSL kernel.
+pub(crate) struct Shader<O>(&'static ShaderText, PhantomData<fn() -> O>);
+
+/// What a WGSL kernel is made from.
+pub(crate) struct ShaderText {
+    name: &'static str,
+    bindings: u32,
+    params: u32,
+    text: Snippet,
+}
+
+const fn native<O>(kernel: &'static NativeKernel) -> Native<O> {
+    Native(kernel, PhantomData)
+}
+const fn shader<O>(text: &'static ShaderText) -> Shader<O> {
+    Shader(text, PhantomData)
+}
+
+impl<O: Launches> Kernel for Native<O> {
+    type Op = O;
+    fn name(&self) -> &'static str {
+        self.0.name
+    }
+    fn fits(&self, _: &O, _: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if on.backend == Backend::Vulkan { Err(Decline("it is native code")) } else { Ok(Cost::GOOD) }
+    }
+    fn plan(&self, op: &O, io: &Io<'_>, _: &DeviceInfo) -> Plan {
+        let elements = io.output(0).elements();
+        let grid = [elements.div_ceil(TILE) as u32, 1, 1];
+        op.launches(Program::Native(self.0), elements as u32, grid)
+    }
+}
+
+impl<O: Launches> Kernel for Shader<O> {
+    type Op = O;
+    fn name(&self) -> &'static str {
+        self.0.name
+    }
+    fn fits(&self, _: &O, _: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if on.is_gpu() { Ok(Cost::GOOD) } else { Err(Decline("it needs a GPU")) }
+    }
+    fn plan(&self, op: &O, io: &Io<'_>, _: &DeviceInfo) -> Plan {
+        let elements = io.output(0).elements();
+        let grid = [elements.div_ceil(TILE) as u32, 1, 1];
+        op.launches(Program::Wgsl(self.0.program()), elements as u32, grid)
+    }
+}
+
+impl ShaderText {
+    fn program(&'static self) -> WgslKernel {
+        WgslKernel::new(self.name, &[Part::plain(&self.text)], self.bindings, self.params)
+            .constant("WG", TILE as u32)
+    }
+}
+
+/// A program of the shader of [`Scale`] with a constant of its own: as many different ones as numbers.
+pub(crate) fn variant(number: u32) -> Program {
+    Program::Wgsl(SCALE_WGSL.program().constant("VARIANT", number))
+}
+
+/// WGSL that does not compile.
+pub(crate) fn broken() -> Program {
+    static BROKEN: Snippet = Snippet { name: "BROKEN", text: "fn main( {" };
+    Program::Wgsl(WgslKernel::new("broken.wgsl", &[Part::plain(&BROKEN)], 1, 0))
+}
+
+/// The native program of [`Add`].
+pub(crate) fn native_add() -> Program {
+    Program::Native(&ADD)
+}
+
+/// The WGSL program of [`Add`].
+pub(crate) fn shader_add() -> Program {
+    Program::Wgsl(ADD_WGSL.program())
+}
+
+macro_rules! native_kernels {
+    ($($name:ident = $label:literal, $entry:expr;)*) => {$(
+        static $name: NativeKernel = NativeKernel {
+            name: $label,
+            variants: &[NativeVariant { isa: Isa::Portable, entry: $entry as NativeFn }],
+        };
+    )*};
+}
+
+native_kernels! {
+    ADD = "add.cpu", add;
+    SCALE = "scale.cpu", scale;
+    ACCUMULATE = "accumulate.cpu", accumulate;
+    PANICS = "panics.cpu", panics;
+}
+
+fn part(tile: &Tile<'_>) -> std::ops::Range<usize> {
+    let start = tile.index[0] as usize * TILE;
+    start..(start + TILE).min(tile.param(0) as usize)
+}
+
+/// # Safety
+/// The plans of this file: bindings hold `param(0)` elements.
+unsafe fn add(tile: &Tile<'_>) {
+    let (part, y) = (part(tile), tile.start(2).cast::<f32>());
+    let (a, b) = (tile.start(0).cast::<f32>(), tile.start(1).cast::<f32>());
+    for i in part {
+        // SAFETY: the tile's own elements; `y` may be `a`, so no slices.
+        unsafe { y.add(i).write(a.add(i).read() + b.add(i).read()) };
+    }
+}
+
+/// # Safety
+/// As for `add`.
+unsafe fn scale(tile: &Tile<'_>) {
+    let part = part(tile);
+    // SAFETY: the tile's own elements.
+    let (x, y) = unsafe { (tile.read_part::<f32>(0, part.clone()), tile.write::<f32>(1, part)) };
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = tile.param_f32(1) * x;
+    }
+}
+
+/// # Safety
+/// As for `add`.
+unsafe fn accumulate(tile: &Tile<'_>) {
+    let part = part(tile);
+    // SAFETY: the tile's own elements.
+    let (x, y) = unsafe { (tile.read_part::<f32>(0, part.clone()), tile.write::<f32>(1, part)) };
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += x;
+    }
+}
+
+/// # Safety
+/// None needed.
+unsafe fn panics(tile: &Tile<'_>) {
+    assert!(tile.index[0] != 0, "a kernel that panics on purpose");
+}
+
+static ADD_WGSL: ShaderText = ShaderText {
+    name: "add.wgsl",
+    bindings: 3,
+    params: 1,
+    text: Snippet {
+        name: "ADD",
+        text: "
+struct Params { a: u32, b: u32, y: u32, count: u32 }
+var<immediate> p: Params;
+override WG: u32 = 256;
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read> b: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    let i = id.x;
+    if i < p.count { y[p.y + i] = a[p.a + i] + b[p.b + i]; }
+}
+",
+    },
+};
+
+static SCALE_WGSL: ShaderText = ShaderText {
+    name: "scale.wgsl",
+    bindings: 2,
+    params: 2,
+    text: Snippet {
+        name: "SCALE",
+        text: "
+struct Params { x: u32, y: u32, count: u32, factor: f32 }
+var<immediate> p: Params;
+override WG: u32 = 256;
+override VARIANT: u32 = 0;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    let i = id.x;
+    if i < p.count { y[p.y + i] = p.factor * x[p.x + i] + f32(VARIANT); }
+}
+",
+    },
+};
+
+static ACCUMULATE_WGSL: ShaderText = ShaderText {
+    name: "accumulate.wgsl",
+    bindings: 2,
+    params: 1,
+    text: Snippet {
+        name: "ACCUMULATE",
+        text: "
+struct Params { x: u32, y: u32, count: u32 }
+var<immediate> p: Params;
+override WG: u32 = 256;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    let i = id.x;
+    if i < p.count { y[p.y + i] += x[p.x + i]; }
+}
+",
+    },
+};

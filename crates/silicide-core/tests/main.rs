@@ -1,0 +1,14 @@
+//! Tests of the core through its public face, one file per subject. Those that need no particular device run on
+//! every device that runs kernels; the null device is for failures and for work that stays in flight.
+
+// What they share may panic as tests do.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[macro_use]
+mod common;
+
+mod buffer;
+mod guards;
+mod recording;
+mod registry;
+mod submission;
