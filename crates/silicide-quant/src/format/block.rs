@@ -1,8 +1,10 @@
 //! What a block is to the code: a plain struct of bytes, so that any bytes are a valid block at any address, with a
 //! decoder that cannot fail. Neighbours: the families of formats implement [`Block`], `simd` compiles them.
 
+use crate::simd::{Isa, Task};
 use bytemuck::Pod;
 use half::f16;
+use std::marker::PhantomData;
 
 /// A block of `LEN` elements, stored as `Self`, whose alignment is 1.
 pub(crate) trait Block<const LEN: usize>: Pod {
@@ -12,8 +14,26 @@ pub(crate) trait Block<const LEN: usize>: Pod {
 }
 
 /// Decodes as many whole blocks as both slices have room for.
+pub(crate) fn decode_blocks<B: Block<LEN>, const LEN: usize>(isa: Isa, bytes: &[u8], out: &mut [f32]) {
+    isa.run(Decoding::<B, LEN> { bytes, out, block: PhantomData });
+}
+
+struct Decoding<'a, B, const LEN: usize> {
+    bytes: &'a [u8],
+    out: &'a mut [f32],
+    block: PhantomData<B>,
+}
+
+impl<B: Block<LEN>, const LEN: usize> Task for Decoding<'_, B, LEN> {
+    #[inline(always)]
+    fn run(self) {
+        decode_slices::<B, LEN>(self.bytes, self.out);
+    }
+}
+
+/// A function of its own, as arguments tell the compiler that the slices are apart and fields do not.
 #[inline(always)]
-pub(crate) fn decode_blocks<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32]) {
+fn decode_slices<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32]) {
     for (block, values) in whole_blocks::<B>(bytes).iter().zip(out.as_chunks_mut::<LEN>().0) {
         block.decode(values);
     }

@@ -73,7 +73,7 @@ pub(crate) struct Iq3S {
 /// What IQ1 elements are shifted by, up or down, before they are scaled.
 pub(crate) const IQ1_SHIFT: f32 = 0.125;
 
-/// Code words with their levels spelled out, `LANES` of `BITS` bits each.
+/// Code words with their levels spelled out, `LANES` to a word.
 const fn spell<const WORDS: usize, const LANES: usize>(
     packed: &[u16; WORDS],
     levels: &[i8],
@@ -109,22 +109,43 @@ fn even_signs(seven: u32) -> u8 {
     seven | (seven.count_ones() as u8 & 1) << 7
 }
 
-/// Magnitudes times `scale`, negated where `signs` has a bit.
+/// The signs of 32 elements from a word of four times seven.
 #[inline(always)]
-fn signed<const N: usize>(out: &mut [f32; N], magnitudes: &[i8; N], scale: f32, signs: u8) {
-    for i in 0..N {
-        let sign = if signs >> i & 1 == 1 { -1.0 } else { 1.0 };
-        out[i] = scale * f32::from(magnitudes[i]) * sign;
+fn even_signs_of(word: u32) -> [u8; 4] {
+    [0, 7, 14, 21].map(|shift| even_signs(word >> shift))
+}
+
+/// 32 magnitudes, negated where `signs` has a bit, times the scale of their half.
+#[inline(always)]
+fn signed(out: &mut [f32; 32], magnitudes: [i8; 32], signs: [u8; 4], scales: [f32; 2]) {
+    let mut levels = magnitudes;
+    for (i, level) in levels.iter_mut().enumerate() {
+        *level = if signs[i / 8] & 1 << (i % 8) == 0 { *level } else { -*level };
+    }
+    for (i, value) in out.iter_mut().enumerate() {
+        *value = scales[i / 16] * f32::from(levels[i]);
     }
 }
 
-/// Levels shifted up or down, times `scale`.
+/// 32 levels, shifted up or, where `down` says so, down, times the scale of their half.
 #[inline(always)]
-fn shifted(out: &mut [f32; 8], levels: &[i8; 8], scale: f32, down: bool) {
-    let shift = if down { -IQ1_SHIFT } else { IQ1_SHIFT };
-    for i in 0..8 {
-        out[i] = scale * (f32::from(levels[i]) + shift);
+fn shifted(out: &mut [f32; 32], levels: [i8; 32], down: [bool; 4], scales: [f32; 2]) {
+    let shifts = down.map(|down| if down { -IQ1_SHIFT } else { IQ1_SHIFT });
+    for (i, value) in out.iter_mut().enumerate() {
+        *value = scales[i / 16] * (f32::from(levels[i]) + shifts[i / 8]);
     }
+}
+
+/// The levels of 32 elements from four code words of eight.
+#[inline(always)]
+fn eights<const N: usize>(book: &[[i8; 8]; N], code: impl Fn(usize) -> usize) -> [i8; 32] {
+    bytemuck::cast([0, 1, 2, 3].map(|i| book[code(i) % N]))
+}
+
+/// The levels of 32 elements from eight code words of four.
+#[inline(always)]
+fn fours<const N: usize>(book: &[[i8; 4]; N], code: impl Fn(usize) -> usize) -> [i8; 32] {
+    bytemuck::cast([0, 1, 2, 3, 4, 5, 6, 7].map(|i| book[code(i) % N]))
 }
 
 impl Block<256> for Iq1S {
@@ -132,13 +153,11 @@ impl Block<256> for Iq1S {
     fn decode(&self, out: &mut [f32; 256]) {
         let scale = half(self.scale);
         for ((out, codes), high) in
-            out.as_chunks_mut::<32>().0.iter_mut().zip(&self.codes).zip(words(&self.high))
+            out.as_chunks_mut::<32>().0.iter_mut().zip(self.codes).zip(words(&self.high))
         {
             let scale = scale * f32::from(2 * (high >> 12 & 7) + 1);
-            for (i, (out, &code)) in out.as_chunks_mut::<8>().0.iter_mut().zip(codes).enumerate() {
-                let code = usize::from(code) | usize::from(high >> (3 * i) & 7) << 8;
-                shifted(out, &IQ1_BOOK[code], scale, high & 0x8000 != 0);
-            }
+            let levels = eights(&IQ1_BOOK, |i| usize::from(codes[i]) | usize::from(high >> (3 * i) & 7) << 8);
+            shifted(out, levels, [high & 0x8000 != 0; 4], [scale; 2]);
         }
     }
 }
@@ -146,16 +165,16 @@ impl Block<256> for Iq1S {
 impl Block<256> for Iq1M {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
-        let scales = words(&self.scales);
-        let top = scales.map(|word| word >> 12);
+        let words = words(&self.scales);
+        let top = words.map(|word| word >> 12);
         let scale = half((top[0] | top[1] << 4 | top[2] << 8 | top[3] << 12).to_le_bytes());
         for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            for (i, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-                let sub = scales[group / 2] >> (6 * (group % 2) + 3 * (i / 2)) & 7;
-                let high = self.high[group][i / 2] >> (4 * (i % 2));
-                let code = usize::from(self.codes[group][i]) | usize::from(high & 7) << 8;
-                shifted(out, &IQ1_BOOK[code], scale * f32::from(2 * sub + 1), high & 8 != 0);
-            }
+            let subs = words[group / 2] >> (6 * (group % 2));
+            let scales = [subs & 7, subs >> 3 & 7].map(|sub| scale * f32::from(2 * sub + 1));
+            let (codes, [first, second]) = (self.codes[group], self.high[group]);
+            let high = [first & 15, first >> 4, second & 15, second >> 4];
+            let levels = eights(&IQ1_BOOK, |i| usize::from(codes[i]) | usize::from(high[i] & 7) << 8);
+            shifted(out, levels, high.map(|high| high & 8 != 0), scales);
         }
     }
 }
@@ -164,12 +183,11 @@ impl Block<256> for Iq2Xxs {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
         let scale = half(self.scale);
-        for (out, [codes, rest]) in out.as_chunks_mut::<32>().0.iter_mut().zip(&self.groups) {
-            let rest = u32::from_le_bytes(*rest);
+        for (out, [codes, rest]) in out.as_chunks_mut::<32>().0.iter_mut().zip(self.groups) {
+            let rest = u32::from_le_bytes(rest);
             let scale = scale * (0.5 + (rest >> 28) as f32) * 0.25;
-            for (i, (out, &code)) in out.as_chunks_mut::<8>().0.iter_mut().zip(codes).enumerate() {
-                signed(out, &IQ2_XXS_BOOK[usize::from(code)], scale, even_signs(rest >> (7 * i)));
-            }
+            let levels = eights(&IQ2_XXS_BOOK, |i| usize::from(codes[i]));
+            signed(out, levels, even_signs_of(rest), [scale; 2]);
         }
     }
 }
@@ -184,18 +202,13 @@ impl Block<256> for Iq2Xs {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
         let scale = half(self.scale);
-        for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let scales = iq2_scales(scale, self.scales[group]);
-            for (i, (out, code)) in
-                out.as_chunks_mut::<8>().0.iter_mut().zip(words(&self.codes[group])).enumerate()
-            {
-                signed(
-                    out,
-                    &IQ2_XS_BOOK[usize::from(code & 511)],
-                    scales[i / 2],
-                    even_signs(u32::from(code >> 9)),
-                );
-            }
+        for ((out, codes), nibbles) in
+            out.as_chunks_mut::<32>().0.iter_mut().zip(&self.codes).zip(self.scales)
+        {
+            let codes = words(codes);
+            let signs = codes.map(|code| even_signs(u32::from(code >> 9)));
+            let levels = eights(&IQ2_XS_BOOK, |i| usize::from(codes[i] & 511));
+            signed(out, levels, signs, iq2_scales(scale, nibbles));
         }
     }
 }
@@ -205,12 +218,10 @@ impl Block<256> for Iq2S {
     fn decode(&self, out: &mut [f32; 256]) {
         let scale = half(self.scale);
         for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let scales = iq2_scales(scale, self.scales[group]);
-            for (i, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-                let high = self.high[group] >> (2 * i) & 3;
-                let code = usize::from(self.codes[group][i]) | usize::from(high) << 8;
-                signed(out, &IQ2_S_BOOK[code], scales[i / 2], self.signs[group][i]);
-            }
+            let (codes, high) = (self.codes[group], self.high[group]);
+            let levels =
+                eights(&IQ2_S_BOOK, |i| usize::from(codes[i]) | usize::from(high >> (2 * i) & 3) << 8);
+            signed(out, levels, self.signs[group], iq2_scales(scale, self.scales[group]));
         }
     }
 }
@@ -219,13 +230,11 @@ impl Block<256> for Iq3Xxs {
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 256]) {
         let scale = half(self.scale);
-        for ((out, codes), rest) in out.as_chunks_mut::<32>().0.iter_mut().zip(&self.codes).zip(&self.signs) {
-            let rest = u32::from_le_bytes(*rest);
+        for ((out, codes), rest) in out.as_chunks_mut::<32>().0.iter_mut().zip(self.codes).zip(self.signs) {
+            let rest = u32::from_le_bytes(rest);
             let scale = scale * (0.5 + (rest >> 28) as f32) * 0.5;
-            for (i, (out, &code)) in out.as_chunks_mut::<4>().0.iter_mut().zip(codes).enumerate() {
-                let signs = even_signs(rest >> (7 * (i / 2))) >> (4 * (i % 2));
-                signed(out, &IQ3_XXS_BOOK[usize::from(code)], scale, signs);
-            }
+            let levels = fours(&IQ3_XXS_BOOK, |i| usize::from(codes[i]));
+            signed(out, levels, even_signs_of(rest), [scale; 2]);
         }
     }
 }
@@ -235,12 +244,10 @@ impl Block<256> for Iq3S {
     fn decode(&self, out: &mut [f32; 256]) {
         let scale = half(self.scale);
         for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let sub = self.scales[group / 2] >> (4 * (group % 2)) & 15;
-            let scale = scale * f32::from(1 + 2 * sub);
-            for (i, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                let code = usize::from(self.codes[group][i]) | usize::from(self.high[group] >> i & 1) << 8;
-                signed(out, &IQ3_S_BOOK[code], scale, self.signs[group][i / 2] >> (4 * (i % 2)));
-            }
+            let scale = scale * f32::from(1 + 2 * (self.scales[group / 2] >> (4 * (group % 2)) & 15));
+            let (codes, high) = (self.codes[group], self.high[group]);
+            let levels = fours(&IQ3_S_BOOK, |i| usize::from(codes[i]) | usize::from(high) << (8 - i) & 256);
+            signed(out, levels, self.signs[group], [scale; 2]);
         }
     }
 }

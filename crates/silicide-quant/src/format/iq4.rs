@@ -27,9 +27,11 @@ pub(crate) const IQ4_LEVELS: [i8; 16] =
 
 #[inline(always)]
 fn decode_group(nibbles: &[u8; 16], scale: f32, out: &mut [f32; 32]) {
-    for (i, byte) in nibbles.iter().enumerate() {
-        out[i] = scale * f32::from(IQ4_LEVELS[usize::from(byte & 15)]);
-        out[i + 16] = scale * f32::from(IQ4_LEVELS[usize::from(byte >> 4)]);
+    let low = nibbles.map(|byte| IQ4_LEVELS[usize::from(byte & 15)]);
+    let high = nibbles.map(|byte| IQ4_LEVELS[usize::from(byte >> 4)]);
+    for i in 0..16 {
+        out[i] = scale * f32::from(low[i]);
+        out[i + 16] = scale * f32::from(high[i]);
     }
 }
 

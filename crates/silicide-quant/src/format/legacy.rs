@@ -69,10 +69,10 @@ fn codes4(nibbles: &[u8; 16]) -> [u8; 32] {
 /// Codes 0..32 in element order from nibbles and fifth bits.
 #[inline(always)]
 fn codes5(nibbles: &[u8; 16], fifth_bits: [u8; 4]) -> [u8; 32] {
-    let bits = u32::from_le_bytes(fifth_bits);
     let mut codes = codes4(nibbles);
     for (i, code) in codes.iter_mut().enumerate() {
-        *code |= ((bits >> i) as u8 & 1) << 4;
+        // A test rather than a shift: few instruction sets can shift lanes by different amounts.
+        *code |= if fifth_bits[i / 8] & 1 << (i % 8) == 0 { 0 } else { 16 };
     }
     codes
 }

@@ -148,13 +148,13 @@ impl Format {
     /// [`Format::decode`] with the code for a given instruction set. All give the same values.
     pub fn decode_with(self, isa: Isa, bytes: &[u8], out: &mut [f32]) -> Result<(), FormatError> {
         self.check(out.len(), bytes.len())?;
-        self.info().decoder.run(isa, bytes, out);
+        (self.info().decode)(isa, bytes, out);
         Ok(())
     }
 
     /// Decodes as many whole blocks as both slices have room for.
     pub(crate) fn decode_whole(self, bytes: &[u8], out: &mut [f32]) {
-        self.info().decoder.run(Isa::best(), bytes, out);
+        (self.info().decode)(Isa::best(), bytes, out);
     }
 
     /// Bytes of `elements` elements; refuses a part of a block.

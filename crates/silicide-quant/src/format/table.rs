@@ -1,8 +1,8 @@
 //! The table of formats: one row each, checked when it is compiled.
 
-use super::block::Block;
+use super::block::{Block, decode_blocks};
 use super::{Format, fp4, iq, iq4, k, legacy, ternary};
-use crate::simd::Decoder;
+use crate::simd::Isa;
 
 /// Everything known about a format.
 #[derive(Debug)]
@@ -20,7 +20,8 @@ pub struct FormatInfo {
     pub block_bytes: usize,
     /// The alignment, in bytes, of the widest number in a block.
     pub alignment: usize,
-    pub(crate) decoder: Decoder,
+    /// Decodes whole blocks; the safe door is [`Format::decode`].
+    pub(super) decode: fn(Isa, &[u8], &mut [f32]),
 }
 
 /// The number of formats.
@@ -77,7 +78,7 @@ const fn row<B: Block<LEN>, const LEN: usize>(
         block_len: LEN,
         block_bytes,
         alignment,
-        decoder: Decoder::of::<B, LEN>(),
+        decode: decode_blocks::<B, LEN>,
     }
 }
 

@@ -11,7 +11,6 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use crate::format::block::{Block, decode_blocks};
 use std::fmt;
 
 /// An instruction set that this machine has.
@@ -25,6 +24,13 @@ enum Level {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+}
+
+/// Work that is compiled for every instruction set.
+pub(crate) trait Task {
+    /// Does it. Implementations are `#[inline(always)]`, as is all that they call and that should be fast: only what
+    /// is inlined is compiled with the features of the caller.
+    fn run(self);
 }
 
 impl Isa {
@@ -66,48 +72,23 @@ impl Isa {
             Level::Avx512 => "avx512",
         }
     }
+
+    /// Runs the task's code for this instruction set.
+    pub(crate) fn run(self, task: impl Task) {
+        match self.0 {
+            Level::Portable => task.run(),
+            // SAFETY: the witness says that the features were detected.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { x86::run_avx2(task) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { x86::run_avx512(task) },
+        }
+    }
 }
 
 impl fmt::Display for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-type Decode = fn(&[u8], &mut [f32]);
-#[cfg(target_arch = "x86_64")]
-type UnsafeDecode = unsafe fn(&[u8], &mut [f32]);
-
-/// A format's decoder under every instruction set. It decodes as many whole blocks as both slices have room for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Decoder {
-    portable: Decode,
-    #[cfg(target_arch = "x86_64")]
-    avx2: UnsafeDecode,
-    #[cfg(target_arch = "x86_64")]
-    avx512: UnsafeDecode,
-}
-
-impl Decoder {
-    pub(crate) const fn of<B: Block<LEN>, const LEN: usize>() -> Decoder {
-        Decoder {
-            portable: decode_blocks::<B, LEN>,
-            #[cfg(target_arch = "x86_64")]
-            avx2: x86::decode_avx2::<B, LEN>,
-            #[cfg(target_arch = "x86_64")]
-            avx512: x86::decode_avx512::<B, LEN>,
-        }
-    }
-
-    pub(crate) fn run(&self, isa: Isa, bytes: &[u8], out: &mut [f32]) {
-        match isa.0 {
-            Level::Portable => (self.portable)(bytes, out),
-            // SAFETY: the witness says that the features were detected.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { (self.avx2)(bytes, out) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { (self.avx512)(bytes, out) },
-        }
     }
 }

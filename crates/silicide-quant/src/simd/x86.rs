@@ -1,6 +1,6 @@
-//! AVX2 and AVX-512: what they need, and the formats' code under them.
+//! AVX2 and AVX-512: what they need, and the doors to code compiled for them.
 
-use crate::format::block::{Block, decode_blocks};
+use super::Task;
 use std::arch::is_x86_feature_detected;
 
 pub(super) fn has_avx2() -> bool {
@@ -16,11 +16,11 @@ pub(super) fn has_avx512() -> bool {
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn decode_avx2<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32]) {
-    decode_blocks::<B, LEN>(bytes, out);
+pub(super) fn run_avx2(task: impl Task) {
+    task.run();
 }
 
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) fn decode_avx512<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32]) {
-    decode_blocks::<B, LEN>(bytes, out);
+pub(super) fn run_avx512(task: impl Task) {
+    task.run();
 }
