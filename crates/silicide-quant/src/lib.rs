@@ -8,6 +8,7 @@ mod convert;
 mod dtype;
 mod element;
 mod format;
+mod ggml;
 mod minifloat;
 mod shape;
 #[allow(unsafe_code)]
@@ -17,6 +18,7 @@ pub use convert::{decode, decode_into, encode};
 pub use dtype::DType;
 pub use element::Element;
 pub use format::{Format, FormatError, FormatInfo};
+pub use ggml::GgmlType;
 pub use half::{bf16, f16};
 pub use shape::{MAX_RANK, Shape, ShapeError};
 pub use simd::Isa;
