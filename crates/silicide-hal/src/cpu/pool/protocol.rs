@@ -57,10 +57,21 @@ pub(crate) trait Job: Sync {
     fn stopped(&self) -> bool;
 }
 
-/// A job and the number of its first group. Lies on the caller's stack while the job runs.
-struct Posted<'a> {
-    job: &'a dyn Job,
+/// A job and the number of its first group. Lies on the caller's stack while the job runs. Threads copy it, and make
+/// a reference of the pointer only for calls that return before the end of the job is published: a reference that
+/// outlives what it refers to is undefined behaviour even when nobody uses it any more.
+#[derive(Clone, Copy)]
+struct Posted {
+    job: *const dyn Job,
     first: Number,
+}
+
+impl Posted {
+    fn new(job: &dyn Job, first: Number) -> Posted {
+        // SAFETY: only the lifetime changes; whoever follows the pointer shows that the job is still running.
+        let job = unsafe { std::mem::transmute::<*const dyn Job, *const dyn Job>(&raw const *job) };
+        Posted { job, first }
+    }
 }
 
 /// When a thread waited so long that it slept, in ticks.
@@ -84,7 +95,7 @@ pub(super) struct Protocol {
     left: Padded<AtomicU32>,
     ranges: Box<[Padded<AtomicU64>]>,
     asleep: Padded<AtomicU64>,
-    posted: Padded<AtomicPtr<Posted<'static>>>,
+    posted: Padded<AtomicPtr<Posted>>,
     /// The size of the team for groups yet to be opened.
     team: AtomicU32,
     quit: AtomicBool,
@@ -128,12 +139,12 @@ impl Protocol {
         let before = self.look();
         self.refresh(before);
         *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = Some(current());
-        let posted = Posted { job, first: before.number().plus(1) };
+        let mut posted = Posted::new(job, before.number().plus(1));
         let end = posted.first.plus(job.groups());
         // Followed only by threads that hold a share, so never after this function has returned.
-        self.posted.0.store((&raw const posted).cast_mut().cast(), Relaxed);
+        self.posted.0.store(&raw mut posted, Relaxed);
         self.team.store(review(0), Relaxed);
-        self.open(&posted, 0);
+        self.open(posted, 0);
         let mut gate = self.look();
         let mut looks = 0;
         while gate.number() != end {
@@ -186,9 +197,10 @@ impl Protocol {
             let end = if of == me { End::Front } else { End::Back };
             while let Some(share) = self.claim(gate, of, end) {
                 // SAFETY: the claimed share is not finished, so its job is still running and is the one posted.
-                let posted = unsafe { &*self.posted.0.load(Relaxed) };
+                let posted = unsafe { *self.posted.0.load(Relaxed) };
                 let group = gate.number().since(posted.first) as usize;
-                posted.job.run_share(group, share);
+                // SAFETY: as above.
+                unsafe { (*posted.job).run_share(group, share) };
                 done += 1;
                 held = Some((posted, group));
             }
@@ -216,26 +228,12 @@ impl Protocol {
     }
 
     /// Publishes the first group from `group` on that is worth sharing, after running those before it here; or the
-    /// end of the job, after which it must not be touched.
-    fn open(&self, posted: &Posted<'_>, mut group: usize) {
-        let Posted { job, first } = *posted;
-        let groups = job.groups();
-        let mut shares = 0;
-        while group < groups {
-            if job.stopped() {
-                group = groups;
-                break;
-            }
-            shares = job.shares(group);
-            if shares > 1 {
-                break;
-            }
-            shares = 0;
-            job.run_whole(group);
-            group += 1;
-        }
+    /// end of the job.
+    fn open(&self, posted: Posted, group: usize) {
+        // SAFETY: the job goes on until its end is published below.
+        let (group, shares) = run_until_shared(unsafe { &*posted.job }, group);
         self.left.0.store(shares, Relaxed);
-        let gate = Gate::new(first.plus(group), self.team.load(Relaxed), shares);
+        let gate = Gate::new(posted.first.plus(group), self.team.load(Relaxed), shares);
         self.gate.0.store(gate.bits(), Release);
         fence(SeqCst);
         self.wake(gate);
@@ -336,4 +334,19 @@ impl Protocol {
         let gate = Gate::new(Number::new(number), self.ranges.len() as u32, 0);
         *self.gate.0.get_mut() = gate.bits();
     }
+}
+
+/// Runs groups of one share, from `group` on. Returns the next group that has more, and how many; or the end and 0.
+fn run_until_shared(job: &dyn Job, group: usize) -> (usize, u32) {
+    let groups = job.groups();
+    for group in group..groups {
+        if job.stopped() {
+            break;
+        }
+        match job.shares(group) {
+            1 => job.run_whole(group),
+            shares => return (group, shares),
+        }
+    }
+    (groups, 0)
 }
