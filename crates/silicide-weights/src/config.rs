@@ -1,0 +1,43 @@
+//! The `config.json` of a checkpoint: read once, parsed by whoever knows what to look for.
+
+use crate::error::{Error, Result};
+use crate::mlx::Quantization;
+use crate::{json, limits};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// The `config.json` of a checkpoint.
+#[derive(Clone, Debug)]
+pub struct Config {
+    path: PathBuf,
+    text: String,
+}
+
+impl Config {
+    /// Text that came from `path`.
+    pub fn new(path: &Path, text: String) -> Config {
+        Config { path: path.to_owned(), text }
+    }
+
+    /// Reads the file at `path`, if there is one.
+    pub(crate) fn read(path: &Path) -> Result<Option<Config>> {
+        let text = json::read(path, "config.json", limits::CONFIG_BYTES)?;
+        Ok(text.map(|text| Config::new(path, text)))
+    }
+
+    /// The text, which is UTF-8 but perhaps not JSON.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Parses what `T` wants to know.
+    pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
+        json::parse("config", &self.text)
+            .map_err(|(offset, fault)| Error::malformed(&self.path, offset, fault))
+    }
+
+    /// What it says about MLX quantisation, if anything.
+    pub fn quantization(&self) -> Result<Option<Quantization>> {
+        Quantization::parse(&self.text).map_err(|(offset, fault)| Error::malformed(&self.path, offset, fault))
+    }
+}

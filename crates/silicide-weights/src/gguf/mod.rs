@@ -1,0 +1,33 @@
+//! GGUF: one file with metadata and tensors, as llama.cpp and its kin use it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `header.rs` | walking and checking everything before the data |
+//! | `file.rs` | an opened file |
+//! | `kind.rs`, `value.rs` | metadata types and values |
+//! | `endian.rs` | data of big-endian files |
+//! | `split.rs` | models in several files |
+//! | `encode.rs`, `writer.rs` | writing |
+
+mod encode;
+mod endian;
+mod file;
+mod header;
+mod kind;
+mod split;
+mod value;
+mod writer;
+
+pub use encode::Encode;
+pub use file::GgufFile;
+pub use kind::Kind;
+pub(crate) use split::{open_all, position};
+pub use value::{Array, Text, Value};
+pub use writer::{GgufStream, GgufWriter};
+
+/// The first bytes of every file.
+pub(crate) const MAGIC: &[u8; 4] = b"GGUF";
+/// Tensor data begins at multiples of this, unless the file says otherwise.
+const DEFAULT_ALIGNMENT: u64 = 32;
+/// The key with which it says otherwise.
+const ALIGNMENT_KEY: &str = "general.alignment";

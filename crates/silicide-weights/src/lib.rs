@@ -1,0 +1,40 @@
+//! Weight files: hostile bytes in, proven entries out.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`Source`] | one door to all of them: metadata, entries, bytes |
+//! | [`gguf`] | GGUF files: reading and writing |
+//! | [`safetensors`] | safetensors files |
+//! | [`mlx`] | MLX's quantised checkpoints |
+//! | [`limits`] | what a file may claim, at most |
+//! | [`error`] | what can be wrong, and where |
+//! | `cursor`, `json` | the only readers of untrusted bytes |
+//! | `map` | mapping files; the only unsafe code |
+//!
+//! Nothing here allocates more than a small multiple of the bytes that are there, panics, or believes a length
+//! before comparing it with what remains.
+
+mod bytes;
+mod checkpoint;
+mod config;
+mod cursor;
+mod entry;
+pub mod error;
+pub mod gguf;
+mod json;
+pub mod limits;
+mod map;
+pub mod mlx;
+mod names;
+pub mod safetensors;
+mod source;
+
+pub use bytes::{Bytes, Load};
+pub use config::Config;
+pub use entry::{Entry, Place, Planes, Stored};
+pub use error::{Error, Fault, Result};
+pub use gguf::GgufFile;
+pub use map::MappedFile;
+pub use mlx::QuantizedWeight;
+pub use safetensors::SafetensorsFile;
+pub use source::{Container, Source};

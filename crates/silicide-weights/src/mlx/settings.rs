@@ -1,0 +1,250 @@
+//! What `config.json` says about quantisation: settings for all modules, and for some of their own.
+
+use super::format::MlxMode;
+use crate::cursor::At;
+use crate::error::Fault;
+use crate::json::{self, Name};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::collections::HashMap;
+use std::fmt;
+
+/// How a module is quantised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What numbers and scales mean.
+    pub mode: MlxMode,
+    /// Bits of a number.
+    pub bits: u32,
+    /// Numbers that share a scale.
+    pub group: u32,
+}
+
+/// What a checkpoint says about quantisation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Quantization {
+    /// For modules without settings of their own.
+    pub default: Option<Settings>,
+    /// Modules of their own settings; `None` for those that are not quantised.
+    pub modules: HashMap<String, Option<Settings>>,
+}
+
+impl Quantization {
+    /// Reads the text of a `config.json`; `None` if it describes no MLX quantisation. Offsets of faults count from
+    /// the text's start.
+    pub(crate) fn parse(text: &str) -> At<Option<Quantization>> {
+        let config: Config = json::parse("config", text)?;
+        // Other libraries call their own kinds `quantization_config` too, and give a method.
+        let foreign = |raw: &Raw| raw.foreign || raw.own.bits.is_none();
+        let Some(raw) = config.quantization.or(config.quantization_config.filter(|raw| !foreign(raw))) else {
+            return Ok(None);
+        };
+        let at = |module: &str| json::locate(text, if module.is_empty() { "quantization" } else { module });
+        let check = |module: &str, raw: &RawSettings| raw.check(module).map_err(|fault| (at(module), fault));
+        let default = if raw.own.bits.is_some() { Some(check("", &raw.own)?) } else { None };
+        let mut modules = HashMap::new();
+        for (module, own) in raw.modules {
+            let settings = match own {
+                Own::Yes => default,
+                Own::No => None,
+                Own::Settings(raw) => Some(check(&module, &raw)?),
+                Own::Other => continue,
+            };
+            modules.insert(module, settings);
+        }
+        Ok(Some(Quantization { default, modules }))
+    }
+
+    /// The settings of a module, and whether they are its own.
+    pub(crate) fn of(&self, module: &str) -> (Option<Settings>, bool) {
+        match self.modules.get(module) {
+            Some(own) => (*own, true),
+            None => (self.default, false),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    quantization: Option<Raw>,
+    #[serde(default)]
+    quantization_config: Option<Raw>,
+}
+
+/// A `quantization` object as it stands there.
+#[derive(Default)]
+struct Raw {
+    own: RawSettings,
+    foreign: bool,
+    modules: HashMap<String, Own>,
+}
+
+/// Settings that nobody checked yet.
+#[derive(Default, Deserialize)]
+struct RawSettings {
+    group_size: Option<u64>,
+    bits: Option<u64>,
+    mode: Option<String>,
+}
+
+/// What stands there for one module.
+enum Own {
+    Yes,
+    No,
+    Settings(RawSettings),
+    /// Something that is no module.
+    Other,
+}
+
+impl RawSettings {
+    fn check(&self, module: &str) -> Result<Settings, Fault> {
+        let refused = |setting, got: String, expected| {
+            Err(Fault::Setting { module: module.to_owned(), setting, got, expected })
+        };
+        let mode = match &self.mode {
+            None => MlxMode::Affine,
+            Some(name) => match MlxMode::from_name(name) {
+                Some(mode) => mode,
+                None => return refused("mode", format!("{name:?}"), "affine, mxfp4, mxfp8 or nvfp4"),
+            },
+        };
+        let choose = |given: Option<u64>, allowed: &[u32]| match given {
+            None => allowed.first().copied(),
+            Some(given) => allowed.iter().copied().find(|&allowed| u64::from(allowed) == given),
+        };
+        let given = |given: Option<u64>| given.unwrap_or(0).to_string();
+        let Some(bits) = choose(self.bits, mode.bits()) else {
+            let expected = match mode {
+                MlxMode::Affine => "2, 3, 4, 5, 6 or 8",
+                MlxMode::Mxfp4 | MlxMode::Nvfp4 => "4",
+                MlxMode::Mxfp8 => "8",
+            };
+            return refused("bits", given(self.bits), expected);
+        };
+        let Some(group) = choose(self.group_size, mode.groups()) else {
+            let expected = match mode {
+                MlxMode::Affine => "32, 64 or 128",
+                MlxMode::Mxfp4 | MlxMode::Mxfp8 => "32",
+                MlxMode::Nvfp4 => "16",
+            };
+            return refused("group_size", given(self.group_size), expected);
+        };
+        Ok(Settings { mode, bits, group })
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
+        struct Reading;
+        impl<'de> Visitor<'de> for Reading {
+            type Value = Raw;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("quantization settings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+                let mut raw = Raw::default();
+                while let Some(Name(key)) = map.next_key()? {
+                    match key.as_ref() {
+                        "group_size" => raw.own.group_size = map.next_value()?,
+                        "bits" => raw.own.bits = map.next_value()?,
+                        "mode" => raw.own.mode = map.next_value()?,
+                        "quant_method" => raw.foreign = map.next_value::<IgnoredAny>().map(|_| true)?,
+                        _ => {
+                            let own = map.next_value()?;
+                            if raw.modules.insert(key.clone().into_owned(), own).is_some() {
+                                let fault = Fault::Duplicate { what: "key", name: key.into_owned() };
+                                return Err(A::Error::custom(fault));
+                            }
+                        }
+                    }
+                }
+                Ok(raw)
+            }
+        }
+        deserializer.deserialize_map(Reading)
+    }
+}
+
+impl<'de> Deserialize<'de> for Own {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Own, D::Error> {
+        struct Reading;
+        impl<'de> Visitor<'de> for Reading {
+            type Value = Own;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the settings of a module")
+            }
+
+            fn visit_bool<E: Error>(self, quantised: bool) -> Result<Own, E> {
+                Ok(if quantised { Own::Yes } else { Own::No })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Own, A::Error> {
+                let settings = serde::de::value::MapAccessDeserializer::new(map);
+                RawSettings::deserialize(settings).map(Own::Settings)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Own, A::Error> {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Own::Other)
+            }
+
+            fn visit_str<E: Error>(self, _: &str) -> Result<Own, E> {
+                Ok(Own::Other)
+            }
+
+            fn visit_i64<E: Error>(self, _: i64) -> Result<Own, E> {
+                Ok(Own::Other)
+            }
+
+            fn visit_u64<E: Error>(self, _: u64) -> Result<Own, E> {
+                Ok(Own::Other)
+            }
+
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Own, E> {
+                Ok(Own::Other)
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Own, E> {
+                Ok(Own::Other)
+            }
+        }
+        deserializer.deserialize_any(Reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(quantization: &str) -> At<Option<Quantization>> {
+        Quantization::parse(&format!("{{\"model_type\": \"llama\", {quantization}}}"))
+    }
+
+    #[test]
+    fn reads_settings_and_overrides() {
+        let text = r#""quantization": {"group_size": 32, "bits": 3, "a.b": {"bits": 8}, "c": false, "d": true,
+            "e": {"mode": "mxfp8"}, "notes": ["x"]}"#;
+        let found = parse(text).unwrap().unwrap();
+        let affine = |bits, group| Some(Settings { mode: MlxMode::Affine, bits, group });
+        assert_eq!(found.of("x"), (affine(3, 32), false));
+        // What a module does not say is the mode's usual value, not the default's.
+        assert_eq!(found.of("a.b"), (affine(8, 64), true));
+        assert_eq!(found.of("c"), (None, true));
+        assert_eq!(found.of("d"), (affine(3, 32), true));
+        assert_eq!(found.of("e"), (Some(Settings { mode: MlxMode::Mxfp8, bits: 8, group: 32 }), true));
+        assert_eq!(found.of("notes"), (affine(3, 32), false));
+    }
+
+    #[test]
+    fn leaves_other_kinds_alone() {
+        let foreign = r#""quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 7}"#;
+        assert_eq!(parse(foreign).unwrap(), None);
+        assert_eq!(parse(r#""quantization": null"#).unwrap(), None);
+        assert_eq!(parse(r#""hidden_size": 64"#).unwrap(), None);
+        assert!(parse(r#""quantization_config": {"bits": 4, "group_size": 64}"#).unwrap().is_some());
+    }
+}

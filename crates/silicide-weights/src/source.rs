@@ -1,0 +1,221 @@
+//! One door to all weight files: metadata, entries, bytes.
+
+use crate::checkpoint::{Checkpoint, INDEX, SINGLE};
+use crate::config::Config;
+use crate::entry::{Entry, Place, Stored, Tensor};
+use crate::error::{Error, Fault, Result};
+use crate::gguf::{self, GgufFile, Value};
+use crate::mlx::{Quantization, QuantizedWeight};
+use crate::safetensors::SafetensorsFile;
+use crate::{Bytes, Load};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The weights of a model, in whatever files they come.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    parts: Parts,
+}
+
+/// What kind of files a source has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Container {
+    /// GGUF, in one file or several.
+    Gguf,
+    /// safetensors, in one file or several.
+    Safetensors,
+    /// safetensors with MLX's quantisation.
+    Mlx,
+}
+
+#[derive(Debug)]
+enum Parts {
+    /// At least one file.
+    Gguf(Vec<GgufFile>),
+    Checkpoint(Checkpoint),
+}
+
+impl Source {
+    /// Opens a model, mapping its files: a GGUF file or the first of several, a safetensors file, the index of
+    /// several, or a directory that holds one of these.
+    pub fn open(path: &Path) -> Result<Source> {
+        Source::open_with(path, Load::Map)
+    }
+
+    /// [`Source::open`], mapping or copying.
+    pub fn open_with(path: &Path, load: Load) -> Result<Source> {
+        let parts = if path.is_dir() {
+            open_directory(path, load)?
+        } else if path.file_name().is_some_and(|name| name == INDEX) {
+            open_directory(path.parent().unwrap_or(Path::new("")), load)?
+        } else if begins_like_gguf(path)? {
+            Parts::Gguf(gguf::open_all(path, load)?)
+        } else if path.extension().is_some_and(|extension| extension == "gguf") {
+            // Not one, but its error says why.
+            Parts::Gguf(vec![GgufFile::parse(Bytes::load(path, load)?)?])
+        } else {
+            let config = Config::read(&path.with_file_name("config.json"))?;
+            let file = SafetensorsFile::parse(Bytes::load(path, load)?)?;
+            Parts::Checkpoint(Checkpoint::assemble(vec![file], config)?)
+        };
+        Ok(Source { path: path.to_owned(), parts })
+    }
+
+    /// A source of GGUF bytes that are there already.
+    pub fn from_gguf(bytes: Bytes) -> Result<Source> {
+        Ok(Source { path: bytes.path().to_owned(), parts: Parts::Gguf(vec![GgufFile::parse(bytes)?]) })
+    }
+
+    /// A source of safetensors bytes that are there already, with the text of their `config.json`.
+    pub fn from_safetensors(files: Vec<Bytes>, config: Option<Config>) -> Result<Source> {
+        let path = files.first().map(|bytes| bytes.path().to_owned()).unwrap_or_default();
+        let files = files.into_iter().map(SafetensorsFile::parse).collect::<Result<Vec<_>>>()?;
+        Ok(Source { path, parts: Parts::Checkpoint(Checkpoint::assemble(files, config)?) })
+    }
+
+    /// What was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What kind of files these are.
+    pub fn container(&self) -> Container {
+        match &self.parts {
+            Parts::Gguf(_) => Container::Gguf,
+            Parts::Checkpoint(Checkpoint { quantization: Some(_), .. }) => Container::Mlx,
+            Parts::Checkpoint(_) => Container::Safetensors,
+        }
+    }
+
+    /// The files; places count them from 0.
+    pub fn files(&self) -> Vec<&Bytes> {
+        match &self.parts {
+            Parts::Gguf(files) => files.iter().map(GgufFile::bytes).collect(),
+            Parts::Checkpoint(checkpoint) => checkpoint.files.iter().map(SafetensorsFile::bytes).collect(),
+        }
+    }
+
+    /// The GGUF files, the first of which has the metadata; empty for other kinds.
+    pub fn gguf(&self) -> &[GgufFile] {
+        if let Parts::Gguf(files) = &self.parts { files } else { &[] }
+    }
+
+    /// The safetensors files; empty for other kinds.
+    pub fn safetensors(&self) -> &[SafetensorsFile] {
+        if let Parts::Checkpoint(checkpoint) = &self.parts { &checkpoint.files } else { &[] }
+    }
+
+    /// The value of a GGUF key.
+    pub fn get(&self, key: &str) -> Option<Value<'_>> {
+        self.gguf().first()?.get(key)
+    }
+
+    /// The `config.json` of a checkpoint.
+    pub fn config(&self) -> Option<&Config> {
+        if let Parts::Checkpoint(checkpoint) = &self.parts { checkpoint.config.as_ref() } else { None }
+    }
+
+    /// What an MLX checkpoint says about its quantisation.
+    pub fn quantization(&self) -> Option<&Quantization> {
+        if let Parts::Checkpoint(checkpoint) = &self.parts { checkpoint.quantization.as_ref() } else { None }
+    }
+
+    /// All tensors, in the order of the files.
+    pub fn entries(&self) -> Box<dyn Iterator<Item = Entry<'_>> + '_> {
+        match &self.parts {
+            Parts::Gguf(files) => Box::new(files.iter().flat_map(GgufFile::entries)),
+            Parts::Checkpoint(checkpoint) => Box::new(checkpoint.tensors.iter().map(Tensor::entry)),
+        }
+    }
+
+    /// The number of tensors.
+    pub fn len(&self) -> usize {
+        match &self.parts {
+            Parts::Gguf(files) => files.iter().map(|file| file.entries().len()).sum(),
+            Parts::Checkpoint(checkpoint) => checkpoint.tensors.len(),
+        }
+    }
+
+    /// Whether there are no tensors.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tensor of a name.
+    pub fn entry(&self, name: &str) -> Result<Entry<'_>> {
+        let found = match &self.parts {
+            Parts::Gguf(files) => files.iter().find_map(|file| file.entry(name)),
+            Parts::Checkpoint(checkpoint) => checkpoint.find(name).map(Tensor::entry),
+        };
+        let missing = || Error::Missing { path: self.path.clone(), what: "tensor", name: name.to_owned() };
+        found.ok_or_else(missing)
+    }
+
+    /// The data of a tensor that is in one piece, little-endian: the file's own bytes, or a swapped copy of those
+    /// of a big-endian GGUF file.
+    pub fn data(&self, entry: &Entry<'_>) -> Result<Cow<'_, [u8]>> {
+        let place = entry.place()?;
+        match self.gguf().get(place.file()) {
+            Some(file) => file.data(entry),
+            None => self.slice(entry, place).map(Cow::Borrowed),
+        }
+    }
+
+    /// The planes of a quantised MLX weight.
+    pub fn quantized(&self, entry: &Entry<'_>) -> Result<QuantizedWeight<'_>> {
+        let (Stored::Mlx(format), Some(planes)) = (entry.stored(), entry.planes()) else {
+            return Err(entry.unsupported("weights in planes".to_owned()));
+        };
+        let biases = planes.biases.map(|place| self.slice(entry, place)).transpose()?;
+        let (packed, scales) = (self.slice(entry, planes.packed)?, self.slice(entry, planes.scales)?);
+        Ok(QuantizedWeight { format, shape: entry.shape(), packed, scales, biases })
+    }
+
+    fn slice(&self, entry: &Entry<'_>, place: Place) -> Result<&[u8]> {
+        let bytes =
+            self.safetensors().get(place.file()).map(|file| file.bytes().as_slice()).unwrap_or_default();
+        // Only an entry of another source can fail here.
+        bytes.get(place.range()).ok_or_else(|| {
+            let (tensor, size) = (entry.name().to_owned(), bytes.len() as u64);
+            let (start, end) = (place.range().start as u64, place.range().end as u64);
+            Error::malformed(&self.path, start, Fault::OutsideFile { tensor, start, end, size })
+        })
+    }
+}
+
+fn begins_like_gguf(path: &Path) -> Result<bool> {
+    let io = |error: std::io::Error| Error::io(path, &error);
+    let mut start = Vec::new();
+    File::open(path).map_err(io)?.take(gguf::MAGIC.len() as u64).read_to_end(&mut start).map_err(io)?;
+    Ok(start == gguf::MAGIC)
+}
+
+fn open_directory(directory: &Path, load: Load) -> Result<Parts> {
+    if let Some(checkpoint) = Checkpoint::open(directory, load)? {
+        return Ok(Parts::Checkpoint(checkpoint));
+    }
+    let io = |error: std::io::Error| Error::io(directory, &error);
+    let mut models = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        let first = gguf::position(&path).is_none_or(|position| position.number == 1);
+        if path.extension().is_some_and(|extension| extension == "gguf") && first {
+            models.push(path);
+        }
+    }
+    models.sort();
+    if let [model] = models.as_slice() {
+        return gguf::open_all(model, load).map(Parts::Gguf);
+    }
+    let detail = if models.is_empty() {
+        format!("the directory has no {SINGLE}, no {INDEX} and no GGUF file")
+    } else {
+        let names = models.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy());
+        format!("the directory has several models: {}", names.collect::<Vec<_>>().join(", "))
+    };
+    Err(Error::NotAModel { path: directory.to_owned(), detail })
+}

@@ -1,0 +1,104 @@
+//! Tiny models in every container: what they hold, and that the containers agree.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+mod common;
+
+use common::testdata;
+use silicide_quant::{DType, Format, Shape};
+use silicide_weights::mlx::{MlxFormat, MlxMode};
+use silicide_weights::{Container, Error, Load, Source, Stored};
+
+#[test]
+fn gguf_models() {
+    for (name, dtype) in [
+        ("llama-tied", DType::F32),
+        ("llama-tied-f16", DType::F16),
+        ("llama-tied-q8_0", DType::Block(Format::Q8_0)),
+        ("qwen3", DType::F32),
+    ] {
+        let path = testdata(&format!("models/{name}.gguf"));
+        let source = Source::open(&path).unwrap();
+        let architecture = source.get("general.architecture").and_then(|value| value.as_str());
+        assert_eq!(architecture, Some(if name == "qwen3" { "qwen3" } else { "llama" }));
+        let tokens = source.get("tokenizer.ggml.tokens").and_then(|value| value.as_array()).unwrap();
+        assert_eq!((tokens.len(), tokens.iter().count()), (320, 320));
+        let embedding = source.entry("token_embd.weight").unwrap();
+        assert_eq!(embedding.shape(), Shape::new(&[320, 64]).unwrap());
+        assert_eq!(embedding.stored(), Stored::As(dtype), "{name}");
+        let copied = Source::open_with(&path, Load::Copy).unwrap();
+        for entry in source.entries() {
+            let data = source.data(&entry).unwrap();
+            assert_eq!(Some(data.len() as u64), entry.bytes());
+            assert_eq!(data, copied.data(&copied.entry(entry.name()).unwrap()).unwrap());
+        }
+        let missing = Error::Missing { path, what: "tensor", name: "none".to_owned() };
+        assert_eq!(source.entry("none").unwrap_err(), missing);
+    }
+}
+
+#[test]
+fn safetensors_checkpoint() {
+    let directory = testdata("models/mlx/llama-bf16");
+    let source = Source::open(&directory).unwrap();
+    assert_eq!((source.container(), source.len()), (Container::Safetensors, 21));
+    let projection = source.entry("model.layers.0.self_attn.k_proj.weight").unwrap();
+    assert_eq!(projection.shape(), Shape::new(&[32, 64]).unwrap());
+    assert_eq!(projection.stored(), Stored::As(DType::BF16));
+    assert_eq!(source.data(&projection).unwrap().len(), 32 * 64 * 2);
+    #[derive(serde::Deserialize)]
+    struct Model {
+        model_type: String,
+        hidden_size: usize,
+    }
+    let config: Model = source.config().unwrap().parse().unwrap();
+    assert_eq!((config.model_type.as_str(), config.hidden_size), ("llama", 64));
+    // The file alone is the same checkpoint.
+    assert_eq!(Source::open(&directory.join("model.safetensors")).unwrap().len(), 21);
+}
+
+#[test]
+fn mlx_checkpoint() {
+    let source = Source::open(&testdata("models/mlx/llama-4bit")).unwrap();
+    let plain = Source::open(&testdata("models/mlx/llama-bf16")).unwrap();
+    assert_eq!((source.container(), source.len()), (Container::Mlx, plain.len()));
+    for entry in source.entries() {
+        // The same model, quantised: every logical shape is the same.
+        assert_eq!(entry.shape(), plain.entry(entry.name()).unwrap().shape(), "{}", entry.name());
+        let name = entry.name();
+        if name.contains("norm") {
+            assert_eq!(entry.stored(), Stored::As(DType::BF16), "{name}");
+            assert!(source.quantized(&entry).is_err());
+            continue;
+        }
+        let bits = if name.contains("embed_tokens") || name.contains("lm_head") { 8 } else { 4 };
+        let format = MlxFormat::new(MlxMode::Affine, bits, 64, DType::BF16).unwrap();
+        assert_eq!(entry.stored(), Stored::Mlx(format), "{name}");
+        let weight = source.quantized(&entry).unwrap();
+        let elements = entry.shape().elements();
+        assert_eq!(weight.packed.len(), elements * bits as usize / 8, "{name}");
+        assert_eq!(
+            (weight.scales.len(), weight.biases.unwrap().len()),
+            (elements / 64 * 2, elements / 64 * 2)
+        );
+        assert!(source.data(&entry).is_err() && entry.dtype().is_err());
+    }
+}
+
+/// Decoding by hand what the planes hold gives the weights of the model before it was quantised, nearly.
+#[test]
+fn mlx_planes_belong_together() {
+    let source = Source::open(&testdata("models/mlx/llama-4bit")).unwrap();
+    let plain = Source::open(&testdata("models/mlx/llama-bf16")).unwrap();
+    let name = "lm_head.weight";
+    let weight = source.quantized(&source.entry(name).unwrap()).unwrap();
+    let exact = silicide_quant::decode(DType::BF16, &plain.data(&plain.entry(name).unwrap()).unwrap());
+    let scales = silicide_quant::decode(DType::BF16, weight.scales);
+    let biases = silicide_quant::decode(DType::BF16, weight.biases.unwrap());
+    let (mut error, mut power) = (0.0, 0.0);
+    for (i, exact) in exact.iter().enumerate() {
+        let value = scales[i / 64] * f64::from(weight.packed[i]) + biases[i / 64];
+        error += (value - exact).powi(2);
+        power += exact.powi(2);
+    }
+    assert!(error / power < 1e-4, "{}", error / power);
+}
