@@ -10,6 +10,7 @@ mod element;
 mod format;
 mod ggml;
 mod minifloat;
+mod mlx;
 mod shape;
 #[allow(unsafe_code)]
 mod simd;
@@ -20,5 +21,6 @@ pub use element::Element;
 pub use format::{Format, FormatError, FormatInfo};
 pub use ggml::GgmlType;
 pub use half::{bf16, f16};
+pub use mlx::{MlxFormat, MlxMode, MlxPlanes};
 pub use shape::{MAX_RANK, Shape, ShapeError};
 pub use simd::Isa;

@@ -15,6 +15,7 @@ mod table;
 mod ternary;
 
 use crate::simd::Isa;
+use crate::{DType, MlxMode};
 use std::fmt;
 pub use table::FormatInfo;
 
@@ -102,6 +103,18 @@ pub enum FormatError {
         expected: usize,
         /// Bytes given.
         got: usize,
+    },
+    /// Settings that MLX does not have.
+    #[error("MLX has no {mode} format of {bits} bits in groups of {group} under {scale} scales")]
+    Mlx {
+        /// The mode.
+        mode: MlxMode,
+        /// Bits asked for.
+        bits: usize,
+        /// Elements of a group.
+        group: usize,
+        /// The type of scales.
+        scale: DType,
     },
 }
 
