@@ -232,14 +232,9 @@ pub enum Error {
         /// What it planned.
         what: String,
     },
-    /// A file could not be read or mapped.
-    #[error("{path}: {detail}")]
-    Io {
-        /// The file.
-        path: String,
-        /// What the system said.
-        detail: String,
-    },
+    /// A weight file could not be read, or is not what it should be.
+    #[error(transparent)]
+    Weights(#[from] silicide_weights::Error),
 }
 
 impl Error {

@@ -56,9 +56,4 @@ impl MappedFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
-
-    /// Keeps the mapping alive for as long as the value lives.
-    pub fn owner(&self) -> Arc<Mmap> {
-        Arc::clone(&self.map)
-    }
 }

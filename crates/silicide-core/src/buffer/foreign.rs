@@ -3,9 +3,10 @@
 use super::{Buffer, BufferOptions};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::memory::{Allocation, Allocator, MappedFile, Purpose, Request};
+use crate::memory::{Allocation, Allocator, Purpose, Request, mapped_range};
 use silicide_hal::HostRegion;
 use silicide_quant::{DType, Shape, ShapeError};
+use silicide_weights::MappedFile;
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -104,7 +105,7 @@ impl Buffer {
         let what = "from_mapped";
         let shape = shape.try_into().map_err(|error| Error::bad_shape(what, error))?;
         let expected = shape.bytes(dtype).map_err(|error| Error::bad_shape(what, error))?;
-        let allocator = file.range(&bytes)?;
+        let allocator = mapped_range(file, &bytes)?;
         if bytes.len() != expected {
             return Err(Error::SizeMismatch { what, expected, got: bytes.len() });
         }

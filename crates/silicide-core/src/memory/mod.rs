@@ -21,7 +21,7 @@ mod suballocator;
 pub use allocator::{Allocation, Allocator, Request};
 pub(crate) use budget::Budget;
 pub use budget::{Purpose, PurposeUsage, Usage};
-pub use mapped::MappedFile;
+pub(crate) use mapped::mapped_range;
 pub(crate) use pool::Shelf;
 pub use pool::{BufferPool, PoolUsage};
 pub use suballocator::DeviceAllocator;
