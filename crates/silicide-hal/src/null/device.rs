@@ -168,7 +168,10 @@ unsafe impl RawDevice for NullDevice {
     unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
         let mut state = self.lock_live()?;
         state.counts.allocs += 1;
-        if self.options.fail_alloc == Some(state.counts.allocs) {
+        let fails = |first: u64| {
+            (first..first.saturating_add(self.options.failing_allocs)).contains(&state.counts.allocs)
+        };
+        if self.options.fail_alloc.is_some_and(fails) {
             return Err(HalError::OutOfMemory { requested: desc.bytes });
         }
         Ok(state.insert(Block::allocate(desc.bytes)?))

@@ -12,8 +12,10 @@ pub struct NullOptions {
     pub binding_alignment: usize,
     /// Memory to claim, in bytes. Not enforced.
     pub memory: usize,
-    /// This allocation (imports are not counted) runs out of memory, once.
+    /// This allocation (imports are not counted) runs out of memory.
     pub fail_alloc: Option<u64>,
+    /// So many allocations run out of memory, from `fail_alloc` on.
+    pub failing_allocs: u64,
     /// This compilation fails, once.
     pub fail_compile: Option<u64>,
     /// At this submission the device is lost, for good.
@@ -32,6 +34,7 @@ impl Default for NullOptions {
             binding_alignment: 16,
             memory: 64 << 30,
             fail_alloc: None,
+            failing_allocs: 1,
             fail_compile: None,
             lose_at_submit: None,
             hold: false,
@@ -50,6 +53,12 @@ impl NullOptions {
     /// Makes the `n`-th allocation run out of memory.
     pub fn fail_alloc(mut self, n: u64) -> NullOptions {
         self.fail_alloc = Some(n);
+        self
+    }
+
+    /// Makes so many allocations run out of memory, from the first that does on.
+    pub fn failing_allocs(mut self, count: u64) -> NullOptions {
+        self.failing_allocs = count;
         self
     }
 
