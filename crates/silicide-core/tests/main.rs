@@ -8,7 +8,15 @@
 mod common;
 
 mod buffer;
+mod devices;
+mod failures;
+mod foreign;
 mod guards;
+mod mapped;
+mod memory;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod pool;
 mod recording;
 mod registry;
 mod submission;
