@@ -35,6 +35,7 @@ struct Shared {
     counters: CounterSet,
     recycler: Recycler,
     poison_scratch: bool,
+    loose_bindings: bool,
 }
 
 impl Device {
@@ -60,6 +61,7 @@ impl Device {
                 counters: CounterSet::default(),
                 recycler: Recycler::default(),
                 poison_scratch: options.poison_scratch,
+                loose_bindings: options.loose_bindings,
             }),
         }
     }
@@ -157,6 +159,10 @@ impl Device {
 
     pub(crate) fn poisons_scratch(&self) -> bool {
         self.shared.poison_scratch
+    }
+
+    pub(crate) fn loosens_bindings(&self) -> bool {
+        self.shared.loose_bindings
     }
 
     /// Takes bytes from the budget, giving back what is kept for reuse before refusing.

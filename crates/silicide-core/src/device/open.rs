@@ -29,6 +29,9 @@ pub struct DeviceOptions {
     /// Whether scratch memory is filled with NaN before each use, so that a kernel that reads what it did not
     /// write shows itself.
     pub poison_scratch: bool,
+    /// Whether GPU bindings reach to the end of their allocation instead of the end of the view. Drivers drop
+    /// writes past a binding; so a kernel that writes past its view shows itself in what lies behind.
+    pub loose_bindings: bool,
 }
 
 /// What devices there are, and why others are not.

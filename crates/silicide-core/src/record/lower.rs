@@ -146,7 +146,10 @@ impl Call<'_> {
                 // block formats, since an aligned offset need not lie between blocks.
                 let skipped = bound.offset % (limits.binding_alignment as u64).max(1);
                 bound.offset -= skipped;
-                bound.bytes = (bound.bytes + skipped).next_multiple_of(4);
+                let exact = (bound.bytes + skipped).next_multiple_of(4);
+                let behind = if self.device.loosens_bindings() { place.behind() } else { 0 };
+                let loose = (bound.bytes + skipped + behind as u64).next_multiple_of(4);
+                bound.bytes = loose.min(limits.max_binding as u64).max(exact);
                 let unit = if dtype.is_block() { 1 } else { dtype.size() };
                 params.push((skipped / unit as u64) as u32);
             }

@@ -59,6 +59,11 @@ impl<'a> Place<'a> {
         Binding { block: self.allocation.block, offset, bytes: self.range.len() as u64 }
     }
 
+    /// Bytes of the storage that lie behind these.
+    pub(crate) fn behind(&self) -> usize {
+        self.storage.bytes().saturating_sub(self.range.end)
+    }
+
     pub(crate) fn overlaps(&self, other: &Place<'_>) -> bool {
         Arc::ptr_eq(self.storage, other.storage)
             && self.range.start < other.range.end
