@@ -59,6 +59,7 @@ fn open_gpu(name: &str) -> silicide_core::Result<Target> {
     let mut options = DeviceOptions::default();
     options.validation = true;
     options.poison_scratch = true;
+    options.loose_bindings = true;
     let main = Device::open_with(name, &options)?;
     Ok(Target { device: name.to_owned(), label: name.to_owned(), main, others: Vec::new() })
 }
