@@ -10,8 +10,8 @@ pub use silicide_core::{
 pub use silicide_hal as hal;
 pub use silicide_ops as ops;
 pub use silicide_quant as quant;
-pub use silicide_weights as weights;
 pub use silicide_quant::{DType, Element, Shape, bf16, f16};
+pub use silicide_weights as weights;
 
 /// The names that most programs need.
 pub mod prelude {
