@@ -2,8 +2,8 @@
 
 use super::Argmax;
 use crate::cpu::Simd;
-use crate::cpu::element::{code, read_coded};
-use crate::rows::cpu::{HEADER, Lanes, RowKernel, Run, SHORT, fits, plan, row_programs};
+use crate::cpu::element::{code, view_coded};
+use crate::rows::cpu::{HEADER, Lanes, Room, RowKernel, Run, SHORT, fits, plan, row_programs};
 use crate::rows::lanes::{key, largest_key};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Tile};
@@ -45,9 +45,9 @@ impl RowKernel for Find {
         // Every key is greater than this one.
         let mut best = Best { key: i32::MIN, column: run.start as u32 };
         for block in run.blocks() {
-            let values = lanes.one(block.len());
+            let Room { first, .. } = lanes.room(block.len());
             // SAFETY: the caller's promise; the blocks lie in the tensor.
-            unsafe { read_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), values) };
+            let values = unsafe { view_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), first) };
             let found = largest_key(values);
             if found > best.key {
                 let place = values.iter().position(|&value| key(value) == found).unwrap_or(0);

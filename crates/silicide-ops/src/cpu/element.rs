@@ -19,6 +19,19 @@ pub(crate) trait Float: Pod {
     /// # Safety
     /// The instruction set `S` is present.
     unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [Self]);
+
+    /// [`narrow`](Float::narrow) past the caches, for at most [`CHUNK`] elements.
+    ///
+    /// # Safety
+    /// The instruction set `S` is present.
+    #[inline(always)]
+    unsafe fn stream<S: Simd>(from: &[f32], to: &mut [Self]) {
+        let mut narrow = [Self::zeroed(); CHUNK];
+        let (narrow, _) = narrow.split_at_mut(from.len().min(CHUNK));
+        // SAFETY: the caller's promise.
+        unsafe { Self::narrow::<S>(from, narrow) };
+        stream::copy(narrow, to);
+    }
 }
 
 impl Float for f32 {
@@ -33,6 +46,10 @@ impl Float for f32 {
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;
         }
+    }
+    #[inline(always)]
+    unsafe fn stream<S: Simd>(from: &[f32], to: &mut [f32]) {
+        stream::copy(from, to);
     }
 }
 
@@ -92,16 +109,8 @@ pub(crate) unsafe fn write<S: Simd, T: Float>(
 ) {
     // SAFETY: the caller's promise.
     let to = unsafe { tile.write::<T>(i, start..start + from.len()) };
-    if streaming {
-        let mut narrow = [T::zeroed(); CHUNK];
-        let (narrow, _) = narrow.split_at_mut(from.len().min(CHUNK));
-        // SAFETY: the caller's promise.
-        unsafe { T::narrow::<S>(from, narrow) };
-        stream::copy(narrow, to);
-    } else {
-        // SAFETY: the caller's promise.
-        unsafe { T::narrow::<S>(from, to) };
-    }
+    // SAFETY: the caller's promise.
+    unsafe { if streaming { T::stream::<S>(from, to) } else { T::narrow::<S>(from, to) } }
 }
 
 /// The element type of a binding as a parameter word, for kernels that serve them all.
@@ -132,6 +141,30 @@ pub(crate) unsafe fn read_coded<S: Simd>(tile: &Tile<'_>, i: usize, code: u32, s
             _ => read::<S, f32>(tile, i, start, to),
         }
     }
+}
+
+/// Elements as f32: where they stand if that is what they are, otherwise converted into `room`, as many as that
+/// has.
+///
+/// # Safety
+/// As for [`read`], as long as the slice lives.
+#[inline(always)]
+pub(crate) unsafe fn view_coded<'a, S: Simd>(
+    tile: &Tile<'a>,
+    i: usize,
+    code: u32,
+    start: usize,
+    room: &'a mut [f32],
+) -> &'a [f32] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match code {
+            F16 => read::<S, f16>(tile, i, start, room),
+            BF16 => read::<S, bf16>(tile, i, start, room),
+            _ => return tile.read_part::<f32>(i, start..start + room.len()),
+        }
+    }
+    room
 }
 
 /// Where a run of results goes.

@@ -47,6 +47,27 @@ fn exp_plus<S: Simd>(x: f32, tail: f32) -> f32 {
     value * power_of_two(first) * power_of_two(whole.wrapping_sub(first))
 }
 
+/// e^x for x up to 0, in half the instructions: what would be below the smallest normal number is 0.
+#[inline(always)]
+pub(crate) fn exp_down<S: Simd>(x: f32) -> f32 {
+    const LEAST: f32 = -87.0;
+    // As above, with the exponent's bias added to the integer.
+    const BIASED: f32 = ROUND + 127.0;
+    let bounded = if x < LEAST { LEAST } else { x };
+    let shifted = S::mul_add(bounded, std::f32::consts::LOG2_E, BIASED);
+    let whole = shifted - BIASED;
+    let rest = S::mul_add(whole, -LN2_HIGH, bounded);
+    let rest = S::mul_add(whole, -LN2_LOW, rest);
+    // The same polynomial.
+    let mut value = 0.001_381_446_8;
+    for coefficient in [0.008_368_781, 0.041_668_393, 0.166_665_2, 0.499_999_94, 1.0, 1.0] {
+        value = S::mul_add(value, rest, coefficient);
+    }
+    // A product, so that NaN stays.
+    let result = value * f32::from_bits(shifted.to_bits() << 23);
+    if x < LEAST { 0.0 } else { result }
+}
+
 /// 2^n for n that a normal f32 can hold.
 #[inline(always)]
 fn power_of_two(n: i32) -> f32 {
@@ -174,6 +195,17 @@ mod tests {
     fn exponentials_and_logarithms() {
         check(exp::<Portable>, f64::exp, 2e-7);
         check(log::<Portable>, f64::ln, 2e-7);
+    }
+
+    #[test]
+    fn exponentials_of_what_is_not_positive() {
+        check(
+            |x| exp_down::<Portable>(-x.abs()),
+            |x| if x.abs() > 87.0 { 0.0 } else { (-x.abs()).exp() },
+            2e-7,
+        );
+        assert_eq!(exp_down::<Portable>(f32::NEG_INFINITY), 0.0);
+        assert_eq!(exp_down::<Portable>(0.0), 1.0);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::Cumsum;
 use crate::cpu::Simd;
-use crate::cpu::element::{Target, code, read_coded};
-use crate::rows::cpu::{HEADER, LONG, Lanes, RowKernel, Run, fits, plan, row_programs, streaming};
+use crate::cpu::element::{Target, code, read_coded, view_coded};
+use crate::rows::cpu::{HEADER, LONG, Lanes, Room, RowKernel, Run, fits, plan, row_programs, streaming};
 use crate::rows::lanes::sum_of;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Tile};
@@ -28,9 +28,9 @@ impl RowKernel for Scan {
     unsafe fn reduce<S: Simd>(tile: &Tile<'_>, lanes: &mut Lanes, run: Run) -> f64 {
         let mut sum = 0.0;
         for block in run.blocks() {
-            let values = lanes.one(block.len());
+            let Room { first, .. } = lanes.room(block.len());
             // SAFETY: the caller's promise; the blocks lie in the tensor.
-            unsafe { read_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), values) };
+            let values = unsafe { view_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), first) };
             sum += sum_of(values, |x| x);
         }
         sum
@@ -41,7 +41,7 @@ impl RowKernel for Scan {
         let mut carry: f64 = partials.iter().take(run.index).sum();
         let target = Target { binding: Y, code: tile.param(CODE), streaming: streaming(tile) };
         for block in run.blocks() {
-            let values = lanes.one(block.len());
+            let values = lanes.room(block.len()).results;
             let at = run.at(block.start);
             // SAFETY: the caller's promise; every block is read before it is written.
             unsafe { read_coded::<S>(tile, X, tile.param(CODE), at, values) };
@@ -58,23 +58,30 @@ impl RowKernel for Scan {
     }
 }
 
+/// Values that a scan works on at a time.
+type Group = [f32; 16];
+
+/// Each value plus the one `REACH` before it.
+#[inline(always)]
+fn add_before<const REACH: usize>(values: Group) -> Group {
+    let mut sums = values;
+    for (sum, before) in sums.iter_mut().skip(REACH).zip(values) {
+        *sum += before;
+    }
+    sums
+}
+
 /// Replaces values by their running sums on top of `carry`, and returns the last.
 #[inline(always)]
 fn scan(values: &mut [f32], mut carry: f64) -> f64 {
-    const GROUP: usize = 16;
-    let (groups, rest) = values.as_chunks_mut::<GROUP>();
+    let (groups, rest) = values.as_chunks_mut();
     for group in groups {
-        // After each step a lane holds the sum of twice as many neighbours, itself the last.
-        for reach in [1, 2, 4, 8] {
-            let before = *group;
-            for (lane, &before) in group.iter_mut().skip(reach).zip(&before) {
-                *lane += before;
-            }
+        // After each step a value is the sum of twice as many neighbours, itself the last.
+        let sums: Group = add_before::<8>(add_before::<4>(add_before::<2>(add_before::<1>(*group))));
+        for (value, sum) in group.iter_mut().zip(sums) {
+            *value = (carry + f64::from(sum)) as f32;
         }
-        let [.., sum] = *group;
-        for lane in group.iter_mut() {
-            *lane = (carry + f64::from(*lane)) as f32;
-        }
+        let [.., sum] = sums;
         carry += f64::from(sum);
     }
     for value in rest {

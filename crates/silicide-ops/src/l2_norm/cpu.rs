@@ -2,8 +2,8 @@
 
 use super::L2Norm;
 use crate::cpu::Simd;
-use crate::cpu::element::{Target, code, read_coded};
-use crate::rows::cpu::{HEADER, LONG, Lanes, RowKernel, Run, fits, plan, row_programs, streaming};
+use crate::cpu::element::{Target, code, view_coded};
+use crate::rows::cpu::{HEADER, LONG, Lanes, Room, RowKernel, Run, fits, plan, row_programs, streaming};
 use crate::rows::lanes::sum_of;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Tile};
@@ -29,9 +29,9 @@ impl RowKernel for Normalise {
     unsafe fn reduce<S: Simd>(tile: &Tile<'_>, lanes: &mut Lanes, run: Run) -> f64 {
         let mut squares = 0.0;
         for block in run.blocks() {
-            let values = lanes.one(block.len());
+            let Room { first, .. } = lanes.room(block.len());
             // SAFETY: the caller's promise; the blocks lie in the tensor.
-            unsafe { read_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), values) };
+            let values = unsafe { view_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), first) };
             squares += sum_of(values, |x| x * x);
         }
         squares
@@ -45,15 +45,15 @@ impl RowKernel for Normalise {
         let scale = (1.0 / if norm < eps { eps } else { norm }) as f32;
         let target = Target { binding: Y, code: tile.param(CODE), streaming: streaming(tile) };
         for block in run.blocks() {
-            let values = lanes.one(block.len());
+            let Room { first, results, .. } = lanes.room(block.len());
             let at = run.at(block.start);
             // SAFETY: the caller's promise; every block is read before it is written.
             unsafe {
-                read_coded::<S>(tile, X, tile.param(CODE), at, values);
-                for value in values.iter_mut() {
-                    *value *= scale;
+                let values = view_coded::<S>(tile, X, tile.param(CODE), at, first);
+                for (result, value) in results.iter_mut().zip(values) {
+                    *result = *value * scale;
                 }
-                target.write::<S>(tile, at, values);
+                target.write::<S>(tile, at, results);
             }
         }
     }

@@ -3,8 +3,8 @@
 
 use super::LayerNorm;
 use crate::cpu::Simd;
-use crate::cpu::element::{Target, code, read_coded};
-use crate::rows::cpu::{HEADER, LONG, Lanes, RowKernel, Run, fits, plan, row_programs, streaming};
+use crate::cpu::element::{Target, code, read_coded, view_coded};
+use crate::rows::cpu::{HEADER, LONG, Lanes, Room, RowKernel, Run, fetch_next_row, fits, plan, row_programs, streaming};
 use crate::rows::lanes::sum_of;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Tile};
@@ -71,18 +71,18 @@ impl RowKernel for Normalise {
         // About the first element, so that an offset common to the row does not drown its spread.
         let mut sum = 0.0;
         for block in run.blocks() {
-            let values = lanes.one(block.len());
+            let Room { first, .. } = lanes.room(block.len());
             // SAFETY: the caller's promise; the blocks lie in the tensor.
-            unsafe { read_coded::<S>(tile, X, code, run.at(block.start), values) };
+            let values = unsafe { view_coded::<S>(tile, X, code, run.at(block.start), first) };
             sum += sum_of(values, |x| x - centre);
         }
         let count = (run.end - run.start) as f64;
         let mut moments = Moments { count, mean: f64::from(centre) + sum / count, squares: 0.0 };
         let (high, low) = moments.split_mean();
         for block in run.blocks() {
-            let values = lanes.one(block.len());
+            let Room { first, .. } = lanes.room(block.len());
             // SAFETY: as above.
-            unsafe { read_coded::<S>(tile, X, code, run.at(block.start), values) };
+            let values = unsafe { view_coded::<S>(tile, X, code, run.at(block.start), first) };
             moments.squares += sum_of(values, |x| ((x - high) - low) * ((x - high) - low));
         }
         moments
@@ -97,27 +97,28 @@ impl RowKernel for Normalise {
         let scale = (1.0 / (variance + f64::from(tile.param_f32(EPS))).sqrt()) as f32;
         let target = Target { binding: Y, code: tile.param(X_CODE), streaming: streaming(tile) };
         for block in run.blocks() {
-            let (values, other) = lanes.pair(block.len());
+            let Room { first, second, results } = lanes.room(block.len());
             let at = run.at(block.start);
+            fetch_next_row(tile, X, run, block.clone());
             // SAFETY: the caller's promise; every block is read before it is written.
             unsafe {
-                read_coded::<S>(tile, X, tile.param(X_CODE), at, values);
-                for value in values.iter_mut() {
-                    *value = ((*value - high) - low) * scale;
+                let values = view_coded::<S>(tile, X, tile.param(X_CODE), at, first);
+                for (result, value) in results.iter_mut().zip(values) {
+                    *result = ((*value - high) - low) * scale;
                 }
                 if tile.param(WEIGHTED) != 0 {
-                    read_coded::<S>(tile, WEIGHT, tile.param(WEIGHT_CODE), block.start, other);
-                    for (value, weight) in values.iter_mut().zip(&*other) {
-                        *value *= *weight;
+                    let weights = view_coded::<S>(tile, WEIGHT, tile.param(WEIGHT_CODE), block.start, second);
+                    for (result, weight) in results.iter_mut().zip(weights) {
+                        *result *= *weight;
                     }
                 }
                 if tile.param(BIASED) != 0 {
-                    read_coded::<S>(tile, BIAS, tile.param(BIAS_CODE), block.start, other);
-                    for (value, bias) in values.iter_mut().zip(&*other) {
-                        *value += *bias;
+                    let biases = view_coded::<S>(tile, BIAS, tile.param(BIAS_CODE), block.start, second);
+                    for (result, bias) in results.iter_mut().zip(biases) {
+                        *result += *bias;
                     }
                 }
-                target.write::<S>(tile, at, values);
+                target.write::<S>(tile, at, results);
             }
         }
     }

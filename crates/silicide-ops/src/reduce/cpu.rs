@@ -2,8 +2,8 @@
 
 use super::{Reduce, Reduction};
 use crate::cpu::Simd;
-use crate::cpu::element::{Target, code, read_coded};
-use crate::rows::cpu::{HEADER, Lanes, RowKernel, Run, SHORT, fits, plan, row_programs};
+use crate::cpu::element::{Target, code, view_coded};
+use crate::rows::cpu::{HEADER, Lanes, Room, RowKernel, Run, SHORT, fits, plan, row_programs};
 use crate::rows::lanes::{largest_key, sum_of, value_of};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Tile};
@@ -39,9 +39,9 @@ impl RowKernel for Sum {
     unsafe fn reduce<S: Simd>(tile: &Tile<'_>, lanes: &mut Lanes, run: Run) -> f64 {
         let mut sum = 0.0;
         for block in run.blocks() {
-            let values = lanes.one(block.len());
+            let Room { first, .. } = lanes.room(block.len());
             // SAFETY: the caller's promise; the blocks lie in the tensor.
-            unsafe { read_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), values) };
+            let values = unsafe { view_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), first) };
             sum += sum_of(values, |x| x);
         }
         sum
@@ -68,9 +68,9 @@ impl RowKernel for Max {
     unsafe fn reduce<S: Simd>(tile: &Tile<'_>, lanes: &mut Lanes, run: Run) -> i32 {
         let mut best = i32::MIN;
         for block in run.blocks() {
-            let values = lanes.one(block.len());
+            let Room { first, .. } = lanes.room(block.len());
             // SAFETY: the caller's promise; the blocks lie in the tensor.
-            unsafe { read_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), values) };
+            let values = unsafe { view_coded::<S>(tile, X, tile.param(CODE), run.at(block.start), first) };
             best = best.max(largest_key(values));
         }
         best

@@ -1,9 +1,9 @@
 //! `rms_norm` on the CPU: squares are summed in a first pass over a row, scaled values written in a second.
 
 use super::RmsNorm;
-use crate::cpu::element::{Float, Target, code, read_coded};
+use crate::cpu::element::{Float, Target, code, read_coded, view_coded};
 use crate::cpu::{CHUNK, Simd};
-use crate::rows::cpu::{HEADER, LONG, Lanes, RowKernel, Run, fits, plan, row_programs, streaming};
+use crate::rows::cpu::{HEADER, LONG, Lanes, Room, RowKernel, Run, fits, plan, row_programs, streaming};
 use crate::rows::lanes::sum_of;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Tile};
@@ -45,29 +45,36 @@ unsafe fn round<S: Simd, T: Float>(values: &mut [f32]) {
     }
 }
 
-/// Reads a block of what is normalised: `x`, or the sum rounded to its type. It is summed again for each pass
-/// instead of read back, so that `sum` and `y` may be `x` and `residual`.
+/// A block of what is normalised: `x`, or the sum rounded to its type. It is summed again for each pass instead of
+/// read back, so that `sum` and `y` may be `x` and `residual`.
 ///
 /// # Safety
-/// As for [`RowKernel`]; `block` lies in the tensor.
+/// As for [`RowKernel`]; the block lies in the tensor.
 #[inline(always)]
-unsafe fn load<S: Simd>(tile: &Tile<'_>, at: usize, values: &mut [f32], other: &mut [f32]) {
+unsafe fn load<'a, S: Simd>(
+    tile: &Tile<'a>,
+    at: usize,
+    first: &'a mut [f32],
+    second: &mut [f32],
+) -> &'a [f32] {
     let code = tile.param(X_CODE);
     // SAFETY: the caller's promise.
     unsafe {
-        read_coded::<S>(tile, X, code, at, values);
-        if tile.param(HAS_RESIDUAL) != 0 {
-            read_coded::<S>(tile, RESIDUAL, code, at, other);
-            for (value, residual) in values.iter_mut().zip(other) {
-                *value += *residual;
-            }
-            match code {
-                F16 => round::<S, f16>(values),
-                BF16 => round::<S, bf16>(values),
-                _ => {}
-            }
+        if tile.param(HAS_RESIDUAL) == 0 {
+            return view_coded::<S>(tile, X, code, at, first);
+        }
+        read_coded::<S>(tile, X, code, at, first);
+        read_coded::<S>(tile, RESIDUAL, code, at, second);
+        for (value, residual) in first.iter_mut().zip(second) {
+            *value += *residual;
+        }
+        match code {
+            F16 => round::<S, f16>(first),
+            BF16 => round::<S, bf16>(first),
+            _ => {}
         }
     }
+    first
 }
 
 impl RowKernel for Normalise {
@@ -79,9 +86,9 @@ impl RowKernel for Normalise {
     unsafe fn reduce<S: Simd>(tile: &Tile<'_>, lanes: &mut Lanes, run: Run) -> f64 {
         let mut squares = 0.0;
         for block in run.blocks() {
-            let (values, other) = lanes.pair(block.len());
+            let Room { first, second, .. } = lanes.room(block.len());
             // SAFETY: the caller's promise.
-            unsafe { load::<S>(tile, run.at(block.start), values, other) };
+            let values = unsafe { load::<S>(tile, run.at(block.start), first, second) };
             squares += sum_of(values, |x| x * x);
         }
         squares
@@ -93,25 +100,26 @@ impl RowKernel for Normalise {
         let scale = (1.0 / (mean + f64::from(tile.param_f32(EPS))).sqrt()) as f32;
         let target = |binding| Target { binding, code: tile.param(X_CODE), streaming: streaming(tile) };
         for block in run.blocks() {
-            let (values, other) = lanes.pair(block.len());
+            let Room { first, second, results } = lanes.room(block.len());
             let at = run.at(block.start);
             // SAFETY: the caller's promise; every block is read before it is written.
             unsafe {
-                load::<S>(tile, at, values, other);
+                let values = load::<S>(tile, at, first, second);
+                if tile.param(WEIGHTED) != 0 {
+                    let code = tile.param(WEIGHT_CODE);
+                    let weights = view_coded::<S>(tile, WEIGHT, code, block.start, second);
+                    for ((result, value), weight) in results.iter_mut().zip(values).zip(weights) {
+                        *result = *value * scale * *weight;
+                    }
+                } else {
+                    for (result, value) in results.iter_mut().zip(values) {
+                        *result = *value * scale;
+                    }
+                }
                 if tile.param(HAS_RESIDUAL) != 0 {
                     target(SUM).write::<S>(tile, at, values);
                 }
-                if tile.param(WEIGHTED) != 0 {
-                    read_coded::<S>(tile, WEIGHT, tile.param(WEIGHT_CODE), block.start, other);
-                    for (value, weight) in values.iter_mut().zip(other) {
-                        *value = *value * scale * *weight;
-                    }
-                } else {
-                    for value in values.iter_mut() {
-                        *value *= scale;
-                    }
-                }
-                target(Y).write::<S>(tile, at, values);
+                target(Y).write::<S>(tile, at, results);
             }
         }
     }

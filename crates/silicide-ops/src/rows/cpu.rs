@@ -55,26 +55,56 @@ impl Run {
 pub(crate) struct Lanes {
     first: [f32; CHUNK],
     second: [f32; CHUNK],
+    results: [f32; CHUNK],
+}
+
+/// Room for a block: two inputs to be converted to f32, where they are not, and results.
+pub(crate) struct Room<'a> {
+    /// For an input.
+    pub(crate) first: &'a mut [f32],
+    /// For another.
+    pub(crate) second: &'a mut [f32],
+    /// For what is to be written.
+    pub(crate) results: &'a mut [f32],
 }
 
 impl Lanes {
     #[inline(always)]
     fn new() -> Lanes {
-        Lanes { first: [0.0; CHUNK], second: [0.0; CHUNK] }
+        Lanes { first: [0.0; CHUNK], second: [0.0; CHUNK], results: [0.0; CHUNK] }
     }
 
-    /// Room for two blocks of so many elements.
+    /// Room for a block of so many elements.
     #[inline(always)]
-    pub(crate) fn pair(&mut self, count: usize) -> (&mut [f32], &mut [f32]) {
+    pub(crate) fn room(&mut self, count: usize) -> Room<'_> {
         let count = count.min(CHUNK);
-        (&mut self.first[..count], &mut self.second[..count])
+        Room {
+            first: &mut self.first[..count],
+            second: &mut self.second[..count],
+            results: &mut self.results[..count],
+        }
     }
+}
 
-    /// Room for one block.
-    #[inline(always)]
-    pub(crate) fn one(&mut self, count: usize) -> &mut [f32] {
-        self.pair(count).0
+/// Asks for the elements below a block in the next row, so that they come while this one is computed: kernels that
+/// compute much per element would otherwise wait for memory half of the time, and memory for them the other half.
+#[inline(always)]
+pub(crate) fn fetch_next_row(tile: &Tile<'_>, binding: usize, run: Run, block: Range<usize>) {
+    let (_, rows, _) = header(tile);
+    if run.row + 1 >= rows || run.end - run.start < run.k {
+        return;
     }
+    // The binding holds whole rows, so its length tells the size of an element.
+    let size = tile.bytes(binding) / (rows * run.k);
+    let start = tile.start(binding).wrapping_add(run.at(run.k + block.start) * size);
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..block.len() * size).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: SSE is part of x86-64; fetching ahead has no effect but in time.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = start;
 }
 
 /// How a row is reduced and finished. Bindings and parameters past [`HEADER`] are the implementor's own.

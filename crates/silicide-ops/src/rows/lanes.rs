@@ -5,46 +5,57 @@
 /// Independent sums: two of the widest vectors, so that one addition need not wait for the other.
 const LANES: usize = 32;
 
-/// The sum of `term(value)` over all values.
+/// Takes every value into one of the lanes, in turn.
 #[inline(always)]
-pub(crate) fn sum_of(values: &[f32], term: impl Fn(f32) -> f32) -> f64 {
-    let mut lanes = [0f32; LANES];
+fn fold<T: Copy>(values: &[f32], start: T, step: impl Fn(T, f32) -> T) -> [T; LANES] {
+    let mut lanes = [start; LANES];
     let (whole, rest) = values.as_chunks::<LANES>();
     for chunk in whole {
         for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane += term(value);
+            *lane = step(*lane, value);
         }
     }
-    for (lane, &value) in lanes.iter_mut().zip(rest) {
-        *lane += term(value);
+    // The rest as a whole chunk of which some lanes do not count: lanes picked one by one would have to be kept in
+    // memory throughout.
+    let mut last = [0.0; LANES];
+    for (last, value) in last.iter_mut().zip(rest) {
+        *last = *value;
     }
-    let mut lanes = lanes.map(f64::from);
-    let mut width = LANES / 2;
-    while width > 0 {
-        let (low, high) = lanes.split_at_mut(width);
-        for (low, high) in low.iter_mut().zip(high) {
-            *low += *high;
-        }
-        width /= 2;
+    for (i, (lane, &value)) in lanes.iter_mut().zip(&last).enumerate() {
+        *lane = if i < rest.len() { step(*lane, value) } else { *lane };
     }
-    let [sum, ..] = lanes;
-    sum
+    lanes
 }
 
-/// The largest value, at least `least`; NaN is passed over.
+/// All lanes to one, halving their number at each step.
 #[inline(always)]
-pub(crate) fn largest(values: &[f32], least: f32) -> f32 {
-    let mut lanes = [least; LANES];
-    let (whole, rest) = values.as_chunks::<LANES>();
-    for chunk in whole {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane = if value > *lane { value } else { *lane };
+fn join<T: Copy>(mut lanes: [T; LANES], pair: impl Fn(T, T) -> T) -> T {
+    for width in [16, 8, 4, 2, 1] {
+        let (low, high) = lanes.split_at_mut(width);
+        for (low, high) in low.iter_mut().zip(high) {
+            *low = pair(*low, *high);
         }
     }
-    for (lane, &value) in lanes.iter_mut().zip(rest) {
-        *lane = if value > *lane { value } else { *lane };
+    let [result, ..] = lanes;
+    result
+}
+
+/// The sum of `term(value)` over all values. The term must be short: long ones are better computed into an array.
+#[inline(always)]
+pub(crate) fn sum_of(values: &[f32], term: impl Fn(f32) -> f32) -> f64 {
+    let lanes = fold(values, 0f32, |sum, value| sum + term(value));
+    let mut wide = [0f64; LANES];
+    for (wide, lane) in wide.iter_mut().zip(lanes) {
+        *wide = f64::from(lane);
     }
-    lanes.into_iter().fold(least, |largest, lane| if lane > largest { lane } else { largest })
+    join(wide, |a, b| a + b)
+}
+
+/// The largest `term(value)`, at least `least`; NaN is passed over.
+#[inline(always)]
+pub(crate) fn largest_of(values: &[f32], term: impl Fn(f32) -> f32, least: f32) -> f32 {
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    join(fold(values, least, |largest, value| larger(largest, term(value))), larger)
 }
 
 /// A number ordered as the floats are: both zeros alike, every NaN above infinity.
@@ -65,17 +76,7 @@ pub(crate) fn value_of(key: i32) -> f32 {
 /// The largest [`key`]; `i32::MIN` of nothing.
 #[inline(always)]
 pub(crate) fn largest_key(values: &[f32]) -> i32 {
-    let mut lanes = [i32::MIN; LANES];
-    let (whole, rest) = values.as_chunks::<LANES>();
-    for chunk in whole {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane = key(value).max(*lane);
-        }
-    }
-    for (lane, &value) in lanes.iter_mut().zip(rest) {
-        *lane = key(value).max(*lane);
-    }
-    lanes.into_iter().fold(i32::MIN, i32::max)
+    join(fold(values, i32::MIN, |largest, value| key(value).max(largest)), i32::max)
 }
 
 #[cfg(test)]
@@ -101,7 +102,7 @@ mod tests {
         for count in [0, 1, 31, 32, 33, 64, 1000] {
             let values: Vec<f32> = (1..=count).map(|i| i as f32).collect();
             assert_eq!(sum_of(&values, |x| x), f64::from(count * (count + 1) / 2), "{count}");
-            assert_eq!(largest(&values, -1.0), if count == 0 { -1.0 } else { count as f32 });
+            assert_eq!(largest_of(&values, |x| x, -1.0), if count == 0 { -1.0 } else { count as f32 });
             let reversed: Vec<f32> = values.iter().rev().map(|x| -x).collect();
             assert_eq!(largest_key(&reversed), if count == 0 { i32::MIN } else { key(-1.0) });
         }
