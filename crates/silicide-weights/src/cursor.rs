@@ -43,11 +43,9 @@ impl<'a> Cursor<'a> {
 
     /// The next `count` bytes.
     pub(crate) fn take(&mut self, count: u64, what: &'static str) -> At<&'a [u8]> {
-        let remaining = self.remaining();
-        let truncated = Fault::Truncated { what, needed: count, remaining };
         let end = usize::try_from(count).ok().and_then(|count| self.at.checked_add(count));
         let Some((taken, end)) = end.and_then(|end| Some((self.bytes.get(self.at..end)?, end))) else {
-            return self.fault(truncated);
+            return self.fault(Fault::Truncated { what, needed: count, remaining: self.remaining() });
         };
         self.at = end;
         Ok(taken)

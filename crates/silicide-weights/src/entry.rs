@@ -1,8 +1,7 @@
 //! Entries: what a file holds, proven. Whoever has an `Entry` need not check it again.
 
 use crate::error::{Error, Fault, Result};
-use crate::mlx::MlxFormat;
-use silicide_quant::{DType, GgmlType, Shape};
+use silicide_quant::{DType, GgmlType, MAX_RANK, MlxFormat, MlxPlanes, Shape};
 use std::fmt;
 use std::ops::Range;
 
@@ -32,7 +31,7 @@ impl fmt::Display for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Stored::As(dtype) => dtype.fmt(f),
-            Stored::Mlx(format) => format.fmt(f),
+            Stored::Mlx(format) => write!(f, "mlx {format}"),
             Stored::Ggml(id) => write!(f, "GGML type {id}"),
             Stored::Named(name) => f.write_str(name),
         }
@@ -59,6 +58,11 @@ impl Place {
         Place { file, ..self }
     }
 
+    /// No bytes of the same file.
+    pub(crate) fn empty(self) -> Place {
+        Place { bytes: 0, ..self }
+    }
+
     /// The number of the file among those of its source.
     pub fn file(&self) -> usize {
         self.file as usize
@@ -76,24 +80,13 @@ impl Place {
     }
 }
 
-/// Where the planes of a quantised MLX weight lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planes {
-    /// Numbers, packed into words of 32 bits.
-    pub packed: Place,
-    /// One scale per group.
-    pub scales: Place,
-    /// One bias per group, in affine mode.
-    pub biases: Option<Place>,
-}
-
 /// Where the bytes of a tensor lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
     /// In one run.
     One(Place),
     /// In several.
-    Planes(Planes),
+    Planes(MlxPlanes<Place>),
     /// Nobody knows how many bytes a type takes that nobody knows.
     Unknown,
 }
@@ -140,8 +133,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The planes of a quantised MLX weight.
-    pub fn planes(&self) -> Option<Planes> {
+    /// The planes of a quantised MLX weight; one that its format does not have is empty.
+    pub fn planes(&self) -> Option<MlxPlanes<Place>> {
         if let Data::Planes(planes) = self.data { Some(planes) } else { None }
     }
 
@@ -149,9 +142,8 @@ impl<'a> Entry<'a> {
     pub fn bytes(&self) -> Option<u64> {
         match self.data {
             Data::One(place) => Some(place.bytes() as u64),
-            Data::Planes(Planes { packed, scales, biases }) => {
-                let biases = biases.map_or(0, |place| place.bytes() as u64);
-                Some((packed.bytes() as u64).saturating_add(scales.bytes() as u64).saturating_add(biases))
+            Data::Planes(MlxPlanes { packed, scales, biases }) => {
+                Some([packed, scales, biases].iter().map(|place| place.bytes() as u64).sum())
             }
             Data::Unknown => None,
         }
@@ -185,8 +177,12 @@ impl Tensor {
 
 /// The shape of a tensor that a file describes.
 pub(crate) fn shape(tensor: &str, extents: &[u64]) -> Result<Shape, Fault> {
-    let extents: Option<Vec<usize>> = extents.iter().map(|&extent| usize::try_from(extent).ok()).collect();
-    let shape = extents.and_then(|extents| Shape::new(&extents).ok());
+    let mut axes = [1usize; MAX_RANK];
+    let fits = extents.iter().zip(&mut axes).try_for_each(|(&extent, axis)| {
+        *axis = usize::try_from(extent).ok()?;
+        Some(())
+    });
+    let shape = fits.and_then(|()| Shape::new(axes.get(..extents.len())?).ok());
     shape.ok_or_else(|| Fault::Overflow { tensor: tensor.to_owned() })
 }
 

@@ -3,15 +3,40 @@
 use crate::cursor::At;
 use crate::error::{Error, Fault, Result};
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use std::borrow::Cow;
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
+use std::marker::PhantomData;
 use std::path::Path;
 
 /// A string that borrows from the text unless it had escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Name<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+/// A `T` that is spelt as an object. A derived `T` alone would take a list of its fields too.
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+        struct Reading<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reading<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Reading(PhantomData))
+    }
+}
 
 /// Parses text. `what` names it in messages; offsets count from the text's start.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(what: &'static str, text: &'a str) -> At<T> {
@@ -21,7 +46,11 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(what: &'static str, text: &'a str) -
 /// The fault of a JSON error, and where it is.
 pub(crate) fn fault(what: &'static str, text: &str, error: &serde_json::Error) -> (u64, Fault) {
     let before = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
-    (before.saturating_add(error.column()) as u64, Fault::Json { what, detail: error.to_string() })
+    // Columns count from 1.
+    (
+        before.saturating_add(error.column().saturating_sub(1)) as u64,
+        Fault::Json { what, detail: error.to_string() },
+    )
 }
 
 /// Where a name is spelt in text, or 0.
@@ -57,9 +86,20 @@ mod tests {
     fn faults_know_their_place() {
         let text = "{\n \"a\": [1,\n x]}";
         let (offset, _) = parse::<serde::de::IgnoredAny>("test", text).map(|_| ()).unwrap_err();
-        assert_eq!(&text[offset as usize - 1..offset as usize], "x");
+        assert_eq!(&text[offset as usize..offset as usize + 1], "x");
         assert_eq!(locate("{\"a\\\"b\": 1}", "a\"b"), 1);
         assert_eq!(locate("{}", "a"), 0);
+    }
+
+    #[test]
+    fn objects_are_no_lists() {
+        #[derive(Debug, Deserialize)]
+        struct One {
+            a: u8,
+        }
+        assert_eq!(parse::<Object<One>>("test", r#"{"a": 1}"#).unwrap().0.a, 1);
+        assert!(parse::<One>("test", "[1]").is_ok());
+        assert!(parse::<Object<One>>("test", "[1]").map(|object| object.0).is_err());
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod source;
 
 pub use bytes::{Bytes, Load};
 pub use config::Config;
-pub use entry::{Entry, Place, Planes, Stored};
+pub use entry::{Entry, Place, Stored};
 pub use error::{Error, Fault, Result};
 pub use gguf::GgufFile;
 pub use map::MappedFile;

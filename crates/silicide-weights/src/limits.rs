@@ -19,6 +19,8 @@ pub const ALIGNMENT: u64 = 64 << 10;
 pub const SHARDS: usize = 1024;
 /// Longest header of a safetensors file, in bytes.
 pub const SAFETENSORS_HEADER: u64 = 100 << 20;
+/// Most free metadata entries of a safetensors file.
+pub const FREE_ENTRIES: u64 = 4096;
 /// Longest index of a sharded checkpoint, in bytes.
 pub const INDEX_BYTES: u64 = 64 << 20;
 /// Longest `config.json`, in bytes.

@@ -8,6 +8,7 @@ use crate::gguf::{self, GgufFile, Value};
 use crate::mlx::{Quantization, QuantizedWeight};
 use crate::safetensors::SafetensorsFile;
 use crate::{Bytes, Load};
+use silicide_quant::MlxPlanes;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
@@ -170,9 +171,12 @@ impl Source {
         let (Stored::Mlx(format), Some(planes)) = (entry.stored(), entry.planes()) else {
             return Err(entry.unsupported("weights in planes".to_owned()));
         };
-        let biases = planes.biases.map(|place| self.slice(entry, place)).transpose()?;
-        let (packed, scales) = (self.slice(entry, planes.packed)?, self.slice(entry, planes.scales)?);
-        Ok(QuantizedWeight { format, shape: entry.shape(), packed, scales, biases })
+        let planes = MlxPlanes {
+            packed: self.slice(entry, planes.packed)?,
+            scales: self.slice(entry, planes.scales)?,
+            biases: self.slice(entry, planes.biases)?,
+        };
+        Ok(QuantizedWeight { format, shape: entry.shape(), planes })
     }
 
     fn slice(&self, entry: &Entry<'_>, place: Place) -> Result<&[u8]> {

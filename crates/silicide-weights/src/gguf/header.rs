@@ -79,12 +79,12 @@ impl Header {
         let tensors = cursor.count("the number of tensors", limits::TENSORS, 8 + 4 + 4 + 8)?;
         // An entry takes at least a key's length, a type and one byte.
         let keys = cursor.count("the number of metadata entries", limits::ENTRIES, 8 + 4 + 1)?;
-        let keys = (0..keys).map(|_| key(&mut cursor)).collect::<At<Vec<Key>>>()?;
+        let keys = repeat(keys, || key(&mut cursor))?;
         let name = |number: u32| keys.get(number as usize).map_or(&[][..], |key| key.name.of(bytes));
         let key_index = NameIndex::build(keys.len(), name)
             .map_err(|number| twice("key", bytes, keys.get(number as usize).map(|key| key.name)))?;
         let alignment = alignment(bytes, &keys, big_endian)?;
-        let tensors = (0..tensors).map(|_| tensor(&mut cursor)).collect::<At<Vec<Tensor>>>()?;
+        let tensors = repeat(tensors, || tensor(&mut cursor))?;
         let name = |number: u32| tensors.get(number as usize).map_or(&[][..], |tensor| tensor.name.of(bytes));
         let tensor_index = NameIndex::build(tensors.len(), name).map_err(|number| {
             twice("tensor", bytes, tensors.get(number as usize).map(|tensor| tensor.name))
@@ -125,6 +125,15 @@ impl Header {
     }
 }
 
+/// Reads `count` things, a number that was compared with the bytes that they take at least.
+fn repeat<T>(count: u64, mut read: impl FnMut() -> At<T>) -> At<Vec<T>> {
+    let mut things = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        things.push(read()?);
+    }
+    Ok(things)
+}
+
 fn twice(what: &'static str, bytes: &[u8], name: Option<Span>) -> (u64, Fault) {
     let name = name.unwrap_or(Span { start: 0, length: 0 });
     (name.declared(), Fault::Duplicate { what, name: name.text(bytes) })
@@ -142,13 +151,13 @@ fn version(cursor: &mut Cursor<'_>) -> At<(u32, bool)> {
 }
 
 /// Reads a name and says where its characters are.
-fn span(cursor: &mut Cursor<'_>, what: &'static str) -> At<Span> {
-    let length = cursor.utf8(what, limits::NAME_BYTES)?.len();
-    Ok(Span { start: cursor.position().saturating_sub(length), length })
+fn span<'a>(cursor: &mut Cursor<'a>, what: &'static str) -> At<(&'a str, Span)> {
+    let text = cursor.utf8(what, limits::NAME_BYTES)?;
+    Ok((text, Span { start: cursor.position().saturating_sub(text.len()), length: text.len() }))
 }
 
 fn key(cursor: &mut Cursor<'_>) -> At<Key> {
-    let name = span(cursor, "a key")?;
+    let (_, name) = span(cursor, "a key")?;
     let kind = Kind::read(cursor)?;
     let value = cursor.position();
     step(cursor, kind, 1)?;
@@ -177,9 +186,7 @@ pub(super) fn alignment_of(cursor: Cursor<'_>, kind: Kind) -> At<u64> {
 
 pub(super) fn tensor(cursor: &mut Cursor<'_>) -> At<Tensor> {
     let start = *cursor;
-    let what = "a tensor's name";
-    let name = span(cursor, what)?;
-    let text = start.clone().utf8(what, limits::NAME_BYTES)?;
+    let (text, name) = span(cursor, "a tensor's name")?;
     let axes = *cursor;
     let rank = cursor.u32("a tensor's number of axes")?;
     if rank > limits::AXES {

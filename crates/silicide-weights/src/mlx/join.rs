@@ -1,11 +1,10 @@
 //! Planes made into weights: `x.weight`, `x.scales` and `x.biases` become one tensor with its logical shape.
 
-use super::format::{MlxFormat, MlxMode};
 use super::settings::{Quantization, Settings};
-use crate::entry::{Data, Place, Planes, Stored, Tensor};
+use crate::entry::{Data, Place, Stored, Tensor};
 use crate::error::Fault;
 use crate::names::NameIndex;
-use silicide_quant::{DType, Shape};
+use silicide_quant::{DType, FormatError, MlxFormat, MlxMode, MlxPlanes, Shape};
 use std::collections::HashSet;
 
 /// A quantised weight where it lies: planes of bytes.
@@ -15,12 +14,15 @@ pub struct QuantizedWeight<'a> {
     pub format: MlxFormat,
     /// Its logical shape.
     pub shape: Shape,
-    /// Numbers packed into words of 32 bits.
-    pub packed: &'a [u8],
-    /// One scale per group.
-    pub scales: &'a [u8],
-    /// One bias per group, in affine mode.
-    pub biases: Option<&'a [u8]>,
+    /// Its bytes; a plane that the format does not have is empty.
+    pub planes: MlxPlanes<&'a [u8]>,
+}
+
+impl QuantizedWeight<'_> {
+    /// Decodes all of it, row by row.
+    pub fn decode(&self, out: &mut [f32]) -> Result<(), FormatError> {
+        self.format.decode(self.planes, out)
+    }
 }
 
 /// The tensor that is at fault, and why.
@@ -85,21 +87,20 @@ struct Weight<'a> {
 impl Weight<'_> {
     fn check(&self, settings: Settings) -> Blamed<Tensor> {
         let Settings { mode, bits, group } = settings;
+        let formats = MlxFormat::all();
+        let mut known =
+            formats.iter().filter(|format| format.mode() == mode).map(|format| format.scale_dtype());
         let scale_type = match self.scales.stored {
-            Stored::As(dtype) if mode.scales().contains(&dtype) => dtype,
+            Stored::As(dtype) if known.any(|known| known == dtype) => dtype,
             _ => {
-                return Err(blame(
-                    self.scales,
-                    mode.scales().first().map_or("", |dtype| dtype.name()),
-                    self.scales.shape,
-                ));
+                let expected = if mode == MlxMode::Affine { "f16, bf16 or f32" } else { "u8" };
+                return Err(blame(self.scales, expected, self.scales.shape));
             }
         };
         let format = MlxFormat::new(mode, bits, group, scale_type);
-        let (Some(format), true) = (format, self.packed.stored == Stored::As(DType::U32)) else {
+        let (Ok(format), true) = (format, self.packed.stored == Stored::As(DType::U32)) else {
             return Err(blame(self.packed, "u32", self.packed.shape));
         };
-        let (bits, group) = (bits as usize, group as usize);
         // What the packed numbers say about the row, if they say anything; otherwise the scales are believed.
         let by_packed =
             whole(self.packed.shape.last(), 32, bits).filter(|row| row.checked_rem(group) == Some(0));
@@ -123,8 +124,8 @@ impl Weight<'_> {
         }
         let place = |tensor: &Tensor| if let Data::One(place) = tensor.data { Some(place) } else { None };
         let planes = |packed: Place| {
-            let biases = self.biases.and_then(place);
-            Some(Planes { packed, scales: place(self.scales)?, biases })
+            let biases = self.biases.map_or(Some(packed.empty()), place)?;
+            Some(MlxPlanes { packed, scales: place(self.scales)?, biases })
         };
         let data = place(self.packed).and_then(planes).map_or(Data::Unknown, Data::Planes);
         Ok(Tensor { name: self.packed.name.clone(), shape, stored: Stored::Mlx(format), data })

@@ -1,11 +1,11 @@
 //! What `config.json` says about quantisation: settings for all modules, and for some of their own.
 
-use super::format::MlxMode;
 use crate::cursor::At;
 use crate::error::Fault;
-use crate::json::{self, Name};
+use crate::json::{self, Name, Object};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use silicide_quant::{MlxFormat, MlxMode};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -15,9 +15,9 @@ pub struct Settings {
     /// What numbers and scales mean.
     pub mode: MlxMode,
     /// Bits of a number.
-    pub bits: u32,
+    pub bits: usize,
     /// Numbers that share a scale.
-    pub group: u32,
+    pub group: usize,
 }
 
 /// What a checkpoint says about quantisation.
@@ -33,7 +33,7 @@ impl Quantization {
     /// Reads the text of a `config.json`; `None` if it describes no MLX quantisation. Offsets of faults count from
     /// the text's start.
     pub(crate) fn parse(text: &str) -> At<Option<Quantization>> {
-        let config: Config = json::parse("config", text)?;
+        let Object(config): Object<Config> = json::parse("config", text)?;
         // Other libraries call their own kinds `quantization_config` too, and give a method.
         let foreign = |raw: &Raw| raw.foreign || raw.own.bits.is_none();
         let Some(raw) = config.quantization.or(config.quantization_config.filter(|raw| !foreign(raw))) else {
@@ -109,27 +109,23 @@ impl RawSettings {
                 None => return refused("mode", format!("{name:?}"), "affine, mxfp4, mxfp8 or nvfp4"),
             },
         };
-        let choose = |given: Option<u64>, allowed: &[u32]| match given {
-            None => allowed.first().copied(),
-            Some(given) => allowed.iter().copied().find(|&allowed| u64::from(allowed) == given),
+        let (usual_bits, usual_group, all_bits, all_groups) = match mode {
+            MlxMode::Mxfp4 => (4, 32, "4", "32"),
+            MlxMode::Mxfp8 => (8, 32, "8", "32"),
+            MlxMode::Nvfp4 => (4, 16, "4", "16"),
+            _ => (4, 64, "2, 3, 4, 5, 6 or 8", "32, 64 or 128"),
         };
-        let given = |given: Option<u64>| given.unwrap_or(0).to_string();
-        let Some(bits) = choose(self.bits, mode.bits()) else {
-            let expected = match mode {
-                MlxMode::Affine => "2, 3, 4, 5, 6 or 8",
-                MlxMode::Mxfp4 | MlxMode::Nvfp4 => "4",
-                MlxMode::Mxfp8 => "8",
-            };
-            return refused("bits", given(self.bits), expected);
-        };
-        let Some(group) = choose(self.group_size, mode.groups()) else {
-            let expected = match mode {
-                MlxMode::Affine => "32, 64 or 128",
-                MlxMode::Mxfp4 | MlxMode::Mxfp8 => "32",
-                MlxMode::Nvfp4 => "16",
-            };
-            return refused("group_size", given(self.group_size), expected);
-        };
+        let (bits, group) = (self.bits.unwrap_or(usual_bits), self.group_size.unwrap_or(usual_group));
+        let formats: Vec<MlxFormat> =
+            MlxFormat::all().into_iter().filter(|format| format.mode() == mode).collect();
+        if !formats.iter().any(|format| format.bits() as u64 == bits) {
+            return refused("bits", bits.to_string(), all_bits);
+        }
+        if !formats.iter().any(|format| format.group() as u64 == group) {
+            return refused("group_size", group.to_string(), all_groups);
+        }
+        // Small numbers: they are among those that exist.
+        let (bits, group) = (bits as usize, group as usize);
         Ok(Settings { mode, bits, group })
     }
 }

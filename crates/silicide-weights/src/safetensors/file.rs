@@ -6,7 +6,9 @@ use crate::entry::{self, Data, Entry, Place, Stored, Tensor};
 use crate::error::{Error, Fault, Result};
 use crate::{Bytes, Load, json, limits};
 use safetensors::{Dtype, SafeTensors};
+use serde::Deserialize;
 use silicide_quant::DType;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The header's length comes first, in this many bytes.
@@ -17,7 +19,6 @@ const LENGTH_BYTES: u64 = 8;
 pub struct SafetensorsFile {
     bytes: Bytes,
     tensors: Vec<Tensor>,
-    metadata: Vec<(String, String)>,
 }
 
 impl SafetensorsFile {
@@ -28,9 +29,9 @@ impl SafetensorsFile {
 
     /// Checks a file that is in memory or mapped already.
     pub fn parse(bytes: Bytes) -> Result<SafetensorsFile> {
-        let (tensors, metadata) = read(bytes.as_slice())
+        let tensors = read(bytes.as_slice())
             .map_err(|(offset, fault)| Error::malformed(bytes.path(), offset, fault))?;
-        Ok(SafetensorsFile { bytes, tensors, metadata })
+        Ok(SafetensorsFile { bytes, tensors })
     }
 
     /// The file.
@@ -43,9 +44,16 @@ impl SafetensorsFile {
         self.tensors.iter().map(Tensor::entry)
     }
 
-    /// The free metadata of the file, sorted by name.
-    pub fn metadata(&self) -> &[(String, String)] {
-        &self.metadata
+    /// The free metadata of the file, read anew.
+    pub fn metadata(&self) -> BTreeMap<String, String> {
+        #[derive(Deserialize)]
+        struct Free {
+            #[serde(rename = "__metadata__", default)]
+            metadata: BTreeMap<String, String>,
+        }
+        // Opening the file has read it already.
+        let header = header(self.bytes.as_slice()).unwrap_or_default();
+        serde_json::from_str(header).map(|free: Free| free.metadata).unwrap_or_default()
     }
 
     pub(crate) fn tensors(&self) -> &[Tensor] {
@@ -70,9 +78,7 @@ fn header(bytes: &[u8]) -> At<&str> {
     })
 }
 
-type Contents = (Vec<Tensor>, Vec<(String, String)>);
-
-fn read(bytes: &[u8]) -> At<Contents> {
+fn read(bytes: &[u8]) -> At<Vec<Tensor>> {
     let header = header(bytes)?;
     let in_header = |(offset, fault)| (LENGTH_BYTES.saturating_add(offset), fault);
     let data = LENGTH_BYTES.saturating_add(header.len() as u64);
@@ -96,10 +102,7 @@ fn read(bytes: &[u8]) -> At<Contents> {
         let stored = stored(info.dtype);
         tensors.push(Tensor { name: name.into(), shape, stored, data: Data::One(place) });
     }
-    let mut metadata: Vec<(String, String)> =
-        contents.metadata().iter().flatten().map(|(key, text)| (key.clone(), text.clone())).collect();
-    metadata.sort();
-    Ok((tensors, metadata))
+    Ok(tensors)
 }
 
 fn stored(dtype: Dtype) -> Stored {

@@ -2,7 +2,7 @@
 
 use super::SafetensorsFile;
 use crate::error::{Error, Fault, Result};
-use crate::json::{self, Name};
+use crate::json::{self, Name, Object};
 use crate::limits;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -26,7 +26,7 @@ impl<'a> Index<'a> {
     /// Reads the text of an index that lies at `path`.
     pub(crate) fn parse(path: &Path, text: &'a str) -> Result<Index<'a>> {
         let malformed = |(offset, fault)| Error::malformed(path, offset, fault);
-        let index: Index<'_> = json::parse("index", text).map_err(malformed)?;
+        let Object(index): Object<Index<'_>> = json::parse("index", text).map_err(malformed)?;
         let files = index.files();
         let (got, limit) = (files.len() as u64, limits::SHARDS as u64);
         if got > limit || got == 0 {

@@ -4,7 +4,7 @@
 
 use crate::cursor::At;
 use crate::error::Fault;
-use crate::json::{self, Name};
+use crate::json::{self, Name, Object};
 use crate::limits;
 use safetensors::Dtype;
 use serde::Deserialize;
@@ -20,16 +20,19 @@ pub(super) fn check(header: &str, size: u64) -> At<()> {
     let mut deserializer = serde_json::Deserializer::from_str(header);
     let read = outline.deserialize(&mut deserializer).and_then(|()| deserializer.end());
     if let Err(error) = read {
-        let (offset, fault) = json::fault("header", header, &error);
-        return Err((offset, outline.fault.unwrap_or(fault)));
+        return Err(match outline.fault {
+            Some((Some(tensor), fault)) => (json::locate(header, &tensor), fault),
+            Some((None, fault)) => (json::fault("header", header, &error).0, fault),
+            None => json::fault("header", header, &error),
+        });
     }
     outline.tiles(header)
 }
 
 struct Outline<'a> {
     size: u64,
-    /// What is wrong, if more is known than a JSON error can say.
-    fault: Option<Fault>,
+    /// What is wrong, if more is known than a JSON error can say, and the tensor to blame.
+    fault: Option<(Option<Cow<'a, str>>, Fault)>,
     spans: Vec<Span<'a>>,
 }
 
@@ -127,18 +130,18 @@ impl<'de> Visitor<'de> for &mut Outline<'de> {
         let mut names = HashSet::new();
         while let Some(Name(name)) = map.next_key()? {
             let read = if names.contains(&name) {
-                Err(Fault::Duplicate { what: "tensor", name: name.into_owned() })
+                Err((None, Fault::Duplicate { what: "tensor", name: name.into_owned() }))
             } else if name == "__metadata__" {
                 map.next_value::<Strings>()?;
                 names.insert(name);
                 Ok(())
             } else {
-                let description = map.next_value()?;
+                let Object(description) = map.next_value()?;
                 names.insert(name.clone());
-                self.tensor(name, &description)
+                self.tensor(name.clone(), &description).map_err(|fault| (Some(name), fault))
             };
             if let Err(fault) = read {
-                let error = A::Error::custom(&fault);
+                let error = A::Error::custom(&fault.1);
                 self.fault = Some(fault);
                 return Err(error);
             }
@@ -186,7 +189,7 @@ impl<'de> Deserialize<'de> for Strings {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Strings, A::Error> {
-                let (mut names, limit) = (HashSet::new(), limits::ENTRIES);
+                let (mut names, limit) = (HashSet::new(), limits::FREE_ENTRIES);
                 while let Some((Name(name), Name(_))) = map.next_entry()? {
                     let got = (names.len() as u64).saturating_add(1);
                     if got > limit {
