@@ -35,9 +35,9 @@ native_kernel!(BINARY, "binary.elements.cpu", run::<S>);
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let function = tile.param(3);
-    let target = Target { binding: 2, code: tile.param(2), streaming: tile.param(4) != 0 };
+    let target = Target::new(tile, 2, tile.param(2), tile.param(4));
     let (mut left, mut right) = ([0.0; CHUNK], [0.0; CHUNK]);
-    for run in chunks(tile, tile.bytes(2) / size(target.code)) {
+    for run in chunks(tile, tile.bytes(2) / size(tile.param(2))) {
         let left = left.get_mut(..run.len()).unwrap_or_default();
         let right = right.get_mut(..run.len()).unwrap_or_default();
         // SAFETY: the core bound a, b and y of the types the parameters say; y is as long as the longer input,

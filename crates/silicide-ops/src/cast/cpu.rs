@@ -65,7 +65,7 @@ native_kernel!(NUMBERS, "cast.numbers.cpu", numbers);
 #[inline(always)]
 unsafe fn floats<S: Simd>(tile: &Tile<'_>) {
     let from = tile.param(0);
-    let target = Target { binding: 1, code: tile.param(1), streaming: tile.param(2) != 0 };
+    let target = Target::new(tile, 1, tile.param(1), tile.param(2));
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, tile.bytes(0) / size(from)) {
         let lanes = lanes.get_mut(..run.len()).unwrap_or_default();
@@ -117,29 +117,81 @@ unsafe fn each<T: Element, U: Element>(tile: &Tile<'_>, run: Range<usize>, conve
     to.iter_mut().zip(from).for_each(|(to, from)| *to = convert(*from));
 }
 
-/// Runs one of two bodies with `$T` the Rust type: `$native` where Rust's own casts to and from f64, which vectorise,
-/// do what is wanted, `$other` elsewhere.
+/// A type and f64 lanes, in code that vectorises.
+trait Number: Copy {
+    fn widen(self) -> f64;
+    /// As `Element::from_f64` does.
+    fn narrow(x: f64) -> Self;
+}
+
+/// Integers whose ends f64 holds exactly: clamped first, so that the conversion, through a wider integer, is a plain
+/// one. Rust's own saturating cast is one element at a time.
+macro_rules! clamped {
+    ($($integer:ty => $wider:ty),*) => {$(
+        impl Number for $integer {
+            #[inline(always)]
+            fn widen(self) -> f64 {
+                f64::from(self)
+            }
+            #[inline(always)]
+            fn narrow(x: f64) -> $integer {
+                let (least, most) = (f64::from(<$integer>::MIN), f64::from(<$integer>::MAX));
+                let x = if x.is_nan() { 0.0 } else { x };
+                let x = if x > least { x } else { least };
+                let x = if x < most { x } else { most };
+                // SAFETY: a number between the ends of the type.
+                unsafe { x.to_int_unchecked::<$wider>() as $integer }
+            }
+        }
+    )*};
+}
+clamped!(i8 => i32, i16 => i32, i32 => i32, u8 => i32, u16 => i32, u32 => i64);
+
+macro_rules! element {
+    ($($rust:ty),*) => {$(
+        impl Number for $rust {
+            #[inline(always)]
+            fn widen(self) -> f64 {
+                Element::to_f64(self)
+            }
+            #[inline(always)]
+            fn narrow(x: f64) -> $rust {
+                <$rust as Element>::from_f64(x)
+            }
+        }
+    )*};
+}
+element!(f64, f16, bf16, i64, u64);
+
+impl Number for f32 {
+    #[inline(always)]
+    fn widen(self) -> f64 {
+        f64::from(self)
+    }
+    #[inline(always)]
+    fn narrow(x: f64) -> f32 {
+        x as f32
+    }
+}
+
+/// Runs a body with `$T` the Rust type.
 macro_rules! with_type {
-    ($dtype:expr, $T:ident => $native:expr, $other:expr) => {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        with_type!(@ $dtype, $T => $body; F32 f32, F64 f64, F16 f16, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16,
+            U32 u32, U64 u64)
+    };
+    (@ $dtype:expr, $T:ident => $body:expr; $($name:ident $rust:ty),*) => {
         match $dtype {
-            DType::F32 => with_type!(@ f32, $T => $native),
-            DType::I8 => with_type!(@ i8, $T => $native),
-            DType::I16 => with_type!(@ i16, $T => $native),
-            DType::I32 => with_type!(@ i32, $T => $native),
-            DType::I64 => with_type!(@ i64, $T => $native),
-            DType::U8 => with_type!(@ u8, $T => $native),
-            DType::U16 => with_type!(@ u16, $T => $native),
-            DType::U32 => with_type!(@ u32, $T => $native),
-            DType::U64 => with_type!(@ u64, $T => $native),
-            DType::F64 => with_type!(@ f64, $T => $other),
-            DType::F16 => with_type!(@ f16, $T => $other),
-            _ => with_type!(@ bf16, $T => $other),
+            $(DType::$name => {
+                type $T = $rust;
+                $body
+            })*
+            _ => {
+                type $T = bf16;
+                $body
+            }
         }
     };
-    (@ $rust:ty, $T:ident => $body:expr) => {{
-        type $T = $rust;
-        $body
-    }};
 }
 
 /// # Safety
@@ -149,11 +201,7 @@ unsafe fn read(tile: &Tile<'_>, from: DType, run: Range<usize>, lanes: &mut [f64
     with_type!(from, T => {
         // SAFETY: the caller's promise.
         let from = unsafe { tile.read_part::<T>(0, run) };
-        lanes.iter_mut().zip(from).for_each(|(to, from)| *to = *from as f64);
-    }, {
-        // SAFETY: the caller's promise.
-        let from = unsafe { tile.read_part::<T>(0, run) };
-        lanes.iter_mut().zip(from).for_each(|(to, from)| *to = Element::to_f64(*from));
+        lanes.iter_mut().zip(from).for_each(|(to, from)| *to = from.widen());
     });
 }
 
@@ -164,10 +212,6 @@ unsafe fn write(tile: &Tile<'_>, to: DType, run: Range<usize>, lanes: &[f64]) {
     with_type!(to, T => {
         // SAFETY: the caller's promise.
         let to = unsafe { tile.write::<T>(1, run) };
-        to.iter_mut().zip(lanes).for_each(|(to, from)| *to = *from as T);
-    }, {
-        // SAFETY: the caller's promise.
-        let to = unsafe { tile.write::<T>(1, run) };
-        to.iter_mut().zip(lanes).for_each(|(to, from)| *to = <T as Element>::from_f64(*from));
+        to.iter_mut().zip(lanes).for_each(|(to, from)| *to = T::narrow(*from));
     });
 }

@@ -20,17 +20,19 @@ pub(crate) trait Float: Pod {
     /// The instruction set `S` is present.
     unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [Self]);
 
-    /// [`narrow`](Float::narrow) past the caches, for at most [`CHUNK`] elements.
+    /// Like [`narrow`](Float::narrow), past the caches; at most [`CHUNK`] elements.
     ///
     /// # Safety
     /// The instruction set `S` is present.
     #[inline(always)]
     unsafe fn stream<S: Simd>(from: &[f32], to: &mut [Self]) {
         let mut narrow = [Self::zeroed(); CHUNK];
-        let (narrow, _) = narrow.split_at_mut(from.len().min(CHUNK));
+        let narrow = narrow.get_mut(..from.len()).unwrap_or_default();
         // SAFETY: the caller's promise.
-        unsafe { Self::narrow::<S>(from, narrow) };
-        stream::copy(narrow, to);
+        unsafe {
+            Self::narrow::<S>(from, narrow);
+            stream::copy::<S, Self>(narrow, to);
+        }
     }
 }
 
@@ -49,7 +51,8 @@ impl Float for f32 {
     }
     #[inline(always)]
     unsafe fn stream<S: Simd>(from: &[f32], to: &mut [f32]) {
-        stream::copy(from, to);
+        // SAFETY: the caller's promise.
+        unsafe { stream::copy::<S, f32>(from, to) }
     }
 }
 
@@ -179,6 +182,14 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Binding `binding`, of the type with this [`code`], to be streamed if so asked and it is none of the inputs
+    /// `0..binding`: lines that were just read are in the cache already.
+    #[inline(always)]
+    pub(crate) fn new(tile: &Tile<'_>, binding: usize, code: u32, streaming: u32) -> Target {
+        let fresh = (0..binding).all(|input| tile.start(input) != tile.start(binding));
+        Target { binding, code, streaming: streaming != 0 && fresh }
+    }
+
     /// [`write`] with the type given by its code.
     ///
     /// # Safety

@@ -14,37 +14,50 @@ const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Horner's rule, highest coefficient first.
 #[inline(always)]
 fn polynomial<S: Simd, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
-    let mut sum = 0.0;
-    for coefficient in coefficients {
-        sum = S::mul_add(sum, x, coefficient);
-    }
-    sum
+    let highest = coefficients.first().copied().unwrap_or(0.0);
+    coefficients.into_iter().skip(1).fold(highest, |sum, coefficient| S::mul_add(sum, x, coefficient))
 }
 
 /// e^x.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
-    exp_plus::<S>(x, 0.0)
-}
-
-/// e^(x + tail) for a tail far smaller than x.
-#[inline(always)]
-fn exp_plus<S: Simd>(x: f32, tail: f32) -> f32 {
     // Comparisons, not min and max, which would lose NaN.
     let x = if x > 90.0 { 90.0 } else { x };
     let x = if x < -110.0 { -110.0 } else { x };
-    let shifted = S::mul_add(x, std::f32::consts::LOG2_E, ROUND);
-    let whole = shifted - ROUND;
-    let rest = S::mul_add(whole, -LN2_HIGH, x);
-    let rest = S::mul_add(whole, -LN2_LOW, rest) + tail;
-    // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, to 3e-9.
-    let curve =
-        polynomial::<S, 5>(rest, [0.001_381_446_8, 0.008_368_781, 0.041_668_393, 0.166_665_2, 0.499_999_94]);
-    let value = S::mul_add(curve * rest, rest, rest) + 1.0;
+    let (shifted, rest) = reduce::<S>(x);
     // 2^whole in two factors, as it may itself be too large or too small for f32.
     let whole = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
     let first = whole >> 1;
-    value * power_of_two(first) * power_of_two(whole.wrapping_sub(first))
+    exp_near_zero::<S>(rest) * power_of_two(first) * power_of_two(whole.wrapping_sub(first))
+}
+
+/// e^(x + tail) for x not above zero and a tail far smaller: cheaper than [`exp`].
+#[inline(always)]
+fn exp_below<S: Simd>(x: f32, tail: Option<f32>) -> f32 {
+    let x = if x < -110.0 { -110.0 } else { x };
+    let (shifted, rest) = reduce::<S>(x);
+    let rest = tail.map_or(rest, |tail| rest + tail);
+    // 2^(whole + 64), which is normal, and then the rest of the way.
+    let whole = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
+    exp_near_zero::<S>(rest) * power_of_two(whole.wrapping_add(64)) * f32::from_bits((127 - 64) << 23)
+}
+
+/// `x = whole * ln 2 + rest` with the rest at most ln 2 / 2 from zero; the whole is in the low bits of the first.
+#[inline(always)]
+fn reduce<S: Simd>(x: f32) -> (f32, f32) {
+    let shifted = S::mul_add(x, std::f32::consts::LOG2_E, ROUND);
+    let whole = shifted - ROUND;
+    let rest = S::mul_add(whole, -LN2_HIGH, x);
+    (shifted, S::mul_add(whole, -LN2_LOW, rest))
+}
+
+/// e^r for |r| <= ln 2 / 2.
+#[inline(always)]
+fn exp_near_zero<S: Simd>(r: f32) -> f32 {
+    // (e^r - 1 - r) / r^2, to 3e-9.
+    let curve =
+        polynomial::<S, 5>(r, [0.001_381_446_8, 0.008_368_781, 0.041_668_393, 0.166_665_2, 0.499_999_94]);
+    S::mul_add(curve * r, r, r) + 1.0
 }
 
 /// e^x for x up to 0, in half the instructions: what would be below the smallest normal number is 0.
@@ -113,7 +126,8 @@ pub(crate) fn log<S: Simd>(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn tanh<S: Simd>(x: f32) -> f32 {
     let size = x.abs();
-    let large = 1.0 - 2.0 / (exp::<S>(size + size) + 1.0);
+    let tail = exp_below::<S>(-2.0 * size, None);
+    let large = (1.0 - tail) / (1.0 + tail);
     // (tanh x - x) / x^3 in x^2 for |x| <= 0.64, to 6e-9.
     let square = x * x;
     let curve = polynomial::<S, 5>(
@@ -128,7 +142,7 @@ pub(crate) fn tanh<S: Simd>(x: f32) -> f32 {
 /// 1 / (1 + e^-x).
 #[inline(always)]
 pub(crate) fn sigmoid<S: Simd>(x: f32) -> f32 {
-    let tail = exp::<S>(-x.abs());
+    let tail = exp_below::<S>(-x.abs(), None);
     let large = 1.0 / (1.0 + tail);
     if x < 0.0 { tail * large } else { large }
 }
@@ -159,7 +173,7 @@ pub(crate) fn normal_cdf<S: Simd>(x: f32) -> f32 {
     let high = f32::from_bits(t.to_bits() & 0xffff_f000);
     let low = t - high;
     let error = (high * high - square) + (high + t) * low;
-    let tail = exp_plus::<S>(-0.5 * square, -0.5 * error) * ratio;
+    let tail = exp_below::<S>(-0.5 * square, Some(-0.5 * error)) * ratio;
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 

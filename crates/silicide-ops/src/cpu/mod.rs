@@ -30,7 +30,7 @@ use std::ops::Range;
 pub(crate) const TILE: usize = 16 << 10;
 
 /// Elements that a kernel holds in local arrays at a time: a few such arrays of f32 stay in the first cache.
-pub(crate) const CHUNK: usize = 1 << 10;
+pub(crate) const CHUNK: usize = 1 << 8;
 
 /// A grid of tiles over so many elements.
 pub(crate) fn tiles(elements: usize) -> [u32; 3] {

@@ -1,4 +1,4 @@
-//! What differs between instruction sets, behind one trait. A kernel body generic over [`Simd`] and inlined in a
+//! What differs between instruction sets, behind one trait: fused products, half floats, streamed stores. A kernel body generic over [`Simd`] and inlined in a
 //! function with the right `#[target_feature]` compiles to that set's own instructions.
 
 use silicide_quant::f16;
@@ -25,6 +25,12 @@ pub(crate) trait Simd: Copy + 'static {
     /// # Safety
     /// The instruction set is present.
     unsafe fn narrow_f16(from: &[f32], to: &mut [f16]);
+
+    /// Copies one line of 64 bytes, past the caches where the machine can.
+    ///
+    /// # Safety
+    /// The instruction set is present, both pointers are good for 64 bytes, and `to` is aligned to them.
+    unsafe fn stream_line(from: *const u8, to: *mut u8);
 }
 
 /// What every machine has.
@@ -45,6 +51,26 @@ impl Simd for Portable {
     unsafe fn narrow_f16(from: &[f32], to: &mut [f16]) {
         for (to, from) in to.iter_mut().zip(from) {
             *to = f16::from_bits(narrow(*from));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn stream_line(from: *const u8, to: *mut u8) {
+        #[cfg(target_arch = "x86_64")]
+        for part in 0..4 {
+            use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+            // SAFETY: SSE2 is part of x86-64; the pointers are the caller's promise.
+            unsafe {
+                _mm_stream_si128(
+                    to.cast::<__m128i>().add(part),
+                    _mm_loadu_si128(from.cast::<__m128i>().add(part)),
+                );
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        // SAFETY: the caller's promise.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, to, 64);
         }
     }
 }
@@ -119,6 +145,17 @@ impl Simd for Avx2 {
             *to = f16::from_bits(narrow(*from));
         }
     }
+
+    #[inline(always)]
+    unsafe fn stream_line(from: *const u8, to: *mut u8) {
+        use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_stream_si256};
+        let (from, to) = (from.cast::<__m256i>(), to.cast::<__m256i>());
+        // SAFETY: the caller's promise.
+        unsafe {
+            _mm256_stream_si256(to, _mm256_loadu_si256(from));
+            _mm256_stream_si256(to.add(1), _mm256_loadu_si256(from.add(1)));
+        }
+    }
 }
 
 /// x86-64 with AVX-512.
@@ -141,6 +178,13 @@ impl Simd for Avx512 {
         // SAFETY: as above.
         unsafe { Avx2::narrow_f16(from, to) }
     }
+
+    #[inline(always)]
+    unsafe fn stream_line(from: *const u8, to: *mut u8) {
+        use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast())) }
+    }
 }
 
 /// aarch64 with NEON.
@@ -162,6 +206,12 @@ impl Simd for Neon {
     unsafe fn narrow_f16(from: &[f32], to: &mut [f16]) {
         // SAFETY: as above.
         unsafe { Portable::narrow_f16(from, to) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream_line(from: *const u8, to: *mut u8) {
+        // SAFETY: as above.
+        unsafe { Portable::stream_line(from, to) }
     }
 }
 

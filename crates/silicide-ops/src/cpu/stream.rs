@@ -1,6 +1,7 @@
 //! Stores past the caches. A plain store to a line that is not cached reads it first; for outputs larger than the
 //! caches that is a third of all traffic. Kernels compute a run in a local array and hand it here.
 
+use super::Simd;
 use silicide_core::kernel::Io;
 
 /// Calls that touch more bytes than this write past the caches.
@@ -13,43 +14,29 @@ pub(crate) fn worthwhile(io: &Io<'_>) -> u32 {
     u32::from(bytes > LARGE)
 }
 
-/// Copies `from` to `to`, of the same length, past the caches. [`fence`] must follow before the tile ends.
-#[inline(always)]
-pub(crate) fn copy<T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
-    copy_bytes(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
-}
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
-#[cfg(target_arch = "x86_64")]
+/// Copies `from` to `to`, of the same length, past the caches. [`fence`] must follow before the tile ends.
+///
+/// # Safety
+/// The instruction set is present.
 #[inline(always)]
-fn copy_bytes(from: &[u8], to: &mut [u8]) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-    const LINE: usize = 64;
+pub(crate) unsafe fn copy<S: Simd, T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
+    let (from, to) = (bytemuck::cast_slice::<T, u8>(from), bytemuck::cast_slice_mut::<T, u8>(to));
     let count = from.len().min(to.len());
+    let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
     let head = to.as_ptr().align_offset(LINE).min(count);
-    let lines = (count - head) / LINE;
     let (from_head, from) = from.split_at(head);
     let (to_head, to) = to.split_at_mut(head);
     to_head.copy_from_slice(from_head);
-    let (from_lines, from_tail) = from.split_at(lines * LINE);
-    let (to_lines, to_tail) = to.split_at_mut(lines * LINE);
-    for (to, from) in to_lines.chunks_exact_mut(LINE).zip(from_lines.chunks_exact(LINE)) {
-        let (to, from) = (to.as_mut_ptr().cast::<__m128i>(), from.as_ptr().cast::<__m128i>());
-        for quarter in 0..4 {
-            // SAFETY: SSE2 is part of x86-64; both chunks hold 64 bytes and `to` is aligned to them.
-            unsafe { _mm_stream_si128(to.add(quarter), _mm_loadu_si128(from.add(quarter))) };
-        }
+    let (mut from, mut to) = (from.chunks_exact(LINE), to.chunks_exact_mut(LINE));
+    for (to, from) in (&mut to).zip(&mut from) {
+        // SAFETY: the instruction set is the caller's promise; both chunks are lines, and `to` starts one.
+        unsafe { S::stream_line(from.as_ptr(), to.as_mut_ptr()) };
     }
-    if let (Some(from), true) = (from_tail.get(..to_tail.len()), !to_tail.is_empty()) {
-        to_tail.copy_from_slice(from);
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn copy_bytes(from: &[u8], to: &mut [u8]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = *from;
-    }
+    let (to, from) = (to.into_remainder(), from.remainder());
+    to.copy_from_slice(from);
 }
 
 /// Makes streamed stores visible to whoever is told that the tile is done.
@@ -64,6 +51,7 @@ pub(crate) fn fence() {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Portable;
     use super::*;
 
     #[test]
@@ -72,7 +60,8 @@ mod tests {
         for start in [0, 1, 3, 16, 63] {
             for len in [0, 1, 15, 63, 64, 65, 200, 300] {
                 let mut to = vec![0xeeu8; 400];
-                copy(&from[..len], &mut to[start..start + len]);
+                // SAFETY: portable code runs everywhere.
+                unsafe { copy::<Portable, u8>(&from[..len], &mut to[start..start + len]) };
                 fence();
                 assert_eq!(to[start..start + len], from[..len]);
                 assert!(to[..start].iter().chain(&to[start + len..]).all(|&byte| byte == 0xee));

@@ -53,7 +53,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let size = |code: u32| DType::ALL.get(code as usize).map_or(4, |dtype| dtype.size());
     let row = (u64::from(tile.param(3)) | u64::from(tile.param(4)) << 32) as usize;
     let rows = tile.bytes(0) / size(from) / row;
-    let target = Target { binding: 2, code: to, streaming: tile.param(7) != 0 };
+    let target = Target::new(tile, 2, to, tile.param(7));
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, tile.bytes(2) / size(to)) {
         let mut at = run.start;
@@ -67,7 +67,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                 match index.map(|index| index * row + column) {
                     None => blank(tile, size(to), at..at + count),
                     Some(start) if from == to => {
-                        copy(tile, size(to), start..start + count, at);
+                        copy::<S>(tile, size(to), start..start + count, at);
                     }
                     Some(start) => {
                         let lanes = lanes.get_mut(..count).unwrap_or_default();
@@ -99,14 +99,19 @@ unsafe fn index(tile: &Tile<'_>, i: usize) -> Option<usize> {
 /// # Safety
 /// Both hold them; those of y are the caller's alone.
 #[inline(always)]
-unsafe fn copy(tile: &Tile<'_>, size: usize, from: Range<usize>, to: usize) {
+unsafe fn copy<S: Simd>(tile: &Tile<'_>, size: usize, from: Range<usize>, to: usize) {
     let count = from.len();
     // SAFETY: the caller's promise.
     let (from, to) = unsafe {
         let to = to * size..(to + count) * size;
         (tile.read_part::<u8>(0, from.start * size..from.end * size), tile.write::<u8>(2, to))
     };
-    if tile.param(7) != 0 { stream::copy(from, to) } else { to.copy_from_slice(from) }
+    if tile.param(7) != 0 {
+        // SAFETY: the caller's promise.
+        unsafe { stream::copy::<S, u8>(from, to) }
+    } else {
+        to.copy_from_slice(from);
+    }
 }
 
 /// Writes blank elements of `size` bytes to y.

@@ -36,7 +36,7 @@ native_kernel!(GLU, "glu.elements.cpu", run::<S>);
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (dtype, activation) = (tile.param(0), tile.param(1));
-    let target = Target { binding: 2, code: dtype, streaming: tile.param(2) != 0 };
+    let target = Target::new(tile, 2, dtype, tile.param(2));
     let (mut gate, mut up) = ([0.0; CHUNK], [0.0; CHUNK]);
     for run in chunks(tile, tile.bytes(2) / size(dtype)) {
         let gate = gate.get_mut(..run.len()).unwrap_or_default();

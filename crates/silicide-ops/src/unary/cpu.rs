@@ -35,7 +35,7 @@ native_kernel!(UNARY, "unary.elements.cpu", run::<S>);
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (dtype, function, parameter) = (tile.param(0), tile.param(1), tile.param_f32(2));
-    let target = Target { binding: 1, code: dtype, streaming: tile.param(3) != 0 };
+    let target = Target::new(tile, 1, dtype, tile.param(3));
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, tile.bytes(1) / size(dtype)) {
         let lanes = lanes.get_mut(..run.len()).unwrap_or_default();
@@ -69,5 +69,46 @@ fn apply<S: Simd>(function: u32, parameter: f32, lanes: &mut [f32]) {
         SOFTCAP => map(lanes, |x| parameter * math::tanh::<S>(x / parameter)),
         SCALE => map(lanes, |x| parameter * x),
         activation => activate::<S>(activation, lanes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::TILE;
+    use crate::unary::Activation;
+    use silicide_hal::TileBinding;
+    use silicide_quant::{DType, encode};
+
+    /// Runs every tile of a call on one instruction set; the output starts `shift` bytes off a line.
+    fn run(entry: silicide_hal::NativeFn, dtype: DType, x: &[u8], shift: usize, streaming: u32) -> Vec<u8> {
+        let mut x = x.to_vec();
+        let mut y = vec![0xabu8; x.len() + 256];
+        let start = y.as_ptr().align_offset(64) + shift;
+        let bindings = [
+            TileBinding { start: x.as_mut_ptr(), bytes: x.len() },
+            TileBinding { start: y[start..].as_mut_ptr(), bytes: x.len() },
+        ];
+        let params = [code(dtype), Unary::Activate(Activation::Silu).code(), 0, streaming];
+        let grid = tiles(x.len() / dtype.size());
+        for index in 0..grid[0] {
+            // SAFETY: the instruction set was detected; both bindings are ours and of one length.
+            unsafe { entry(&Tile::new([index, 0, 0], grid, &params, &bindings)) };
+        }
+        assert!(y[..start].iter().chain(&y[start + x.len()..]).all(|&byte| byte == 0xab));
+        y[start..start + x.len()].to_vec()
+    }
+
+    #[test]
+    fn streamed_results_are_the_same() {
+        let values: Vec<f64> = (0..TILE + 777).map(|i| (i as f64 - 9000.0) / 1000.0).collect();
+        for variant in UNARY.variants.iter().filter(|variant| variant.isa.is_available()) {
+            for dtype in [DType::F32, DType::F16, DType::BF16] {
+                let x = encode(dtype, &values);
+                let plain = run(variant.entry, dtype, &x, 0, 0);
+                assert_eq!(plain, run(variant.entry, dtype, &x, 0, 1), "{} {dtype}", variant.isa);
+                assert_eq!(plain, run(variant.entry, dtype, &x, 12, 1), "{} {dtype}, unaligned", variant.isa);
+            }
+        }
     }
 }
