@@ -51,6 +51,15 @@ pub(crate) fn check_float(op: &'static str, slot: &'static str, dtype: DType) ->
     }
 }
 
+/// Refuses block formats.
+pub(crate) fn check_plain(op: &'static str, slot: &'static str, dtype: DType) -> Result<()> {
+    if dtype.is_block() {
+        Err(Error::DTypeMismatch { op, slot, expected: "no block format".to_owned(), got: dtype })
+    } else {
+        Ok(())
+    }
+}
+
 /// For a native kernel that takes every call of its op.
 pub(crate) fn fits_cpu(on: &DeviceInfo) -> Result<Cost, Decline> {
     if on.is_gpu() { Err(Decline("runs on the CPU only")) } else { Ok(Cost::GOOD) }

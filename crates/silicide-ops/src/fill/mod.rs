@@ -5,6 +5,7 @@ pub mod cases;
 mod cpu;
 mod gpu;
 
+use crate::elementwise::check_plain;
 use silicide_core::kernel::{
     Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, Step, TensorInfo, Tolerance, Work,
 };
@@ -57,10 +58,7 @@ impl Op for Fill {
         if !given.is_empty() {
             return Err(Error::ArgumentCount { op: "fill", what: "inputs", expected: 0, got: given.len() });
         }
-        if self.dtype.is_block() {
-            let (expected, got) = ("no block format".to_owned(), self.dtype);
-            return Err(Error::DTypeMismatch { op: "fill", slot: "y", expected, got });
-        }
+        check_plain("fill", "y", self.dtype)?;
         if self.shape.elements() == 0 {
             let expected = "at least one element".to_owned();
             return Err(Error::Shape { op: "fill", slot: "y", expected, got: self.shape });

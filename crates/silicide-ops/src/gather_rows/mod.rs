@@ -7,7 +7,7 @@ pub mod cases;
 mod cpu;
 mod gpu;
 
-use crate::elementwise::{inputs, is_float};
+use crate::elementwise::{check_plain, inputs, is_float};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape, encode};
@@ -48,6 +48,7 @@ impl Op for GatherRows {
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let op = "gather_rows";
         let [table, indices] = inputs(op, self.slots(), given)?;
+        check_plain(op, "table", table.dtype)?;
         if table.dtype != self.to && !(is_float(table.dtype) && is_float(self.to)) {
             let expected = format!("{}, or one that becomes it while gathering", self.to);
             return Err(Error::DTypeMismatch { op, slot: "table", expected, got: table.dtype });

@@ -3,7 +3,7 @@
 
 pub mod cases;
 
-use crate::elementwise::{fits_cpu, fits_gpu, inputs};
+use crate::elementwise::{check_plain, fits_cpu, fits_gpu, inputs};
 use crate::strided_copy::{self, Layout, Walk};
 use silicide_core::kernel::{
     Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo, Tolerance, Work,
@@ -54,6 +54,7 @@ impl Op for Permute {
 
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let [x] = inputs("permute", self.slots(), given)?;
+        check_plain("permute", "x", x.dtype)?;
         let Some((shape, _)) = self.result(&x.shape) else {
             let what = format!("the order {:?} does not name every axis of {} once", self.order, x.shape);
             return Err(Error::BadParameter { op: "permute", what });
@@ -127,7 +128,7 @@ pub fn permute_into<R: Recorder>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silicide_quant::DType;
+    use silicide_quant::{DType, Format};
 
     #[test]
     fn orders_that_are_none_are_refused() {
@@ -137,5 +138,8 @@ mod tests {
         for order in [&[0, 1][..], &[0, 1, 1], &[0, 1, 3], &[0, 1, 2, 0], &[]] {
             assert!(matches!(shape(order), Err(Error::BadParameter { .. })), "{order:?}");
         }
+        let blocks = TensorInfo::new(DType::Block(Format::ALL[0]), Shape::new(&[2, 256]).unwrap());
+        let turn = Permute { order: SmallVec::from_slice(&[1, 0]) };
+        assert!(matches!(turn.infer(&[blocks]), Err(Error::DTypeMismatch { .. })));
     }
 }

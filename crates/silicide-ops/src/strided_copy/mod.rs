@@ -13,7 +13,7 @@ pub(crate) use walk::Walk;
 
 use walk::Axis;
 
-use crate::elementwise::{fits_cpu, fits_gpu, inputs};
+use crate::elementwise::{check_plain, fits_cpu, fits_gpu, inputs};
 use silicide_core::kernel::{
     Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, Step, TensorInfo, Tolerance, Work,
 };
@@ -62,6 +62,7 @@ impl Op for StridedCopy {
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let op = "strided_copy";
         let [x] = inputs(op, self.slots(), given)?;
+        check_plain(op, "x", x.dtype)?;
         if self.shape.elements() == 0 {
             let what = format!("copies at least one element, got shape {}", self.shape);
             return Err(Error::BadParameter { op, what });
