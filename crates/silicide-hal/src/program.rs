@@ -203,7 +203,7 @@ impl Hash for Snippet {
 }
 
 /// A snippet in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Eq)]
 pub struct Part {
     /// The text.
     pub snippet: &'static Snippet,
@@ -211,6 +211,24 @@ pub struct Part {
     pub name: &'static str,
     /// Replaces `$BINDING`.
     pub binding: u32,
+}
+
+// Every dispatch looks its program up. Names are nearly always the same statics: comparing addresses first, and
+// hashing no text, makes that cheap. What tells programs apart are snippets and the values of constants.
+impl PartialEq for Part {
+    fn eq(&self, other: &Part) -> bool {
+        self.snippet == other.snippet && self.binding == other.binding && same(self.name, other.name)
+    }
+}
+impl Hash for Part {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.snippet.hash(state);
+        self.binding.hash(state);
+    }
+}
+
+fn same(a: &'static str, b: &'static str) -> bool {
+    std::ptr::eq(a, b) || a == b
 }
 
 impl Part {
@@ -234,7 +252,7 @@ impl Part {
 ///   the argument's first element in the bound window (windows start at the device's offset alignment). The
 ///   dispatch's own parameter words follow.
 /// - The workgroup size is the override `WG`; no subgroup size is assumed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Eq)]
 pub struct WgslKernel {
     /// For labels, counters and messages.
     pub name: &'static str,
@@ -247,6 +265,26 @@ pub struct WgslKernel {
     /// The number of words in the immediate, offsets included.
     pub words: u32,
     _private: PhantomData<()>,
+}
+
+impl PartialEq for WgslKernel {
+    fn eq(&self, other: &WgslKernel) -> bool {
+        let equal = |(a, b): (&(&'static str, u32), &(&'static str, u32))| a.1 == b.1 && same(a.0, b.0);
+        self.parts == other.parts
+            && (self.bindings, self.words) == (other.bindings, other.words)
+            && self.constants.len() == other.constants.len()
+            && self.constants.iter().zip(&other.constants).all(equal)
+            && same(self.name, other.name)
+    }
+}
+impl Hash for WgslKernel {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts.hash(state);
+        for (_, value) in &self.constants {
+            value.hash(state);
+        }
+        self.words.hash(state);
+    }
 }
 
 impl WgslKernel {
