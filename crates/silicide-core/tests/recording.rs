@@ -119,9 +119,9 @@ fn the_encoder_places_barriers_as_the_definition_does() {
             let (a, b, y) = (view(), view(), view());
             match encoder.run_into(Add, &[&a, &b], &[&y]) {
                 Ok(()) => ranges.push(vec![
-                    BufferRange::from_buffer(&a, Access::Read).unwrap(),
-                    BufferRange::from_buffer(&b, Access::Read).unwrap(),
-                    BufferRange::from_buffer(&y, Access::Write).unwrap(),
+                    BufferRange::from_buffer(&a, Access::Read),
+                    BufferRange::from_buffer(&b, Access::Read),
+                    BufferRange::from_buffer(&y, Access::Write),
                 ]),
                 Err(Error::Aliasing { .. }) => {}
                 Err(other) => panic!("{other}"),

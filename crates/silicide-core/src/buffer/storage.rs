@@ -21,6 +21,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StorageId(u64);
 
+#[cfg(test)]
+impl StorageId {
+    /// An identity for tests that need no storage.
+    pub(crate) fn of(number: u64) -> StorageId {
+        StorageId(number)
+    }
+}
+
 impl fmt::Display for StorageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "storage {}", self.0)

@@ -8,7 +8,7 @@ mod timeline;
 pub(crate) use counters::{CounterSet, Tally};
 pub use counters::{Counters, KernelCount};
 pub use open::{DeviceOptions, Listing};
-pub(crate) use timeline::{StorageUse, Timeline, Touched};
+pub(crate) use timeline::{StorageUse, Timeline};
 
 use crate::error::{Error, Result};
 use crate::kernel::KernelRegistry;

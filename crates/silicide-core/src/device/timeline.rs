@@ -11,11 +11,10 @@
 use super::Device;
 use crate::buffer::{Storage, StorageState};
 use crate::error::{Error, Result};
-use crate::kernel::Access;
+use crate::record::Touch;
 use silicide_hal::{CommandList, HalError, RawDevice, Ticket};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -64,12 +63,6 @@ struct Queue {
     flights: VecDeque<Flight>,
 }
 
-/// What a list touches, for the check against host guards.
-pub(crate) struct Touched<'a> {
-    /// (index into `uses`, byte range in the storage, access), one per argument of each command.
-    pub(crate) ranges: &'a [(u32, Range<usize>, Access)],
-}
-
 impl Timeline {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -79,18 +72,18 @@ impl Timeline {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Submits a list that uses some storages. On failure nothing has changed.
+    /// Submits a list that uses some storages, numbered by their place in `uses`. On failure nothing has changed.
     pub(crate) fn submit(
         &self,
         device: &Device,
         list: &CommandList,
         uses: &mut Vec<StorageUse>,
-        touched: &Touched<'_>,
+        touches: &[Touch],
     ) -> Result<Ticket> {
         let mut queue = self.queue();
         queue.last += 1;
         let ticket = Ticket(queue.last);
-        claim(uses, touched, ticket)?;
+        claim(uses, touches, ticket)?;
         // SAFETY: the list was recorded by an encoder, which keeps the constitution: handles live in `uses` and
         // the registry, ranges were checked, barriers separate hazards. The queue's lock orders submissions.
         if let Err(error) = unsafe { device.raw().submit(list, ticket) } {
@@ -233,10 +226,10 @@ impl Timeline {
 }
 
 /// Marks every storage of a list with its ticket, after checking guards and poison; all or nothing.
-fn claim(uses: &[StorageUse], touched: &Touched<'_>, ticket: Ticket) -> Result<()> {
+fn claim(uses: &[StorageUse], touches: &[Touch], ticket: Ticket) -> Result<()> {
     for (index, used) in uses.iter().enumerate() {
         let mut state = used.storage.state();
-        if let Err(error) = check(index, used, &state, touched) {
+        if let Err(error) = check(index, used, &state, touches) {
             drop(state);
             for used in uses.iter().take(index) {
                 used.storage.state().unclaim(ticket);
@@ -248,15 +241,16 @@ fn claim(uses: &[StorageUse], touched: &Touched<'_>, ticket: Ticket) -> Result<(
     Ok(())
 }
 
-fn check(index: usize, used: &StorageUse, state: &StorageState, touched: &Touched<'_>) -> Result<()> {
+fn check(index: usize, used: &StorageUse, state: &StorageState, touches: &[Touch]) -> Result<()> {
     if let Some(cause) = state.poison().filter(|_| used.reads && !used.overwrites) {
         return Err(Error::Poisoned { what: "submit", cause: Arc::clone(cause) });
     }
     if !state.is_held() {
         return Ok(());
     }
-    for (_, range, access) in touched.ranges.iter().filter(|(storage, ..)| *storage as usize == index) {
-        state.check_guards("submit", used.storage.id(), range, access.writes())?;
+    for touch in touches.iter().filter(|touch| touch.storage as usize == index) {
+        let range = touch.start as usize..touch.end as usize;
+        state.check_guards("submit", used.storage.id(), &range, touch.access.writes())?;
     }
     Ok(())
 }

@@ -282,6 +282,9 @@ impl<O: Op> DynOp for O {
         O::kernels().get(i).map_or(Err(Decline("no such kernel")), |kernel| kernel.fits(self, io, on))
     }
     fn kernel_plan(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        O::kernels().get(i).map_or_else(Plan::default, |kernel| kernel.plan(self, io, on))
+        match O::kernels().get(i) {
+            Some(kernel) => kernel.plan(self, io, on),
+            None => Plan::default(),
+        }
     }
 }

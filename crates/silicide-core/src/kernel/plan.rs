@@ -115,6 +115,7 @@ pub struct Plan {
 
 impl Plan {
     /// A plan of one launch.
+    #[inline]
     pub fn launch(program: Program, args: &[Arg], params: &[u32], grid: [u32; 3]) -> Plan {
         let mut plan = Plan::default();
         plan.push(program, args, params, grid);
@@ -122,6 +123,7 @@ impl Plan {
     }
 
     /// Appends a launch.
+    #[inline]
     pub fn push(&mut self, program: Program, args: &[Arg], params: &[u32], grid: [u32; 3]) {
         let (args, params) = (SmallVec::from_slice(args), SmallVec::from_slice(params));
         self.steps.push(Step::Dispatch(Launch { program, args, params, grid }));

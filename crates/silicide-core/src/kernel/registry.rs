@@ -47,7 +47,13 @@ impl KernelRegistry {
 
     /// The compiled form of a program.
     pub(crate) fn pipeline(&self, program: &Program) -> Result<RawPipeline> {
-        let known = self.entries.read().unwrap_or_else(PoisonError::into_inner).get(program).cloned();
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let known = entries.get(program);
+        if let Some(Ok(pipeline)) = known.and_then(|entry| entry.get()) {
+            return Ok(*pipeline);
+        }
+        let known = known.cloned();
+        drop(entries);
         let entry = known.unwrap_or_else(|| {
             let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(entries.entry(program.clone()).or_default())

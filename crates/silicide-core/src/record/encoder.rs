@@ -135,11 +135,8 @@ impl CommandEncoder {
     /// Submits what was recorded. On failure nothing of it runs.
     pub fn submit(mut self) -> Result<Submission> {
         let recording = &mut self.recording;
-        let mut uses = mem::take(&mut recording.uses);
-        let timeline = self.device.timeline();
-        let submitted = timeline.submit(&self.device, &recording.list, &mut uses, &recording.touched());
-        recording.uses = uses;
-        let ticket = submitted?;
+        let (list, uses, touches) = (&recording.list, &mut recording.uses, &recording.touches);
+        let ticket = self.device.timeline().submit(&self.device, list, uses, touches)?;
         self.device.counter_set().submitted(&recording.tally);
         Ok(Submission::new(self.device.clone(), ticket))
     }

@@ -5,18 +5,17 @@
 //! conflicting pair is separated by a barrier, and removing any barrier breaks that. The encoder does the same
 //! one command at a time with [`MemRanges`].
 
-use crate::buffer::Buffer;
-use crate::error::Result;
+use super::ranges::Ranges;
+use crate::buffer::{Buffer, StorageId};
 use crate::kernel::Access;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 
 /// Bytes of an allocation, and how they are touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BufferRange {
-    /// The block of device memory. Storages are cut from blocks, so positions count from the block's start.
-    pub block: u64,
-    /// First byte.
+    /// The allocation.
+    pub storage: StorageId,
+    /// First byte, from the start of the allocation.
     pub start: u64,
     /// One past the last byte.
     pub end: u64,
@@ -25,29 +24,37 @@ pub struct BufferRange {
 }
 
 impl BufferRange {
-    /// The exact extent of a buffer's view. Allocates its memory.
-    pub fn from_buffer(buffer: &Buffer, access: Access) -> Result<BufferRange> {
-        let allocation = buffer.allocation()?;
-        let start = (allocation.offset + buffer.offset()) as u64;
-        Ok(BufferRange { block: allocation.block.0, start, end: start + buffer.size() as u64, access })
+    /// The exact extent of a buffer's view.
+    pub fn from_buffer(buffer: &Buffer, access: Access) -> BufferRange {
+        let (storage, range) = (buffer.storage_id(), buffer.range());
+        BufferRange { storage, start: range.start as u64, end: range.end as u64, access }
     }
 
     /// Whether the two may not run at once. Symmetric.
     pub fn conflicts_with(&self, other: &BufferRange) -> bool {
-        self.block == other.block
+        self.storage == other.storage
             && (self.access.writes() || other.access.writes())
             && self.start < other.end
             && other.start < self.end
     }
 }
 
-/// Blocks whose (empty) sets of ranges are kept between recordings.
-const BLOCKS_KEPT: usize = 1024;
+/// A range of a storage that a tracker has numbered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub(crate) storage: u32,
+    pub(crate) access: Access,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
 
 /// What the commands since the last barrier touch.
 #[derive(Clone, Debug, Default)]
 pub struct MemRanges {
-    blocks: FxHashMap<u64, Touched>,
+    /// Numbers of storages, in the order in which they were first seen.
+    numbers: FxHashMap<StorageId, u32>,
+    /// By number. There may be more than numbers: what is left of earlier recordings.
+    storages: Vec<Touched>,
     /// Entries of other epochs are stale: a reset is a single addition.
     epoch: u64,
     count: usize,
@@ -60,31 +67,6 @@ struct Touched {
     writes: Ranges,
 }
 
-/// Disjoint ranges: start to end. Overlapping and touching ones are joined.
-#[derive(Clone, Debug, Default)]
-struct Ranges(BTreeMap<u64, u64>);
-
-impl Ranges {
-    fn overlaps(&self, start: u64, end: u64) -> bool {
-        // Ranges are disjoint, so only the last one that begins before `end` can reach past `start`.
-        self.0.range(..end).next_back().is_some_and(|(_, &last)| last > start)
-    }
-
-    fn insert(&mut self, mut start: u64, mut end: u64) {
-        while let Some((&first, &last)) = self.0.range(..=end).next_back() {
-            if last < start {
-                break;
-            }
-            if first <= start && end <= last {
-                return;
-            }
-            self.0.remove(&first);
-            (start, end) = (start.min(first), end.max(last));
-        }
-        self.0.insert(start, end);
-    }
-}
-
 impl MemRanges {
     /// Nothing touched.
     pub fn new() -> MemRanges {
@@ -93,29 +75,17 @@ impl MemRanges {
 
     /// Whether a command that touches `ranges` may run beside everything recorded.
     pub fn allows(&self, ranges: &[BufferRange]) -> bool {
-        !ranges.iter().any(|range| self.conflicts(range))
-    }
-
-    fn conflicts(&self, range: &BufferRange) -> bool {
-        let Some(touched) = self.blocks.get(&range.block).filter(|touched| touched.epoch == self.epoch)
-        else {
-            return false;
-        };
-        touched.writes.overlaps(range.start, range.end)
-            || (range.access.writes() && touched.reads.overlaps(range.start, range.end))
+        !ranges.iter().any(|range| {
+            let number = self.numbers.get(&range.storage);
+            number.is_some_and(|&storage| self.conflicts(&range.touch(storage)))
+        })
     }
 
     /// Records a command that may run beside the others.
     pub fn record(&mut self, ranges: &[BufferRange]) {
-        for range in ranges.iter().filter(|range| range.start < range.end) {
-            let touched = self.blocks.entry(range.block).or_default();
-            if touched.epoch != self.epoch {
-                touched.reads.0.clear();
-                touched.writes.0.clear();
-                touched.epoch = self.epoch;
-            }
-            let kind = if range.access.writes() { &mut touched.writes } else { &mut touched.reads };
-            kind.insert(range.start, range.end);
+        for range in ranges {
+            let storage = self.number(range.storage);
+            self.insert(&range.touch(storage));
         }
         self.count += 1;
     }
@@ -130,18 +100,58 @@ impl MemRanges {
         barrier
     }
 
+    /// The number of a storage: 0 for the first that is asked for, then 1, and so on.
+    pub(crate) fn number(&mut self, storage: StorageId) -> u32 {
+        let next = self.numbers.len();
+        let number = *self.numbers.entry(storage).or_insert(next as u32);
+        if self.storages.len() <= number as usize {
+            self.storages.push(Touched::default());
+        }
+        number
+    }
+
+    /// Records a command whose storages are numbered; says whether a barrier is needed before it.
+    pub(crate) fn check_and_record_touches(&mut self, touches: &[Touch]) -> bool {
+        let barrier = touches.iter().any(|touch| self.conflicts(touch));
+        if barrier {
+            self.reset();
+        }
+        for touch in touches {
+            self.insert(touch);
+        }
+        self.count += 1;
+        barrier
+    }
+
+    fn conflicts(&self, touch: &Touch) -> bool {
+        let touched = self.storages.get(touch.storage as usize).filter(|touched| touched.epoch == self.epoch);
+        touched.is_some_and(|touched| {
+            touched.writes.overlaps(touch.start, touch.end)
+                || (touch.access.writes() && touched.reads.overlaps(touch.start, touch.end))
+        })
+    }
+
+    fn insert(&mut self, touch: &Touch) {
+        let Some(touched) = self.storages.get_mut(touch.storage as usize) else { return };
+        if touched.epoch != self.epoch {
+            touched.reads.clear();
+            touched.writes.clear();
+            touched.epoch = self.epoch;
+        }
+        let kind = if touch.access.writes() { &mut touched.writes } else { &mut touched.reads };
+        kind.insert(touch.start, touch.end);
+    }
+
     /// A barrier: nothing is outstanding any more.
     pub fn reset(&mut self) {
         self.epoch += 1;
         self.count = 0;
     }
 
-    /// Starts anew. Blocks come and go: what is known of many old ones is not worth keeping.
+    /// Starts anew: numbers are given out from 0 again.
     pub(crate) fn forget(&mut self) {
         self.reset();
-        if self.blocks.len() > BLOCKS_KEPT {
-            self.blocks.clear();
-        }
+        self.numbers.clear();
     }
 
     /// Commands recorded since the last barrier.
@@ -152,6 +162,12 @@ impl MemRanges {
     /// Whether nothing was recorded since the last barrier.
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+}
+
+impl BufferRange {
+    fn touch(&self, storage: u32) -> Touch {
+        Touch { storage, access: self.access, start: self.start, end: self.end }
     }
 }
 
@@ -167,12 +183,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn range(block: u64, start: u64, end: u64, access: Access) -> BufferRange {
-        BufferRange { block, start, end, access }
+    fn range(storage: u64, start: u64, end: u64, access: Access) -> BufferRange {
+        BufferRange { storage: StorageId::of(storage), start, end, access }
     }
 
     #[test]
-    fn touching_ranges_and_other_blocks_do_not_conflict() {
+    fn touching_ranges_and_other_storages_do_not_conflict() {
         let write = range(1, 0, 10, Access::Write);
         assert!(!write.conflicts_with(&range(1, 10, 20, Access::Write)));
         assert!(!range(1, 10, 20, Access::Write).conflicts_with(&write));
@@ -188,7 +204,7 @@ mod tests {
 
     fn commands() -> impl Strategy<Value = Vec<Vec<BufferRange>>> {
         let one = (0..3u64, 0..40u64, 1..12u64, access())
-            .prop_map(|(block, start, len, access)| range(block, start, start + len, access));
+            .prop_map(|(storage, start, len, access)| range(storage, start, start + len, access));
         proptest::collection::vec(proptest::collection::vec(one, 1..4), 1..40)
     }
 

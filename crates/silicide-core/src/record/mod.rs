@@ -6,17 +6,20 @@
 //! | `encoder.rs` | [`CommandEncoder`]: ops and transfers in, a submission out |
 //! | `lower.rs` | a kernel's plan becomes commands |
 //! | `hazard.rs` | which commands may run at once, by byte ranges |
+//! | `ranges.rs` | sets of byte ranges |
 //! | `recording.rs` | the growing list with everything it uses |
 //! | `submission.rs` | a list on its way: waiting, errors, times |
 
 mod encoder;
 mod hazard;
 mod lower;
+mod ranges;
 mod recorder;
 mod recording;
 mod submission;
 
 pub use encoder::{CommandEncoder, EncoderOptions};
+pub(crate) use hazard::Touch;
 pub use hazard::{BufferRange, MemRanges, place};
 pub use recorder::Recorder;
 pub(crate) use recording::{Recycler, fill_block};

@@ -1,12 +1,11 @@
 //! A recording: the growing command list with everything it uses, and the stock of empty ones.
 
-use super::hazard::{BufferRange, MemRanges};
+use super::hazard::{MemRanges, Touch};
 use crate::buffer::{Buffer, Storage};
-use crate::device::{Device, StorageUse, Tally, Touched};
+use crate::device::{Device, StorageUse, Tally};
 use crate::error::{Error, Result};
 use crate::kernel::Access;
 use crate::memory::Allocation;
-use rustc_hash::FxHashMap;
 use silicide_hal::{Binding, Command, CommandList};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,15 +15,14 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     pub(crate) list: CommandList,
+    /// Numbers storages as they stand in `uses`.
     hazards: MemRanges,
     pub(crate) uses: Vec<StorageUse>,
-    /// Where a storage stands in `uses`, by its address (which `uses` keeps alive).
-    index: FxHashMap<usize, u32>,
-    /// What each argument of each command touches, for the check against host guards.
-    touched: Vec<(u32, Range<usize>, Access)>,
+    /// What each argument of each command touches.
+    pub(crate) touches: Vec<Touch>,
+    /// Where those of the command being recorded begin.
+    ordered: usize,
     pub(crate) tally: Tally,
-    /// Ranges of the command being recorded.
-    ranges: Vec<BufferRange>,
     /// A mark that the next command gets before it, unless it has one.
     pub(crate) next_mark: Option<&'static str>,
 }
@@ -74,30 +72,19 @@ impl<'a> Place<'a> {
 impl Recording {
     /// Notes that the command being recorded touches some bytes.
     pub(crate) fn touch(&mut self, place: &Place<'_>) {
-        let Binding { block, offset, bytes } = place.binding();
-        self.ranges.push(BufferRange {
-            block: block.0,
-            start: offset,
-            end: offset + bytes,
-            access: place.access,
-        });
-        let index = self.position(place.storage);
-        if let Some(used) = self.uses.get_mut(index as usize) {
+        let number = self.hazards.number(place.storage.id());
+        if self.uses.len() <= number as usize {
+            let storage = Arc::clone(place.storage);
+            self.uses.push(StorageUse { storage, reads: false, writes: false, overwrites: false });
+        }
+        if let Some(used) = self.uses.get_mut(number as usize) {
             let untouched = !used.reads && !used.writes;
             used.overwrites |= untouched && place.replaces;
             used.reads |= place.access.reads();
             used.writes |= place.access.writes();
         }
-        self.touched.push((index, place.range.clone(), place.access));
-    }
-
-    /// Where a storage stands in `uses`, after it was put there.
-    fn position(&mut self, storage: &Arc<Storage>) -> u32 {
-        *self.index.entry(Arc::as_ptr(storage) as usize).or_insert_with(|| {
-            let storage = Arc::clone(storage);
-            self.uses.push(StorageUse { storage, reads: false, writes: false, overwrites: false });
-            (self.uses.len() - 1) as u32
-        })
+        let (start, end) = (place.range.start as u64, place.range.end as u64);
+        self.touches.push(Touch { storage: number, access: place.access, start, end });
     }
 
     /// Ends the command being recorded: puts a barrier before it if it needs one.
@@ -108,13 +95,14 @@ impl Recording {
             self.list.commands.push(Command::Mark { label });
         }
         let first = self.hazards.is_empty();
-        if self.hazards.check_and_record(&self.ranges) {
+        let touches = self.touches.get(self.ordered..).unwrap_or(&[]);
+        if self.hazards.check_and_record_touches(touches) {
             self.list.commands.push(Command::Barrier);
             self.tally.barriers += 1;
         } else if !first {
             self.tally.concurrent += 1;
         }
-        self.ranges.clear();
+        self.ordered = self.touches.len();
     }
 
     /// Records a copy between places of the same length that share no bytes.
@@ -143,18 +131,13 @@ impl Recording {
         fits(list.commands.len(), 3) && fits(list.bindings.len(), bindings) && fits(list.params.len(), words)
     }
 
-    pub(crate) fn touched(&self) -> Touched<'_> {
-        Touched { ranges: &self.touched }
-    }
-
     fn clear(&mut self) {
         self.list.clear();
         self.hazards.forget();
         self.uses.clear();
-        self.index.clear();
-        self.touched.clear();
+        self.touches.clear();
+        self.ordered = 0;
         self.tally.clear();
-        self.ranges.clear();
         self.next_mark = None;
     }
 }
@@ -203,8 +186,7 @@ pub(crate) fn fill_block(device: &Device, allocation: Allocation, value: u32) ->
     let dst = Binding { block: allocation.block, offset, bytes };
     let mut recording = device.recycler().take();
     recording.list.commands.push(Command::Fill { dst, value });
-    let touched = Touched { ranges: &[] };
-    let submitted = device.timeline().submit(device, &recording.list, &mut recording.uses, &touched);
+    let submitted = device.timeline().submit(device, &recording.list, &mut recording.uses, &[]);
     device.recycler().give(recording);
     let ticket = submitted?;
     match device.timeline().wait(device, ticket, Duration::MAX) {
