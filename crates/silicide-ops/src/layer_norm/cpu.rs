@@ -99,7 +99,7 @@ impl RowKernel for Normalise {
         for block in run.blocks() {
             let Room { first, second, results } = lanes.room(block.len());
             let at = run.at(block.start);
-            fetch_next_row(tile, X, run, block.clone());
+            fetch_next_row(tile, X, tile.param(X_CODE), run, block.clone());
             // SAFETY: the caller's promise; every block is read before it is written.
             unsafe {
                 let values = view_coded::<S>(tile, X, tile.param(X_CODE), at, first);

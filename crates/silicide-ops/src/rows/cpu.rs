@@ -7,9 +7,10 @@
 //!
 //! A [`RowKernel`] says how a run is reduced and finished; [`row_programs!`] makes the three programs of it.
 
-use crate::cpu::{CHUNK, Simd, TILE, stream};
+use crate::cpu::{CHUNK, Simd, TILE, element, stream};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Plan};
 use silicide_hal::{Backend, DeviceInfo, NativeKernel, Program, Tile};
+use silicide_quant::DType;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -89,22 +90,16 @@ impl Lanes {
 /// Asks for the elements below a block in the next row, so that they come while this one is computed: kernels that
 /// compute much per element would otherwise wait for memory half of the time, and memory for them the other half.
 #[inline(always)]
-pub(crate) fn fetch_next_row(tile: &Tile<'_>, binding: usize, run: Run, block: Range<usize>) {
+pub(crate) fn fetch_next_row(tile: &Tile<'_>, binding: usize, code: u32, run: Run, block: Range<usize>) {
     let (_, rows, _) = header(tile);
     if run.row + 1 >= rows || run.end - run.start < run.k {
         return;
     }
-    // The binding holds whole rows, so its length tells the size of an element.
-    let size = tile.bytes(binding) / (rows * run.k);
+    let size = if code == element::code(DType::F32) { 4 } else { 2 };
     let start = tile.start(binding).wrapping_add(run.at(run.k + block.start) * size);
-    #[cfg(target_arch = "x86_64")]
     for line in (0..block.len() * size).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: SSE is part of x86-64; fetching ahead has no effect but in time.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(line).cast()) };
+        stream::fetch(start.wrapping_add(line));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = start;
 }
 
 /// How a row is reduced and finished. Bindings and parameters past [`HEADER`] are the implementor's own.

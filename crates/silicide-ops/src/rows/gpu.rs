@@ -4,7 +4,7 @@
 //! The number of rows changes no bits: the size of a team is decided by the length of the rows alone.
 
 use crate::wgsl;
-use silicide_core::kernel::{Arg, Cost, Decline, Io, Plan};
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Plan, TensorInfo};
 use silicide_hal::{DeviceInfo, Program, Snippet, WgslKernel};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -25,29 +25,20 @@ pub(crate) enum Bound {
     Whole(u8),
 }
 
-/// The largest number of elements in one launch: indices and offsets are `u32` in kernels.
-const MOST_ELEMENTS: usize = 1 << 30;
-
 /// Whether a row-wise call can run: on a GPU, every row within a binding, and so everything that is bound whole.
 pub(crate) fn fits(io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
     let x = io.input(0);
-    let (rows, k) = (x.shape.rows(), x.shape.last());
-    let room = on.limits.max_binding.saturating_sub(on.limits.binding_alignment + 4);
-    let widest = io.inputs.iter().map(|info| match info.elements() == x.elements() {
-        true => row_bytes(info.bytes(), rows),
-        false => info.bytes(),
-    });
+    let fits = |info: &TensorInfo| {
+        let bound = if info.elements() == x.elements() { x.shape.last() } else { info.elements() };
+        bound <= wgsl::most(info.dtype.size(), on)
+    };
     if !on.is_gpu() {
         Err(Decline("runs on GPUs"))
-    } else if k > MOST_ELEMENTS || widest.max().unwrap_or(0) > room {
+    } else if !io.inputs.iter().all(fits) {
         Err(Decline("a row, weight or mask exceeds the largest binding"))
     } else {
         Ok(Cost::GOOD)
     }
-}
-
-fn row_bytes(bytes: usize, rows: usize) -> usize {
-    bytes / rows.max(1)
 }
 
 /// Invocations that share a row of `k` elements, a power of two: about four elements each, up to a workgroup.
@@ -72,17 +63,18 @@ pub(crate) fn plan<const N: usize>(
         let i = i as usize;
         if i < io.inputs.len() { io.input(i) } else { io.output(i - io.inputs.len()) }
     };
+    let row_bytes = |i: u8| argument(i).bytes() / rows.max(1);
     let widest = bound.iter().map(|bound| match bound {
-        Bound::Rows(i) => row_bytes(argument(*i).bytes(), rows),
-        Bound::Whole(_) => 0,
+        Bound::Rows(i) => row_bytes(*i).div_ceil(k.max(1)),
+        Bound::Whole(_) => 1,
     });
     let mut plan = Plan::default();
-    for run in runs(rows, k, widest.max().unwrap_or(1), on) {
+    for run in wgsl::row_spans(rows, k, widest.max().unwrap_or(1), on).into_iter().flatten() {
         let args: SmallVec<[Arg; 6]> = bound
             .iter()
             .map(|bound| match bound {
                 Bound::Rows(i) => {
-                    let bytes = row_bytes(argument(*i).bytes(), rows);
+                    let bytes = row_bytes(*i);
                     Arg::slot(*i).window(run.start * bytes, run.len() * bytes)
                 }
                 Bound::Whole(i) => Arg::slot(*i),
@@ -96,19 +88,61 @@ pub(crate) fn plan<const N: usize>(
     plan
 }
 
-/// Runs of rows that together are `0..rows`, each within a binding and within what kernels can index.
-fn runs(rows: usize, k: usize, widest: usize, on: &DeviceInfo) -> impl Iterator<Item = Range<usize>> {
-    let most = (MOST_ELEMENTS / k.max(1)).max(1);
-    wgsl::spans(rows, widest, on).flat_map(move |run| {
-        let end = run.end;
-        run.step_by(most).map(move |start| start..(start + most).min(end))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rms_norm::RmsNorm;
+    use crate::softmax::Softmax;
+    use silicide_core::kernel::{DynOp, Step};
     use silicide_hal::Backend;
+    use silicide_quant::{DType, Shape};
+
+    /// Every window of every argument of a plan, with the rows its launch says it has.
+    fn windows(op: &dyn DynOp, inputs: &[TensorInfo], on: &DeviceInfo) -> Vec<(u32, Vec<(usize, usize)>)> {
+        let outputs = op.infer(inputs).unwrap();
+        let io = Io { inputs, outputs: &outputs };
+        let kernel = (0..op.kernel_count()).find(|&i| op.kernel_fits(i, &io, on).is_ok()).unwrap();
+        let launches = op.kernel_plan(kernel, &io, on).steps.into_iter().map(|step| match step {
+            Step::Dispatch(launch) => (
+                *launch.params.first().unwrap(),
+                launch.args.iter().map(|arg| (arg.start, arg.bytes)).collect(),
+            ),
+            other => panic!("{other:?}"),
+        });
+        launches.collect()
+    }
+
+    #[test]
+    fn calls_are_cut_by_rows() {
+        let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "test");
+        on.limits.max_binding = 4096;
+        let info = |dtype, extents: &[usize]| TensorInfo::new(dtype, Shape::new(extents).unwrap());
+        let (x, weight) = (info(DType::F16, &[5, 700]), info(DType::F32, &[700]));
+        let op = RmsNorm::with_residual(1e-6, true);
+        let whole = (0, usize::MAX);
+        let cut = |start: usize, rows: usize| (start * 1400, rows * 1400);
+        assert_eq!(
+            windows(&op, &[x, x, weight], &on),
+            [
+                (2, vec![cut(0, 2), whole, cut(0, 2), cut(0, 2), cut(0, 2)]),
+                (2, vec![cut(2, 2), whole, cut(2, 2), cut(2, 2), cut(2, 2)]),
+                (1, vec![cut(4, 1), whole, cut(4, 1), cut(4, 1), cut(4, 1)]),
+            ]
+        );
+        let op = Softmax { scale: 1.0, masked: true };
+        let launches = windows(&op, &[x, x], &on);
+        assert_eq!(launches[1], (2, vec![cut(2, 2), cut(2, 2), cut(2, 2)]));
+        let launches = windows(&op, &[x, info(DType::F16, &[700])], &on);
+        assert_eq!(launches[1], (2, vec![cut(2, 2), whole, cut(2, 2)]));
+        on.limits.max_binding = 1400;
+        assert!(gpu_declines(&op, &[x, x], &on));
+    }
+
+    fn gpu_declines(op: &dyn DynOp, inputs: &[TensorInfo], on: &DeviceInfo) -> bool {
+        let outputs = op.infer(inputs).unwrap();
+        let io = Io { inputs, outputs: &outputs };
+        (0..op.kernel_count()).all(|i| op.kernel_fits(i, &io, on).is_err())
+    }
 
     #[test]
     fn teams_follow_the_row_length() {
@@ -116,23 +150,5 @@ mod tests {
         for (k, size) in [(1, 1), (4, 1), (5, 2), (128, 32), (576, 256), (1 << 30, 256)] {
             assert_eq!(team(k, &on), size, "{k}");
         }
-    }
-
-    #[test]
-    fn runs_tile_the_rows_and_fit() {
-        let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "test");
-        on.limits.max_binding = 1 << 20;
-        for (rows, k) in [(1, 5), (70_000, 3), (100, 4096), (3, 200_000)] {
-            let mut next = 0;
-            for run in runs(rows, k, k * 4, &on) {
-                assert_eq!(run.start, next);
-                assert!(run.len() * k * 4 <= 1 << 20);
-                next = run.end;
-            }
-            assert_eq!(next, rows);
-        }
-        on.limits.max_binding = usize::MAX;
-        let runs: Vec<_> = runs(3, MOST_ELEMENTS / 2, MOST_ELEMENTS * 2, &on).collect();
-        assert_eq!(runs, [0..2, 2..3]);
     }
 }

@@ -25,6 +25,8 @@ pub fn cases() -> Vec<Case> {
         masked,
         vec![Input::gaussian(F32, &[2, 5, 33]), Input::gaussian(F32, &[33])],
     ));
+    let inputs = vec![Input::gaussian(F32, &[2, 5, 33]), Input::gaussian(F32, &[2, 5, 33])];
+    cases.push(Case::new("a mask for each row", masked, inputs));
     let rows = Data::Values([-INF; 33].into_iter().chain([0.5; 33]).collect());
     cases.push(Case::new(
         "rows masked throughout are zero",

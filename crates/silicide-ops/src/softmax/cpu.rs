@@ -127,7 +127,7 @@ unsafe fn exponentials<'a, S: Simd>(
     let Logits { values, scale } = unsafe { Logits::load::<S>(tile, run, block.clone(), first, second) };
     let pieces = results.chunks_mut(PIECE).zip(values.chunks(PIECE));
     for ((results, values), start) in pieces.zip(block.step_by(PIECE)) {
-        fetch_next_row(tile, X, run, start..start + values.len());
+        fetch_next_row(tile, X, tile.param(X_CODE), run, start..start + values.len());
         for (result, value) in results.iter_mut().zip(values) {
             *result = exp_down::<S>(*value * scale - largest);
         }

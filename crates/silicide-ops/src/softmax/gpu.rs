@@ -24,8 +24,13 @@ impl Kernel for Rows {
 
     fn plan(&self, op: &Softmax, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let x = io.input(0);
-        // Without a mask, `x` stands in for it and is not read as one.
-        let (mask, mask_info) = if op.masked { (Bound::Whole(1), io.input(1)) } else { (Bound::Rows(0), x) };
+        let k = x.shape.last();
+        // A mask as large as `x` is cut with it. Without a mask, `x` stands in for it and is not read as one.
+        let (mask, mask_info) = match (op.masked, io.input(1)) {
+            (false, _) => (Bound::Rows(0), x),
+            (true, info) if info.elements() == x.elements() => (Bound::Rows(1), info),
+            (true, info) => (Bound::Whole(1), info),
+        };
         let (load, store) = (wgsl::load(x.dtype), wgsl::store(x.dtype, &on.features));
         let (Some(load), Some(load_mask), Some(store)) = (load, wgsl::load(mask_info.dtype), store) else {
             return Plan::default();
@@ -40,12 +45,14 @@ impl Kernel for Rows {
             Part::plain(&BODY),
         ];
         let kernel = WgslKernel::new(self.name(), &parts, 3, HEADER + 3);
-        let k = x.shape.last();
-        let mask_rows = if op.masked { mask_info.elements() / k.max(1) } else { 0 };
+        let mask_rows = mask_info.elements() / k.max(1);
         let bound = [Bound::Rows(0), mask, Bound::Rows(1 + u8::from(op.masked))];
         plan(kernel, &bound, io, on, |run| {
-            // Only the remainder matters, and it fits where the row's number may not.
-            let first = run.start % mask_rows.max(1);
+            let (first, mask_rows) = match mask {
+                Bound::Rows(_) => (0, if op.masked { run.len() } else { 0 }),
+                // Only the remainder matters, and it fits where the row's number may not.
+                Bound::Whole(_) => (run.start % mask_rows.max(1), mask_rows),
+            };
             [op.scale.to_bits(), first as u32, mask_rows as u32]
         })
     }
