@@ -5,7 +5,7 @@
 //! | this one | checking the arguments of a row-wise op |
 //! | `cpu` | rows on the CPU: tiles of whole rows, long rows cut in runs |
 //! | `lanes` | reductions of f32 values in a fixed order |
-//! | `gpu` | one workgroup per row, and splitting rows over binding windows |
+//! | `gpu` | rows on GPUs: one team of invocations per row, calls cut to fit bindings |
 
 pub(crate) mod cpu;
 pub(crate) mod gpu;
