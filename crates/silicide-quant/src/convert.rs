@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `element` has the plain types one value at a time, `format` the block formats.
 
+use crate::parallel::{PARALLEL_RUN, spread};
 use crate::{DType, Element, FormatError};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -79,7 +80,8 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     )
 }
 
-/// Stores f64 values as elements of a plain `dtype`, rounding as [`Element::from_f64`] does. Nothing for block formats.
+/// Stores f64 values as elements of `dtype`: plain ones rounded as [`Element::from_f64`] does, blocks by their encoder.
+/// Trailing values that make no whole block are ignored.
 pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
     with_type!(
         dtype,
@@ -88,20 +90,21 @@ pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
             // Spelt out: `half` has a `from_f64` of its own, which would win, and rounds less well.
             .flat_map(|&value| bytemuck::bytes_of(&<T as Element>::from_f64(value)).to_vec())
             .collect(),
-        _format => Vec::new()
+        format => {
+            let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+            let mut bytes = vec![0; values.len() / format.block_len() * format.block_bytes()];
+            format.encode_whole(&values, &mut bytes);
+            bytes
+        }
     )
 }
 
 /// Reads stored elements as f32 with the fastest code that this machine runs. `bytes` must be exactly the elements of
 /// `out`; integers and f64 are rounded to nearest.
 pub fn decode_into(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), FormatError> {
-    let (elements, got) = (out.len(), bytes.len());
-    let expected = elements.saturating_mul(dtype.size());
-    if !dtype.is_block() && expected != got {
-        return Err(FormatError::Length { what: dtype.name(), elements, expected, got });
-    }
+    check(dtype, out.len(), bytes.len())?;
     match dtype {
-        DType::Block(format) => return format.decode(bytes, out),
+        DType::Block(format) => format.decode_whole(bytes, out),
         DType::F16 => widen_halves(bytes, out),
         DType::BF16 => {
             for (value, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
@@ -119,9 +122,54 @@ pub fn decode_into(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Fo
     Ok(())
 }
 
-/// Through a small array, as the bytes may lie at an odd address.
+/// Stores f32 values as elements of `dtype` with the fastest code that this machine runs, on as many threads. `out` must be
+/// exactly the elements of `values`. Rounds as [`encode`] does.
+pub fn encode_into(dtype: DType, values: &[f32], out: &mut [u8], threads: usize) -> Result<(), FormatError> {
+    check(dtype, values.len(), out.len())?;
+    let run = PARALLEL_RUN / dtype.block_len() * dtype.block_bytes();
+    let jobs = values.chunks(PARALLEL_RUN).zip(out.chunks_mut(run));
+    spread(threads, jobs, |(values, out)| match dtype {
+        DType::Block(format) => format.encode_whole(values, out),
+        DType::F16 => narrow(values, out, |from, to: &mut [f16]| to.convert_from_f32_slice(from)),
+        DType::BF16 => narrow(values, out, |from, to: &mut [bf16]| to.convert_from_f32_slice(from)),
+        _ => with_type!(
+            dtype,
+            T => for (slot, &value) in out.chunks_exact_mut(size_of::<T>()).zip(values) {
+                slot.copy_from_slice(bytemuck::bytes_of(&<T as Element>::from_f64(f64::from(value))));
+            },
+            _format => ()
+        ),
+    });
+    Ok(())
+}
+
+/// Refuses a part of a block, and bytes that are not exactly those of the elements.
+fn check(dtype: DType, elements: usize, got: usize) -> Result<(), FormatError> {
+    if let DType::Block(format) = dtype {
+        return format.check(elements, got);
+    }
+    let expected = elements.saturating_mul(dtype.size());
+    if expected == got {
+        Ok(())
+    } else {
+        Err(FormatError::Length { what: dtype.name(), elements, expected, got })
+    }
+}
+
+/// Elements of the small arrays between stored halves, which may lie at odd addresses, and values.
+const RUN: usize = 256;
+
+fn narrow<T: Element>(values: &[f32], out: &mut [u8], convert: impl Fn(&[f32], &mut [T])) {
+    let mut halves = [T::zeroed(); RUN];
+    for (values, out) in values.chunks(RUN).zip(out.chunks_mut(size_of::<T>() * RUN)) {
+        if let Some(halves) = halves.get_mut(..values.len()) {
+            convert(values, halves);
+            out.copy_from_slice(bytemuck::cast_slice(halves));
+        }
+    }
+}
+
 fn widen_halves(bytes: &[u8], out: &mut [f32]) {
-    const RUN: usize = 256;
     let mut halves = [f16::ZERO; RUN];
     for (out, bytes) in out.chunks_mut(RUN).zip(bytes.chunks(2 * RUN)) {
         if let Some(halves) = halves.get_mut(..out.len()) {
@@ -171,10 +219,27 @@ mod tests {
     }
 
     #[test]
+    fn both_storings_agree_on_any_number_of_threads() {
+        let values: Vec<f32> = (0..PARALLEL_RUN + 512).map(|i| (i as f32 * 0.37).sin() * 50.0).collect();
+        let exact: Vec<f64> = values.iter().copied().map(f64::from).collect();
+        let formats = [Format::Q4_0, Format::Q6K, Format::Mxfp4].map(DType::Block);
+        for dtype in DType::ALL.into_iter().chain(formats) {
+            let expected = encode(dtype, &exact);
+            for threads in [0, 1, 3] {
+                let mut bytes = vec![0; expected.len() + 1];
+                encode_into(dtype, &values, &mut bytes[1..], threads).unwrap();
+                assert!(bytes[1..] == expected, "{dtype} on {threads} threads");
+                assert!(encode_into(dtype, &values, &mut bytes, threads).is_err(), "{dtype}");
+            }
+        }
+    }
+
+    #[test]
     fn parts_of_blocks_are_ignored_or_refused() {
         let q4_0 = DType::Block(Format::Q4_0);
         assert_eq!(decode(q4_0, &[0; 35]).len(), 32);
         assert_eq!(decode(q4_0, &[0; 17]).len(), 0);
+        assert_eq!(encode(q4_0, &[0.0; 63]).len(), 18);
         let mut out = [0.0; 33];
         let expected = FormatError::PartialBlock { elements: 33, block_len: 32 };
         assert_eq!(decode_into(q4_0, &[0; 18], &mut out), Err(expected));

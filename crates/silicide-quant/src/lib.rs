@@ -7,15 +7,17 @@
 mod convert;
 mod dtype;
 mod element;
+mod encode;
 mod format;
 mod ggml;
 mod minifloat;
 mod mlx;
+mod parallel;
 mod shape;
 #[allow(unsafe_code)]
 mod simd;
 
-pub use convert::{decode, decode_into, encode};
+pub use convert::{decode, decode_into, encode, encode_into};
 pub use dtype::DType;
 pub use element::Element;
 pub use format::{Format, FormatError, FormatInfo};

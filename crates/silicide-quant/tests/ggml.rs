@@ -1,6 +1,6 @@
 //! GGML formats against golden blocks, and every instruction set against the portable code.
 
-use silicide_quant::{Format, Isa};
+use silicide_quant::{Format, Isa, encode_into};
 use std::path::PathBuf;
 
 fn read(file: &str) -> std::io::Result<Vec<u8>> {
@@ -55,6 +55,88 @@ fn instruction_sets_agree_on_any_bytes() {
             let mut decoded = vec![0.0; expected.len()];
             format.decode_with(isa, &bytes, &mut decoded).unwrap();
             assert!(bits(&decoded) == bits(&expected), "{format} on {isa}");
+        }
+    }
+}
+
+fn rmse(a: &[f32], b: &[f32]) -> f64 {
+    let squares: f64 = a.iter().zip(b).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum();
+    (squares / a.len() as f64).sqrt()
+}
+
+#[test]
+fn encoders_are_as_good_as_the_reference() {
+    let values = floats(&read("gaussian.f32.bin").unwrap());
+    let reference: serde_json::Value = serde_json::from_slice(&read("ggml/rmse.json").unwrap()).unwrap();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    for format in Format::ALL {
+        let mut encoded = vec![0; format.bytes_of(values.len()).unwrap()];
+        encode_into(format.into(), &values, &mut encoded, threads).unwrap();
+        let mut decoded = vec![0.0; values.len()];
+        format.decode(&encoded, &mut decoded).unwrap();
+        let expected = reference["types"][format.name().to_uppercase()]["rmse"].as_f64().unwrap();
+        let got = rmse(&values, &decoded);
+        println!("{format}: {got:.6}, {:.4} of the reference", got / expected);
+        assert!(got <= expected * 1.001, "{format}: {got} against {expected}");
+    }
+}
+
+#[test]
+fn simple_encoders_give_the_bytes_of_the_reference() {
+    use Format::{Q1_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Tq1_0, Tq2_0};
+    for format in [Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Tq1_0, Tq2_0, Q1_0] {
+        let name = format.name().to_uppercase();
+        let values = floats(&read(&format!("ggml/{name}.src.f32.bin")).unwrap());
+        let expected = read(&format!("ggml/{name}.enc.bin")).unwrap();
+        let expected = &expected[..8 * format.block_bytes()];
+        for isa in Isa::available() {
+            let mut encoded = vec![0; expected.len()];
+            format.encode_with(isa, &values, &mut encoded).unwrap();
+            assert_eq!(encoded, expected, "{format} on {isa}");
+        }
+    }
+}
+
+#[test]
+fn instruction_sets_encode_to_the_same_bytes() {
+    let values = floats(&read("gaussian.f32.bin").unwrap());
+    for format in Format::ALL {
+        let encoded = Isa::available().into_iter().map(|isa| {
+            let mut encoded = vec![0; format.bytes_of(1024).unwrap()];
+            format.encode_with(isa, &values[..1024], &mut encoded).unwrap();
+            encoded
+        });
+        let mut encoded: Vec<_> = encoded.collect();
+        encoded.dedup();
+        assert_eq!(encoded.len(), 1, "{format}");
+    }
+}
+
+#[test]
+fn encoders_take_any_values() {
+    let special =
+        [0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 1e-45, -1e-38, 1.0];
+    for format in Format::ALL {
+        let len = format.block_len();
+        let round_trip = |values: &[f32]| {
+            let mut encoded = vec![0; format.bytes_of(values.len()).unwrap()];
+            format.encode(values, &mut encoded).unwrap();
+            let mut decoded = vec![f32::NAN; values.len()];
+            format.decode(&encoded, &mut decoded).unwrap();
+            decoded
+        };
+        assert!(round_trip(&vec![0.0; len]).iter().all(|value| *value == 0.0), "{format}");
+        for (i, first) in special.into_iter().enumerate() {
+            // A block of one value, and blocks of that value among others.
+            round_trip(&vec![first; len]);
+            round_trip(&(0..4 * len).map(|j| special[(i + j * j) % special.len()]).collect::<Vec<_>>());
+            round_trip(&(0..len).map(|j| if j == i { first } else { j as f32 - 9.5 }).collect::<Vec<_>>());
+        }
+        // Great and small values that halves hold, and constants, come back near enough.
+        for magnitude in [1e-3, 1.0, 1e4] {
+            let values: Vec<f32> = (0..len).map(|j| magnitude * (j as f32 * 0.7).sin()).collect();
+            let (zeros, error) = (vec![0.0; len], rmse(&values, &round_trip(&values)));
+            assert!(error < 0.8 * rmse(&values, &zeros), "{format} at {magnitude}");
         }
     }
 }

@@ -13,6 +13,12 @@ pub(crate) trait Block<const LEN: usize>: Pod {
     fn decode(&self, out: &mut [f32; LEN]);
 }
 
+/// A block that can be made from values.
+pub(crate) trait Encode<const LEN: usize>: Block<LEN> {
+    /// A block whose values are near `values`. What stands for values that are not finite is unspecified.
+    fn encode(values: &[f32; LEN]) -> Self;
+}
+
 /// Decodes as many whole blocks as both slices have room for.
 pub(crate) fn decode_blocks<B: Block<LEN>, const LEN: usize>(isa: Isa, bytes: &[u8], out: &mut [f32]) {
     isa.run(Decoding::<B, LEN> { bytes, out, block: PhantomData });
@@ -36,6 +42,31 @@ impl<B: Block<LEN>, const LEN: usize> Task for Decoding<'_, B, LEN> {
 fn decode_slices<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32]) {
     for (block, values) in whole_blocks::<B>(bytes).iter().zip(out.as_chunks_mut::<LEN>().0) {
         block.decode(values);
+    }
+}
+
+/// Encodes as many whole blocks as both slices have room for.
+pub(crate) fn encode_blocks<B: Encode<LEN>, const LEN: usize>(isa: Isa, values: &[f32], out: &mut [u8]) {
+    isa.run(Encoding::<B, LEN> { values, out, block: PhantomData });
+}
+
+struct Encoding<'a, B, const LEN: usize> {
+    values: &'a [f32],
+    out: &'a mut [u8],
+    block: PhantomData<B>,
+}
+
+impl<B: Encode<LEN>, const LEN: usize> Task for Encoding<'_, B, LEN> {
+    #[inline(always)]
+    fn run(self) {
+        encode_slices::<B, LEN>(self.values, self.out);
+    }
+}
+
+#[inline(always)]
+fn encode_slices<B: Encode<LEN>, const LEN: usize>(values: &[f32], out: &mut [u8]) {
+    for (values, slot) in values.as_chunks::<LEN>().0.iter().zip(out.chunks_exact_mut(size_of::<B>())) {
+        slot.copy_from_slice(bytemuck::bytes_of(&B::encode(values)));
     }
 }
 

@@ -5,14 +5,14 @@
 //! decoder; those decoders are the definition of the formats.
 
 pub(crate) mod block;
-mod fp4;
-mod iq;
-mod iq4;
+pub(crate) mod fp4;
+pub(crate) mod iq;
+pub(crate) mod iq4;
 mod iq_grids;
-mod k;
-mod legacy;
+pub(crate) mod k;
+pub(crate) mod legacy;
 mod table;
-mod ternary;
+pub(crate) mod ternary;
 
 use crate::simd::Isa;
 use crate::{DType, MlxMode};
@@ -165,9 +165,27 @@ impl Format {
         Ok(())
     }
 
+    /// Encodes whole blocks with the fastest code that this machine runs. `out` must be exactly the blocks of `values`.
+    /// What stands for values that are not finite is unspecified.
+    pub fn encode(self, values: &[f32], out: &mut [u8]) -> Result<(), FormatError> {
+        self.encode_with(Isa::best_for_encoding(), values, out)
+    }
+
+    /// [`Format::encode`] with the code for a given instruction set. All give the same bytes.
+    pub fn encode_with(self, isa: Isa, values: &[f32], out: &mut [u8]) -> Result<(), FormatError> {
+        self.check(values.len(), out.len())?;
+        (self.info().encode)(isa, values, out);
+        Ok(())
+    }
+
     /// Decodes as many whole blocks as both slices have room for.
     pub(crate) fn decode_whole(self, bytes: &[u8], out: &mut [f32]) {
         (self.info().decode)(Isa::best(), bytes, out);
+    }
+
+    /// Encodes as many whole blocks as both slices have room for.
+    pub(crate) fn encode_whole(self, values: &[f32], out: &mut [u8]) {
+        (self.info().encode)(Isa::best_for_encoding(), values, out);
     }
 
     /// Bytes of `elements` elements; refuses a part of a block.
@@ -180,7 +198,7 @@ impl Format {
         Ok((elements / block_len).saturating_mul(self.block_bytes()))
     }
 
-    fn check(self, elements: usize, got: usize) -> Result<(), FormatError> {
+    pub(crate) fn check(self, elements: usize, got: usize) -> Result<(), FormatError> {
         let expected = self.bytes_of(elements)?;
         if expected == got {
             return Ok(());

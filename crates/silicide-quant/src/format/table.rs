@@ -1,6 +1,6 @@
 //! The table of formats: one row each, checked when it is compiled.
 
-use super::block::{Block, decode_blocks};
+use super::block::{Encode, decode_blocks, encode_blocks};
 use super::{Format, fp4, iq, iq4, k, legacy, ternary};
 use crate::simd::Isa;
 
@@ -22,6 +22,8 @@ pub struct FormatInfo {
     pub alignment: usize,
     /// Decodes whole blocks; the safe door is [`Format::decode`].
     pub(super) decode: fn(Isa, &[u8], &mut [f32]),
+    /// Encodes whole blocks; the safe door is [`Format::encode`].
+    pub(super) encode: fn(Isa, &[f32], &mut [u8]),
 }
 
 /// The number of formats.
@@ -61,7 +63,7 @@ const ROWS: [FormatInfo; COUNT] = [
 ];
 
 /// A row whose struct has the size that files have.
-const fn row<B: Block<LEN>, const LEN: usize>(
+const fn row<B: Encode<LEN>, const LEN: usize>(
     format: Format,
     name: &'static str,
     ggml_id: u32,
@@ -79,6 +81,7 @@ const fn row<B: Block<LEN>, const LEN: usize>(
         block_bytes,
         alignment,
         decode: decode_blocks::<B, LEN>,
+        encode: encode_blocks::<B, LEN>,
     }
 }
 

@@ -95,6 +95,13 @@ fn runs<const BITS: usize>(packed: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn unpack<const BITS: usize>(packed: &[u8]) -> [u8; 32] {
     let mask = ((1u16 << BITS) - 1) as u8;
     let mut codes = [0; 32];
+    if BITS == 4 {
+        // Most weights are these: two to a byte.
+        for (codes, byte) in codes.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
+            *codes = [byte & 15, byte >> 4];
+        }
+        return codes;
+    }
     for (codes, bytes) in codes.as_chunks_mut::<8>().0.iter_mut().zip(packed.as_chunks::<BITS>().0) {
         // Eight codes are `BITS` whole bytes.
         let mut word = [0; 8];

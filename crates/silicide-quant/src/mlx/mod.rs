@@ -5,7 +5,9 @@
 //! so many rows in a row are one long row. Neighbours: `decode`, `encode`; `minifloat` has the small floats.
 
 mod decode;
+mod encode;
 
+use crate::parallel::{PARALLEL_RUN, spread};
 use crate::simd::Isa;
 use crate::{DType, FormatError};
 use std::fmt;
@@ -160,22 +162,39 @@ impl MlxFormat {
 
     /// [`MlxFormat::decode`] with the code for a given instruction set. All give the same values.
     pub fn decode_with(self, isa: Isa, planes: MlxPlanes<&[u8]>, out: &mut [f32]) -> Result<(), FormatError> {
-        let lengths = MlxPlanes {
-            packed: planes.packed.len(),
-            scales: planes.scales.len(),
-            biases: planes.biases.len(),
-        };
-        self.check(out.len(), lengths)?;
+        self.check(out.len(), planes)?;
         decode::run(self, isa, planes, out);
         Ok(())
     }
 
-    fn check(self, elements: usize, got: MlxPlanes<usize>) -> Result<(), FormatError> {
+    /// Encodes whole groups with the fastest code that this machine runs, on as many threads. The planes must be exactly
+    /// those of `values`. What stands for values that are not finite is unspecified.
+    pub fn encode(
+        self,
+        values: &[f32],
+        planes: MlxPlanes<&mut [u8]>,
+        threads: usize,
+    ) -> Result<(), FormatError> {
+        let MlxPlanes { packed, scales, biases } = planes;
+        self.check(values.len(), MlxPlanes { packed: &*packed, scales: &*scales, biases: &*biases })?;
+        let run = self.plane_bytes(PARALLEL_RUN)?;
+        let mut all_biases = biases.chunks_mut(run.biases.max(1));
+        let jobs =
+            values.chunks(PARALLEL_RUN).zip(packed.chunks_mut(run.packed)).zip(scales.chunks_mut(run.scales));
+        let jobs = jobs.map(|((values, packed), scales)| {
+            (values, MlxPlanes { packed, scales, biases: all_biases.next().unwrap_or_default() })
+        });
+        let isa = Isa::best_for_encoding();
+        spread(threads, jobs, |(values, planes)| encode::run(self, isa, values, planes));
+        Ok(())
+    }
+
+    fn check(self, elements: usize, got: MlxPlanes<&[u8]>) -> Result<(), FormatError> {
         let expected = self.plane_bytes(elements)?;
         let planes = [
-            ("packed codes", expected.packed, got.packed),
-            ("scales", expected.scales, got.scales),
-            ("biases", expected.biases, got.biases),
+            ("packed codes", expected.packed, got.packed.len()),
+            ("scales", expected.scales, got.scales.len()),
+            ("biases", expected.biases, got.biases.len()),
         ];
         for (what, expected, got) in planes {
             if expected != got {

@@ -51,6 +51,15 @@ impl Isa {
         Isa::PORTABLE
     }
 
+    /// The best one for encoders: they reduce 16 or 32 values to one again and again, and lose on wider registers.
+    pub(crate) fn best_for_encoding() -> Isa {
+        match Isa::best().0 {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => Isa(Level::Avx2),
+            level => Isa(level),
+        }
+    }
+
     /// All that this machine has, the slowest first.
     pub fn available() -> Vec<Isa> {
         let mut all = vec![Isa::PORTABLE];
