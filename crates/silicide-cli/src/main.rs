@@ -3,10 +3,12 @@
 //! | command | file |
 //! |---|---|
 //! | `inspect` | `inspect/` |
+//! | `convert` | `convert/` |
 //!
 //! Exit codes: 0 done, 1 wrong usage, 2 a file that can't be read or is not what it should be.
 #![forbid(unsafe_code)]
 
+mod convert;
 mod error;
 mod inspect;
 
@@ -26,6 +28,8 @@ struct Arguments {
 enum Command {
     /// Shows what is in a weight file: metadata, architecture, tensors, sizes.
     Inspect(inspect::Inspect),
+    /// Converts a model into a GGUF file, in the format that you choose.
+    Convert(convert::Convert),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Inspect(inspect) => inspect.run(),
+        Command::Convert(convert) => convert.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

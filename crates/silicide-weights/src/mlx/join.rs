@@ -23,6 +23,22 @@ impl QuantizedWeight<'_> {
     pub fn decode(&self, out: &mut [f32]) -> Result<(), FormatError> {
         self.format.decode(self.planes, out)
     }
+
+    /// Decodes as many elements as `out` has room for, from element `first` on: whole groups.
+    pub fn decode_from(&self, first: usize, out: &mut [f32]) -> Result<(), FormatError> {
+        let (start, length) = (self.format.plane_bytes(first)?, self.format.plane_bytes(out.len())?);
+        let planes = MlxPlanes {
+            packed: cut(self.planes.packed, start.packed, length.packed),
+            scales: cut(self.planes.scales, start.scales, length.scales),
+            biases: cut(self.planes.biases, start.biases, length.biases),
+        };
+        self.format.decode(planes, out)
+    }
+}
+
+/// A piece of a plane; none if it is not all there, which decoding then refuses.
+fn cut(plane: &[u8], start: usize, length: usize) -> &[u8] {
+    start.checked_add(length).and_then(|end| plane.get(start..end)).unwrap_or_default()
 }
 
 /// The tensor that is at fault, and why.

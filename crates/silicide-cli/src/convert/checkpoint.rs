@@ -1,0 +1,171 @@
+//! Plans from safetensors and MLX: names and settings as GGUF has them.
+
+use super::plan::{Plan, Step, choose, file_type};
+use super::tokenizer;
+use crate::error::Error;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use silicide_quant::DType;
+use silicide_weights::Source;
+use silicide_weights::gguf::GgufWriter;
+use std::path::Path;
+
+/// Architectures that can be converted: their names in `config.json` and in GGUF, and whether GGUF wants the halves of
+/// query and key heads woven.
+const ARCHITECTURES: [(&str, &str, bool); 4] = [
+    ("llama", "llama", true),
+    ("mistral", "llama", true),
+    ("qwen2", "qwen2", false),
+    ("qwen3", "qwen3", false),
+];
+
+/// Modules outside the layers.
+const MODULES: [(&str, &str); 3] =
+    [("model.embed_tokens", "token_embd"), ("model.norm", "output_norm"), ("lm_head", "output")];
+
+/// Modules of a layer.
+const LAYER_MODULES: [(&str, &str); 11] = [
+    ("self_attn.q_proj", "attn_q"),
+    ("self_attn.k_proj", "attn_k"),
+    ("self_attn.v_proj", "attn_v"),
+    ("self_attn.o_proj", "attn_output"),
+    ("self_attn.q_norm", "attn_q_norm"),
+    ("self_attn.k_norm", "attn_k_norm"),
+    ("mlp.gate_proj", "ffn_gate"),
+    ("mlp.up_proj", "ffn_up"),
+    ("mlp.down_proj", "ffn_down"),
+    ("input_layernorm", "attn_norm"),
+    ("post_attention_layernorm", "ffn_norm"),
+];
+
+/// What `config.json` says about the model.
+#[derive(Debug, Deserialize)]
+struct Model {
+    model_type: String,
+    hidden_size: u32,
+    intermediate_size: u32,
+    num_hidden_layers: u32,
+    num_attention_heads: u32,
+    num_key_value_heads: Option<u32>,
+    head_dim: Option<u32>,
+    vocab_size: u32,
+    max_position_embeddings: u32,
+    rms_norm_eps: f32,
+    rope_theta: Option<f32>,
+    rope_scaling: Option<IgnoredAny>,
+    #[serde(default)]
+    use_sliding_window: bool,
+    #[serde(default)]
+    tie_word_embeddings: bool,
+}
+
+/// Plans to translate a checkpoint.
+pub(super) fn plan<'a>(source: &'a Source, output: &Path, wanted: Option<DType>) -> Result<Plan<'a>, Error> {
+    let unsupported = |detail: String| Error::NotConvertible { path: source.path().to_owned(), detail };
+    let config = source.config().ok_or_else(|| unsupported("there is no config.json".to_owned()))?;
+    let model: Model = config.parse()?;
+    let found = ARCHITECTURES.iter().find(|(name, ..)| *name == model.model_type);
+    let &(_, architecture, woven) = found.ok_or_else(|| {
+        let known = ARCHITECTURES.map(|(name, ..)| name).join(", ");
+        unsupported(format!("architecture {:?}; known are {known}", model.model_type))
+    })?;
+    if model.rope_scaling.is_some() || model.use_sliding_window {
+        return Err(unsupported("rope scaling and sliding windows are not translated".to_owned()));
+    }
+    let mut writer = GgufWriter::new(output);
+    model.write(architecture, &mut writer)?;
+    if let Some(number) = file_type(wanted.unwrap_or(DType::F16)) {
+        writer.meta("general.file_type", &number)?;
+    }
+    if wanted.is_some_and(DType::is_block) {
+        writer.meta("general.quantization_version", &2u32)?;
+    }
+    tokenizer::write(source, model.vocab_size as usize, &mut writer)?;
+    let mut steps = Vec::new();
+    for entry in source.entries() {
+        // Tables that can be computed, and a head that is the embedding again.
+        let again = model.tie_word_embeddings && entry.name() == "lm_head.weight";
+        if again || entry.name().ends_with("rotary_emb.inv_freq") {
+            continue;
+        }
+        let name =
+            translate(entry.name()).ok_or_else(|| unsupported(format!("tensor {:?}", entry.name())))?;
+        let heads = woven.then(|| model.heads(&name)).flatten();
+        let dtype = choose(&name, &entry, wanted);
+        writer.tensor(&name, entry.shape(), dtype)?;
+        steps.push(Step { name, shape: entry.shape(), dtype, entry, heads });
+    }
+    Ok(Plan { writer, steps })
+}
+
+impl Model {
+    fn write(&self, architecture: &str, writer: &mut GgufWriter) -> Result<(), Error> {
+        let key = |name: &str| format!("{architecture}.{name}");
+        let kv_heads = self.num_key_value_heads.unwrap_or(self.num_attention_heads);
+        let usual = self.hidden_size.checked_div(self.num_attention_heads).unwrap_or(0);
+        let head = self.head_dim.unwrap_or(usual);
+        writer.meta("general.architecture", architecture)?;
+        writer.meta(&key("context_length"), &self.max_position_embeddings)?;
+        writer.meta(&key("embedding_length"), &self.hidden_size)?;
+        writer.meta(&key("block_count"), &self.num_hidden_layers)?;
+        writer.meta(&key("feed_forward_length"), &self.intermediate_size)?;
+        writer.meta(&key("attention.head_count"), &self.num_attention_heads)?;
+        writer.meta(&key("attention.head_count_kv"), &kv_heads)?;
+        writer.meta(&key("attention.layer_norm_rms_epsilon"), &self.rms_norm_eps)?;
+        if head != usual {
+            writer.meta(&key("attention.key_length"), &head)?;
+            writer.meta(&key("attention.value_length"), &head)?;
+        }
+        writer.meta(&key("vocab_size"), &self.vocab_size)?;
+        writer.meta(&key("rope.freq_base"), &self.rope_theta.unwrap_or(10000.0))?;
+        writer.meta(&key("rope.dimension_count"), &head)?;
+        Ok(())
+    }
+
+    /// The heads of a query or key projection.
+    fn heads(&self, name: &str) -> Option<usize> {
+        let (query, key) = (self.num_attention_heads, self.num_key_value_heads);
+        let of = |module: &str| name.contains(&format!(".{module}."));
+        let heads = if of("attn_q") {
+            query
+        } else if of("attn_k") {
+            key.unwrap_or(query)
+        } else {
+            return None;
+        };
+        Some(heads as usize)
+    }
+}
+
+/// A name as GGUF has it.
+fn translate(name: &str) -> Option<String> {
+    let (module, kind) = name.rsplit_once('.')?;
+    if !matches!(kind, "weight" | "bias") {
+        return None;
+    }
+    if let Some((_, to)) = MODULES.iter().find(|(from, _)| *from == module) {
+        return Some(format!("{to}.{kind}"));
+    }
+    let (layer, module) = module.strip_prefix("model.layers.")?.split_once('.')?;
+    let layer: u32 = layer.parse().ok()?;
+    let (_, to) = LAYER_MODULES.iter().find(|(from, _)| *from == module)?;
+    Some(format!("blk.{layer}.{to}.{kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn translates_names() {
+        let to = |name: &str| translate(name).unwrap_or_default();
+        assert_eq!(to("model.embed_tokens.weight"), "token_embd.weight");
+        assert_eq!(to("model.layers.12.self_attn.q_proj.bias"), "blk.12.attn_q.bias");
+        assert_eq!(to("model.layers.0.post_attention_layernorm.weight"), "blk.0.ffn_norm.weight");
+        for other in
+            ["model.layers.x.mlp.up_proj.weight", "model.layers.0.mlp.up_proj.scales", "vision.weight"]
+        {
+            assert_eq!(translate(other), None);
+        }
+    }
+}
