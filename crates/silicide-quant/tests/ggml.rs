@@ -1,6 +1,6 @@
 //! GGML formats against golden blocks, and every instruction set against the portable code.
 
-use silicide_quant::{Format, Isa, encode_into};
+use silicide_quant::{DType, Format, Isa, decode_into, encode_into};
 use std::path::PathBuf;
 
 fn read(file: &str) -> std::io::Result<Vec<u8>> {
@@ -42,6 +42,21 @@ fn golden_blocks_decode_to_the_bit() {
             let different = decoded.iter().zip(&expected).position(|(a, b)| a.to_bits() != b.to_bits());
             assert_eq!(different, None, "{format} on {isa}");
         }
+    }
+}
+
+#[test]
+fn golden_halves_decode_to_the_bit() {
+    for dtype in [DType::F16, DType::BF16] {
+        let name = dtype.name().to_uppercase();
+        let encoded = read(&format!("ggml/{name}.enc.bin")).unwrap();
+        let expected = floats(&read(&format!("ggml/{name}.dec.f32.bin")).unwrap());
+        let mut decoded = vec![f32::NAN; expected.len()];
+        decode_into(dtype, &encoded, &mut decoded).unwrap();
+        assert!(decoded.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()), "{dtype}");
+        let mut again = vec![0; encoded.len()];
+        encode_into(dtype, &decoded, &mut again, 1).unwrap();
+        assert_eq!(again, encoded, "{dtype}");
     }
 }
 

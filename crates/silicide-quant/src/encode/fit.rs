@@ -19,7 +19,7 @@ pub(crate) fn each<T: Copy + Default, const N: usize>(
     results
 }
 
-/// The sum of `N` terms, a multiple of sixteen.
+/// The sum of `N` terms, a multiple of eight.
 #[inline(always)]
 pub(crate) fn sum<const N: usize>(term: impl Fn(usize) -> f32) -> f32 {
     let mut lanes = [0.0; LANES];
@@ -36,7 +36,7 @@ pub(crate) fn sum<const N: usize>(term: impl Fn(usize) -> f32) -> f32 {
     lanes[0]
 }
 
-/// The least and the greatest of `N` values, a multiple of sixteen. NaN is passed over, mostly.
+/// The least and the greatest of `N` values, a multiple of eight. NaN is passed over.
 #[inline(always)]
 pub(crate) fn extremes<const N: usize>(values: &[f32; N]) -> (f32, f32) {
     let (mut least, mut greatest) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
@@ -179,7 +179,7 @@ pub(crate) fn fit_scale<const N: usize>(values: &[f32; N], reach: f32, level: im
     best
 }
 
-/// The squared error of `levels`, taken times `scale`.
+/// The squared error of `levels * scale + offset`.
 #[inline(always)]
 pub(crate) fn error_of<const N: usize>(values: &[f32; N], levels: &[f32; N], scale: f32, offset: f32) -> f32 {
     sum::<N>(|i| {

@@ -4,7 +4,7 @@ use super::fit::{each, extreme, extremes, inverse, nearest_i8, store_half};
 use crate::format::block::Encode;
 use crate::format::legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1};
 
-/// Codes `0..=top` of `x * factor + shift`, whose fraction is dropped.
+/// What `code` makes of the values, without fractions and within `0..=top`.
 #[inline(always)]
 fn codes(values: &[f32; 32], top: u8, code: impl Fn(f32) -> f32) -> [u8; 32] {
     each(values, |value| (code(value) as u8).min(top))

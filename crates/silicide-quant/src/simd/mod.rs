@@ -62,13 +62,15 @@ impl Isa {
 
     /// All that this machine has, the slowest first.
     pub fn available() -> Vec<Isa> {
-        let mut all = vec![Isa::PORTABLE];
-        #[cfg(target_arch = "x86_64")]
-        {
-            all.extend(x86::has_avx2().then_some(Isa(Level::Avx2)));
-            all.extend(x86::has_avx512().then_some(Isa(Level::Avx512)));
-        }
-        all
+        let all = [
+            Isa::PORTABLE,
+            #[cfg(target_arch = "x86_64")]
+            Isa(Level::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            Isa(Level::Avx512),
+        ];
+        // Each is a step up from the one before it.
+        all.into_iter().filter(|isa| *isa <= Isa::best()).collect()
     }
 
     /// `portable`, `avx2`, `avx512`.
