@@ -121,7 +121,8 @@ pub unsafe trait RawDevice: Send + Sync {
     /// Limits, features, memory.
     fn info(&self) -> &DeviceInfo;
 
-    /// Allocates a block, aligned to at least 256 bytes. Its bytes are initialised but unspecified; zero on the CPU.
+    /// Allocates a block, aligned to at least 256 bytes. Its bytes are initialised but unspecified; zero on the CPU and
+    /// on null.
     ///
     /// # Safety
     /// `desc.bytes` is between 1 and `Limits::max_block`.

@@ -134,8 +134,8 @@ impl DeviceAllocator {
             bytes,
             host,
             writable: true,
-            // The CPU backend takes whole blocks zeroed from the system.
-            zeroed: self.raw.info().backend == Backend::Cpu,
+            // These take whole blocks zeroed from the system.
+            zeroed: matches!(self.raw.info().backend, Backend::Cpu | Backend::Null),
             kind: request.kind,
             purpose: request.purpose,
         })
