@@ -1,6 +1,6 @@
 //! Buffers: making, viewing, asking, copying.
 
-use crate::common::{count, devices, discrete, null_device, vector};
+use crate::common::{count, devices, null_device, vector, wrapped};
 use silicide_core::hal::null::NullOptions;
 use silicide_core::{Buffer, BufferOptions, Device, Error, MemoryKind};
 use silicide_quant::{DType, Shape, ShapeError};
@@ -217,7 +217,7 @@ fn copies_within_a_buffer_must_not_overlap() {
 
 #[test]
 fn copies_across_devices() {
-    let all = [devices(), vec![discrete::open().0]].concat();
+    let all = [devices(), vec![wrapped::discrete().0]].concat();
     for from in &all {
         for to in &all {
             for kind in [MemoryKind::Shared, MemoryKind::Private] {
@@ -238,7 +238,7 @@ fn copies_across_devices() {
 
 #[test]
 fn private_memory_is_reached_through_copies() {
-    let (device, backend) = discrete::open();
+    let (device, backend) = wrapped::discrete();
     let mut options = BufferOptions::default();
     options.kind = MemoryKind::Private;
     let buffer = Buffer::with(&device, DType::I32, 1000, &options).unwrap();

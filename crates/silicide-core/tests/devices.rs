@@ -1,7 +1,6 @@
 //! Devices: finding, opening, describing.
 
-use crate::common::{devices, null_device};
-use silicide_core::hal::null::NullOptions;
+use crate::common::{devices, holding_device};
 use silicide_core::hal::{Backend, HalError};
 use silicide_core::{Buffer, Device, DeviceOptions, Error, Isa};
 use silicide_quant::DType;
@@ -99,7 +98,7 @@ fn handles_share_a_device() {
 
 #[test]
 fn devices_count_their_waits() {
-    let (device, raw) = null_device(&NullOptions::default().hold());
+    let (device, raw, _released) = holding_device();
     let buffer = Buffer::allocate(&device, DType::U8, 16).unwrap();
     let mut encoder = silicide_core::CommandEncoder::new(&device);
     encoder.copy(&buffer.view(0, 4).unwrap(), &buffer.view(8, 4).unwrap()).unwrap();

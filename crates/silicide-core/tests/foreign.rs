@@ -1,8 +1,7 @@
 //! Foreign memory: used in place, kept alive by its owner.
 
 use crate::common::ops::{Accumulate, Scale};
-use crate::common::{count, devices, discrete, null_device, vector};
-use silicide_core::hal::null::NullOptions;
+use crate::common::{count, devices, holding_device, vector, wrapped};
 use silicide_core::{Buffer, CommandEncoder, Device, Error, ForeignMemory, Recorder, Result};
 use silicide_quant::DType;
 use std::ptr::NonNull;
@@ -78,7 +77,7 @@ fn foreign_memory_is_used_in_place_and_its_owner_dropped_once() {
 
 #[test]
 fn the_owner_lives_until_the_device_is_done() {
-    let (device, raw) = null_device(&NullOptions::default().hold());
+    let (device, raw, _released) = holding_device();
     let (memory, dropped) = foreign(false);
     let buffer = wrap(&device, memory).unwrap();
     let mut encoder = CommandEncoder::new(&device);
@@ -130,7 +129,7 @@ fn what_does_not_fit_is_refused_and_its_owner_dropped() {
 
     let (memory, dropped) = foreign(true);
     assert!(format!("{memory:?}").contains("8192 bytes"));
-    let (discrete, _) = discrete::open();
+    let (discrete, _) = wrapped::discrete();
     assert_error!(wrap(&discrete, memory), Error::NoImport { .. });
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }

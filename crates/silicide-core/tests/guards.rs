@@ -1,18 +1,14 @@
 //! Host guards: they wait for the device, exclude each other, and keep submissions away.
 
 use crate::common::ops::{Accumulate, Add};
-use crate::common::{count, devices, null_device, vector};
-use silicide_core::hal::null::{NullDevice, NullOptions};
+use crate::common::{count, devices, holding_device, vector, wrapped};
+use silicide_core::hal::HalError;
+use silicide_core::hal::null::NullDevice;
 use silicide_core::{Buffer, CommandEncoder, Device, Error, Recorder, Submission};
 use silicide_quant::DType;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
-
-/// A null device that keeps work in flight until it is released.
-fn holding() -> (Device, Arc<NullDevice>) {
-    null_device(&NullOptions::default().hold())
-}
 
 /// Submits `y = a + b`.
 fn submit_add(a: &Buffer, b: &Buffer, y: &Buffer) -> silicide_core::Result<Submission> {
@@ -46,7 +42,7 @@ fn waits<T: Send>(raw: &NullDevice, access: impl FnOnce() -> T + Send) -> bool {
 
 #[test]
 fn reads_wait_for_writes_of_the_device() {
-    let (device, raw) = holding();
+    let (device, raw, _released) = holding_device();
     let (a, b, y) = (vector(&device, &[1.0]), vector(&device, &[2.0]), vector(&device, &[3.0]));
     let _ = submit_add(&a, &b, &y).unwrap();
     assert!(waits(&raw, || y.read::<f32>().unwrap().len()), "y is being written");
@@ -56,7 +52,7 @@ fn reads_wait_for_writes_of_the_device() {
 
 #[test]
 fn writes_wait_for_every_use_by_the_device() {
-    let (device, raw) = holding();
+    let (device, raw, _released) = holding_device();
     let (a, b, y) = (vector(&device, &[1.0]), vector(&device, &[2.0]), vector(&device, &[3.0]));
     let other = vector(&device, &[4.0]);
     let _ = submit_add(&a, &b, &y).unwrap();
@@ -69,7 +65,7 @@ fn writes_wait_for_every_use_by_the_device() {
 
 #[test]
 fn synchronize_waits_for_this_buffer_or_for_all() {
-    let (device, raw) = holding();
+    let (device, raw, _released) = holding_device();
     let (a, b, y) = (vector(&device, &[1.0]), vector(&device, &[2.0]), vector(&device, &[3.0]));
     let other = vector(&device, &[4.0]);
     let _ = submit_add(&a, &b, &y).unwrap();
@@ -195,7 +191,7 @@ fn a_guard_outlives_its_buffer_and_device() {
 #[test]
 fn a_refused_submission_leaves_earlier_work_to_be_waited_for() {
     // A submission that fails has claimed its storages for a moment. Guards must go on waiting for the one before.
-    let (device, raw) = holding();
+    let (device, raw, _released) = holding_device();
     let (a, b, y) = (vector(&device, &[1.0]), vector(&device, &[2.0]), vector(&device, &[3.0]));
     let z = vector(&device, &[4.0]);
     let held = z.read::<f32>().unwrap();
@@ -206,6 +202,34 @@ fn a_refused_submission_leaves_earlier_work_to_be_waited_for() {
     assert_error!(encoder.submit(), Error::HostGuard { .. });
     assert!(waits(&raw, || y.read::<f32>().unwrap().len()));
     drop(held);
+}
+
+#[test]
+fn a_guard_taken_during_a_submission_that_fails_waits_for_the_one_before() {
+    let (device, backend, raw, _released) = wrapped::interruptible();
+    let (a, b, y) = (vector(&device, &[1.0]), vector(&device, &[2.0]), vector(&device, &[3.0]));
+    let _ = submit_add(&a, &b, &y).unwrap();
+    let (entered, is_entered) = mpsc::channel();
+    let (leave, may_leave) = mpsc::channel::<()>();
+    backend.instead_of_submit(move || {
+        entered.send(()).unwrap();
+        may_leave.recv().unwrap();
+        HalError::Driver { call: "test", detail: "refused".to_owned() }
+    });
+    std::thread::scope(|scope| {
+        let failing = scope.spawn(|| submit_add(&a, &b, &y).map(drop));
+        is_entered.recv().unwrap();
+        // The second submission has claimed y. The guard must not take it for the one to wait for.
+        let reading = scope.spawn(|| y.read::<f32>().map(drop));
+        std::thread::sleep(Duration::from_millis(50));
+        leave.send(()).unwrap();
+        assert_error!(failing.join().unwrap(), Error::Device { source: HalError::Driver { .. }, .. });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!reading.is_finished(), "the first submission still writes y");
+        raw.release_all();
+        reading.join().unwrap().unwrap();
+    });
+    assert!(y.read::<f32>().is_ok(), "a list that never ran loses nothing");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Mapped files: read in place, never written.
 
 use crate::common::ops::{Add, Scale};
-use crate::common::{count, devices, discrete, null_device, vector};
+use crate::common::{count, devices, holding_device, null_device, vector, wrapped};
 use silicide_core::hal::null::NullOptions;
 use silicide_core::{Buffer, CommandEncoder, Device, Error, MappedFile, Purpose, Recorder};
 use silicide_quant::DType;
@@ -102,7 +102,7 @@ fn bytes_at_odd_places_are_not_taken_for_numbers() {
 
 #[test]
 fn a_file_outlives_its_handle_and_goes_with_the_last_buffer() {
-    let (device, raw) = null_device(&NullOptions::default().hold());
+    let (device, raw, _released) = holding_device();
     let (_file, mapped) = map(&floats(&count(16)));
     let weights = Buffer::from_mapped(&device, &mapped, 0..64, DType::F32, 16).unwrap();
     drop(mapped);
@@ -133,7 +133,7 @@ fn what_cannot_be_mapped_says_why() {
         let device = Device::cpu().unwrap();
         assert_error!(Buffer::from_mapped(&device, &mapped, 0..1, DType::U8, 1), Error::OutOfBounds { .. });
     }
-    let (device, _) = discrete::open();
+    let (device, _) = wrapped::discrete();
     let (_file, mapped) = map(&[0; 64]);
     let text =
         assert_error!(Buffer::from_mapped(&device, &mapped, 0..64, DType::U8, 64), Error::NoImport { .. });

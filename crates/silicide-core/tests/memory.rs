@@ -1,7 +1,9 @@
 //! Memory: usage by purpose, budgets, blocks cut in ranges, and nothing left behind.
 
 use crate::common::ops::{Scale, Triple};
-use crate::common::{count, devices, discrete, null_device, null_device_with, vector};
+use crate::common::{
+    Released, count, devices, holding_device, null_device, null_device_with, vector, wrapped,
+};
 use proptest::prelude::*;
 use silicide_core::hal::null::NullOptions;
 use silicide_core::memory::{Allocation, Request};
@@ -123,6 +125,7 @@ fn kept_memory_gives_way_to_requests() {
 #[test]
 fn the_budget_waits_for_work_that_will_free_memory() {
     let (device, raw) = null_device_with(&NullOptions::default().hold(), &budget(1 << 20));
+    let _released = Released(raw.clone());
     let x = Buffer::allocate(&device, DType::U8, 700 << 10).unwrap();
     let mut encoder = CommandEncoder::new(&device);
     encoder.copy(&x.view(0, 1024).unwrap(), &x.view(2048, 1024).unwrap()).unwrap();
@@ -158,7 +161,7 @@ fn small_requests_share_blocks_and_large_ones_have_their_own() {
 
 #[test]
 fn private_and_shared_memory_are_kept_apart() {
-    let (device, backend) = discrete::open();
+    let (device, backend) = wrapped::discrete();
     let mut options = BufferOptions::default();
     let pool = BufferPool::new(&device, 1 << 20);
     options.allocator = Some(pool.allocator());
@@ -359,7 +362,7 @@ fn a_pool_keeps_only_what_it_could_have_handed_out() {
 
 #[test]
 fn a_device_dropped_with_work_in_flight_leaves_nothing() {
-    let (device, raw) = null_device(&NullOptions::default().hold());
+    let (device, raw, _released) = holding_device();
     let x = vector(&device, &count(100));
     for _ in 0..3 {
         let mut encoder = CommandEncoder::new(&device);

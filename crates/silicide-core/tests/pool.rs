@@ -1,7 +1,7 @@
 //! Buffer pools: buckets, reuse behind tickets, budgets, eviction.
 
 use crate::common::ops::Scale;
-use crate::common::{devices, null_device, vector};
+use crate::common::{devices, holding_device, null_device, vector};
 use silicide_core::hal::null::NullOptions;
 use silicide_core::memory::PoolUsage;
 use silicide_core::{Buffer, BufferPool, CommandEncoder, Device, Error, Purpose, Recorder};
@@ -53,7 +53,7 @@ fn what_comes_back_is_used_again_and_zero() {
 
 #[test]
 fn memory_is_used_again_only_behind_the_ticket_that_frees_it() {
-    let (device, raw) = null_device(&NullOptions::default().hold());
+    let (device, raw, _released) = holding_device();
     let pool = BufferPool::new(&device, 1 << 20);
     let x = vector(&device, &[1.0; 250]);
     let used = pool.buffer(DType::F32, 250).unwrap();

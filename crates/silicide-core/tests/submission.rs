@@ -1,9 +1,8 @@
 //! Submissions: waiting, polling, failing, and what becomes of what they should have written.
 
 use crate::common::ops::{Accumulate, Add, Panics, Scale};
-use crate::common::{count, devices, null_device, vector};
+use crate::common::{count, devices, holding_device, vector};
 use silicide_core::hal::HalError;
-use silicide_core::hal::null::NullOptions;
 use silicide_core::{Buffer, CommandEncoder, Device, Error, Recorder, Result, Submission};
 use silicide_quant::DType;
 use std::time::{Duration, Instant};
@@ -36,7 +35,7 @@ fn a_submission_is_waited_for_and_polled() {
 
 #[test]
 fn waiting_runs_out_of_time_and_stops_nothing() {
-    let (device, raw) = null_device(&NullOptions::default().hold());
+    let (device, raw, _released) = holding_device();
     let (x, y) = (vector(&device, &[1.0]), vector(&device, &[0.0]));
     let submission = scale(&x, &y).unwrap();
     assert!(!submission.poll().unwrap());
@@ -160,7 +159,7 @@ fn overwriting_heals_and_updating_does_not() {
 /// On a device that keeps work in flight, lists depend on each other before any has run.
 #[test]
 fn failures_pass_to_dependents_in_flight_and_later() {
-    let (device, raw) = null_device(&NullOptions::default().hold());
+    let (device, raw, _released) = holding_device();
     let new = || vector(&device, &[0.0; 4]);
     let (x, a, b, c, d) = (new(), new(), new(), new(), new());
     let first = scale(&x, &a).unwrap();
@@ -191,7 +190,7 @@ fn failures_pass_to_dependents_in_flight_and_later() {
 
 #[test]
 fn one_failure_is_reported_once_by_synchronize_and_never_forgotten() {
-    let (device, raw) = null_device(&NullOptions::default().hold());
+    let (device, raw, _released) = holding_device();
     let (x, y) = (vector(&device, &[0.0; 4]), vector(&device, &[0.0; 4]));
     let failed = scale(&x, &y).unwrap();
     let _ = scale(&x, &y).unwrap();

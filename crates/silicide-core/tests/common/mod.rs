@@ -1,8 +1,8 @@
-//! What tests of the core share: devices to run on, small ops, and a device whose private memory is hidden.
+//! What tests of the core share: devices to run on, small ops, and backends that do what no device here does.
 
 pub(crate) mod defects;
-pub(crate) mod discrete;
 pub(crate) mod ops;
+pub(crate) mod wrapped;
 
 use silicide_core::hal::null::{self, NullDevice, NullOptions};
 use silicide_core::{Buffer, Device, DeviceOptions};
@@ -34,6 +34,24 @@ pub(crate) fn null_device_with(backend: &NullOptions, options: &DeviceOptions) -
     let raw = null::open(backend).unwrap();
     // SAFETY: the backend was just opened; tests steer it and submit nothing.
     (unsafe { Device::with_backend(raw.clone(), options) }, raw)
+}
+
+/// A null device that keeps work in flight until it is released, at the latest when the test is over: a device that
+/// goes waits for its work.
+pub(crate) fn holding_device() -> (Device, Arc<NullDevice>, Released) {
+    let (device, raw) = null_device(&NullOptions::default().hold());
+    let released = Released(raw.clone());
+    (device, raw, released)
+}
+
+/// Lets go of all work in flight when dropped.
+pub(crate) struct Released(pub(crate) Arc<NullDevice>);
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        self.0.set_hold(false);
+        self.0.release_all();
+    }
 }
 
 /// A buffer of f32 values.

@@ -1,8 +1,9 @@
-//! The CPU with the memory of a discrete GPU: private blocks can't be seen by the host. Nothing here has such a
-//! device, and everything that goes through staging memory must work on one. It can also be told to count, and to
-//! refuse imports, as devices without host import do.
+//! Backends that do what no device here does: one whose private memory the host can't see, as that of a discrete GPU,
+//! and one that stops in the middle of a submission. Everything else is done by the backend inside.
 
+use super::Released;
 use silicide_core::hal::cpu::{self, CpuOptions};
+use silicide_core::hal::null::{self, NullDevice, NullOptions};
 use silicide_core::hal::{
     BlockDesc, CommandList, DeviceInfo, HalError, HostRegion, Imported, MemoryKind, Program, RawBlock,
     RawDevice, RawPipeline, Span, Ticket,
@@ -14,9 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 type Result<T> = std::result::Result<T, HalError>;
+/// Done instead of a submission.
+type Instead = Box<dyn FnOnce() -> HalError + Send>;
 
 /// The backend.
-pub(crate) struct Discrete {
+pub(crate) struct Wrapped {
     raw: Arc<dyn RawDevice>,
     info: DeviceInfo,
     state: Mutex<State>,
@@ -26,30 +29,49 @@ pub(crate) struct Discrete {
 struct State {
     hidden: HashSet<RawBlock>,
     live: HashSet<RawBlock>,
+    instead: Option<Instead>,
 }
 
-/// Opens one.
-pub(crate) fn open() -> (Device, Arc<Discrete>) {
+/// The CPU with the memory of a discrete GPU: private blocks are hidden, and host memory can't be imported.
+pub(crate) fn discrete() -> (Device, Arc<Wrapped>) {
     let raw = cpu::open(&CpuOptions::default()).unwrap();
     let mut info = raw.info().clone();
     info.id = "discrete".to_owned();
     info.features.unified_memory = false;
     info.features.host_import = false;
-    let raw = Arc::new(Discrete { raw, info, state: Mutex::default() });
+    wrap(raw, info)
+}
+
+/// A null device that keeps work in flight, and can be told to do something else instead of a submission.
+pub(crate) fn interruptible() -> (Device, Arc<Wrapped>, Arc<NullDevice>, Released) {
+    let raw = null::open(&NullOptions::default().hold()).unwrap();
+    let info = raw.info().clone();
+    let (device, wrapped) = wrap(raw.clone(), info);
+    let released = Released(raw.clone());
+    (device, wrapped, raw, released)
+}
+
+fn wrap(raw: Arc<dyn RawDevice>, info: DeviceInfo) -> (Device, Arc<Wrapped>) {
+    let raw = Arc::new(Wrapped { raw, info, state: Mutex::default() });
     // SAFETY: the backend was just made, and is used by nobody else.
     (unsafe { Device::with_backend(raw.clone(), &DeviceOptions::default()) }, raw)
 }
 
-impl Discrete {
+impl Wrapped {
     /// Blocks that live, and how many of them are hidden.
     pub(crate) fn blocks(&self) -> (usize, usize) {
         let state = self.state.lock().unwrap();
         (state.live.len(), state.hidden.len())
     }
+
+    /// Does this instead of the next submission, which fails with what it returns.
+    pub(crate) fn instead_of_submit(&self, instead: impl FnOnce() -> HalError + Send + 'static) {
+        self.state.lock().unwrap().instead = Some(Box::new(instead));
+    }
 }
 
-// SAFETY: everything is the CPU's; hiding a mapping breaks no promise.
-unsafe impl RawDevice for Discrete {
+// SAFETY: everything is done by the backend inside; hiding a mapping or refusing a list breaks no promise.
+unsafe impl RawDevice for Wrapped {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -63,8 +85,12 @@ unsafe impl RawDevice for Discrete {
         }
         Ok(block)
     }
-    unsafe fn import(&self, _: HostRegion) -> Result<Option<Imported>> {
-        Ok(None)
+    unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
+        if !self.info.features.host_import {
+            return Ok(None);
+        }
+        // SAFETY: see above.
+        unsafe { self.raw.import(host) }
     }
     unsafe fn free(&self, block: RawBlock) {
         let mut state = self.state.lock().unwrap();
@@ -92,6 +118,10 @@ unsafe impl RawDevice for Discrete {
         unsafe { self.raw.discard(pipeline) }
     }
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
+        let instead = self.state.lock().unwrap().instead.take();
+        if let Some(instead) = instead {
+            return Err(instead());
+        }
         // SAFETY: see above.
         unsafe { self.raw.submit(list, ticket) }
     }
