@@ -143,6 +143,7 @@ fn overwriting_heals_and_updating_does_not() {
         submit(&device, |encoder| encoder.run_into(Accumulate, &[&x], &[&y])),
         Error::Poisoned { .. }
     );
+    assert_error!(submit(&device, |encoder| encoder.run_into(Add, &[&y, &x], &[&y])), Error::Poisoned { .. });
     y.slice(0..2).unwrap().copy_in(&[1.0f32; 2]).unwrap();
     assert_error!(y.slice(0..2).unwrap().read::<f32>(), Error::Poisoned { .. });
 

@@ -51,13 +51,17 @@ var<immediate> p: Params;
 static GPU: Snippet = Snippet { name: "square_plus", text: ON_GPU };
 
 struct Elements;
-impl Kernel for Elements {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Elements {
     type Op = SquarePlus;
     fn name(&self) -> &'static str {
         "square_plus.elements"
     }
-    fn fits(&self, _: &SquarePlus, io: &Io<'_>, _: &DeviceInfo) -> Result<Cost, Decline> {
-        if io.input(0).dtype == DType::F32 { Ok(Cost::GOOD) } else { Err(Decline("f32 only")) }
+    fn fits(&self, _: &SquarePlus, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        // Counts are passed as u32, and grids have limits.
+        let most = (on.limits.max_grid[0] as usize * TILE).min(u32::MAX as usize);
+        let takes = io.input(0).dtype == DType::F32 && io.input(0).elements() <= most;
+        if takes { Ok(Cost::GOOD) } else { Err(Decline("f32 only, and not too long")) }
     }
     fn plan(&self, op: &SquarePlus, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let wgsl = || WgslKernel::new("square_plus", &[Part::plain(&GPU)], 2, 2);

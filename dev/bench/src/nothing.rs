@@ -56,7 +56,8 @@ fn main() { if (p.steps == 4294967295u) { y[p.y_offset] = p.steps; } }
 };
 
 struct OnCpu;
-impl Kernel for OnCpu {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for OnCpu {
     type Op = Nothing;
     fn name(&self) -> &'static str {
         SPIN.name
@@ -70,7 +71,8 @@ impl Kernel for OnCpu {
 }
 
 struct OnGpu;
-impl Kernel for OnGpu {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for OnGpu {
     type Op = Nothing;
     fn name(&self) -> &'static str {
         "nothing.wgsl"

@@ -126,7 +126,8 @@ fn honest(tile: &Tile<'_>) {
     apply(tile, |_, x| x * 2.0);
 }
 
-impl Kernel for Candidate {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Candidate {
     type Op = Doubled;
     fn name(&self) -> &'static str {
         self.native.name

@@ -61,7 +61,8 @@ fn main() {
 }",
 };
 
-impl Kernel for Loop {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Loop {
     type Op = Doubled;
     fn name(&self) -> &'static str {
         self.name

@@ -56,7 +56,7 @@ fn validator() -> Result<bool, String> {
     match found {
         Ok(_) => Ok(true),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("spirv-val: {error}")),
-        Err(_) if std::env::var_os("CI").is_some_and(|value| value == "true") => {
+        Err(_) if std::env::var_os("CI").is_some() => {
             Err("spirv-val is not installed; it is in the package spirv-tools".to_owned())
         }
         Err(_) => Ok(false),

@@ -192,6 +192,9 @@ impl Storage {
     }
 
     fn zero(&self, device: &Device, allocation: Allocation) -> Result<Allocation> {
+        if !allocation.writable {
+            return Err(Error::ReadOnly { what: "allocator" });
+        }
         let Some(host) = allocation.host else {
             return crate::record::fill_block(device, allocation, 0);
         };

@@ -41,17 +41,20 @@ impl Counters {
         let mut kernels: Vec<KernelCount> = self
             .kernels
             .iter()
-            .map(|entry| KernelCount { kernel: entry.kernel, count: entry.count - before(entry.kernel) })
+            .map(|entry| KernelCount {
+                kernel: entry.kernel,
+                count: entry.count.saturating_sub(before(entry.kernel)),
+            })
             .filter(|entry| entry.count > 0)
             .collect();
         kernels.sort_by(|a, b| b.count.cmp(&a.count).then(a.kernel.cmp(b.kernel)));
         Counters {
-            dispatches: self.dispatches - earlier.dispatches,
-            transfers: self.transfers - earlier.transfers,
-            barriers: self.barriers - earlier.barriers,
-            submissions: self.submissions - earlier.submissions,
-            waits: self.waits - earlier.waits,
-            concurrent: self.concurrent - earlier.concurrent,
+            dispatches: self.dispatches.saturating_sub(earlier.dispatches),
+            transfers: self.transfers.saturating_sub(earlier.transfers),
+            barriers: self.barriers.saturating_sub(earlier.barriers),
+            submissions: self.submissions.saturating_sub(earlier.submissions),
+            waits: self.waits.saturating_sub(earlier.waits),
+            concurrent: self.concurrent.saturating_sub(earlier.concurrent),
             kernels,
         }
     }

@@ -209,7 +209,7 @@ impl PartialEq for Device {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Buffers and guards hold the device, but lists in flight hold only storages: some may still run. What they
+        // Buffers hold the device, but guards and lists in flight hold only storages: some may still run. What they
         // used goes back now, past the pools.
         self.shelf.close();
         self.timeline.finish(&**self.memory.raw());

@@ -177,11 +177,16 @@ impl Timeline {
     /// Waits for everything and lets go of what it used, for a device that goes.
     pub(crate) fn finish(&mut self, raw: &dyn RawDevice) {
         let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = queue.flights.back() {
-            // Nobody is left to hear of a failure. When waiting itself fails, the device is lost and runs nothing.
-            let _ = raw.wait(last.ticket, Duration::MAX);
+        while let Some(flight) = queue.flights.pop_front() {
+            // Nobody is left to hear of a failure of the list.
+            let waited = raw.wait(flight.ticket, Duration::MAX);
+            let ended =
+                raw.reached().map_or_else(|error| is_loss(&error), |reached| reached >= flight.ticket);
+            if waited.is_err() && !ended {
+                // The device can't say whether it still runs. What it may be using must never be used again.
+                std::mem::forget(flight);
+            }
         }
-        queue.flights.clear();
     }
 
     pub(crate) fn is_settled(&self, ticket: Ticket) -> bool {
@@ -199,8 +204,13 @@ impl Timeline {
     /// Settles the flights that are done.
     fn take_done(&self, raw: &dyn RawDevice, queue: &mut Queue) -> Done {
         let Some(first) = queue.flights.front() else { return Done::new() };
-        // A lost device runs nothing any more: all flights have ended.
-        let reached = raw.reached().unwrap_or(Ticket(u64::MAX));
+        let reached = match raw.reached() {
+            Ok(reached) => reached,
+            // A lost device runs nothing any more: all flights have ended.
+            Err(error) if is_loss(&error) => Ticket(u64::MAX),
+            // Any other trouble says nothing about the flights: they are asked about again later.
+            Err(_) => return Done::new(),
+        };
         if reached < first.ticket {
             return Done::new();
         }
@@ -255,11 +265,15 @@ fn check(index: usize, used: &StorageUse, state: &StorageState, touches: &[Touch
     Ok(())
 }
 
+fn is_loss(error: &HalError) -> bool {
+    matches!(error, HalError::DeviceLost { .. })
+}
+
 /// Poisons or heals what a finished flight wrote, and says why it failed if it did: by itself, or because it read
 /// what was lost before.
 fn settle(raw: &dyn RawDevice, flight: &Flight) -> Option<Arc<Error>> {
     let failure = match raw.wait(flight.ticket, Duration::ZERO) {
-        Ok(()) | Err(HalError::Timeout { .. }) => {
+        Ok(()) => {
             let tainted = flight.uses.iter().filter(|used| used.reads && !used.overwrites);
             let cause = tainted.map(|used| used.storage.state().poison().cloned()).find(Option::is_some);
             cause

@@ -151,7 +151,8 @@ pub struct Work {
 impl Work {
     /// Every argument touched once, and `flops` operations.
     pub fn streaming(io: &Io<'_>, flops: u64) -> Work {
-        let bytes = io.inputs.iter().chain(io.outputs).map(|info| info.bytes() as u64).sum();
+        let bytes = io.inputs.iter().chain(io.outputs).map(|info| info.bytes() as u64);
+        let bytes = bytes.fold(0, u64::saturating_add);
         Work { bytes, flops }
     }
 }
@@ -224,8 +225,14 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
         Self: Sized;
 }
 
-/// An op without its type: what the recorder, conformance and the benches work with.
-pub trait DynOp: fmt::Debug + Send + Sync {
+mod sealed {
+    /// Only ops are erased: a plan is trusted because an `unsafe impl Kernel` made it.
+    pub trait Sealed {}
+    impl<O: super::Op> Sealed for O {}
+}
+
+/// An op without its type: what the recorder, conformance and the benches work with. Every [`Op`] has it.
+pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     /// See [`Op::name`].
     fn name(&self) -> &'static str;
     /// See [`Op::slots`].

@@ -23,7 +23,14 @@ impl Cost {
 pub struct Decline(pub &'static str);
 
 /// One way to compute an op.
-pub trait Kernel: Send + Sync {
+///
+/// # Safety
+///
+/// Programs run without checks of their own. Whoever implements this promises, for every call that `fits` accepts:
+/// the programs of the plan stay inside the bindings that the plan gives them, need no instruction set but the one
+/// they are registered for, let no two tiles or workgroups of a launch write the same bytes, and touch arguments only
+/// as the op's slots say.
+pub unsafe trait Kernel: Send + Sync {
     /// The op.
     type Op: Op;
     /// `op.format.shape.variant`: `rms_norm.rows.cpu`, `matmul.f32.tiled.wgsl`.
@@ -129,9 +136,9 @@ impl Plan {
         self.steps.push(Step::Dispatch(Launch { program, args, params, grid }));
     }
 
-    /// Adds scratch memory and returns its number.
+    /// Adds scratch memory and returns its number. A plan with more than 255 of them is refused when it is recorded.
     pub fn scratch(&mut self, bytes: usize) -> u8 {
         self.scratch.push(bytes);
-        (self.scratch.len() - 1) as u8
+        (self.scratch.len() - 1).min(u8::MAX as usize) as u8
     }
 }

@@ -73,8 +73,8 @@ impl KernelRegistry {
         let cache = self.cache.as_ref().filter(|_| matches!(program, Program::Wgsl(_)));
         let place = cache.map(|cache| (cache, cache.key(program)));
         let make = |binary: Option<&[u8]>| {
-            // SAFETY: programs come from the kernels of ops, which keep inside the bindings that their plans ask
-            // for; conformance tries each with guarded outputs.
+            // SAFETY: a program runs only in a plan, and whoever implemented its kernel promised that it stays inside
+            // the bindings it gets there.
             unsafe { self.raw.compile(program.name(), program, binary) }
         };
         // A binary that is whole and yet refused (by a driver that changed, say) counts for nothing.

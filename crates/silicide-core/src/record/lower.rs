@@ -170,7 +170,10 @@ impl Call<'_> {
         self.check_room(recording, bound, words)?;
         let pipeline = self.device.kernels().pipeline(&launch.program)?;
         if record {
-            for place in &places {
+            // Reads first: where an output is an input, what was there is read before it is replaced.
+            let (reads, writes): (SmallVec<[_; 8]>, SmallVec<[_; 8]>) =
+                places.iter().partition(|place| place.access.reads());
+            for place in reads.into_iter().chain(writes) {
                 recording.touch(place);
             }
             recording.order();

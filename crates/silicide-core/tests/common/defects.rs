@@ -59,7 +59,8 @@ impl Op for Defective {
     }
 }
 
-impl Kernel for Plans {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Plans {
     type Op = Defective;
     fn name(&self) -> &'static str {
         "defective.plans"

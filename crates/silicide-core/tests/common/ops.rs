@@ -168,7 +168,8 @@ const fn shader<O>(text: &'static ShaderText) -> Shader<O> {
     Shader(text, PhantomData)
 }
 
-impl<O: Launches> Kernel for Native<O> {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl<O: Launches> Kernel for Native<O> {
     type Op = O;
     fn name(&self) -> &'static str {
         self.0.name
@@ -183,7 +184,8 @@ impl<O: Launches> Kernel for Native<O> {
     }
 }
 
-impl<O: Launches> Kernel for Shader<O> {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl<O: Launches> Kernel for Shader<O> {
     type Op = O;
     fn name(&self) -> &'static str {
         self.0.name

@@ -6,6 +6,7 @@
 
 use crate::{HalError, Result};
 use ash::vk;
+use std::collections::VecDeque;
 use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -23,7 +24,7 @@ pub(super) struct Messages {
 struct Heard {
     /// How many were heard so far, drained ones included.
     count: u64,
-    waiting: Vec<Message>,
+    waiting: VecDeque<Message>,
 }
 
 struct Message {
@@ -55,9 +56,10 @@ impl Messages {
         let mut heard = self.lock();
         let number = heard.count;
         heard.count += 1;
-        if heard.waiting.len() < KEPT {
-            heard.waiting.push(Message { number, thread: std::thread::current().id(), text });
+        if heard.waiting.len() == KEPT {
+            heard.waiting.pop_front();
         }
+        heard.waiting.push_back(Message { number, thread: std::thread::current().id(), text });
     }
 
     fn lock(&self) -> MutexGuard<'_, Heard> {

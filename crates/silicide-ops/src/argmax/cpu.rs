@@ -68,7 +68,8 @@ impl RowKernel for Find {
 /// Tiles of rows.
 pub(super) struct Rows;
 
-impl Kernel for Rows {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Rows {
     type Op = Argmax;
 
     fn name(&self) -> &'static str {

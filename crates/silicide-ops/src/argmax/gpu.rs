@@ -12,7 +12,8 @@ static BODY: Snippet = Snippet { name: "argmax", text: include_str!("argmax.wgsl
 /// One team of invocations per row.
 pub(super) struct Rows;
 
-impl Kernel for Rows {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Rows {
     type Op = Argmax;
 
     fn name(&self) -> &'static str {

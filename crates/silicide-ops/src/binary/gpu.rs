@@ -12,7 +12,8 @@ static BODY: Snippet = Snippet { name: "binary", text: include_str!("binary.wgsl
 /// An invocation for a few elements.
 pub(super) struct Elements;
 
-impl Kernel for Elements {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Elements {
     type Op = Binary;
 
     fn name(&self) -> &'static str {

@@ -16,7 +16,8 @@ pub(super) struct Floats;
 /// Among all types.
 pub(super) struct Numbers;
 
-impl Kernel for Floats {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Floats {
     type Op = Cast;
 
     fn name(&self) -> &'static str {
@@ -36,7 +37,8 @@ impl Kernel for Floats {
     }
 }
 
-impl Kernel for Numbers {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Numbers {
     type Op = Cast;
 
     fn name(&self) -> &'static str {

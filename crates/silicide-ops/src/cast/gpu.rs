@@ -19,7 +19,8 @@ static TO_FLOAT: Snippet = Snippet { name: "cast to float", text: include_str!("
 /// Among all types but f64.
 pub(super) struct Numbers;
 
-impl Kernel for Numbers {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Numbers {
     type Op = Cast;
 
     fn name(&self) -> &'static str {

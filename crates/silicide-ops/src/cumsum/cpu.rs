@@ -94,7 +94,8 @@ fn scan(values: &mut [f32], mut carry: f64) -> f64 {
 /// Tiles of rows.
 pub(super) struct Rows;
 
-impl Kernel for Rows {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Rows {
     type Op = Cumsum;
 
     fn name(&self) -> &'static str {

@@ -12,7 +12,8 @@ static WIDE: Snippet = Snippet { name: "fill wide", text: include_str!("wide.wgs
 /// An invocation for a few elements.
 pub(super) struct Elements;
 
-impl Kernel for Elements {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Elements {
     type Op = Fill;
 
     fn name(&self) -> &'static str {

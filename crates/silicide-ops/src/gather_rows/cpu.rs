@@ -12,7 +12,8 @@ use std::ops::Range;
 /// Rows, copied or converted.
 pub(super) struct Rows;
 
-impl Kernel for Rows {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Rows {
     type Op = GatherRows;
 
     fn name(&self) -> &'static str {

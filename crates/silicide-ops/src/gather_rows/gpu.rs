@@ -15,7 +15,8 @@ static CONVERT: Snippet = Snippet { name: "gather_rows convert", text: include_s
 /// An invocation for a few elements.
 pub(super) struct Rows;
 
-impl Kernel for Rows {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Rows {
     type Op = GatherRows;
 
     fn name(&self) -> &'static str {

@@ -12,7 +12,8 @@ static BODY: Snippet = Snippet { name: "glu", text: include_str!("glu.wgsl") };
 /// An invocation for a few elements.
 pub(super) struct Elements;
 
-impl Kernel for Elements {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Elements {
     type Op = Glu;
 
     fn name(&self) -> &'static str {

@@ -11,7 +11,8 @@ static BODY: Snippet = Snippet { name: "l2_norm", text: include_str!("l2_norm.wg
 /// One team of invocations per row.
 pub(super) struct Rows;
 
-impl Kernel for Rows {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Rows {
     type Op = L2Norm;
 
     fn name(&self) -> &'static str {

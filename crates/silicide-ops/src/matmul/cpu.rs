@@ -233,7 +233,8 @@ fn check(dtype: DType, io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline>
     Problem::of(io).ok_or(Decline("takes extents of at most 32 bits"))
 }
 
-impl Kernel for Few {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Few {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {
@@ -254,7 +255,8 @@ impl Kernel for Few {
     }
 }
 
-impl Kernel for Many {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Many {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {
@@ -272,7 +274,8 @@ impl Kernel for Many {
     }
 }
 
-impl Kernel for Pairs {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Pairs {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

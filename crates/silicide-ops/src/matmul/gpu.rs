@@ -114,7 +114,8 @@ fn kernel(body: &'static Snippet, params: u32, dtype: DType, on: &DeviceInfo) ->
     Some(WgslKernel::new(name, &parts, 3, params))
 }
 
-impl Kernel for Few {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Few {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {
@@ -144,7 +145,8 @@ impl Kernel for Few {
     }
 }
 
-impl Kernel for Tiled {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Tiled {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

@@ -128,7 +128,8 @@ impl RowKernel for Normalise {
 /// Tiles of rows.
 pub(super) struct Rows;
 
-impl Kernel for Rows {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Rows {
     type Op = RmsNorm;
 
     fn name(&self) -> &'static str {

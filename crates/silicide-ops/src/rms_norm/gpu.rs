@@ -27,7 +27,8 @@ static ROUND_BF16: Snippet = Snippet {
 /// One team of invocations per row.
 pub(super) struct Rows;
 
-impl Kernel for Rows {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Rows {
     type Op = RmsNorm;
 
     fn name(&self) -> &'static str {

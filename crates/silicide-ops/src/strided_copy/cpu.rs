@@ -36,13 +36,12 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, _on: &DeviceInfo) -> Plan {
     let numbers = [walk.from, walk.to].into_iter().chain(axes.iter().flat_map(|axis| [axis.extent, axis.from, axis.to]));
     params.extend(numbers.flat_map(|number| [number as u32, (number as u64 >> 32) as u32]));
     let args = [Arg::slot(0), Arg::slot(1)];
-    if blocked {
-        let count: usize = axes.iter().take(inner - 1).map(|axis| axis.extent).product();
-        let blocks = axes.iter().skip(inner - 1).map(|axis| axis.extent.div_ceil(BLOCK)).product::<usize>();
-        let grid = [u32::try_from(count.saturating_mul(blocks)).unwrap_or(u32::MAX), 1, 1];
-        Plan::launch(Program::Native(&BLOCKS), &args, &params, grid)
-    } else {
-        Plan::launch(Program::Native(&ROWS), &args, &params, tiles(walk.elements()))
+    let count: usize = axes.iter().take(inner.saturating_sub(1)).map(|axis| axis.extent).product();
+    let blocks = axes.iter().skip(inner.saturating_sub(1)).map(|axis| axis.extent.div_ceil(BLOCK)).product::<usize>();
+    // Rows take any number of elements; blocks only as many as can be numbered.
+    match u32::try_from(count.saturating_mul(blocks)) {
+        Ok(tiles) if blocked => Plan::launch(Program::Native(&BLOCKS), &args, &params, [tiles, 1, 1]),
+        _ => Plan::launch(Program::Native(&ROWS), &args, &params, tiles(walk.elements())),
     }
 }
 

@@ -136,7 +136,8 @@ impl Op for StridedCopy {
 /// One run of bytes: the device's own copy.
 struct Dense;
 
-impl Kernel for Dense {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Dense {
     type Op = StridedCopy;
 
     fn name(&self) -> &'static str {
@@ -158,7 +159,8 @@ macro_rules! kernels {
         $(#[$meta])*
         struct $name;
 
-        impl Kernel for $name {
+        // SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+        unsafe impl Kernel for $name {
             type Op = $op;
 
             fn name(&self) -> &'static str {

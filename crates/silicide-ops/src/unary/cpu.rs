@@ -11,7 +11,8 @@ use silicide_hal::{DeviceInfo, Program, Tile};
 /// Tiles of elements.
 pub(super) struct Elements;
 
-impl Kernel for Elements {
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Elements {
     type Op = Unary;
 
     fn name(&self) -> &'static str {
