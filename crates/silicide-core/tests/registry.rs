@@ -146,6 +146,10 @@ fn a_second_device_finds_what_the_first_translated() {
         assert_eq!(runs(&device), RegistryUsage { kernels: 1, compiled: 1, from_cache: 0 });
         assert_eq!(files(directory.path()).len(), 1);
     }
+    // The driver's own data was stored when the device went.
+    for path in files(directory.path()) {
+        assert!(fs::metadata(path.with_file_name("driver.bin")).unwrap().len() > 28, "more than a header");
+    }
     for device in caching_devices(directory.path()) {
         assert_eq!(runs(&device), RegistryUsage { kernels: 1, compiled: 0, from_cache: 1 });
     }
