@@ -1,7 +1,7 @@
 //! `binary` on the CPU: runs of both inputs to f32 lanes, the function over the lanes, and back.
 
 use super::Binary;
-use crate::cpu::element::{Target, code, read_coded, size};
+use crate::cpu::element::{Target, code, read_on, size};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
@@ -68,7 +68,7 @@ unsafe fn read_repeated<S: Simd>(tile: &Tile<'_>, i: usize, start: usize, lanes:
         let count = (period - at).min(lanes.len().min(period) - filled);
         let part = lanes.get_mut(filled..filled + count).unwrap_or_default();
         // SAFETY: `at + count` is at most `period`, the input's length.
-        unsafe { read_coded::<S>(tile, i, dtype, at, part) };
+        unsafe { read_on::<S>(tile, i, dtype, at, part) };
         at = (at + count) % period;
         filled += count;
     }

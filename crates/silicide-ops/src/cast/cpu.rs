@@ -2,11 +2,12 @@
 //! of every type but the 64-bit integers.
 
 use super::Cast;
-use crate::cpu::element::{Target, code, read_coded, size};
+use crate::cpu::element::{Target, code, read_on, size};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::{fits_cpu, is_float};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
+use bytemuck::Zeroable;
 use silicide_quant::{DType, Element, bf16, f16};
 use std::ops::Range;
 
@@ -61,7 +62,7 @@ fn launch(kernel: &'static NativeKernel, op: &Cast, io: &Io<'_>) -> Plan {
 }
 
 native_kernel!(FLOATS, "cast.floats.cpu", floats::<S>);
-native_kernel!(NUMBERS, "cast.numbers.cpu", numbers);
+native_kernel!(NUMBERS, "cast.numbers.cpu", numbers::<S>);
 
 /// Bindings: x, y. Parameters: their types, whether to stream.
 #[inline(always)]
@@ -73,7 +74,7 @@ unsafe fn floats<S: Simd>(tile: &Tile<'_>) {
         let lanes = lanes.get_mut(..run.len()).unwrap_or_default();
         // SAFETY: the core bound x and y of these types and one length; `run` is of this tile alone.
         unsafe {
-            read_coded::<S>(tile, 0, from, run.start, lanes);
+            read_on::<S>(tile, 0, from, run.start, lanes);
             target.write::<S>(tile, run.start, lanes);
         }
     }
@@ -86,9 +87,9 @@ fn dtype(code: u32) -> DType {
     DType::ALL.get(code as usize).copied().unwrap_or(DType::F32)
 }
 
-/// Bindings: x, y. Parameters: their types.
+/// Bindings: x, y. Parameters: their types, whether to stream.
 #[inline(always)]
-unsafe fn numbers(tile: &Tile<'_>) {
+unsafe fn numbers<S: Simd>(tile: &Tile<'_>) {
     let (from, to) = (dtype(tile.param(0)), dtype(tile.param(1)));
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, tile.bytes(0) / from.size()) {
@@ -101,11 +102,12 @@ unsafe fn numbers(tile: &Tile<'_>) {
                 (DType::U64, DType::I64) => each(tile, run, |x: u64| x.min(i64::MAX as u64) as i64),
                 _ => {
                     read(tile, from, run.clone(), lanes);
-                    write(tile, to, run, lanes);
+                    write::<S>(tile, to, run, lanes);
                 }
             }
         }
     }
+    stream::fence();
 }
 
 /// Converts a run directly.
@@ -210,10 +212,17 @@ unsafe fn read(tile: &Tile<'_>, from: DType, run: Range<usize>, lanes: &mut [f64
 /// # Safety
 /// Binding 1 holds the run, of type `to`; it is the caller's alone.
 #[inline(always)]
-unsafe fn write(tile: &Tile<'_>, to: DType, run: Range<usize>, lanes: &[f64]) {
+unsafe fn write<S: Simd>(tile: &Tile<'_>, to: DType, run: Range<usize>, lanes: &[f64]) {
     with_type!(to, T => {
         // SAFETY: the caller's promise.
         let to = unsafe { tile.write::<T>(1, run) };
-        to.iter_mut().zip(lanes).for_each(|(to, from)| *to = T::narrow(*from));
+        if tile.param(2) == 0 {
+            to.iter_mut().zip(lanes).for_each(|(to, from)| *to = T::narrow(*from));
+        } else {
+            let mut narrow = [T::zeroed(); CHUNK];
+            narrow.iter_mut().zip(lanes).for_each(|(to, from)| *to = T::narrow(*from));
+            // SAFETY: the caller's promise.
+            unsafe { stream::copy::<S, T>(&narrow, to) };
+        }
     });
 }

@@ -170,6 +170,29 @@ pub(crate) unsafe fn view_coded<'a, S: Simd>(
     room
 }
 
+/// How many runs ahead of the one being read the next one is asked for.
+#[cfg(target_arch = "x86_64")]
+const AHEAD: usize = 4;
+
+/// [`read_coded`] for kernels that go through a binding from front to back. Asks for what will be read a few runs
+/// later: while a run is computed the memory would idle, as the machine's own guess at what comes next does not reach
+/// over it.
+///
+/// # Safety
+/// As for [`read`].
+#[inline(always)]
+pub(crate) unsafe fn read_on<S: Simd>(tile: &Tile<'_>, i: usize, code: u32, start: usize, to: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..to.len() * size(code)).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let at = tile.start(i).wrapping_add((start + AHEAD * to.len()) * size(code) + line);
+        // SAFETY: SSE is part of x86-64; a fetch has no effect but in time, wherever it points.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { read_coded::<S>(tile, i, code, start, to) }
+}
+
 /// Where a run of results goes.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {

@@ -172,7 +172,8 @@ pub(crate) fn normal_cdf<S: Simd>(x: f32) -> f32 {
     let square = t * t;
     let high = f32::from_bits(t.to_bits() & 0xffff_f000);
     let low = t - high;
-    let error = (high * high - square) + (high + t) * low;
+    let split = (high * high - square) + (high + t) * low;
+    let error = if S::FUSED { S::mul_add(t, t, -square) } else { split };
     let tail = exp_below::<S>(-0.5 * square, Some(-0.5 * error)) * ratio;
     if x < 0.0 { tail } else { 1.0 - tail }
 }

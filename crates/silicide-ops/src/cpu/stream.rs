@@ -11,7 +11,12 @@ const LARGE: usize = 8 << 20;
 pub(crate) fn worthwhile(io: &Io<'_>) -> u32 {
     let bytes =
         io.inputs.iter().chain(io.outputs).map(|info| info.bytes()).fold(0usize, usize::saturating_add);
-    u32::from(bytes > LARGE)
+    u32::from(is_large(bytes))
+}
+
+/// Whether a call that touches so many bytes should stream its outputs.
+pub(crate) fn is_large(bytes: usize) -> bool {
+    bytes > LARGE
 }
 
 /// Bytes of a cache line.

@@ -1,7 +1,7 @@
 //! `glu` on the CPU: runs of both inputs to f32 lanes, activated, multiplied, and back.
 
 use super::Glu;
-use crate::cpu::element::{Target, code, read_coded, size};
+use crate::cpu::element::{Target, code, read_on, size};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::activation::activate;
 use crate::elementwise::fits_cpu;
@@ -44,8 +44,8 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         let up = up.get_mut(..run.len()).unwrap_or_default();
         // SAFETY: the core bound gate, up and y, of one type and length; `run` is of this tile alone.
         unsafe {
-            read_coded::<S>(tile, 0, dtype, run.start, gate);
-            read_coded::<S>(tile, 1, dtype, run.start, up);
+            read_on::<S>(tile, 0, dtype, run.start, gate);
+            read_on::<S>(tile, 1, dtype, run.start, up);
             activate::<S>(activation, gate);
             gate.iter_mut().zip(&*up).for_each(|(gate, up)| *gate *= *up);
             target.write::<S>(tile, run.start, gate);

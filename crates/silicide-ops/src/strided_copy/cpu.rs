@@ -2,7 +2,8 @@
 //! not, the two innermost loops are cut in square blocks, so that the lines of both sides stay in the first cache.
 
 use super::{Axis, Walk};
-use crate::cpu::{TILE, native_kernel, tiles};
+use crate::cpu::{Simd, TILE, native_kernel, stream, tiles};
+use bytemuck::Pod;
 use silicide_core::kernel::{Arg, Plan};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{DType, MAX_RANK};
@@ -10,8 +11,6 @@ use smallvec::SmallVec;
 
 /// Elements along each side of a block.
 const BLOCK: usize = 128;
-/// Elements along each side of the parts of a block that are copied at once: a line of f32.
-const PATCH: usize = 16;
 
 /// A launch that copies along a walk from argument 0 to argument 1.
 pub(crate) fn plan(walk: &Walk, dtype: DType, _on: &DeviceInfo) -> Plan {
@@ -32,7 +31,8 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, _on: &DeviceInfo) -> Plan {
         axes.insert(inner - 1, axis);
     }
     let mut params: SmallVec<[u32; 64]> = SmallVec::new();
-    params.extend([dtype.size() as u32, axes.len() as u32]);
+    let streaming = stream::is_large(walk.elements().saturating_mul(2 * dtype.size()));
+    params.extend([dtype.size() as u32, axes.len() as u32, u32::from(streaming), 0]);
     let numbers = [walk.from, walk.to].into_iter().chain(axes.iter().flat_map(|axis| [axis.extent, axis.from, axis.to]));
     params.extend(numbers.flat_map(|number| [number as u32, (number as u64 >> 32) as u32]));
     let args = [Arg::slot(0), Arg::slot(1)];
@@ -46,16 +46,16 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, _on: &DeviceInfo) -> Plan {
 }
 
 native_kernel!(ROWS, "strided_copy.rows.cpu", rows);
-native_kernel!(BLOCKS, "strided_copy.blocks.cpu", blocks);
+native_kernel!(BLOCKS, "strided_copy.blocks.cpu", blocks::<S>);
 
 /// The walk of a tile's parameters.
 #[inline(always)]
 fn walk(tile: &Tile<'_>) -> (usize, [usize; 2], SmallVec<[Axis; MAX_RANK]>) {
     let number = |i: usize| (u64::from(tile.param(2 * i)) | u64::from(tile.param(2 * i + 1)) << 32) as usize;
     let axes = (0..tile.param(1) as usize)
-        .map(|k| Axis { extent: number(3 + 3 * k), from: number(4 + 3 * k), to: number(5 + 3 * k) })
+        .map(|k| Axis { extent: number(4 + 3 * k), from: number(5 + 3 * k), to: number(6 + 3 * k) })
         .collect();
-    (tile.param(0) as usize, [number(1), number(2)], axes)
+    (tile.param(0) as usize, [number(2), number(3)], axes)
 }
 
 /// Moves `(from, to)` by the outer loops' steps to their `i`-th turn.
@@ -69,7 +69,8 @@ fn turn(outer: &[Axis], [mut from, mut to]: [usize; 2], mut i: usize) -> [usize;
     [from, to]
 }
 
-/// Bindings: x, y. Parameters: bytes of an element, number of loops, where they start, the loops.
+/// Bindings: x, y. Parameters: bytes of an element, number of loops, whether to stream, nothing, and in two words each
+/// where the loops start and what they are.
 #[inline(always)]
 unsafe fn rows(tile: &Tile<'_>) {
     let (size, start, axes) = walk(tile);
@@ -113,25 +114,27 @@ unsafe fn copy_rows<T: Copy>(tile: &Tile<'_>, start: [usize; 2], axes: &[Axis]) 
 
 /// Bindings and parameters as for `rows`; the last two loops are those of the blocks.
 #[inline(always)]
-unsafe fn blocks(tile: &Tile<'_>) {
+unsafe fn blocks<S: Simd>(tile: &Tile<'_>) {
     let (size, start, axes) = walk(tile);
     // SAFETY: as for `rows`.
     unsafe {
         match size {
-            1 => copy_block::<u8>(tile, start, &axes),
-            2 => copy_block::<u16>(tile, start, &axes),
-            4 => copy_block::<u32>(tile, start, &axes),
-            _ => copy_block::<u64>(tile, start, &axes),
+            1 => copy_block::<S, u8, 64>(tile, start, &axes),
+            2 => copy_block::<S, u16, 32>(tile, start, &axes),
+            4 => copy_block::<S, u32, 16>(tile, start, &axes),
+            _ => copy_block::<S, u64, 8>(tile, start, &axes),
         }
     }
 }
 
+/// A block goes in patches of `LINE` by `LINE` elements, a cache line on each side: every line is touched once, so
+/// that strides which put all lines in one place of the cache do no harm.
+///
 /// # Safety
 /// The walk stays inside x and y, of elements `T`, and never writes a place twice.
 #[inline(always)]
-unsafe fn copy_block<T: Copy>(tile: &Tile<'_>, start: [usize; 2], axes: &[Axis]) {
-    let Some((pair, outer)) = axes.split_last_chunk::<2>().map(|(outer, pair)| (pair, outer)) else { return };
-    let [slow, fast] = *pair;
+unsafe fn copy_block<S: Simd, T: Pod, const LINE: usize>(tile: &Tile<'_>, start: [usize; 2], axes: &[Axis]) {
+    let Some((outer, &[slow, fast])) = axes.split_last_chunk::<2>() else { return };
     let [index, ..] = tile.index;
     let across = fast.extent.div_ceil(BLOCK);
     let blocks = slow.extent.div_ceil(BLOCK) * across;
@@ -139,15 +142,76 @@ unsafe fn copy_block<T: Copy>(tile: &Tile<'_>, start: [usize; 2], axes: &[Axis])
     let block = index as usize % blocks;
     let (row, column) = (block / across * BLOCK, block % across * BLOCK);
     let (row_end, column_end) = ((row + BLOCK).min(slow.extent), (column + BLOCK).min(fast.extent));
-    for i in (row..row_end).step_by(PATCH) {
-        for j in (column..column_end).step_by(PATCH) {
-            for i in i..(i + PATCH).min(row_end) {
-                // SAFETY: the caller's promise; blocks of different tiles share no element.
-                unsafe {
-                    let from = tile.start(0).cast::<T>().add(from + i * slow.from);
-                    let to = tile.start(1).cast::<T>().add(to + i * slow.to);
-                    (j..(j + PATCH).min(column_end)).for_each(|j| *to.add(j * fast.to) = *from.add(j * fast.from));
+    let mut patch = [[T::zeroed(); LINE]; LINE];
+    for j in (column..column_end).step_by(LINE) {
+        for i in (row..row_end).step_by(LINE) {
+            let (height, width) = ((row_end - i).min(LINE), (column_end - j).min(LINE));
+            // SAFETY: the caller's promise; blocks of different tiles share no element.
+            unsafe {
+                let from = tile.start(0).cast::<T>().add(from + i * slow.from + j * fast.from);
+                let to = tile.start(1).cast::<T>().add(to + i * slow.to + j * fast.to);
+                for (k, line) in patch.iter_mut().enumerate().take(width) {
+                    let from = from.add(k * fast.from);
+                    if slow.from == 1 && height == LINE {
+                        *line = from.cast::<[T; LINE]>().read_unaligned();
+                    } else {
+                        (0..height).zip(line).for_each(|(k, cell)| *cell = *from.add(k * slow.from));
+                    }
                 }
+                for k in 0..height {
+                    let to = to.add(k * slow.to);
+                    let turned: [T; LINE] = std::array::from_fn(|cell| patch.get(cell).map_or(T::zeroed(), |line| line[k]));
+                    if fast.to == 1 && width == LINE && tile.param(2) != 0 && to.addr().is_multiple_of(64) {
+                        S::stream_line(turned.as_ptr().cast(), to.cast());
+                    } else if fast.to == 1 && width == LINE {
+                        to.cast::<[T; LINE]>().write_unaligned(turned);
+                    } else {
+                        (0..width).zip(turned).for_each(|(k, cell)| *to.add(k * fast.to) = cell);
+                    }
+                }
+            }
+        }
+    }
+    stream::fence();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Layout;
+    use super::*;
+    use silicide_core::kernel::Step;
+    use silicide_hal::{Backend, TileBinding};
+    use silicide_quant::Shape;
+
+    #[test]
+    fn streamed_blocks_are_the_same() {
+        let (rows, columns) = (150, 272);
+        let shape = Shape::new(&[columns, rows]).unwrap();
+        let walk = Walk::new(&shape, &Layout::new(0, &[1, columns]), &Layout::dense(&shape));
+        let on = DeviceInfo::new(Backend::Cpu, "cpu", "cpu");
+        for dtype in [DType::U8, DType::U16, DType::U32, DType::U64] {
+            let size = dtype.size();
+            let mut x: Vec<u8> = (0..rows * columns * size).map(|i| (i * 31 % 251) as u8).collect();
+            let expected: Vec<u8> = (0..rows * columns)
+                .flat_map(|i| x[(i % rows * columns + i / rows) * size..][..size].to_vec())
+                .collect();
+            let Some(Step::Dispatch(mut launch)) = plan(&walk, dtype, &on).steps.pop() else { panic!("a launch") };
+            let Program::Native(kernel) = launch.program else { panic!("a native kernel") };
+            for (variant, streaming) in
+                kernel.variants.iter().filter(|variant| variant.isa.is_available()).flat_map(|v| [(v, 0), (v, 1)])
+            {
+                launch.params[2] = streaming;
+                let mut y = vec![0u8; x.len() + 64];
+                let start = y.as_ptr().align_offset(64);
+                let bindings = [
+                    TileBinding { start: x.as_mut_ptr(), bytes: x.len() },
+                    TileBinding { start: y[start..].as_mut_ptr(), bytes: x.len() },
+                ];
+                for index in 0..launch.grid[0] {
+                    // SAFETY: the instruction set was detected, the bindings are ours and as long as the walk.
+                    unsafe { (variant.entry)(&Tile::new([index, 0, 0], launch.grid, &launch.params, &bindings)) };
+                }
+                assert!(y[start..].starts_with(&expected), "{} {dtype} {streaming}", variant.isa);
             }
         }
     }

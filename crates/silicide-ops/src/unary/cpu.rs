@@ -1,7 +1,7 @@
 //! `unary` on the CPU: runs of elements to f32 lanes, the function over the lanes, and back.
 
 use super::Unary;
-use crate::cpu::element::{Target, code, read_coded, size};
+use crate::cpu::element::{Target, code, read_on, size};
 use crate::cpu::{CHUNK, Simd, chunks, math, native_kernel, stream, tiles};
 use crate::elementwise::activation::{activate, map};
 use crate::elementwise::fits_cpu;
@@ -42,7 +42,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         let lanes = lanes.get_mut(..run.len()).unwrap_or_default();
         // SAFETY: the core bound x and y, of equal length and type; `run` is of this tile alone.
         unsafe {
-            read_coded::<S>(tile, 0, dtype, run.start, lanes);
+            read_on::<S>(tile, 0, dtype, run.start, lanes);
             apply::<S>(function, parameter, lanes);
             target.write::<S>(tile, run.start, lanes);
         }
@@ -67,7 +67,10 @@ fn apply<S: Simd>(function: u32, parameter: f32, lanes: &mut [f32]) {
         LOG => map(lanes, math::log::<S>),
         SQRT => map(lanes, f32::sqrt),
         NEG => map(lanes, |x| -x),
-        SOFTCAP => map(lanes, |x| parameter * math::tanh::<S>(x / parameter)),
+        SOFTCAP => {
+            let inverse = 1.0 / parameter;
+            map(lanes, |x| parameter * math::tanh::<S>(x * inverse));
+        }
         SCALE => map(lanes, |x| parameter * x),
         activation => activate::<S>(activation, lanes),
     }
