@@ -1,0 +1,22 @@
+// Blocks as bytes. Positions count from the argument's first byte; `p.$NAME_offset` is where that lies in the binding.
+@group(0) @binding($BINDING) var<storage, read> $NAME: array<u32>;
+fn byte_$NAME(position: u32) -> u32 {
+    let at = p.$NAME_offset + position;
+    return ($NAME[at >> 2u] >> ((at & 3u) << 3u)) & 0xffu;
+}
+fn signed_$NAME(position: u32) -> f32 {
+    return f32(bitcast<i32>(byte_$NAME(position) << 24u) >> 24u);
+}
+fn pair_$NAME(position: u32) -> u32 {
+    return byte_$NAME(position) | (byte_$NAME(position + 1u) << 8u);
+}
+fn quad_$NAME(position: u32) -> u32 {
+    return pair_$NAME(position) | (pair_$NAME(position + 2u) << 16u);
+}
+fn half_$NAME(position: u32) -> f32 {
+    return unpack2x16float(pair_$NAME(position)).x;
+}
+// The nibble of element `i` of 32, whose low nibbles come first.
+fn nibble_$NAME(position: u32, i: u32) -> u32 {
+    return (byte_$NAME(position + (i & 15u)) >> ((i >> 4u) << 2u)) & 15u;
+}

@@ -1,0 +1,10 @@
+// Element `at` of iq2_xxs blocks.
+fn load_$NAME(at: u32) -> f32 {
+    let block = (at >> 8u) * 66u;
+    let group = block + 2u + (((at >> 5u) & 7u) << 3u);
+    let k = (at >> 3u) & 3u;
+    let rest = quad_$NAME(group + 4u);
+    let scale = half_$NAME(block) * (0.5 + f32(rest >> 28u)) * 0.25;
+    let level = level2_$NAME(word_$NAME_book(byte_$NAME(group + k)), at);
+    return scale * negated_$NAME(level, even_signs_$NAME(rest >> (7u * k)), at);
+}

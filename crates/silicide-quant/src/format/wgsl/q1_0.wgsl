@@ -1,0 +1,6 @@
+// Element `at` of q1_0 blocks.
+fn load_$NAME(at: u32) -> f32 {
+    let block = (at >> 7u) * 18u;
+    let bit = (byte_$NAME(block + 2u + ((at & 127u) >> 3u)) >> (at & 7u)) & 1u;
+    return (f32(bit) * 2.0 - 1.0) * half_$NAME(block);
+}
