@@ -52,6 +52,8 @@ pub enum Data {
     },
     /// Exactly these, repeated to fill.
     Values(Vec<f64>),
+    /// Random blocks of a format: any bits, under scales that keep values finite and near 1.
+    Blocks,
 }
 
 impl Case {
@@ -74,6 +76,11 @@ impl Input {
 
     /// The values, as they are once stored in `dtype`.
     pub fn values(&self, seed: u64) -> Vec<f64> {
+        silicide_quant::decode(self.dtype, &self.bytes(seed))
+    }
+
+    /// The stored bytes.
+    pub fn bytes(&self, seed: u64) -> Vec<u8> {
         let mut random = Random::new(seed);
         let count = self.shape.elements();
         let raw: Vec<f64> = match &self.data {
@@ -81,9 +88,27 @@ impl Input {
             Data::Uniform { low, high } => (0..count).map(|_| low + (high - low) * random.unit()).collect(),
             Data::Indices { below } => (0..count).map(|_| (random.unit() * *below as f64).floor()).collect(),
             Data::Values(values) => values.iter().copied().cycle().take(count).collect(),
+            Data::Blocks => return blocks(self, &mut random),
         };
-        silicide_quant::decode(self.dtype, &silicide_quant::encode(self.dtype, &raw))
+        silicide_quant::encode(self.dtype, &raw)
     }
+}
+
+/// Random blocks whose values are all finite: bytes are drawn until they are, block by block.
+fn blocks(input: &Input, random: &mut Random) -> Vec<u8> {
+    let (len, size) = (input.dtype.block_len(), input.dtype.block_bytes());
+    let mut bytes = Vec::new();
+    for _ in 0..input.shape.elements() / len.max(1) {
+        let sane = |block: &[u8]| {
+            silicide_quant::decode(input.dtype, block).iter().all(|value| value.is_finite() && value.abs() < 1e4)
+        };
+        let mut block: Vec<u8> = (0..size).map(|_| random.bits() as u8).collect();
+        while !sane(&block) {
+            block.iter_mut().for_each(|byte| *byte = random.bits() as u8);
+        }
+        bytes.extend(block);
+    }
+    bytes
 }
 
 /// A small repeatable generator (splitmix64): test data must be the same on every machine and in every version.

@@ -54,6 +54,7 @@ pub use argmax::{argmax, argmax_into};
 pub use binary::{add, div, mul, sub};
 pub use cast::{cast, cast_into};
 pub use cumsum::{cumsum, cumsum_into};
+pub use dequantize::{dequantize, dequantize_into};
 pub use glu::{glu, glu_into};
 pub use l2_norm::{l2_norm, l2_norm_into};
 pub use layer_norm::{layer_norm, layer_norm_into};

@@ -19,7 +19,8 @@ mod span;
 pub(crate) use span::{most, row_spans, spans};
 
 use silicide_hal::{DeviceInfo, Features, Snippet};
-use silicide_quant::DType;
+use silicide_quant::{DType, Format};
+use std::sync::LazyLock;
 
 /// Declares snippets made of joined files.
 macro_rules! snippets {
@@ -56,15 +57,22 @@ pub(crate) static LINEAR: Snippet = Snippet { name: "LINEAR", text: include_str!
 /// whole workgroup, and `maximum(a, b)`, all keeping NaN. The kernel declares `override WG`, a power of two.
 pub(crate) static REDUCE: Snippet = Snippet { name: "REDUCE", text: include_str!("reduce.wgsl") };
 
-/// A read-only binding of f32, f16 or bf16: `load_$NAME(i) -> f32`, and `get_$NAME(i) -> u32` for the bits.
+/// A read-only binding of f32, f16, bf16 or a block format: `load_$NAME(i) -> f32`; of a plain type also
+/// `get_$NAME(i) -> u32` for the bits.
 pub(crate) fn load(dtype: DType) -> Option<&'static Snippet> {
     match dtype {
         DType::F32 => Some(&LOAD_F32),
         DType::F16 => Some(&LOAD_F16),
         DType::BF16 => Some(&LOAD_BF16),
+        DType::Block(format) => FORMATS.get(format as usize),
         _ => None,
     }
 }
+
+/// `load_$NAME(at) -> f32` of every block format, in the order of [`Format::ALL`].
+static FORMATS: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
+    Format::ALL.into_iter().map(|format| Snippet { name: format.name(), text: format.wgsl() }).collect()
+});
 
 /// A writable binding of f32, f16 or bf16: `store_$NAME(i, v: f32)`, which rounds to nearest even and keeps NaN,
 /// and `put_$NAME(i, bits: u32)`.

@@ -13,6 +13,8 @@ pub(crate) mod k;
 pub(crate) mod legacy;
 mod table;
 pub(crate) mod ternary;
+mod ternary;
+mod wgsl;
 
 use crate::simd::Isa;
 use crate::{DType, MlxMode};

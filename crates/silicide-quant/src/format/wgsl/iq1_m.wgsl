@@ -10,7 +10,7 @@ fn load_$NAME(at: u32) -> f32 {
     let sub = (subs >> (3u * (k >> 1u))) & 7u;
     let high = (byte_$NAME(block + 32u + (group << 1u) + (k >> 1u)) >> ((k & 1u) << 2u)) & 15u;
     let code = byte_$NAME(block + (group << 2u) + k) | ((high & 7u) << 8u);
-    let level = f32((word_$NAME_book(code) >> ((at & 7u) << 1u)) & 3u) - 1.0;
+    let level = f32((word_$NAME(code) >> ((at & 7u) << 1u)) & 3u) - 1.0;
     let shift = select(0.125, -0.125, (high & 8u) != 0u);
     return unpack2x16float(top).x * f32(2u * sub + 1u) * (level + shift);
 }

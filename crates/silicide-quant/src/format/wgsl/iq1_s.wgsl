@@ -5,7 +5,7 @@ fn load_$NAME(at: u32) -> f32 {
     let k = (at >> 3u) & 3u;
     let high = pair_$NAME(block + 34u + (group << 1u));
     let code = byte_$NAME(block + 2u + (group << 2u) + k) | (((high >> (3u * k)) & 7u) << 8u);
-    let level = f32((word_$NAME_book(code) >> ((at & 7u) << 1u)) & 3u) - 1.0;
+    let level = f32((word_$NAME(code) >> ((at & 7u) << 1u)) & 3u) - 1.0;
     let shift = select(0.125, -0.125, (high & 0x8000u) != 0u);
     return half_$NAME(block) * f32(2u * ((high >> 12u) & 7u) + 1u) * (level + shift);
 }

@@ -8,5 +8,5 @@ fn load_$NAME(at: u32) -> f32 {
     let signs = byte_$NAME(block + 34u + (group << 2u) + k);
     let nibble = (byte_$NAME(block + 74u + group) >> ((k >> 1u) << 2u)) & 15u;
     let scale = half_$NAME(block) * (0.5 + f32(nibble)) * 0.25;
-    return scale * negated_$NAME(level2_$NAME(word_$NAME_book(code), at), signs, at);
+    return scale * negated_$NAME(level2_$NAME(word_$NAME(code), at), signs, at);
 }

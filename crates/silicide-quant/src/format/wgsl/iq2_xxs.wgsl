@@ -5,6 +5,6 @@ fn load_$NAME(at: u32) -> f32 {
     let k = (at >> 3u) & 3u;
     let rest = quad_$NAME(group + 4u);
     let scale = half_$NAME(block) * (0.5 + f32(rest >> 28u)) * 0.25;
-    let level = level2_$NAME(word_$NAME_book(byte_$NAME(group + k)), at);
+    let level = level2_$NAME(word_$NAME(byte_$NAME(group + k)), at);
     return scale * negated_$NAME(level, even_signs_$NAME(rest >> (7u * k)), at);
 }

@@ -4,7 +4,7 @@ fn load_$NAME(at: u32) -> f32 {
     let group = (at >> 5u) & 7u;
     let k = (at >> 2u) & 7u;
     let high = (byte_$NAME(block + 66u + group) >> k) & 1u;
-    let word = word_$NAME_book(byte_$NAME(block + 2u + (group << 3u) + k) | (high << 8u));
+    let word = word_$NAME(byte_$NAME(block + 2u + (group << 3u) + k) | (high << 8u));
     let level = f32(1u + 2u * ((word >> ((at & 3u) << 2u)) & 15u));
     let nibble = (byte_$NAME(block + 106u + (group >> 1u)) >> ((group & 1u) << 2u)) & 15u;
     let signs = byte_$NAME(block + 74u + (group << 2u) + ((at >> 3u) & 3u));

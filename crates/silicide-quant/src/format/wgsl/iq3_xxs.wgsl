@@ -4,7 +4,7 @@ fn load_$NAME(at: u32) -> f32 {
     let group = (at >> 5u) & 7u;
     let rest = quad_$NAME(block + 66u + (group << 2u));
     let scale = half_$NAME(block) * (0.5 + f32(rest >> 28u)) * 0.5;
-    let word = word_$NAME_book(byte_$NAME(block + 2u + (group << 3u) + ((at >> 2u) & 7u)));
+    let word = word_$NAME(byte_$NAME(block + 2u + (group << 3u) + ((at >> 2u) & 7u)));
     let index = (word >> ((at & 3u) << 2u)) & 15u;
     // Steps of eight from 4, but for the last, which is 62.
     let level = f32(4u + 8u * index + 2u * u32(index == 7u));

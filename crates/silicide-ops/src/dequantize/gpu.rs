@@ -1,0 +1,48 @@
+//! `dequantize` on GPUs: an element at a time, through the format's WGSL.
+
+use super::Dequantize;
+use crate::elementwise::{fits_gpu, gpu};
+use crate::wgsl;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_quant::DType;
+
+static DEQUANTIZE: Snippet = Snippet { name: "dequantize", text: include_str!("dequantize.wgsl") };
+
+/// Any format.
+pub(super) struct Elements;
+
+impl Kernel for Elements {
+    type Op = Dequantize;
+
+    fn name(&self) -> &'static str {
+        "dequantize.elements.wgsl"
+    }
+
+    fn fits(&self, op: &Dequantize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if wgsl::load(io.input(0).dtype).is_none() || wgsl::store(op.to, &on.features).is_none() {
+            return Err(Decline("has no WGSL for these types"));
+        }
+        fits_gpu(on)
+    }
+
+    fn plan(&self, op: &Dequantize, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let (x, mut plan) = (io.input(0), Plan::default());
+        let (Some(load), Some(store)) = (wgsl::load(x.dtype), wgsl::store(op.to, &on.features)) else { return plan };
+        let [linear, main] = gpu::entry();
+        let parts =
+            [Part::plain(&DEQUANTIZE), Part::bound(load, "x", 0), Part::bound(store, "y", 1), linear, main];
+        let kernel = WgslKernel::new("dequantize.elements.wgsl", &parts, 2, 1);
+        // Windows of whole blocks: values take at least as many bytes as blocks do, so they decide.
+        let (block_len, block_bytes) = (x.dtype.block_len(), x.dtype.block_bytes());
+        let blocks = x.elements() / block_len;
+        for run in wgsl::spans(blocks, (block_len * DType::F32.size()).max(block_bytes), on) {
+            let values = run.start * block_len * op.to.size();
+            let from = Arg::slot(0).window(run.start * block_bytes, run.len() * block_bytes);
+            let to = Arg::slot(1).window(values, run.len() * block_len * op.to.size());
+            let count = run.len() * block_len;
+            gpu::push(&mut plan, &kernel, &[from, to], (count, &[count as u32]), on);
+        }
+        plan
+    }
+}
