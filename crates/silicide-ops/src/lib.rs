@@ -31,6 +31,7 @@ macro_rules! ops {
 
 ops![
     cast,
+    dequantize,
     fill,
     strided_copy,
     permute,

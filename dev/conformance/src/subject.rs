@@ -105,7 +105,9 @@ impl Subject {
         };
         let inputs: Vec<Host> = case.inputs.iter().enumerate().map(host).collect();
         let mut outputs: Vec<Host> = Vec::new();
-        let mut contents: Vec<Option<Vec<u8>>> = inputs.iter().map(|host| Some(stored(host))).collect();
+        // What is stored, not what it decodes to: most block formats can't be encoded back.
+        let bytes = |(i, input): (usize, &Input)| Some(input.bytes(seed.wrapping_add(i as u64)));
+        let mut contents: Vec<Option<Vec<u8>>> = case.inputs.iter().enumerate().map(bytes).collect();
         for (i, (info, slot)) in call.outputs.iter().zip(call.output_slots()).enumerate() {
             let old = case.outputs.get(i).filter(|_| slot.access.reads());
             let filled = old.map(|input| host((case.inputs.len() + i, input)));
