@@ -100,7 +100,9 @@ fn blocks(input: &Input, random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..input.shape.elements() / len.max(1) {
         let sane = |block: &[u8]| {
-            silicide_quant::decode(input.dtype, block).iter().all(|value| value.is_finite() && value.abs() < 1e4)
+            silicide_quant::decode(input.dtype, block)
+                .iter()
+                .all(|value| value.is_finite() && value.abs() < 1e4)
         };
         let mut block: Vec<u8> = (0..size).map(|_| random.bits() as u8).collect();
         while !sane(&block) {

@@ -13,7 +13,6 @@ pub(crate) mod k;
 pub(crate) mod legacy;
 mod table;
 pub(crate) mod ternary;
-mod ternary;
 mod wgsl;
 
 use crate::simd::Isa;
