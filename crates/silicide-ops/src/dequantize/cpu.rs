@@ -12,7 +12,7 @@ use silicide_quant::Format;
 pub(super) struct Blocks;
 
 // Chunks are whole blocks of every format: the longest has 256 elements.
-const _: () = assert!(CHUNK % 256 == 0);
+const _: () = assert!(CHUNK.is_multiple_of(256));
 
 // SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
 unsafe impl Kernel for Blocks {
