@@ -17,11 +17,22 @@ fn device(threads: usize) -> anyhow::Result<Device> {
 /// Seconds that `count` dispatches of an op take when submitted as one list: without conflicts (`one_group`), or
 /// each conflicting with the one before.
 fn list_time(device: &Device, op: Nothing, count: usize, one_group: bool) -> anyhow::Result<(f64, f64)> {
+    timed(device, op, count, one_group, Duration::from_millis(300))
+}
+
+/// [`list_time`] with another budget.
+fn timed(
+    device: &Device,
+    op: Nothing,
+    count: usize,
+    one_group: bool,
+    budget: Duration,
+) -> anyhow::Result<(f64, f64)> {
     let buffers: Vec<Buffer> = (0..if one_group { count } else { 1 })
         .map(|_| Buffer::allocate(device, DType::U32, 1))
         .collect::<Result<_, _>>()?;
     let mut inside = Vec::new();
-    let times = repeat(Duration::from_millis(300), || {
+    let times = repeat(budget, || {
         let mut encoder = CommandEncoder::new(device);
         for i in 0..count {
             if let Some(buffer) = buffers.get(i % buffers.len()) {
@@ -51,15 +62,10 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         report.row(&format!("empty dispatch in one group, {threads} threads"), value, spread, "us", target);
     }
     let two = device(2)?;
-    for tiles in [2, 8] {
+    // A tile for each thread shows what passing from group to group costs; more tiles add what claiming them does.
+    for (tiles, target) in [(2, Target::AtMost(0.5)), (8, Target::None)] {
         let (value, spread) = per(list_time(&two, Nothing { tiles, steps: 0 }, COUNT, false)?);
-        report.row(
-            &format!("empty group of {tiles} tiles, 2 threads"),
-            value,
-            spread,
-            "us",
-            Target::AtMost(0.5),
-        );
+        report.row(&format!("empty group of {tiles} tiles, 2 threads"), value, spread, "us", target);
     }
 
     std::thread::sleep(Duration::from_millis(300));
@@ -70,11 +76,13 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
 
     // A list like a token of a small model: many groups of a few microseconds.
     let op = Nothing { tiles: 8, steps: 2500 };
-    let quiet = list_time(&two, op, 300, false)?.0;
+    // Long enough for the pool to find out who its neighbours are.
+    let steady = Duration::from_secs(3);
+    let quiet = timed(&two, op, 300, false, steady)?.0;
     let last_core = std::thread::available_parallelism()?.get() - 1;
     let busy = {
         let _neighbour = Neighbour::start(Some(last_core))?;
-        list_time(&two, op, 300, false)?.0
+        timed(&two, op, 300, false, steady)?.0
     };
     let alone = list_time(&device(1)?, op, 300, false)?.0;
     report.row("small groups, speed of 2 threads over 1", alone / quiet, 0.0, "x", Target::None);
