@@ -5,10 +5,10 @@
 //! order that no tile boundary changes, so any number of threads gives the same bits; the two kernels differ from
 //! each other in the last places.
 
-mod few;
-mod pack;
-mod tile;
-mod vector;
+pub(crate) mod few;
+pub(crate) mod pack;
+pub(crate) mod tile;
+pub(crate) mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

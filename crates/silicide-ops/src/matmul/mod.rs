@@ -13,7 +13,7 @@
 //! differ in the last places.
 
 pub mod cases;
-mod cpu;
+pub(crate) mod cpu;
 mod gpu;
 
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};

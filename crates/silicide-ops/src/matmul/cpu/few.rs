@@ -13,21 +13,21 @@ const TOGETHER: usize = 4;
 
 /// Some rows of activations and some weight columns.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<T> {
+pub(crate) struct Rows<T> {
     /// First activation.
-    pub(super) a: *const f32,
+    pub(crate) a: *const f32,
     /// First weight.
-    pub(super) b: *const T,
+    pub(crate) b: *const T,
     /// First output.
-    pub(super) y: *mut f32,
+    pub(crate) y: *mut f32,
     /// Elements of a row of activations, and of a weight column.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
     /// Outputs from one row to the next.
-    pub(super) y_stride: usize,
+    pub(crate) y_stride: usize,
     /// Rows.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// Columns.
-    pub(super) columns: usize,
+    pub(crate) columns: usize,
 }
 
 /// Multiplies all rows with all columns.
@@ -37,7 +37,7 @@ pub(super) struct Rows<T> {
 /// The vector's instruction set is present; activations, weights and outputs have the given extents; nobody else
 /// touches the outputs.
 #[inline(always)]
-pub(super) unsafe fn multiply<V: Vector, W: Weight>(all: &Rows<W::Stored>) {
+pub(crate) unsafe fn multiply<V: Vector, W: Weight>(all: &Rows<W::Stored>) {
     // As many columns beside each other as there are registers for sums: activations are read once for all of them.
     // SAFETY: the caller's promise.
     unsafe {

@@ -11,7 +11,7 @@ use super::vector::{MAX_LANES, Unit, Vector};
 /// # Safety
 ///
 /// `load` is given a pointer that is valid for `LANES * PER_WORD` elements, and the vector's instruction set.
-pub(super) unsafe trait Weight {
+pub(crate) unsafe trait Weight {
     /// One stored element; its zero is all zero bits.
     type Stored: bytemuck::Zeroable + Copy;
     /// Elements in one word of a panel.
@@ -26,7 +26,7 @@ pub(super) unsafe trait Weight {
 macro_rules! weights {
     ($($(#[$meta:meta])* $name:ident: $stored:ty, $per_word:literal, $raw:literal, $load:ident;)*) => {$(
         $(#[$meta])*
-        pub(super) struct $name;
+        pub(crate) struct $name;
 
         // SAFETY: the promise is passed on.
         unsafe impl Weight for $name {
@@ -54,15 +54,15 @@ weights! {
 }
 
 /// Weight columns to pack.
-pub(super) struct Columns<T> {
+pub(crate) struct Columns<T> {
     /// The first element to pack of the first column.
-    pub(super) start: *const T,
+    pub(crate) start: *const T,
     /// Elements from one column to the next.
-    pub(super) stride: usize,
+    pub(crate) stride: usize,
     /// Columns.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// Elements of each column to pack.
-    pub(super) elements: usize,
+    pub(crate) elements: usize,
 }
 
 /// Packs columns into a panel for the unit.
@@ -72,7 +72,7 @@ pub(super) struct Columns<T> {
 /// The unit's instruction set is present, the columns are readable, and the panel has room for
 /// `elements / PER_WORD` words of each column, with the number of columns rounded up to whole vectors.
 #[inline(always)]
-pub(super) unsafe fn pack<U: Unit, W: Weight>(columns: &Columns<W::Stored>, panel: *mut f32) {
+pub(crate) unsafe fn pack<U: Unit, W: Weight>(columns: &Columns<W::Stored>, panel: *mut f32) {
     let lanes = U::Vector::LANES;
     let depth = columns.elements.div_ceil(W::PER_WORD);
     let mut column = 0;
@@ -149,7 +149,7 @@ unsafe fn stage<V: Vector, W: Weight>(columns: &Columns<W::Stored>, to: &mut [f3
 ///
 /// The vector's instruction set is present, and `count` elements can be read.
 #[inline(always)]
-pub(super) unsafe fn load_part<V: Vector, W: Weight>(from: *const W::Stored, count: usize) -> V {
+pub(crate) unsafe fn load_part<V: Vector, W: Weight>(from: *const W::Stored, count: usize) -> V {
     let all = V::LANES * W::PER_WORD;
     // SAFETY: the caller's promise.
     unsafe {

@@ -7,31 +7,31 @@
 use super::vector::{MAX_LANES, Unit, Vector};
 
 /// The most rows of any register tile.
-pub(super) const MAX_ROWS: usize = 8;
+pub(crate) const MAX_ROWS: usize = 8;
 /// The most vectors in a row of any register tile.
-pub(super) const MAX_VECTORS: usize = 3;
+pub(crate) const MAX_VECTORS: usize = 3;
 
 /// A block of outputs: all of `rows`, and as many `columns` as the panel holds.
 #[derive(Clone, Copy)]
-pub(super) struct Block {
+pub(crate) struct Block {
     /// First activation word of the first row.
-    pub(super) a: *const f32,
+    pub(crate) a: *const f32,
     /// Words from one row of activations to the next.
-    pub(super) a_stride: usize,
+    pub(crate) a_stride: usize,
     /// The packed weights; see [`super::pack`].
-    pub(super) panel: *const f32,
+    pub(crate) panel: *const f32,
     /// Words of depth in the panel.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
     /// First output.
-    pub(super) y: *mut f32,
+    pub(crate) y: *mut f32,
     /// Outputs from one row to the next.
-    pub(super) y_stride: usize,
+    pub(crate) y_stride: usize,
     /// Rows.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// Columns.
-    pub(super) columns: usize,
+    pub(crate) columns: usize,
     /// Whether to add to the outputs rather than to overwrite them.
-    pub(super) accumulate: bool,
+    pub(crate) accumulate: bool,
 }
 
 /// Computes a block.
@@ -41,7 +41,7 @@ pub(super) struct Block {
 /// The unit's instruction set is present; the pointers are valid for the block's extents; nobody else touches its
 /// outputs.
 #[inline(always)]
-pub(super) unsafe fn multiply<U: Unit>(block: &Block) {
+pub(crate) unsafe fn multiply<U: Unit>(block: &Block) {
     let width = U::VECTORS * U::Vector::LANES;
     // Strips of nearly equal height: seven and six rows rather than eight and five.
     let strips = block.rows.div_ceil(U::ROWS);

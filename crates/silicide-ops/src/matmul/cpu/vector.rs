@@ -15,7 +15,7 @@ use silicide_quant::f16;
 ///
 /// Methods need the instruction set that the implementation is for. Pointers must be valid for what is read or
 /// written, at any alignment.
-pub(super) unsafe trait Vector: Copy {
+pub(crate) unsafe trait Vector: Copy {
     /// Words in a vector: a multiple of 4, at most [`MAX_LANES`].
     const LANES: usize;
     /// Such registers that the machine has.
@@ -42,7 +42,7 @@ pub(super) unsafe trait Vector: Copy {
 }
 
 /// The most lanes of any vector.
-pub(super) const MAX_LANES: usize = 16;
+pub(crate) const MAX_LANES: usize = 16;
 
 /// What multiplies words: f32, or pairs of bf16 in one word. It owns the shape of the register tile. The instruction
 /// sets of [`crate::cpu`] are the units for f32.
@@ -50,7 +50,7 @@ pub(super) const MAX_LANES: usize = 16;
 /// # Safety
 ///
 /// As for [`Vector`].
-pub(super) unsafe trait Unit {
+pub(crate) unsafe trait Unit {
     /// The registers.
     type Vector: Vector;
     /// Rows of the register tile, at most [`tile::MAX_ROWS`].
@@ -66,7 +66,7 @@ pub(super) unsafe trait Unit {
 
 /// Eight lanes as the compiler vectorises them: two registers of 128 bits.
 #[derive(Clone, Copy)]
-pub(super) struct Lanes8([f32; 8]);
+pub(crate) struct Lanes8([f32; 8]);
 
 // SAFETY: plain Rust, which every machine of the target runs.
 unsafe impl Vector for Lanes8 {
@@ -172,7 +172,7 @@ unit!(
 
 /// What the bf16 unit of newer machines computes, on any machine. Slow: it exists so that everything round the unit
 /// is tested where the unit is missing.
-pub(super) struct PortablePairs;
+pub(crate) struct PortablePairs;
 
 // SAFETY: plain Rust.
 unsafe impl Unit for PortablePairs {
