@@ -379,3 +379,23 @@ fn a_device_dropped_with_work_in_flight_leaves_nothing() {
     });
     assert_eq!((raw.counts().blocks, raw.counts().bytes, raw.counts().pipelines), (0, 0, 0));
 }
+
+#[test]
+fn a_list_uses_the_memory_of_its_dropped_steps_again() {
+    let device = Device::cpu().unwrap();
+    let x = Buffer::from_slice(&device, [1000], &[1.0f32; 1000]).unwrap();
+    let mut encoder = CommandEncoder::new(&device);
+    let mut step = encoder.run_one(Scale(2.0), &[&x]).unwrap();
+    let kept = step.clone();
+    let mut storages = std::collections::BTreeSet::from([step.storage_id()]);
+    for _ in 0..50 {
+        step = encoder.run_one(Scale(-1.0), &[&step]).unwrap();
+        storages.insert(step.storage_id());
+    }
+    // The one that is kept, and two that take turns.
+    assert_eq!(storages.len(), 3);
+    assert_ne!(step.storage_id(), kept.storage_id());
+    encoder.submit().unwrap().wait().unwrap();
+    assert_eq!(kept.to_vec::<f32>().unwrap(), [2.0; 1000]);
+    assert_eq!(step.to_vec::<f32>().unwrap(), [2.0; 1000]);
+}

@@ -125,6 +125,12 @@ impl Buffer {
         Ok(Buffer { id, device: device.clone(), storage, offset: 0, size: request.bytes, dtype, shape })
     }
 
+    /// A new handle for all of a storage, which has as many bytes as the type and shape.
+    pub(crate) fn over(device: &Device, storage: &Arc<Storage>, dtype: DType, shape: Shape) -> Buffer {
+        let (id, storage, size) = (BufferId(fresh_id()), Arc::clone(storage), storage.bytes());
+        Buffer { id, device: device.clone(), storage, offset: 0, size, dtype, shape }
+    }
+
     /// This handle's identity; a view has its own.
     pub fn id(&self) -> BufferId {
         self.id

@@ -6,8 +6,8 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, DynOp, Io, Op, Outputs, Slot, TensorInfo, select};
-use crate::memory::{Purpose, Request};
-use silicide_hal::{Command, CommandList, MemoryKind};
+use silicide_hal::{Command, CommandList};
+use silicide_quant::Shape;
 use smallvec::SmallVec;
 use std::mem;
 
@@ -58,7 +58,8 @@ impl CommandEncoder {
         &self.recording.list
     }
 
-    /// Records an op without its type. Outputs come from the device's pool.
+    /// Records an op without its type. Outputs come from the device's pool, or are outputs and scratch of earlier ops
+    /// of this list that nobody holds any more: dropping what was only a step on the way keeps a list's memory small.
     pub fn record(&mut self, op: &dyn DynOp, inputs: &[&Buffer]) -> Result<SmallVec<[Buffer; 2]>> {
         let infos = self.inputs(op, inputs)?;
         let inferred = op.infer(&infos)?;
@@ -69,7 +70,8 @@ impl CommandEncoder {
                 let (expected, got) = (output_slots(op).count(), 0);
                 return Err(Error::ArgumentCount { op: op.name(), what: "outputs", expected, got });
             }
-            outputs.push(self.temporary(info)?);
+            let bytes = info.shape.bytes(info.dtype).map_err(|error| Error::bad_shape("output", error))?;
+            outputs.push(self.recording.temporary(&self.device, info.dtype, info.shape, bytes)?);
         }
         {
             let given: SmallVec<[&Buffer; 2]> = outputs.iter().collect();
@@ -155,17 +157,6 @@ impl CommandEncoder {
         Ok(infos)
     }
 
-    /// A buffer from the device's pool whose contents do not matter.
-    fn temporary(&self, info: &TensorInfo) -> Result<Buffer> {
-        let bytes = info.shape.bytes(info.dtype).map_err(|error| Error::bad_shape("output", error))?;
-        let (purpose, kind) = (Purpose::Activations, MemoryKind::Shared);
-        let request = Request { bytes, purpose, kind, zeroed: false };
-        let shelf = std::sync::Arc::<_>::clone(self.device.shelf()) as _;
-        let buffer = Buffer::from_request(&self.device, shelf, info.dtype, info.shape, request)?;
-        buffer.ensure_allocated()?;
-        Ok(buffer)
-    }
-
     fn record_with(
         &mut self,
         op: &dyn DynOp,
@@ -229,6 +220,10 @@ impl Recorder for CommandEncoder {
 
     fn constant(&mut self, buffer: &Buffer) -> Buffer {
         buffer.clone()
+    }
+
+    fn reshape(&mut self, buffer: &Buffer, shape: Shape) -> Result<Buffer> {
+        buffer.reshape(shape)
     }
 
     fn run<O: Op>(&mut self, op: O, inputs: &[&Buffer]) -> Result<SmallVec<[Buffer; 2]>> {

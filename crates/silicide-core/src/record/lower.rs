@@ -8,11 +8,9 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Arg, DynOp, Launch, Operand, Plan, Step};
-use crate::memory::{Purpose, Request};
-use silicide_hal::{Binding, Command, MemoryKind, Program};
+use silicide_hal::{Binding, Command, Program};
 use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// An op with the buffers it is called on.
 pub(super) struct Call<'a> {
@@ -30,7 +28,7 @@ pub(super) fn lower(
     plan: &Plan,
     mark: Option<&'static str>,
 ) -> Result<()> {
-    let scratch = scratch(call.device, plan)?;
+    let scratch = scratch(recording, call.device, plan)?;
     let before = recording.list.commands.len();
     recording.list.commands.extend(mark.map(|label| Command::Mark { label }));
     let recorded = steps(recording, call, &scratch, plan);
@@ -59,17 +57,12 @@ fn steps(recording: &mut Recording, call: &Call<'_>, scratch: &[Buffer], plan: &
 }
 
 /// Scratch buffers of a plan: whole words, of any contents. Once used in a recording, it keeps their memory.
-fn scratch(device: &Device, plan: &Plan) -> Result<SmallVec<[Buffer; 2]>> {
+fn scratch(recording: &mut Recording, device: &Device, plan: &Plan) -> Result<SmallVec<[Buffer; 2]>> {
     let mut buffers = SmallVec::new();
     for &bytes in &plan.scratch {
         let bytes = bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes);
         let shape = Shape::new(&[bytes]).map_err(|error| Error::bad_shape("scratch", error))?;
-        let (purpose, kind) = (Purpose::Activations, MemoryKind::Shared);
-        let request = Request { bytes, purpose, kind, zeroed: false };
-        let shelf = Arc::<_>::clone(device.shelf()) as _;
-        let buffer = Buffer::from_request(device, shelf, DType::U8, shape, request)?;
-        buffer.ensure_allocated()?;
-        buffers.push(buffer);
+        buffers.push(recording.temporary(device, DType::U8, shape, bytes)?);
     }
     Ok(buffers)
 }

@@ -3,6 +3,7 @@
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::kernel::Op;
+use silicide_quant::Shape;
 use smallvec::SmallVec;
 
 /// Something that takes ops: a [`CommandEncoder`](crate::CommandEncoder) records them to be run.
@@ -11,6 +12,8 @@ pub trait Recorder {
     type Value: Clone;
     /// A value for a buffer that exists.
     fn constant(&mut self, buffer: &Buffer) -> Self::Value;
+    /// The same elements with another shape of as many: a view, nothing is recorded.
+    fn reshape(&mut self, value: &Self::Value, shape: Shape) -> Result<Self::Value>;
     /// Records an op; its outputs are new values.
     fn run<O: Op>(&mut self, op: O, inputs: &[&Self::Value]) -> Result<SmallVec<[Self::Value; 2]>>;
     /// Records an op that writes to values that exist.

@@ -5,8 +5,9 @@ use crate::buffer::{Buffer, Storage};
 use crate::device::{Device, StorageUse, Tally};
 use crate::error::{Error, Result};
 use crate::kernel::Access;
-use crate::memory::Allocation;
-use silicide_hal::{Binding, Command, CommandList};
+use crate::memory::{Allocation, Purpose, Request};
+use silicide_hal::{Binding, Command, CommandList, MemoryKind};
+use silicide_quant::{DType, Shape};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub(crate) struct Recording {
     /// Where those of the command being recorded begin.
     ordered: usize,
     pub(crate) tally: Tally,
+    /// Outputs and scratch that this recording made.
+    temporaries: Vec<Arc<Storage>>,
     /// A mark that the next command gets before it, unless it has one.
     pub(crate) next_mark: Option<&'static str>,
 }
@@ -70,13 +73,19 @@ impl<'a> Place<'a> {
 }
 
 impl Recording {
-    /// Notes that the command being recorded touches some bytes.
-    pub(crate) fn touch(&mut self, place: &Place<'_>) {
-        let number = self.hazards.number(place.storage.id());
+    /// The number of a storage in this recording, which holds it from now on.
+    fn number(&mut self, storage: &Arc<Storage>) -> u32 {
+        let number = self.hazards.number(storage.id());
         if self.uses.len() <= number as usize {
-            let storage = Arc::clone(place.storage);
+            let storage = Arc::clone(storage);
             self.uses.push(StorageUse { storage, reads: false, writes: false, overwrites: false });
         }
+        number
+    }
+
+    /// Notes that the command being recorded touches some bytes.
+    pub(crate) fn touch(&mut self, place: &Place<'_>) {
+        let number = self.number(place.storage);
         if let Some(used) = self.uses.get_mut(number as usize) {
             let untouched = !used.reads && !used.writes;
             used.overwrites |= untouched && place.replaces;
@@ -122,6 +131,31 @@ impl Recording {
         self.tally.transfers += 1;
     }
 
+    /// A buffer whose contents do not matter, for outputs and scratch: one of this list that nobody else holds any
+    /// more, or one from the device's pool. Hazards go by storage, so whoever gets memory again waits for those that
+    /// had it.
+    pub(crate) fn temporary(
+        &mut self,
+        device: &Device,
+        dtype: DType,
+        shape: Shape,
+        bytes: usize,
+    ) -> Result<Buffer> {
+        // The list itself holds it twice.
+        let free = |storage: &&Arc<Storage>| storage.bytes() == bytes && Arc::strong_count(storage) == 2;
+        if let Some(storage) = self.temporaries.iter().find(free) {
+            return Ok(Buffer::over(device, storage, dtype, shape));
+        }
+        let request =
+            Request { bytes, purpose: Purpose::Activations, kind: MemoryKind::Shared, zeroed: false };
+        let shelf = Arc::<_>::clone(device.shelf()) as _;
+        let buffer = Buffer::from_request(device, shelf, dtype, shape, request)?;
+        buffer.ensure_allocated()?;
+        self.number(buffer.storage());
+        self.temporaries.push(Arc::clone(buffer.storage()));
+        Ok(buffer)
+    }
+
     /// Whether the list has room for one command more with so many bindings and parameter words: positions in it
     /// are 32 bits wide.
     pub(crate) fn has_room(&self, bindings: usize, words: usize) -> bool {
@@ -138,6 +172,7 @@ impl Recording {
         self.touches.clear();
         self.ordered = 0;
         self.tally.clear();
+        self.temporaries.clear();
         self.next_mark = None;
     }
 }
