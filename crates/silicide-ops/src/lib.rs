@@ -47,12 +47,15 @@ ops![
     argmax,
     cumsum,
     matmul,
+    rope,
+    cache_write,
 ];
 
 // The functions that callers use most, without the way to their op. Functions whose names several ops share
 // (`reduce::max`, `binary::max`) and those that take an op's value are found in the op's module.
 pub use argmax::{argmax, argmax_into};
 pub use binary::{add, div, mul, sub};
+pub use cache_write::cache_write;
 pub use cast::{cast, cast_into};
 pub use cumsum::{cumsum, cumsum_into};
 pub use dequantize::{dequantize, dequantize_into};
@@ -61,5 +64,6 @@ pub use l2_norm::{l2_norm, l2_norm_into};
 pub use layer_norm::{layer_norm, layer_norm_into};
 pub use matmul::{matmul, matmul_into};
 pub use rms_norm::{add_rms_norm, add_rms_norm_into, rms_norm, rms_norm_into};
+pub use rope::{rope, rope_into};
 pub use softmax::{softmax, softmax_into};
 pub use unary::{gelu_erf, gelu_tanh, relu, sigmoid, silu, softcap, tanh};

@@ -1,0 +1,40 @@
+//! Calls of `cache_write`: every type of cache, odd sizes, slots that wrap, that do not exist, that several tokens want.
+
+use super::CacheWrite;
+use crate::case::{Case, Data, Input};
+use silicide_quant::{DType, Format};
+
+/// The calls to try.
+pub fn cases() -> Vec<Case> {
+    use DType::{BF16, F16, F32, I32, U32};
+    let mut cases = Vec::new();
+    let mut add = |label: &str, [tokens, heads, dim, capacity]: [usize; 4], cache: DType, slots: (DType, Vec<f64>)| {
+        let label = format!("{label}, {tokens} x {heads} x {dim} to {cache} of {capacity}");
+        let rows = Input::gaussian(F32, &[tokens, heads, dim]);
+        let slots = Input::of(slots.0, &[tokens], Data::Values(slots.1));
+        let mut case = Case::new(label, CacheWrite, vec![rows, slots]);
+        case.outputs.push(Input::gaussian(cache, &[heads, capacity, dim]));
+        cases.push(case);
+    };
+    let from = |start: usize, count: usize, capacity: usize| -> Vec<f64> {
+        (start..start + count).map(|position| (position % capacity) as f64).collect()
+    };
+    let (q8_0, q4_0) = (DType::Block(Format::Q8_0), DType::Block(Format::Q4_0));
+    for dtype in [F32, F16, BF16] {
+        add("one token", [1, 3, 64, 17], dtype, (U32, from(5, 1, 17)));
+        add("a ring", [9, 2, 24, 13], dtype, (I32, from(10, 9, 13)));
+        add("odd", [5, 3, 7, 6], dtype, (U32, vec![3.0, 0.0, 5.0, 1.0, 4.0]));
+        let outside = vec![-1.0, 0.0, 7.0, 6.0, -2_147_483_648.0, 2_147_483_647.0, 3.0];
+        add("outside", [7, 2, 5, 7], dtype, (I32, outside));
+        add("more than there is room for", [23, 2, 8, 5], dtype, (U32, from(3, 23, 5)));
+    }
+    for dtype in [q8_0, q4_0] {
+        add("one token", [1, 3, 64, 17], dtype, (U32, from(5, 1, 17)));
+        add("a ring", [9, 2, 96, 13], dtype, (I32, from(10, 9, 13)));
+        add("more than there is room for", [23, 2, 32, 5], dtype, (U32, from(3, 23, 5)));
+        add("outside", [4, 1, 128, 3], dtype, (I32, vec![-1.0, 2.0, 3.0, 0.0]));
+    }
+    add("outside", [3, 2, 8, 4], F32, (U32, vec![4_294_967_295.0, 3.0, 2_147_483_648.0]));
+    add("a prompt", [300, 2, 128, 512], F16, (U32, from(100, 300, 512)));
+    cases
+}

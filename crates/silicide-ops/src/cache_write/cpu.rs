@@ -1,0 +1,98 @@
+//! `cache_write` on the CPU. A tile is a head and the slots of one remainder: each slot is of one tile, which goes through
+//! the tokens in order, so that the last one for a slot is what stays.
+
+use super::{CacheWrite, Extents};
+use crate::cpu::element::{Float, code};
+use crate::cpu::{Simd, TILE, native_kernel};
+use crate::elementwise::fits_cpu;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_quant::{DType, Format, bf16, f16};
+
+/// Tiles per head, at most.
+const MOST_SHARES: usize = 16;
+
+/// Tiles of heads and slots.
+pub(super) struct Rows;
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Rows {
+    type Op = CacheWrite;
+
+    fn name(&self) -> &'static str {
+        "cache_write.rows.cpu"
+    }
+
+    fn fits(&self, _op: &CacheWrite, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        Extents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+        fits_cpu(on)
+    }
+
+    fn plan(&self, _op: &CacheWrite, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
+        let Some(Extents { tokens, heads, dim, capacity }) = Extents::of(io) else { return Plan::default() };
+        let shares = (tokens * dim / TILE).clamp(1, MOST_SHARES);
+        // A slot is negative where its first bit is set; as a number without sign it is then no slot of any cache.
+        let signed = io.input(1).dtype == DType::I32;
+        let capacity = if signed { capacity.min(1 << 31) } else { capacity };
+        let stride = io.output(0).shape.axes().get(1).copied().unwrap_or(0);
+        let words = [tokens, heads, dim, capacity, stride].map(|word| word as u32);
+        let [tokens, heads, dim, capacity, stride] = words;
+        let params = [tokens, heads, dim, capacity, stride, code(io.output(0).dtype)];
+        let args = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
+        Plan::launch(Program::Native(&ROWS), &args, &params, [shares as u32, heads, 1])
+    }
+}
+
+native_kernel!(ROWS, "cache_write.rows.cpu", run::<S>);
+
+/// Bindings: rows, slots, cache. Parameters: tokens, heads, elements of a head, slots that may be written, slots of a head,
+/// type of the cache.
+#[inline(always)]
+unsafe fn run<S: Simd>(tile: &Tile<'_>) {
+    let [tokens, heads, dim, capacity, stride] = [0, 1, 2, 3, 4].map(|i| tile.param(i) as usize);
+    let [share, head, _] = tile.index.map(|i| i as usize);
+    let shares = tile.grid[0] as usize;
+    // SAFETY: the core bound a word for each token, which nobody writes.
+    let slots = unsafe { tile.read_part::<u32>(1, 0..tokens) };
+    for (token, &slot) in slots.iter().enumerate() {
+        let slot = slot as usize;
+        if slot >= capacity || slot % shares != share {
+            continue;
+        }
+        let from = (token * heads + head) * dim;
+        let to = (head * stride + slot) * dim;
+        // SAFETY: the row is of this token and head; the slot exists, and is of this tile alone.
+        unsafe {
+            let row = tile.read_part::<f32>(0, from..from + dim);
+            store::<S>(tile, to, row);
+        }
+    }
+}
+
+/// Stores a row as the cache's elements from `at` on.
+///
+/// # Safety
+/// The cache holds them, and nobody else touches them.
+#[inline(always)]
+unsafe fn store<S: Simd>(tile: &Tile<'_>, at: usize, row: &[f32]) {
+    const F32: u32 = DType::F32.code();
+    const F16: u32 = DType::F16.code();
+    const BF16: u32 = DType::BF16.code();
+    const BLOCKS: u32 = DType::ALL.len() as u32;
+    let range = at..at + row.len();
+    // SAFETY: the caller's promise.
+    unsafe {
+        match tile.param(5) {
+            F32 => f32::narrow::<S>(row, tile.write::<f32>(2, range)),
+            F16 => f16::narrow::<S>(row, tile.write::<f16>(2, range)),
+            BF16 => bf16::narrow::<S>(row, tile.write::<bf16>(2, range)),
+            code => {
+                let number = code.wrapping_sub(BLOCKS) as usize;
+                let Some(&format) = Format::ALL.get(number) else { return };
+                let bytes = |elements: usize| elements / format.block_len() * format.block_bytes();
+                // Rows are whole blocks, as every shape of a block format; so encoding can't fail.
+                let _ = format.encode(row, tile.write::<u8>(2, bytes(range.start)..bytes(range.end)));
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `cache_write` on GPUs: a workgroup per token, which first sees whether a later token wants its slot. A cache larger than
+//! a binding is written in windows of whole heads.
+
+use super::{CacheWrite, Extents};
+use crate::wgsl::{self, row_spans};
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Features, Part, Program, Snippet, WgslKernel};
+use silicide_quant::{DType, Format};
+
+static BODY: Snippet = Snippet { name: "cache_write", text: include_str!("cache_write.wgsl") };
+static ELEMENTS: Snippet = Snippet { name: "cache_write elements", text: include_str!("elements.wgsl") };
+static Q8_0: Snippet = Snippet {
+    name: "cache_write q8_0",
+    text: concat!(include_str!("q8_0.wgsl"), include_str!("../wgsl/element/store_f16.wgsl")),
+};
+static Q8_0_BLOCKS: Snippet = Snippet { name: "cache_write blocks", text: include_str!("q8_0_blocks.wgsl") };
+
+/// A workgroup per token.
+pub(super) struct Tokens;
+
+/// How elements of the cache are written, and what one invocation writes at a time.
+fn parts(dtype: DType, features: &Features) -> Option<[&'static Snippet; 2]> {
+    match dtype {
+        DType::Block(Format::Q8_0) => Some([&Q8_0, &Q8_0_BLOCKS]),
+        DType::Block(_) => None,
+        plain => wgsl::store(plain, features).map(|store| [store, &ELEMENTS]),
+    }
+}
+
+/// Windows of heads: how many bytes one has, and which heads each launch sees.
+fn windows(io: &Io<'_>, on: &DeviceInfo) -> Option<(usize, impl Iterator<Item = std::ops::Range<usize>> + use<>)> {
+    let Extents { heads, dim, capacity, .. } = Extents::of(io)?;
+    let dtype = io.output(0).dtype;
+    let blocks = capacity * dim / dtype.block_len().max(1);
+    row_spans(heads, blocks, dtype.size(), on).map(|spans| (blocks * dtype.size(), spans))
+}
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside. Tokens that share a slot with a
+// later one write nothing, so no bytes are written twice; words that two workgroups share are written with atomics.
+unsafe impl Kernel for Tokens {
+    type Op = CacheWrite;
+
+    fn name(&self) -> &'static str {
+        "cache_write.tokens.wgsl"
+    }
+
+    fn fits(&self, _op: &CacheWrite, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if !on.is_gpu() {
+            return Err(Decline("runs on GPUs only"));
+        }
+        if parts(io.output(0).dtype, &on.features).is_none() {
+            return Err(Decline("has no WGSL that encodes this format"));
+        }
+        if io.input(0).elements() > wgsl::most(4, on) {
+            return Err(Decline("the rows are larger than a binding"));
+        }
+        windows(io, on).map(|_| Cost::GOOD).ok_or(Decline("a head of the cache is larger than a binding"))
+    }
+
+    fn plan(&self, _op: &CacheWrite, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let mut plan = Plan::default();
+        let (Some(extents), Some((bytes, windows))) = (Extents::of(io), windows(io, on)) else { return plan };
+        let (Some([store, items]), Some(load)) =
+            (parts(io.output(0).dtype, &on.features), wgsl::load(DType::F32))
+        else {
+            return plan;
+        };
+        let parts = [
+            Part::plain(&BODY),
+            Part::bound(load, "rows", 0),
+            Part::bound(wgsl::load_bits(DType::U32), "slots", 1),
+            Part::bound(store, "cache", 2),
+            Part::plain(items),
+            Part::plain(&wgsl::LINEAR),
+        ];
+        let kernel = WgslKernel::new(self.name(), &parts, 3, 7).constant("WG", wgsl::workgroup(on));
+        let Extents { tokens, heads, dim, capacity } = extents;
+        // A negative slot, as a number without sign, is none below this.
+        let limit = if io.input(1).dtype == DType::I32 { capacity.min(1 << 31) } else { capacity };
+        for span in windows {
+            let cache = Arg::slot(2).window(span.start * bytes, span.len() * bytes);
+            let params = [tokens, heads, dim, capacity, limit, span.start, span.len()].map(|word| word as u32);
+            let program = Program::Wgsl(kernel.clone());
+            plan.push(program, &[Arg::slot(0), Arg::slot(1), cache], &params, wgsl::grid(tokens, on));
+        }
+        plan
+    }
+}

@@ -1,0 +1,60 @@
+//! `rope` on GPUs: an invocation for a few pairs, or elements that are passed on. Whole pairs, so that y may be x.
+
+use super::{Extents, Rope, RopeStyle};
+use crate::elementwise::gpu;
+use crate::wgsl::{self, row_spans};
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_quant::DType;
+
+static BODY: Snippet = Snippet { name: "rope", text: include_str!("rope.wgsl") };
+
+/// An invocation for a few pairs.
+pub(super) struct Pairs;
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Pairs {
+    type Op = Rope;
+
+    fn name(&self) -> &'static str {
+        "rope.pairs.wgsl"
+    }
+
+    fn fits(&self, _op: &Rope, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if !on.is_gpu() {
+            return Err(Decline("runs on GPUs only"));
+        }
+        let spans = Extents::of(io).and_then(|Extents { heads, dim, .. }| row_spans(1, heads * dim, 4, on));
+        spans.map(|_| Cost::GOOD).ok_or(Decline("a token is larger than a binding"))
+    }
+
+    fn plan(&self, op: &Rope, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let mut plan = Plan::default();
+        let (Some(extents), Some(load), Some(store)) =
+            (Extents::of(io), wgsl::load(DType::F32), wgsl::store(DType::F32, &on.features))
+        else {
+            return plan;
+        };
+        let Extents { tokens, heads, dim, pairs } = extents;
+        let [linear, main] = gpu::entry();
+        let parts = [
+            Part::plain(&BODY),
+            Part::bound(load, "x", 0),
+            Part::bound(load, "table", 1),
+            Part::bound(store, "y", 2),
+            linear,
+            main,
+        ];
+        let kernel = WgslKernel::new(self.name(), &parts, 3, 5);
+        for span in row_spans(tokens, heads * dim, 4, on).into_iter().flatten() {
+            let window = |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
+            let args = [window(0, heads * dim), window(1, pairs * 2), window(2, heads * dim)];
+            // Of each head, the pairs and then what is passed on.
+            let count = span.len() * heads * (dim - pairs);
+            let halves = usize::from(op.style == RopeStyle::Halves);
+            let params = [count, heads, dim, pairs, halves].map(|word| word as u32);
+            gpu::push(&mut plan, &kernel, &args, (count, &params), on);
+        }
+        plan
+    }
+}

@@ -1,0 +1,34 @@
+// Item i of a head is a pair to turn or, past the pairs, an element to pass on.
+struct Params {
+    x_offset: u32,
+    table_offset: u32,
+    y_offset: u32,
+    count: u32,
+    heads: u32,
+    dim: u32,
+    pairs: u32,
+    // 1 if pairs are of two halves, 0 if of neighbours.
+    halves: u32,
+}
+var<immediate> p: Params;
+
+fn element(i: u32) {
+    let items = p.dim - p.pairs;
+    let row = i / items;
+    let item = i % items;
+    let head = row * p.dim;
+    if item >= p.pairs {
+        let at = head + item + p.pairs;
+        store_y(at, load_x(at));
+        return;
+    }
+    let turn = (row / p.heads * p.pairs + item) * 2u;
+    let c = load_table(turn);
+    let s = load_table(turn + 1u);
+    let at = head + select(2u * item, item, p.halves == 1u);
+    let apart = select(1u, p.pairs, p.halves == 1u);
+    let a = load_x(at);
+    let b = load_x(at + apart);
+    store_y(at, a * c - b * s);
+    store_y(at + apart, b * c + a * s);
+}
