@@ -1,8 +1,8 @@
 //! Cases: odd extents round every tile boundary, batches, grouped heads and each weight format.
 
 use super::Matmul;
-use crate::case::{Case, Input};
-use silicide_quant::DType;
+use crate::case::{Case, Data, Input};
+use silicide_quant::{DType, Format};
 
 /// The cases of this op.
 pub fn cases() -> Vec<Case> {
@@ -10,7 +10,7 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |dtype: DType, a: &[usize], b: &[usize]| {
         let label = format!("a {a:?} x b {dtype}{b:?}");
-        cases.push(Case::new(label, Matmul, vec![Input::gaussian(F32, a), Input::gaussian(dtype, b)]));
+        cases.push(Case::new(label, Matmul::default(), vec![Input::gaussian(F32, a), Input::gaussian(dtype, b)]));
     };
     // One row and few: whole vectors, tails, depths shorter than a vector, single columns.
     for (m, n, k) in [
@@ -50,5 +50,28 @@ pub fn cases() -> Vec<Case> {
     }
     add(F32, &[6, 33, 64], &[1, 17, 64]);
     add(F32, &[2, 4, 130, 64], &[2, 4, 64, 64]);
+    blocks(&mut cases);
     cases
+}
+
+/// Block formats: any bits in every format, for one row, few and many.
+fn blocks(cases: &mut Vec<Case>) {
+    let mut add = |op: Matmul, format: Format, a: &[usize], b: &[usize]| {
+        let label = format!("a {a:?} x b {format}{b:?}, {}", if op.exact { "exact" } else { "any" });
+        let weights = Input::of(format.into(), b, Data::Blocks);
+        cases.push(Case::new(label, op, vec![Input::gaussian(DType::F32, a), weights]));
+    };
+    let (any, exact) = (Matmul::default(), Matmul { exact: true });
+    for format in Format::ALL {
+        let k = if format.block_len() == 256 { 512 } else { 320 / format.block_len() * format.block_len() };
+        add(any, format, &[1, k], &[37, k]);
+        add(exact, format, &[3, k], &[5, k]);
+        add(any, format, &[19, k], &[50, k]);
+    }
+    // More than one panel deep; batches; grouped heads.
+    for op in [any, exact] {
+        add(op, Format::Q4_0, &[33, 2080], &[17, 2080]);
+        add(op, Format::Q8_0, &[2, 6, 2, 64], &[2, 3, 17, 64]);
+        add(op, Format::Q4K, &[4, 9, 256], &[2, 33, 256]);
+    }
 }

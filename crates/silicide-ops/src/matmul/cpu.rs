@@ -1,10 +1,11 @@
 //! How matrices are multiplied on the CPU: the table of weight formats, and the choice of tiles.
 //!
-//! Two kernels per format. For a few rows the weights stream past once ([`few`]); for many, each tile packs a panel
+//! Two kernels per format of single elements; block formats are in [`blocks`]. For a few rows the weights stream past once ([`few`]); for many, each tile packs a panel
 //! of weight columns on its own stack and multiplies it with all its rows ([`tile`]). Both sum every output in a fixed
 //! order that no tile boundary changes, so any number of threads gives the same bits; the two kernels differ from
 //! each other in the last places.
 
+mod blocks;
 pub(crate) mod few;
 pub(crate) mod pack;
 pub(crate) mod tile;
@@ -14,6 +15,8 @@ mod x86;
 
 #[cfg(test)]
 mod tests;
+
+pub(super) use blocks::{BLOCKS_FEW, BLOCKS_MANY};
 
 use super::{Matmul, Problem};
 use crate::cpu::element::Float;
@@ -110,9 +113,12 @@ unsafe fn few_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
             b: tile.start(1).cast::<W::Stored>().add((batch * n + column) * k),
             y: tile.start(2).cast::<f32>().add(batch * m * n + column),
             depth: k,
+            a_stride: k,
+            b_stride: k,
             y_stride: n,
             rows: m,
             columns: tile_columns.min(n - column),
+            accumulate: false,
         });
     }
 }
@@ -148,13 +154,15 @@ unsafe fn many_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
                 stride: k,
                 count: columns,
                 elements: (k - first).min(PANEL_DEPTH * W::PER_WORD),
+                panel_depth: (words - depth).min(PANEL_DEPTH),
+                at: 0,
             };
             pack::pack::<U, W>(&columns, panel);
             U::multiply(&Block {
                 a: tile.start(0).cast::<f32>().add((batch * m + row) * words + depth),
                 a_stride: words,
                 panel,
-                depth: (words - depth).min(PANEL_DEPTH),
+                depth: columns.panel_depth,
                 y: tile.start(2).cast::<f32>().add((batch * m + row) * n + column),
                 y_stride: n,
                 rows: tile_rows.min(m - row),
@@ -222,13 +230,16 @@ pub(super) fn may_round(problem: &Problem) -> bool {
     problem.m > FEW_ROWS_16
 }
 
-/// Whether a kernel for `dtype` on the CPU is meant at all.
+/// The problem, if a kernel for `dtype` on the CPU is meant at all.
 fn check(dtype: DType, io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
+    let problem = on_cpu(io, on)?;
+    if io.input(1).dtype == dtype { Ok(problem) } else { Err(Decline("is for another weight format")) }
+}
+
+/// The problem, on the CPU.
+fn on_cpu(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
     if on.backend != Backend::Cpu {
         return Err(Decline("runs on the CPU"));
-    }
-    if io.input(1).dtype != dtype {
-        return Err(Decline("is for another weight format"));
     }
     Problem::of(io).ok_or(Decline("takes extents of at most 32 bits"))
 }
@@ -248,7 +259,7 @@ unsafe impl Kernel for Few {
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {
         let Some(Problem { batch, m, n, k }) = Problem::of(io) else { return Plan::default() };
-        let columns = (STREAM_BYTES / (k * self.dtype.size())).clamp(1, 1024).next_multiple_of(BLOCKS);
+        let columns = stream_columns(k * self.dtype.size());
         let params = [m, n, k, columns].map(|extent| extent as u32);
         let grid = [n.div_ceil(columns) as u32, 1, batch as u32];
         Plan::launch(Program::Native(self.program), &ARGS, &params, grid)
@@ -282,8 +293,11 @@ unsafe impl Kernel for Pairs {
         MANY_BF16_PAIRS.name
     }
 
-    fn fits(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    fn fits(&self, op: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let problem = check(DType::BF16, io, on)?;
+        if op.exact {
+            return Err(Decline("rounds activations"));
+        }
         if !may_round(&problem) {
             return Err(Decline("is for many rows"));
         }
@@ -307,6 +321,11 @@ unsafe impl Kernel for Pairs {
         plan.push(Program::Native(&MANY_BF16_PAIRS), &args, &params, grid);
         plan
     }
+}
+
+/// Columns of a tile for few rows, from the bytes of one.
+fn stream_columns(bytes: usize) -> usize {
+    (STREAM_BYTES / bytes).clamp(1, 1024).next_multiple_of(BLOCKS)
 }
 
 /// Parameters and grid for many rows. Rows are cut only where there are too few columns to keep many threads busy,

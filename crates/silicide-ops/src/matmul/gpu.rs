@@ -47,6 +47,9 @@ fn check(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
     if !on.is_gpu() {
         return Err(Decline("runs on GPUs"));
     }
+    if io.input(1).dtype.is_block() {
+        return Err(Decline("takes no block format"));
+    }
     let problem = Problem::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
     if problem.k.max(problem.n).saturating_mul(4) > room(on) {
         return Err(Decline("a row exceeds the largest binding"));
@@ -239,7 +242,7 @@ mod tests {
             {
                 on.limits.max_binding = max_binding;
                 let inputs = [TensorInfo::new(DType::F32, shape(a_axes)), TensorInfo::new(dtype, shape(b_axes))];
-                let outputs = Op::infer(&Matmul, &inputs).unwrap();
+                let outputs = Op::infer(&Matmul::default(), &inputs).unwrap();
                 let io = Io { inputs: &inputs, outputs: &outputs };
                 // Small whole numbers: every order of summing them is exact.
                 let values = |count: usize| (0..count).map(|i| (i * 7 % 13) as f32 - 6.0).collect::<Vec<f32>>();
@@ -250,12 +253,12 @@ mod tests {
                     values: values.iter().map(|&x| f64::from(x)).collect(),
                 };
                 let mut expected = [host(&outputs[0], &vec![0.0; outputs[0].elements()])];
-                Op::reference(&Matmul, &[host(&inputs[0], &a), host(&inputs[1], &b)], &mut expected);
+                Op::reference(&Matmul::default(), &[host(&inputs[0], &a), host(&inputs[1], &b)], &mut expected);
                 for kernel in [&FEW as &dyn Kernel<Op = Matmul>, &TILED] {
-                    if kernel.fits(&Matmul, &io, &on).is_err() {
+                    if kernel.fits(&Matmul::default(), &io, &on).is_err() {
                         continue;
                     }
-                    let plan = kernel.plan(&Matmul, &io, &on);
+                    let plan = kernel.plan(&Matmul::default(), &io, &on);
                     assert_eq!(plan.steps.len() > 1, cut, "{io}");
                     let mut y = vec![f32::NAN; outputs[0].elements()];
                     emulate(&plan, &a, &b, &mut y, dtype.size());
@@ -272,7 +275,7 @@ mod tests {
         on.limits.max_binding = 1 << 20;
         let info = |rows| TensorInfo::new(DType::F32, Shape::new(&[rows, 1 << 18]).unwrap());
         let inputs = [info(2), info(3)];
-        let outputs = Op::infer(&Matmul, &inputs).unwrap();
-        assert!(TILED.fits(&Matmul, &Io { inputs: &inputs, outputs: &outputs }, &on).is_err());
+        let outputs = Op::infer(&Matmul::default(), &inputs).unwrap();
+        assert!(TILED.fits(&Matmul::default(), &Io { inputs: &inputs, outputs: &outputs }, &on).is_err());
     }
 }

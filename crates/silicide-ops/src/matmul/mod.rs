@@ -1,4 +1,4 @@
-//! Matrix multiplication: `y = a · bᵀ`, with activations `a` in f32 and weights `b` in f32, f16 or bf16.
+//! Matrix multiplication: `y = a · bᵀ`, with activations `a` in f32 and weights `b` in f32, f16, bf16 or any block format.
 //!
 //! Both factors have their depth `k` as the last axis, as weights are stored: `a` is `[..., m, k]`, `b` is
 //! `[..., n, k]`, `y` is `[..., m, n]` in f32. A `b` of two axes serves every row of `a`. Otherwise `b` has as many
@@ -16,23 +16,33 @@ pub mod cases;
 pub(crate) mod cpu;
 mod gpu;
 
+use crate::elementwise::is_float;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape};
 use smallvec::smallvec;
 
 /// `y = a · bᵀ`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Matmul;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Matmul {
+    /// Multiply activations as they are. Otherwise a kernel may round them first to what its arithmetic takes, within
+    /// the tolerance stated here.
+    pub exact: bool,
+}
 
 /// Records `a · bᵀ`: `[..., m, k]` by `[..., n, k]` gives `[..., m, n]`.
 pub fn matmul<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value) -> Result<R::Value> {
-    recorder.run_one(Matmul, &[a, b])
+    recorder.run_one(Matmul::default(), &[a, b])
+}
+
+/// [`matmul`] without rounding the activations: slower, for measuring what rounding does.
+pub fn matmul_exact<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value) -> Result<R::Value> {
+    recorder.run_one(Matmul { exact: true }, &[a, b])
 }
 
 /// [`matmul`] into a value that exists.
 pub fn matmul_into<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value, y: &R::Value) -> Result<()> {
-    recorder.run_into(Matmul, &[a, b], &[y])
+    recorder.run_into(Matmul::default(), &[a, b], &[y])
 }
 
 /// What kernels see: `batch` products of `[m, k]` activations and `[n, k]` weights, each dense and one after the other.
@@ -76,12 +86,16 @@ impl Op for Matmul {
         if a.dtype != DType::F32 {
             return Err(wrong_type("a", "f32", a.dtype));
         }
-        if !matches!(b.dtype, DType::F32 | DType::F16 | DType::BF16) {
-            return Err(wrong_type("b", "f32, f16 or bf16", b.dtype));
+        if !is_float(b.dtype) && !b.dtype.is_block() {
+            return Err(wrong_type("b", "f32, f16, bf16 or a block format", b.dtype));
         }
         let [b_leading @ .., n, k] = b.shape.axes() else {
             return Err(wrong_shape("b", "[..., n, k]".into(), b.shape));
         };
+        let block = b.dtype.block_len();
+        if !k.is_multiple_of(block) {
+            return Err(wrong_shape("b", format!("rows of whole blocks of {block}"), b.shape));
+        }
         if b.elements() == 0 {
             return Err(wrong_shape("b", "no axis of length zero".into(), b.shape));
         }
@@ -118,7 +132,7 @@ impl Op for Matmul {
 
     fn tolerance(&self, io: &Io<'_>, _: &TensorInfo) -> Tolerance {
         let k = io.input(0).shape.last() as f64;
-        if io.input(1).dtype == DType::BF16 && Problem::of(io).is_some_and(|problem| cpu::may_round(&problem)) {
+        if !self.exact && io.input(1).dtype == DType::BF16 && Problem::of(io).is_some_and(|problem| cpu::may_round(&problem)) {
             // Where the CPU has a bf16 unit, activations are rounded to bf16: an error of at most 2^-9 of each.
             return Tolerance { nmse: 1e-5, max: 1e-2 };
         }
@@ -132,7 +146,7 @@ impl Op for Matmul {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Matmul>] {
-        static KERNELS: [&dyn Kernel<Op = Matmul>; 9] = [
+        static KERNELS: [&dyn Kernel<Op = Matmul>; 11] = [
             &cpu::FEW[0],
             &cpu::FEW[1],
             &cpu::FEW[2],
@@ -140,6 +154,8 @@ impl Op for Matmul {
             &cpu::MANY[0],
             &cpu::MANY[1],
             &cpu::MANY[2],
+            &cpu::BLOCKS_FEW,
+            &cpu::BLOCKS_MANY,
             &gpu::FEW,
             &gpu::TILED,
         ];
@@ -163,7 +179,7 @@ mod tests {
 
     fn infer(a: (DType, &[usize]), b: (DType, &[usize])) -> Result<Outputs> {
         let info = |(dtype, axes): (DType, &[usize])| TensorInfo::new(dtype, Shape::new(axes).unwrap());
-        Matmul.infer(&[info(a), info(b)])
+        Matmul::default().infer(&[info(a), info(b)])
     }
 
     #[test]
@@ -186,6 +202,7 @@ mod tests {
     #[test]
     fn refusals_name_the_argument() {
         use DType::{F16, F32, I8};
+        let q4_0 = DType::Block(silicide_quant::Format::Q4_0);
         let slot = |a, b| match infer(a, b) {
             Err(Error::Shape { slot, .. } | Error::DTypeMismatch { slot, .. }) => slot,
             other => panic!("{other:?}"),
@@ -193,6 +210,7 @@ mod tests {
         assert_eq!(slot((F16, &[5, 64]), (F16, &[17, 64])), "a");
         assert_eq!(slot((F32, &[5, 64]), (I8, &[17, 64])), "b");
         assert_eq!(slot((F32, &[5, 64]), (F32, &[64])), "b");
+        assert_eq!(slot((F32, &[5, 48]), (q4_0, &[17, 48])), "b");
         assert_eq!(slot((F32, &[5, 64]), (F32, &[17, 32])), "a");
         assert_eq!(slot((F32, &[]), (F32, &[17, 32])), "a");
         assert_eq!(slot((F32, &[0, 64]), (F32, &[17, 64])), "a");
@@ -203,7 +221,7 @@ mod tests {
         assert_eq!(slot((F32, &[3, 4, 3, 64]), (F32, &[2, 2, 17, 64])), "a");
         assert_eq!(slot((F32, &[4, 64]), (F32, &[2, 17, 64])), "a");
         assert_eq!(slot((F32, &[2, 2, 3, 64]), (F32, &[2, 17, 64])), "a");
-        assert!(matches!(Matmul.infer(&[]), Err(Error::ArgumentCount { got: 0, .. })));
+        assert!(matches!(Matmul::default().infer(&[]), Err(Error::ArgumentCount { got: 0, .. })));
     }
 
     #[test]
@@ -212,8 +230,8 @@ mod tests {
             TensorInfo::new(DType::F32, Shape::new(&[2, 6, 3, 64]).unwrap()),
             TensorInfo::new(DType::F16, Shape::new(&[2, 2, 17, 64]).unwrap()),
         ];
-        let outputs = Matmul.infer(&inputs).unwrap();
-        let work = Matmul.work(&Io { inputs: &inputs, outputs: &outputs });
+        let outputs = Matmul::default().infer(&inputs).unwrap();
+        let work = Matmul::default().work(&Io { inputs: &inputs, outputs: &outputs });
         assert_eq!(work.bytes, 4 * 2 * 6 * 3 * 64 + 2 * 2 * 2 * 17 * 64 + 4 * 2 * 6 * 3 * 17);
         assert_eq!(work.flops, 2 * 2 * 6 * 3 * 17 * 64);
     }
@@ -227,7 +245,7 @@ mod tests {
         let a = host(&[4, 1, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
         let b = host(&[2, 2, 2], &[1.0, 0.0, 0.0, 1.0, 10.0, 0.0, 0.0, 100.0]);
         let mut y = [host(&[4, 1, 2], &[f64::NAN; 8])];
-        Matmul.reference(&[a, b], &mut y);
+        Matmul::default().reference(&[a, b], &mut y);
         assert_eq!(y[0].values, [1.0, 2.0, 3.0, 4.0, 50.0, 600.0, 70.0, 800.0]);
     }
 }

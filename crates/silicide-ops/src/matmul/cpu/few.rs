@@ -20,14 +20,20 @@ pub(crate) struct Rows<T> {
     pub(crate) b: *const T,
     /// First output.
     pub(crate) y: *mut f32,
-    /// Elements of a row of activations, and of a weight column.
+    /// Elements to multiply of a row of activations and of a weight column.
     pub(crate) depth: usize,
+    /// Activations from one row to the next.
+    pub(crate) a_stride: usize,
+    /// Weights from one column to the next.
+    pub(crate) b_stride: usize,
     /// Outputs from one row to the next.
     pub(crate) y_stride: usize,
     /// Rows.
     pub(crate) rows: usize,
     /// Columns.
     pub(crate) columns: usize,
+    /// Whether to add to the outputs rather than to overwrite them.
+    pub(crate) accumulate: bool,
 }
 
 /// Multiplies all rows with all columns.
@@ -69,8 +75,8 @@ unsafe fn multiply_blocks<V: Vector, W: Weight, const ONE: usize, const TWO: usi
             // SAFETY: the rows and columns are part of all.
             unsafe {
                 let part = Rows {
-                    a: all.a.add(row * all.depth),
-                    b: all.b.add(column * all.depth),
+                    a: all.a.add(row * all.a_stride),
+                    b: all.b.add(column * all.b_stride),
                     y: all.y.add(row * all.y_stride + column),
                     ..*all
                 };
@@ -96,16 +102,16 @@ unsafe fn multiply_blocks<V: Vector, W: Weight, const ONE: usize, const TWO: usi
 #[inline(always)]
 unsafe fn dots<V: Vector, W: Weight, const ROWS: usize, const COLUMNS: usize>(part: &Rows<W::Stored>) {
     let whole = part.depth - part.depth % V::LANES;
-    // SAFETY: the caller's promise: rows and columns have `depth` elements, the outputs `y_stride` to a row.
+    // SAFETY: the caller's promise: rows and columns have `depth` elements, at the strides given.
     unsafe {
         let mut sums = [[V::zero(); COLUMNS]; ROWS];
         for at in (0..whole).step_by(V::LANES) {
             let mut weights = [V::zero(); COLUMNS];
             for (column, weights) in weights.iter_mut().enumerate() {
-                *weights = W::load::<V>(part.b.add(column * part.depth + at));
+                *weights = W::load::<V>(part.b.add(column * part.b_stride + at));
             }
             for (row, sums) in sums.iter_mut().enumerate() {
-                let a = V::load(part.a.add(row * part.depth + at));
+                let a = V::load(part.a.add(row * part.a_stride + at));
                 for (sum, weights) in sums.iter_mut().zip(weights) {
                     *sum = a.multiply_add(weights, *sum);
                 }
@@ -114,16 +120,17 @@ unsafe fn dots<V: Vector, W: Weight, const ROWS: usize, const COLUMNS: usize>(pa
         if whole < part.depth {
             let left = part.depth - whole;
             for column in 0..COLUMNS {
-                let weights = load_part::<V, W>(part.b.add(column * part.depth + whole), left);
+                let weights = load_part::<V, W>(part.b.add(column * part.b_stride + whole), left);
                 for (row, sums) in sums.iter_mut().enumerate() {
-                    let a = load_part::<V, F32>(part.a.add(row * part.depth + whole), left);
+                    let a = load_part::<V, F32>(part.a.add(row * part.a_stride + whole), left);
                     sums[column] = a.multiply_add(weights, sums[column]);
                 }
             }
         }
         for (row, sums) in sums.iter().enumerate() {
             for (column, sum) in sums.iter().enumerate() {
-                *part.y.add(row * part.y_stride + column) = sum.sum();
+                let y = part.y.add(row * part.y_stride + column);
+                *y = if part.accumulate { *y + sum.sum() } else { sum.sum() };
             }
         }
     }

@@ -63,18 +63,21 @@ pub(crate) struct Columns<T> {
     pub(crate) count: usize,
     /// Elements of each column to pack.
     pub(crate) elements: usize,
+    /// Words of depth that the panel has.
+    pub(crate) panel_depth: usize,
+    /// The word of depth to start at.
+    pub(crate) at: usize,
 }
 
 /// Packs columns into a panel for the unit.
 ///
 /// # Safety
 ///
-/// The unit's instruction set is present, the columns are readable, and the panel has room for
-/// `elements / PER_WORD` words of each column, with the number of columns rounded up to whole vectors.
+/// The unit's instruction set is present, the columns are readable, and the panel has room for `panel_depth` words of each
+/// column, with the number of columns rounded up to whole vectors; `at` and `elements / PER_WORD` words are within.
 #[inline(always)]
 pub(crate) unsafe fn pack<U: Unit, W: Weight>(columns: &Columns<W::Stored>, panel: *mut f32) {
     let lanes = U::Vector::LANES;
-    let depth = columns.elements.div_ceil(W::PER_WORD);
     let mut column = 0;
     while column < columns.count {
         let in_panel = column % (U::VECTORS * lanes);
@@ -87,7 +90,7 @@ pub(crate) unsafe fn pack<U: Unit, W: Weight>(columns: &Columns<W::Stored>, pane
                 count: (columns.count - column).min(lanes),
                 ..*columns
             };
-            pack_group::<U::Vector, W>(&group, panel.add(sub_panel * depth + in_panel), width);
+            pack_group::<U::Vector, W>(&group, panel.add(sub_panel * columns.panel_depth + columns.at * width + in_panel), width);
         }
         column += lanes;
     }
