@@ -49,11 +49,13 @@ ops![
     matmul,
     rope,
     cache_write,
+    attention,
 ];
 
 // The functions that callers use most, without the way to their op. Functions whose names several ops share
 // (`reduce::max`, `binary::max`) and those that take an op's value are found in the op's module.
 pub use argmax::{argmax, argmax_into};
+pub use attention::{attention, attention_into};
 pub use binary::{add, div, mul, sub};
 pub use cache_write::cache_write;
 pub use cast::{cast, cast_into};

@@ -1,0 +1,142 @@
+//! Calls of `attention`: one query and many, grouped heads, heads of every length, windows, rings that have wrapped, caps,
+//! sinks, every type of cache, and queries that see nothing.
+
+use super::{Attend, Attention};
+use crate::case::{Case, Data, Input};
+use silicide_quant::{DType, Format};
+
+/// A call to try, of which most are alike.
+#[derive(Clone, Debug)]
+struct Sketch {
+    label: &'static str,
+    tokens: usize,
+    heads: usize,
+    kv_heads: usize,
+    dim: usize,
+    value_dim: usize,
+    capacity: usize,
+    start: f64,
+    types: [DType; 2],
+    rule: Attention,
+    sinks: Option<f64>,
+    scale: f64,
+}
+
+/// A plain call.
+fn sketch(label: &'static str, tokens: usize, start: usize, [heads, kv_heads, dim]: [usize; 3]) -> Sketch {
+    let capacity = start + tokens + 5;
+    let rule = Attention {
+        scale: 1.0 / (dim as f32).sqrt(),
+        causal: true,
+        window: None,
+        softcap: None,
+        limit: capacity as u32,
+    };
+    Sketch {
+        label,
+        tokens,
+        heads,
+        kv_heads,
+        dim,
+        value_dim: dim,
+        capacity,
+        start: start as f64,
+        types: [DType::F16; 2],
+        rule,
+        sinks: None,
+        scale: 1.0,
+    }
+}
+
+impl Sketch {
+    fn with(mut self, change: impl FnOnce(&mut Sketch)) -> Sketch {
+        change(&mut self);
+        self
+    }
+
+    fn case(&self) -> Case {
+        let Sketch { tokens, heads, kv_heads, dim, value_dim, capacity, start, .. } = *self;
+        let label = format!(
+            "{}: {tokens} from {start}, {heads}/{kv_heads} x {dim}/{value_dim}, {}/{} of {capacity}",
+            self.label, self.types[0], self.types[1],
+        );
+        let kind = if start < 0.0 { DType::I32 } else { DType::U32 };
+        let scale = self.scale;
+        let mut inputs = vec![
+            Input::of(DType::F32, &[tokens, heads, dim], Data::Gaussian { scale }),
+            Input::gaussian(self.types[0], &[kv_heads, capacity, dim]),
+            Input::gaussian(self.types[1], &[kv_heads, capacity, value_dim]),
+            Input::of(kind, &[1], Data::Values(vec![start])),
+        ];
+        let sink = |mean: f64| Input::of(DType::F32, &[heads], Data::Uniform { low: mean, high: mean + 2.0 });
+        inputs.extend(self.sinks.map(sink));
+        Case::new(label, Attend { rule: self.rule, sinks: self.sinks.is_some() }, inputs)
+    }
+}
+
+/// The calls to try.
+pub fn cases() -> Vec<Case> {
+    let mut all = vec![
+        sketch("the first token", 1, 0, [1, 1, 8]),
+        sketch("one query", 1, 300, [9, 3, 64]),
+        sketch("one query", 1, 127, [8, 1, 80]),
+        sketch("many heads share", 1, 40, [40, 2, 16]),
+        sketch("a few queries", 3, 150, [6, 2, 64]),
+        sketch("a prompt", 37, 0, [9, 3, 64]),
+        sketch("a prompt", 150, 0, [3, 3, 24]),
+        sketch("a prompt after another", 33, 77, [4, 2, 128]),
+        sketch("many heads share", 11, 5, [34, 1, 16]),
+        sketch("a longer prompt", 131, 20, [2, 1, 32]),
+    ];
+    for (tokens, start) in [(1, 200), (19, 30)] {
+        let plain = |label, shape| sketch(label, tokens, start, shape);
+        for dim in [8, 40, 96, 256, 512] {
+            all.push(plain("lengths", [2, 1, dim]));
+        }
+        all.push(plain("values of another length", [2, 1, 64]).with(|call| call.value_dim = 24));
+        all.push(plain("values of another length", [2, 1, 72]).with(|call| call.value_dim = 512));
+        for dtype in [DType::F32, DType::BF16, DType::Block(Format::Q8_0), DType::Block(Format::Q4_0)] {
+            all.push(plain("types", [4, 2, 64]).with(|call| call.types = [dtype; 2]));
+        }
+        let mixed = [DType::Block(Format::Q8_0), DType::F16];
+        all.push(plain("types", [4, 2, 96]).with(|call| call.types = mixed));
+        for (label, window) in [("a window of 1", 1), ("of 7", 7), ("of 45", 45), ("of 1000", 1000)] {
+            all.push(plain(label, [4, 2, 32]).with(|call| call.rule.window = Some(window)));
+        }
+        all.push(plain("a wrapped ring", [4, 2, 32]).with(|call| {
+            call.capacity = 90;
+            call.start = 1000.0;
+            call.rule.limit = 2000;
+        }));
+        all.push(plain("a wrapped ring in a window", [4, 2, 32]).with(|call| {
+            call.capacity = 60;
+            call.start = 1000.0;
+            call.rule.limit = 1100;
+            call.rule.window = Some(33);
+        }));
+        all.push(plain("a cap", [4, 2, 64]).with(|call| {
+            call.rule.softcap = Some(2.0);
+            call.scale = 5.0;
+        }));
+        all.push(plain("sinks", [4, 2, 64]).with(|call| call.sinks = Some(-1.0)));
+        all.push(plain("large sinks in a window", [4, 2, 64]).with(|call| {
+            call.sinks = Some(20.0);
+            call.rule.window = Some(16);
+        }));
+        all.push(plain("all see all", [4, 2, 64]).with(|call| call.rule.causal = false));
+        all.push(plain("large scores", [4, 2, 64]).with(|call| call.scale = 30.0));
+        all.push(plain("a limit just reached", [2, 2, 16]).with(|call| call.rule.limit = (tokens + start) as u32));
+    }
+    // More queries than slots: the first see nothing.
+    all.push(sketch("a ring too small", 50, 3, [4, 2, 32]).with(|call| call.capacity = 20));
+    all.push(sketch("a ring too small", 5, 0, [2, 2, 16]).with(|call| call.capacity = 2));
+    all.push(sketch("a ring too small, with sinks", 5, 0, [2, 2, 16]).with(|call| {
+        call.capacity = 2;
+        call.sinks = Some(0.0);
+    }));
+    // A start that breaks the promise counts as the largest allowed.
+    for start in [1000.0, -1.0] {
+        all.push(sketch("too far", 2, 30, [2, 1, 16]).with(|call| call.start = start));
+    }
+    all.iter().map(Sketch::case).collect()
+}
