@@ -49,18 +49,23 @@ impl Op for Dequantize {
     }
 
     fn tolerance(&self, _io: &Io<'_>, output: &TensorInfo) -> Tolerance {
-        // GPUs may fuse a multiplication with an addition: the last bit may differ, no more.
-        let last_bit = match output.dtype {
-            DType::F16 => 9.8e-4,
-            DType::BF16 => 7.9e-3,
-            _ => 1.2e-7,
-        };
-        Tolerance { nmse: last_bit * last_bit, max: last_bit }
+        last_bit(output.dtype)
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
         &[&cpu::Blocks, &gpu::Elements]
     }
+}
+
+/// What decoding may be off by in an output of this type: GPUs may fuse a multiplication with an addition, so the last
+/// bit may differ, no more.
+pub(crate) fn last_bit(dtype: DType) -> Tolerance {
+    let last_bit = match dtype {
+        DType::F16 => 9.8e-4,
+        DType::BF16 => 7.9e-3,
+        _ => 1.2e-7,
+    };
+    Tolerance { nmse: last_bit * last_bit, max: last_bit }
 }
 
 /// The values of blocks, as `to`: f32, f16 or bf16.

@@ -1,8 +1,8 @@
-//! Calls of `gather_rows`: every size of element, conversions, odd rows, indices out of range.
+//! Calls of `gather_rows`: every size of element, conversions, every block format, odd rows, indices out of range.
 
 use super::GatherRows;
 use crate::case::{Case, Data, Input};
-use silicide_quant::DType;
+use silicide_quant::{DType, Format};
 
 /// The calls to try.
 pub fn cases() -> Vec<Case> {
@@ -10,7 +10,11 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |(from, table): (DType, &[usize]), (kind, count): (DType, &[usize]), to: DType, data: Data| {
         let label = format!("{from}{table:?} by {kind}{count:?} to {to} {}", cases.len());
-        let values = if from.is_float() { Data::Gaussian { scale: 1.0 } } else { Data::Indices { below: 100 } };
+        let values = match from {
+            DType::Block(_) => Data::Blocks,
+            _ if from.is_float() => Data::Gaussian { scale: 1.0 },
+            _ => Data::Indices { below: 100 },
+        };
         let inputs = vec![Input::of(from, table, values), Input::of(kind, count, data)];
         cases.push(Case::new(label, GatherRows { to }, inputs));
     };
@@ -34,5 +38,12 @@ pub fn cases() -> Vec<Case> {
     add((U64, &[31, 5]), (I32, &[7]), U64, outside());
     let large = Data::Values(vec![4_294_967_295.0, 30.0, 2_147_483_648.0]);
     add((F32, &[31, 5]), (U32, &[3]), F32, large);
+    for format in Format::ALL {
+        add((format.into(), &[31, 3 * format.block_len()]), (I32, &[7]), F32, outside());
+    }
+    // Rows that are longer than a chunk, and more of them than a tile.
+    add((Format::Q4_0.into(), &[31, 2, 288]), (U32, &[61]), F32, any());
+    add((Format::Q6K.into(), &[31, 768]), (I32, &[5]), F16, any());
+    add((Format::Iq4Nl.into(), &[31, 64]), (I32, &[5]), BF16, any());
     cases
 }

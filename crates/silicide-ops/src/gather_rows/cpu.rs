@@ -1,4 +1,5 @@
-//! `gather_rows` on the CPU: a tile is a run of output elements, which may hold many rows or a part of one.
+//! `gather_rows` on the CPU: a tile is a run of output elements, which may hold many rows or a part of one. Rows
+//! of blocks are decoded, and as chunks begin and end between blocks of every format, so do their parts.
 
 use super::{GatherRows, row_elements};
 use crate::cpu::element::{Target, code, read_coded};
@@ -6,8 +7,11 @@ use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Program, Tile};
-use silicide_quant::DType;
+use silicide_quant::{DType, Format};
 use std::ops::Range;
+
+// Chunks are whole blocks of every format: the longest has 256 elements.
+const _: () = assert!(CHUNK.is_multiple_of(256));
 
 /// Rows, copied or converted.
 pub(super) struct Rows;
@@ -53,7 +57,11 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (from, to) = (tile.param(0), tile.param(1));
     let size = |code: u32| DType::ALL.get(code as usize).map_or(4, |dtype| dtype.size());
     let row = (u64::from(tile.param(3)) | u64::from(tile.param(4)) << 32) as usize;
-    let rows = tile.bytes(0) / size(from) / row;
+    let format = from.checked_sub(DType::ALL.len() as u32).and_then(|at| Format::ALL.get(at as usize)).copied();
+    let rows = match format {
+        Some(format) => tile.bytes(0) / (row / format.block_len() * format.block_bytes()),
+        None => tile.bytes(0) / size(from) / row,
+    };
     let target = Target::new(tile, 2, to, tile.param(7));
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, tile.bytes(2) / size(to)) {
@@ -72,7 +80,10 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                     }
                     Some(start) => {
                         let lanes = lanes.get_mut(..count).unwrap_or_default();
-                        read_coded::<S>(tile, 0, from, start, lanes);
+                        match format {
+                            Some(format) => decode(tile, format, start, lanes),
+                            None => read_coded::<S>(tile, 0, from, start, lanes),
+                        }
                         target.write::<S>(tile, at, lanes);
                     }
                 }
@@ -93,6 +104,19 @@ unsafe fn index(tile: &Tile<'_>, i: usize) -> Option<usize> {
     let word = unsafe { tile.read_part::<u32>(1, i..i + 1) }.first().copied()?;
     let negative = tile.param(2) != 0 && word > i32::MAX as u32;
     (!negative).then_some(word as usize)
+}
+
+/// Values of the table from element `start` on, which begins a block.
+///
+/// # Safety
+/// The table holds them.
+#[inline(always)]
+unsafe fn decode(tile: &Tile<'_>, format: Format, start: usize, to: &mut [f32]) {
+    let blocks = start / format.block_len()..(start + to.len()) / format.block_len();
+    let bytes = blocks.start * format.block_bytes()..blocks.end * format.block_bytes();
+    // Lengths agree by construction, so decoding can't fail.
+    // SAFETY: the caller's promise.
+    let _ = format.decode(unsafe { tile.read_part::<u8>(0, bytes) }, to);
 }
 
 /// Copies elements of `size` bytes from the table to y.

@@ -27,10 +27,11 @@ unsafe impl Kernel for Rows {
         if !on.is_gpu() {
             return Err(Decline("runs on GPUs only"));
         }
-        let row = row_elements(&io.input(0).shape);
-        match row_spans(1, row, widest(io), on) {
-            Some(_) => Ok(Cost::GOOD),
-            None => Err(Decline("a row is larger than a binding")),
+        let row = row_elements(&io.input(0).shape).max(1);
+        let (table, y) = (room(row, io.input(0).dtype), room(row, io.output(0).dtype));
+        match (row_spans(1, table, 1, on), row_spans(1, y, 1, on)) {
+            (Some(_), Some(_)) => Ok(Cost::GOOD),
+            _ => Err(Decline("a row is larger than a binding")),
         }
     }
 
@@ -43,9 +44,9 @@ unsafe impl Kernel for Rows {
         let limit = rows.min(if indices.dtype == DType::I32 { 1 << 31 } else { u32::MAX as usize });
         let [low, high] = op.blank();
         let mut plan = Plan::default();
-        for out in row_spans(indices.elements(), row, widest(io), on).into_iter().flatten() {
-            for seen in row_spans(rows, row, widest(io), on).into_iter().flatten() {
-                let bytes = |dtype: DType| row * dtype.size();
+        let bytes = |dtype: DType| row / dtype.block_len() * dtype.block_bytes();
+        for out in row_spans(indices.elements(), room(row, y.dtype), 1, on).into_iter().flatten() {
+            for seen in row_spans(rows, room(row, table.dtype), 1, on).into_iter().flatten() {
                 let args = [
                     Arg::slot(0).window(seen.start * bytes(table.dtype), seen.len() * bytes(table.dtype)),
                     Arg::slot(1).window(out.start * 4, out.len() * 4),
@@ -61,9 +62,9 @@ unsafe impl Kernel for Rows {
     }
 }
 
-/// Bytes of the widest element; an index at least, of which there are fewer than elements.
-fn widest(io: &Io<'_>) -> usize {
-    io.input(0).dtype.size().max(io.output(0).dtype.size()).max(4)
+/// Bytes that a row takes of a window: no less than its elements, which are counted in 32 bits, or its index.
+fn room(row: usize, dtype: DType) -> usize {
+    (row / dtype.block_len() * dtype.block_bytes()).max(row).max(4)
 }
 
 fn kernel(from: DType, to: DType, on: &DeviceInfo) -> WgslKernel {

@@ -1,13 +1,14 @@
 //! Rows of a table by index: the embedding lookup.
 //!
 //! An index out of range, negative ones included, never reads outside the table: its row becomes NaN in a float
-//! table and zeros in an integer one.
+//! table and zeros in an integer one. Rows of a block format come out as floats.
 
 pub mod cases;
 mod cpu;
 mod gpu;
 
-use crate::elementwise::{check_plain, inputs, is_float};
+use crate::dequantize::last_bit;
+use crate::elementwise::{inputs, is_float};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape, encode};
@@ -16,7 +17,8 @@ use silicide_quant::{DType, Shape, encode};
 /// the axes of `indices`, then those of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GatherRows {
-    /// The type of the output: that of the table, or, between f32, f16 and bf16, another of them.
+    /// The type of the output: that of the table, or, where the table is of f32, f16, bf16 or a block format, any of
+    /// these three.
     pub to: DType,
 }
 
@@ -48,8 +50,12 @@ impl Op for GatherRows {
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let op = "gather_rows";
         let [table, indices] = inputs(op, self.slots(), given)?;
-        check_plain(op, "table", table.dtype)?;
-        if table.dtype != self.to && !(is_float(table.dtype) && is_float(self.to)) {
+        let becomes_float = is_float(table.dtype) || table.dtype.is_block();
+        if (table.dtype != self.to || self.to.is_block()) && !(becomes_float && is_float(self.to)) {
+            if self.to.is_block() {
+                let expected = "f32, f16 or bf16".to_owned();
+                return Err(Error::DTypeMismatch { op, slot: "y", expected, got: self.to });
+            }
             let expected = format!("{}, or one that becomes it while gathering", self.to);
             return Err(Error::DTypeMismatch { op, slot: "table", expected, got: table.dtype });
         }
@@ -61,6 +67,10 @@ impl Op for GatherRows {
             let expected = "at least one axis, which counts the rows".to_owned();
             return Err(Error::Shape { op, slot: "table", expected, got: table.shape });
         };
+        if row.is_empty() && table.dtype.is_block() {
+            let expected = "two axes at least, as a row is whole blocks".to_owned();
+            return Err(Error::Shape { op, slot: "table", expected, got: table.shape });
+        }
         let axes = [indices.shape.axes(), row].concat();
         let shape = Shape::new(&axes).map_err(|source| Error::bad_shape(op, source))?;
         Ok(Outputs::from_slice(&[TensorInfo::new(self.to, shape)]))
@@ -78,13 +88,13 @@ impl Op for GatherRows {
         y.values = rows.flatten().copied().collect();
     }
 
-    fn tolerance(&self, _io: &Io<'_>, _output: &TensorInfo) -> Tolerance {
-        Tolerance::EXACT
+    fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance {
+        if io.input(0).dtype.is_block() { last_bit(output.dtype) } else { Tolerance::EXACT }
     }
 
     fn work(&self, io: &Io<'_>) -> Work {
         let (table, y) = (io.input(0), io.output(0));
-        let read = y.elements() as u64 * table.dtype.size() as u64;
+        let read = (y.elements() / table.dtype.block_len()) as u64 * table.dtype.block_bytes() as u64;
         Work { bytes: read + y.bytes() as u64 + io.input(1).bytes() as u64, flops: 0 }
     }
 
@@ -111,4 +121,28 @@ pub fn gather_rows_into<R: Recorder>(
     y: &R::Value,
 ) -> Result<()> {
     recorder.run_into(GatherRows { to }, &[table, indices], &[y])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_quant::Format;
+
+    #[test]
+    fn refusals_name_the_argument() {
+        use DType::{F32, I8, I32};
+        let slot = |table: DType, axes: &[usize], to: DType| {
+            let table = TensorInfo::new(table, Shape::new(axes).unwrap());
+            let indices = TensorInfo::new(I32, Shape::new(&[3]).unwrap());
+            match (GatherRows { to }).infer(&[table, indices]) {
+                Err(Error::Shape { slot, .. } | Error::DTypeMismatch { slot, .. }) => slot,
+                other => panic!("{other:?}"),
+            }
+        };
+        let blocks = DType::Block(Format::Q8_0);
+        assert_eq!(slot(blocks, &[64], F32), "table");
+        assert_eq!(slot(blocks, &[4, 64], I8), "table");
+        assert_eq!(slot(blocks, &[4, 64], blocks), "y");
+        assert_eq!(slot(I8, &[4, 64], F32), "table");
+    }
 }
