@@ -248,7 +248,7 @@ impl Part {
 /// # What every kernel keeps to
 ///
 /// - `@group(0) @binding(i)` is argument `i` of the dispatch.
-/// - `var<immediate>` begins with one `u32` per binding: the offset, **in elements of that argument's dtype**, of
+/// - `var<immediate>` begins with one `u32` per binding that is no table: the offset, **in elements of that argument's dtype**, of
 ///   the argument's first element in the bound window (windows start at the device's offset alignment). The
 ///   dispatch's own parameter words follow.
 /// - The workgroup size is the override `WG`; no subgroup size is assumed.
@@ -303,6 +303,12 @@ impl WgslKernel {
     /// Sets an `override` constant.
     pub fn constant(mut self, name: &'static str, value: u32) -> WgslKernel {
         self.constants.push((name, value));
+        self
+    }
+
+    /// Binds a table after everything bound so far.
+    pub fn table(mut self) -> WgslKernel {
+        self.bindings += 1;
         self
     }
 

@@ -10,11 +10,14 @@ pub use counters::{Counters, KernelCount};
 pub use open::{DeviceOptions, Listing};
 pub(crate) use timeline::{StorageUse, Timeline};
 
+use crate::buffer::{Buffer, Storage};
 use crate::error::{Error, Result};
 use crate::kernel::KernelRegistry;
 use crate::memory::{Budget, DeviceAllocator, PoolUsage, Request, Shelf, Usage};
 use crate::record::Recycler;
+use rustc_hash::FxHashMap;
 use silicide_hal::{DeviceInfo, RawDevice};
+use silicide_quant::{DType, Shape};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -34,6 +37,8 @@ struct Shared {
     registry: KernelRegistry,
     counters: CounterSet,
     recycler: Recycler,
+    /// Tables of kernels that were used, by address and length.
+    tables: Mutex<FxHashMap<(usize, usize), Arc<Storage>>>,
     poison_scratch: bool,
     loose_bindings: bool,
 }
@@ -60,6 +65,7 @@ impl Device {
                 registry,
                 counters: CounterSet::default(),
                 recycler: Recycler::default(),
+                tables: Mutex::default(),
                 poison_scratch: options.poison_scratch,
                 loose_bindings: options.loose_bindings,
             }),
@@ -155,6 +161,20 @@ impl Device {
 
     pub(crate) fn recycler(&self) -> &Recycler {
         &self.shared.recycler
+    }
+
+    /// A table of a kernel in the device's memory.
+    pub(crate) fn table(&self, words: &'static [u32]) -> Result<Buffer> {
+        let key = (words.as_ptr().addr(), words.len());
+        let mut tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(storage) = tables.get(&key) {
+            let shape = Shape::new(&[words.len()]).map_err(|error| Error::bad_shape("table", error))?;
+            return Ok(Buffer::over(self, storage, DType::U32, shape));
+        }
+        let buffer = Buffer::from_slice(self, [words.len()], words)?;
+        // Not the buffer: that would hold the device, and the device would never go.
+        tables.insert(key, Arc::clone(buffer.storage()));
+        Ok(buffer)
     }
 
     pub(crate) fn poisons_scratch(&self) -> bool {

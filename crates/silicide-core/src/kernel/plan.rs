@@ -48,6 +48,8 @@ pub enum Operand {
     Slot(u8),
     /// Scratch memory `i` of the plan, touched in this way.
     Scratch(u8, Access),
+    /// Words that never change, which the device keeps from their first use on; only read.
+    Table(&'static [u32]),
 }
 
 /// An operand and the part of it that the step sees.
@@ -69,6 +71,11 @@ impl Arg {
     /// All of scratch memory `i`.
     pub const fn scratch(i: u8, access: Access) -> Arg {
         Arg { operand: Operand::Scratch(i, access), start: 0, bytes: usize::MAX }
+    }
+    /// A table. A WGSL kernel binds tables after everything else; they start where their bindings do, so they have no
+    /// offset words.
+    pub const fn table(words: &'static [u32]) -> Arg {
+        Arg { operand: Operand::Table(words), start: 0, bytes: usize::MAX }
     }
     /// Only bytes `start..start + bytes` of it.
     pub const fn window(self, start: usize, bytes: usize) -> Arg {

@@ -28,10 +28,10 @@ pub(super) fn lower(
     plan: &Plan,
     mark: Option<&'static str>,
 ) -> Result<()> {
-    let scratch = scratch(recording, call.device, plan)?;
+    let own = Own { scratch: scratch(recording, call.device, plan)?, tables: tables(call.device, plan)? };
     let before = recording.list.commands.len();
     recording.list.commands.extend(mark.map(|label| Command::Mark { label }));
-    let recorded = steps(recording, call, &scratch, plan);
+    let recorded = steps(recording, call, &own, plan);
     if recorded.is_err() {
         // Steps fail before they leave anything behind, and only before the first is recorded.
         recording.list.commands.truncate(before);
@@ -39,19 +39,25 @@ pub(super) fn lower(
     recorded
 }
 
-fn steps(recording: &mut Recording, call: &Call<'_>, scratch: &[Buffer], plan: &Plan) -> Result<()> {
-    if plan.steps.len() > 1 || !scratch.is_empty() {
+/// What a plan uses besides the arguments of its op.
+struct Own {
+    scratch: SmallVec<[Buffer; 2]>,
+    tables: SmallVec<[(&'static [u32], Buffer); 1]>,
+}
+
+fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> Result<()> {
+    if plan.steps.len() > 1 || !own.scratch.is_empty() {
         for step in &plan.steps {
-            call.step(scratch, step, recording, false)?;
+            call.step(own, step, recording, false)?;
         }
     }
     if call.device.poisons_scratch() {
-        for buffer in scratch {
+        for buffer in &own.scratch {
             recording.fill(&Place::of(buffer, Access::Write)?, u32::MAX);
         }
     }
     for step in &plan.steps {
-        call.step(scratch, step, recording, true)?;
+        call.step(own, step, recording, true)?;
     }
     Ok(())
 }
@@ -67,14 +73,30 @@ fn scratch(recording: &mut Recording, device: &Device, plan: &Plan) -> Result<Sm
     Ok(buffers)
 }
 
+/// Tables of a plan, each once.
+fn tables(device: &Device, plan: &Plan) -> Result<SmallVec<[(&'static [u32], Buffer); 1]>> {
+    let mut tables: SmallVec<[(&'static [u32], Buffer); 1]> = SmallVec::new();
+    for step in &plan.steps {
+        let Step::Dispatch(launch) = step else { continue };
+        for arg in &launch.args {
+            if let Operand::Table(words) = arg.operand
+                && !tables.iter().any(|(known, _)| std::ptr::eq(*known, words))
+            {
+                tables.push((words, device.table(words)?));
+            }
+        }
+    }
+    Ok(tables)
+}
+
 impl Call<'_> {
     /// Checks a step, and records it if it is to be. On failure nothing has changed.
-    fn step(&self, scratch: &[Buffer], step: &Step, recording: &mut Recording, record: bool) -> Result<()> {
+    fn step(&self, own: &Own, step: &Step, recording: &mut Recording, record: bool) -> Result<()> {
         match step {
-            Step::Dispatch(launch) => self.dispatch(scratch, launch, recording, record),
-            Step::Copy { from, to } => self.copy(scratch, (from, to), recording, record),
+            Step::Dispatch(launch) => self.dispatch(own, launch, recording, record),
+            Step::Copy { from, to } => self.copy(own, (from, to), recording, record),
             Step::Fill { to, value } => {
-                let (to, _) = self.locate(scratch, to)?;
+                let (to, _) = self.locate(own, to)?;
                 let Binding { offset, bytes, .. } = to.binding();
                 if offset % 4 != 0 || bytes % 4 != 0 || !to.access.writes() {
                     return Err(self.defect(format!("a fill of bytes {offset}..+{bytes}, {:?}", to.access)));
@@ -90,12 +112,12 @@ impl Call<'_> {
 
     fn copy(
         &self,
-        scratch: &[Buffer],
+        own: &Own,
         (from, to): (&Arg, &Arg),
         recording: &mut Recording,
         record: bool,
     ) -> Result<()> {
-        let ((from, _), (to, _)) = (self.locate(scratch, from)?, self.locate(scratch, to)?);
+        let ((from, _), (to, _)) = (self.locate(own, from)?, self.locate(own, to)?);
         let overlap = from.overlaps(&to) && from.range != to.range;
         if from.range.len() != to.range.len() || overlap || !to.access.writes() {
             let (from, to, access) = (from.binding(), to.binding(), to.access);
@@ -112,13 +134,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn dispatch(
-        &self,
-        scratch: &[Buffer],
-        launch: &Launch,
-        recording: &mut Recording,
-        record: bool,
-    ) -> Result<()> {
+    fn dispatch(&self, own: &Own, launch: &Launch, recording: &mut Recording, record: bool) -> Result<()> {
         let limits = &self.device.info().limits;
         let within = launch.grid.iter().zip(&limits.max_grid).all(|(&n, &limit)| n > 0 && n <= limit);
         if !within {
@@ -132,7 +148,7 @@ impl Call<'_> {
         let mut bindings: SmallVec<[Binding; 8]> = SmallVec::new();
         let mut params: SmallVec<[u32; 32]> = SmallVec::new();
         for arg in &launch.args {
-            let (place, dtype) = self.locate(scratch, arg)?;
+            let (place, dtype) = self.locate(own, arg)?;
             let mut bound = place.binding();
             if wgsl.is_some() {
                 // Devices bind from aligned offsets; the rest of the way is a parameter: in elements, or in bytes for
@@ -143,8 +159,14 @@ impl Call<'_> {
                 let behind = if self.device.loosens_bindings() { place.behind() } else { 0 };
                 let loose = (bound.bytes + skipped + behind as u64).next_multiple_of(4);
                 bound.bytes = loose.min(limits.max_binding as u64).max(exact);
-                let unit = if dtype.is_block() { 1 } else { dtype.size() };
-                params.push((skipped / unit as u64) as u32);
+                if matches!(arg.operand, Operand::Table(_)) {
+                    if skipped != 0 {
+                        return Err(self.defect(format!("a table at {skipped} bytes past the alignment")));
+                    }
+                } else {
+                    let unit = if dtype.is_block() { 1 } else { dtype.size() };
+                    params.push((skipped / unit as u64) as u32);
+                }
             }
             if bound.bytes > limits.max_binding as u64 {
                 let (device, bytes) = (self.device.info().id.clone(), bound.bytes as usize);
@@ -186,7 +208,7 @@ impl Call<'_> {
     }
 
     /// Where an argument lies, and the type of its elements.
-    fn locate<'a>(&'a self, scratch: &'a [Buffer], arg: &Arg) -> Result<(Place<'a>, DType)> {
+    fn locate<'a>(&'a self, own: &'a Own, arg: &Arg) -> Result<(Place<'a>, DType)> {
         let (buffer, access) = match arg.operand {
             Operand::Slot(i) => {
                 let i = i as usize;
@@ -194,7 +216,11 @@ impl Call<'_> {
                 let buffer = self.inputs.get(i).or_else(output);
                 (buffer.copied(), self.op.slots().get(i).map(|slot| slot.access))
             }
-            Operand::Scratch(i, access) => (scratch.get(i as usize), Some(access)),
+            Operand::Scratch(i, access) => (own.scratch.get(i as usize), Some(access)),
+            Operand::Table(words) => {
+                let table = own.tables.iter().find(|(known, _)| std::ptr::eq(*known, words));
+                (table.map(|(_, buffer)| buffer), Some(Access::Read))
+            }
         };
         let (Some(buffer), Some(access)) = (buffer, access) else {
             return Err(self.defect(format!("{:?}, which is not there", arg.operand)));

@@ -34,6 +34,7 @@ unsafe impl Kernel for Elements {
         let parts =
             [Part::plain(&DEQUANTIZE), Part::bound(load, "x", 0), Part::bound(store, "y", 1), linear, main];
         let kernel = WgslKernel::new("dequantize.elements.wgsl", &parts, 2, 1);
+        let kernel = wgsl::with_table(kernel, x.dtype, "x");
         // Windows of whole blocks: values take at least as many bytes as blocks do, so they decide.
         let (block_len, block_bytes) = (x.dtype.block_len(), x.dtype.block_bytes());
         let blocks = x.elements() / block_len;
@@ -42,7 +43,7 @@ unsafe impl Kernel for Elements {
             let from = Arg::slot(0).window(run.start * block_bytes, run.len() * block_bytes);
             let to = Arg::slot(1).window(values, run.len() * block_len * op.to.size());
             let count = run.len() * block_len;
-            gpu::push(&mut plan, &kernel, &[from, to], (count, &[count as u32]), on);
+            gpu::push(&mut plan, &kernel, &wgsl::bind(&[from, to], x.dtype), (count, &[count as u32]), on);
         }
         plan
     }

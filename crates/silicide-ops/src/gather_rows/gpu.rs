@@ -55,7 +55,7 @@ unsafe impl Kernel for Rows {
                 let count = out.len() * row;
                 let [first, seen, limit] = [seen.start, seen.len(), limit].map(|rows| rows as u32);
                 let params = [count as u32, row as u32, first, seen, limit, low, high];
-                gpu::push(&mut plan, &kernel, &args, (count, &params), on);
+                gpu::push(&mut plan, &kernel, &wgsl::bind(&args, table.dtype), (count, &params), on);
             }
         }
         plan
@@ -84,7 +84,7 @@ fn kernel(from: DType, to: DType, on: &DeviceInfo) -> WgslKernel {
         linear,
         main,
     ];
-    WgslKernel::new("gather_rows.rows.wgsl", &parts, 3, 7)
+    wgsl::with_table(WgslKernel::new("gather_rows.rows.wgsl", &parts, 3, 7), from, "table")
 }
 
 #[cfg(test)]

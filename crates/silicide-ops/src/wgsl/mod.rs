@@ -18,8 +18,10 @@ mod span;
 
 pub(crate) use span::{most, row_spans, spans};
 
-use silicide_hal::{DeviceInfo, Features, Snippet};
+use silicide_core::kernel::Arg;
+use silicide_hal::{DeviceInfo, Features, Part, Snippet, WgslKernel};
 use silicide_quant::{DType, Format};
+use smallvec::SmallVec;
 use std::sync::LazyLock;
 
 /// Declares snippets made of joined files.
@@ -58,7 +60,7 @@ pub(crate) static LINEAR: Snippet = Snippet { name: "LINEAR", text: include_str!
 pub(crate) static REDUCE: Snippet = Snippet { name: "REDUCE", text: include_str!("reduce.wgsl") };
 
 /// A read-only binding of f32, f16, bf16 or a block format: `load_$NAME(i) -> f32`; of a plain type also
-/// `get_$NAME(i) -> u32` for the bits.
+/// `get_$NAME(i) -> u32` for the bits. Kernels of block formats go through [`with_table`] and [`bind`].
 pub(crate) fn load(dtype: DType) -> Option<&'static Snippet> {
     match dtype {
         DType::F32 => Some(&LOAD_F32),
@@ -73,6 +75,27 @@ pub(crate) fn load(dtype: DType) -> Option<&'static Snippet> {
 static FORMATS: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
     Format::ALL.into_iter().map(|format| Snippet { name: format.name(), text: format.wgsl() }).collect()
 });
+
+static TABLE: Snippet = Snippet { name: "TABLE", text: Format::WGSL_TABLE };
+
+/// The kernel with the table that reading `name`, of this type, needs, if any: its binding comes last, and
+/// [`bind`] adds the argument.
+pub(crate) fn with_table(mut kernel: WgslKernel, dtype: DType, name: &'static str) -> WgslKernel {
+    if table(dtype).is_none() {
+        return kernel;
+    }
+    kernel.parts.push(Part::bound(&TABLE, name, kernel.bindings));
+    kernel.table()
+}
+
+/// Arguments, and after them the table of the type, if it has one.
+pub(crate) fn bind(args: &[Arg], dtype: DType) -> SmallVec<[Arg; 6]> {
+    args.iter().copied().chain(table(dtype).map(Arg::table)).collect()
+}
+
+fn table(dtype: DType) -> Option<&'static [u32]> {
+    dtype.format().and_then(Format::wgsl_table)
+}
 
 /// A writable binding of f32, f16 or bf16: `store_$NAME(i, v: f32)`, which rounds to nearest even and keeps NaN,
 /// and `put_$NAME(i, bits: u32)`.

@@ -4,10 +4,13 @@
 //! element `at`, counted from the argument's first. It expects `p.$NAME_offset`, where the argument begins in its
 //! binding, in **bytes**.
 //!
+//! Formats with a code book ([`Format::wgsl_table`]) also expect `word_$NAME(code: u32) -> u32`, which [`Format::WGSL_TABLE`] defines
+//! over a binding of the book's words: as a constant in the text, compilers would copy it for every invocation.
+//!
 //! These decoders read a few bytes per element and are right for every format; kernels that are fast for one format
 //! have code of their own. Neighbours: the definitions in `legacy`, `k`, `iq`, `iq4`, `ternary` and `fp4`.
 
-use super::Format;
+use super::{Format, iq_grids};
 
 macro_rules! text {
     ($($file:literal)+) => {
@@ -15,7 +18,42 @@ macro_rules! text {
     };
 }
 
+/// Code words, two to a word, first lowest.
+const fn pairs<const WORDS: usize, const PAIRS: usize>(words: &[u16; WORDS]) -> [u32; PAIRS] {
+    assert!(WORDS == 2 * PAIRS, "two code words to a word");
+    let mut pairs = [0; PAIRS];
+    let mut i = 0;
+    while i < PAIRS {
+        pairs[i] = words[2 * i] as u32 | (words[2 * i + 1] as u32) << 16;
+        i += 1;
+    }
+    pairs
+}
+
+static IQ1: [u32; 1024] = pairs(&iq_grids::IQ1);
+static IQ2_XXS: [u32; 128] = pairs(&iq_grids::IQ2_XXS);
+static IQ2_XS: [u32; 256] = pairs(&iq_grids::IQ2_XS);
+static IQ2_S: [u32; 512] = pairs(&iq_grids::IQ2_S);
+static IQ3_XXS: [u32; 128] = pairs(&iq_grids::IQ3_XXS);
+static IQ3_S: [u32; 256] = pairs(&iq_grids::IQ3_S);
+
 impl Format {
+    /// The text that reads the table of a format, bound at `$BINDING`, for the argument `$NAME`.
+    pub const WGSL_TABLE: &'static str = include_str!("wgsl/table.wgsl");
+
+    /// The words that GPU kernels need beside blocks to read the format: its code book, if it has one.
+    pub const fn wgsl_table(self) -> Option<&'static [u32]> {
+        match self {
+            Format::Iq1S | Format::Iq1M => Some(&IQ1),
+            Format::Iq2Xxs => Some(&IQ2_XXS),
+            Format::Iq2Xs => Some(&IQ2_XS),
+            Format::Iq2S => Some(&IQ2_S),
+            Format::Iq3Xxs => Some(&IQ3_XXS),
+            Format::Iq3S => Some(&IQ3_S),
+            _ => None,
+        }
+    }
+
     /// How GPU kernels read the format.
     pub const fn wgsl(self) -> &'static str {
         match self {
@@ -31,13 +69,13 @@ impl Format {
             Format::Q5K => text!("k_subs" "q5_k"),
             Format::Q6K => text!("q6_k"),
             Format::Q8K => text!("q8_k"),
-            Format::Iq1S => text!("iq1_book" "iq1_s"),
-            Format::Iq1M => text!("iq1_book" "iq1_m"),
-            Format::Iq2Xxs => text!("iq2_xxs_book" "iq_signs" "iq2_xxs"),
-            Format::Iq2Xs => text!("iq2_xs_book" "iq_signs" "iq2_xs"),
-            Format::Iq2S => text!("iq2_s_book" "iq_signs" "iq2_s"),
-            Format::Iq3Xxs => text!("iq3_xxs_book" "iq_signs" "iq3_xxs"),
-            Format::Iq3S => text!("iq3_s_book" "iq_signs" "iq3_s"),
+            Format::Iq1S => text!("iq1_s"),
+            Format::Iq1M => text!("iq1_m"),
+            Format::Iq2Xxs => text!("iq_signs" "iq2_xxs"),
+            Format::Iq2Xs => text!("iq_signs" "iq2_xs"),
+            Format::Iq2S => text!("iq_signs" "iq2_s"),
+            Format::Iq3Xxs => text!("iq_signs" "iq3_xxs"),
+            Format::Iq3S => text!("iq_signs" "iq3_s"),
             Format::Iq4Nl => text!("iq4_levels" "iq4_nl"),
             Format::Iq4Xs => text!("iq4_levels" "iq4_xs"),
             Format::Tq1_0 => text!("tq1_0"),

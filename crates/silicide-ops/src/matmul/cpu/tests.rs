@@ -34,6 +34,7 @@ fn run(plan: &Plan, isa: Isa, inputs: &[Vec<u8>], outputs: usize) -> Vec<f32> {
                     let scratch = &mut scratch[usize::from(i)];
                     TileBinding { start: scratch.as_mut_ptr(), bytes: scratch.len() }
                 }
+                Operand::Table(_) => panic!("native kernels have tables of their own"),
             })
             .collect();
         let variant = kernel.variants.iter().find(|variant| variant.isa <= isa).unwrap();
