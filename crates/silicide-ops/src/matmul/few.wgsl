@@ -1,5 +1,6 @@
 // y = a · bᵀ for at most 8 rows. Workgroups are cut in teams of `p.team` neighbouring invocations, a power of two, with
-// one weight column each: the column is read once, side by side, and meets all rows.
+// one weight column each: the column is read once, side by side, and meets all rows. Another part says how many weights
+// are read at a time, RUN, and how they meet the rows, `add_products`.
 struct Params {
     a_offset: u32,
     b_offset: u32,
@@ -16,6 +17,12 @@ struct Params {
 var<immediate> p: Params;
 override WG: u32 = 256;
 
+// Of the first four rows and of the others.
+struct Sums {
+    low: vec4<f32>,
+    high: vec4<f32>,
+}
+
 var<workgroup> cells: array<vec4<f32>, WG>;
 
 // The sum over a team, in a fixed tree; for its first invocation. Call from uniform control flow.
@@ -30,17 +37,6 @@ fn team_sums(value: vec4<f32>, lane: u32) -> vec4<f32> {
         workgroupBarrier();
     }
     return cells[lane];
-}
-
-// Element `i` of four rows from `row` on. Past the last row it is the last one's, which costs less than a branch.
-fn four(base: u32, row: u32, i: u32) -> vec4<f32> {
-    let last = p.rows - 1u;
-    return vec4<f32>(
-        load_a(base + min(row, last) * p.k + i),
-        load_a(base + min(row + 1u, last) * p.k + i),
-        load_a(base + min(row + 2u, last) * p.k + i),
-        load_a(base + min(row + 3u, last) * p.k + i),
-    );
 }
 
 fn store_rows(at: u32, row: u32, sums: vec4<f32>) {
@@ -63,26 +59,17 @@ fn main(
     let column = number % p.columns;
     let a = batch * p.rows * p.k;
     let b = number * p.k;
-    var low = vec4<f32>();
-    var high = vec4<f32>();
-    for (var i = lane % p.team; i < k; i += p.team) {
-        let weight = load_b(b + i);
-        if p.rows == 1u {
-            low.x += weight * load_a(a + i);
-        } else {
-            low += weight * four(a, 0u, i);
-            if p.rows > 4u {
-                high += weight * four(a, 4u, i);
-            }
-        }
+    var sums = Sums(vec4<f32>(), vec4<f32>());
+    for (var i = lane % p.team; i < k / RUN; i += p.team) {
+        sums = add_products(sums, a + i * RUN, b + i * RUN);
     }
-    low = team_sums(low, lane);
+    sums.low = team_sums(sums.low, lane);
     if p.rows > 4u {
-        high = team_sums(high, lane);
+        sums.high = team_sums(sums.high, lane);
     }
     if present && lane % p.team == 0u {
         let at = batch * p.rows * p.y_stride + p.y_column + column;
-        store_rows(at, 0u, low);
-        store_rows(at, 4u, high);
+        store_rows(at, 0u, sums.low);
+        store_rows(at, 4u, sums.high);
     }
 }

@@ -9,6 +9,8 @@ use silicide_quant::DType;
 use std::ops::Range;
 
 static FEW_BODY: Snippet = Snippet { name: "matmul.few.wgsl", text: include_str!("few.wgsl") };
+static FEW_SINGLE: Snippet = Snippet { name: "matmul few, single weights", text: include_str!("few_single.wgsl") };
+static FEW_EIGHT: Snippet = Snippet { name: "matmul few, eight weights", text: include_str!("few_eight.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
 
 /// The most rows of the kernel for few: two vectors of sums.
@@ -47,9 +49,6 @@ fn check(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
     if !on.is_gpu() {
         return Err(Decline("runs on GPUs"));
     }
-    if io.input(1).dtype.is_block() {
-        return Err(Decline("takes no block format"));
-    }
     let problem = Problem::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
     if problem.k.max(problem.n).saturating_mul(4) > room(on) {
         return Err(Decline("a row exceeds the largest binding"));
@@ -63,9 +62,11 @@ fn room(on: &DeviceInfo) -> usize {
 }
 
 /// The launches of a problem.
-fn runs(problem: &Problem, weight_size: usize, on: &DeviceInfo) -> Vec<Run> {
+fn runs(problem: &Problem, weights: DType, on: &DeviceInfo) -> Vec<Run> {
     let Problem { batch, m, n, k } = *problem;
-    let widest = m.saturating_mul(k.max(n)).saturating_mul(4).max(n.saturating_mul(k).saturating_mul(weight_size));
+    // At least a byte per weight, as weights too are counted in 32 bits.
+    let row = row_bytes(k, weights).max(k);
+    let widest = m.saturating_mul(k.max(n)).saturating_mul(4).max(n.saturating_mul(row));
     if widest <= room(on) {
         let whole = |batches| Run { batches, rows: 0..m, columns: 0..n };
         return wgsl::spans(batch, widest, on).map(whole).collect();
@@ -73,7 +74,7 @@ fn runs(problem: &Problem, weight_size: usize, on: &DeviceInfo) -> Vec<Run> {
     let mut runs = Vec::new();
     for batch in 0..batch {
         for rows in wgsl::spans(m, k.max(n) * 4, on) {
-            for columns in wgsl::spans(n, k * weight_size, on) {
+            for columns in wgsl::spans(n, row, on) {
                 runs.push(Run { batches: batch..batch + 1, rows: rows.clone(), columns });
             }
         }
@@ -81,18 +82,21 @@ fn runs(problem: &Problem, weight_size: usize, on: &DeviceInfo) -> Vec<Run> {
     runs
 }
 
+/// Bytes of `k` weights in a row.
+fn row_bytes(k: usize, weights: DType) -> usize {
+    k / weights.block_len() * weights.block_bytes()
+}
+
 impl Run {
     /// Windows of activations, weights and outputs.
-    fn args(&self, problem: &Problem, weight_size: usize) -> [Arg; 3] {
+    fn args(&self, problem: &Problem, weights: DType) -> [Arg; 3] {
         let Problem { m, n, k, .. } = *problem;
+        let row = row_bytes(k, weights);
         let batch = self.batches.start;
         let (batches, rows, columns) = (self.batches.len(), self.rows.len(), self.columns.len());
         [
             Arg::slot(0).window((batch * m + self.rows.start) * k * 4, batches * rows * k * 4),
-            Arg::slot(1).window(
-                (batch * n + self.columns.start) * k * weight_size,
-                batches * columns * k * weight_size,
-            ),
+            Arg::slot(1).window((batch * n + self.columns.start) * row, batches * columns * row),
             Arg::slot(2).window((batch * m + self.rows.start) * n * 4, batches * rows * n * 4),
         ]
     }
@@ -105,16 +109,26 @@ impl Run {
 }
 
 /// A kernel of the given body for a weight format.
-fn kernel(body: &'static Snippet, params: u32, dtype: DType, on: &DeviceInfo) -> Option<WgslKernel> {
-    let name = body.name;
+fn kernel(bodies: &[&'static Snippet], params: u32, dtype: DType, on: &DeviceInfo) -> Option<WgslKernel> {
     let parts = [
         Part::bound(wgsl::load(DType::F32)?, "a", 0),
         Part::bound(wgsl::load(dtype)?, "b", 1),
         Part::bound(wgsl::store(DType::F32, &on.features)?, "y", 2),
         Part::plain(&wgsl::LINEAR),
-        Part::plain(body),
     ];
-    Some(WgslKernel::new(name, &parts, 3, params))
+    let mut kernel = WgslKernel::new(bodies.first()?.name, &parts, 3, params);
+    kernel.parts.extend(bodies.iter().map(|body| Part::plain(body)));
+    Some(wgsl::with_table(kernel, dtype, "b"))
+}
+
+/// The kernel for few rows: weights of a block format are read eight at a time, others one by one.
+fn few(weights: DType, on: &DeviceInfo) -> Option<WgslKernel> {
+    let Some(format) = weights.format() else {
+        return kernel(&[&FEW_BODY, &FEW_SINGLE], PARAMS + 1, weights, on);
+    };
+    let mut kernel = kernel(&[&FEW_BODY, &FEW_EIGHT], PARAMS + 1, weights, on)?;
+    kernel.parts.push(Part::bound(wgsl::load_eight(format)?, "b", 1));
+    Some(kernel)
 }
 
 // SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
@@ -132,16 +146,16 @@ unsafe impl Kernel for Few {
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let (weights, workgroup) = (io.input(1).dtype, wgsl::workgroup(on));
-        let kernel = kernel(&FEW_BODY, PARAMS + 1, weights, on);
-        let (Some(problem), Some(kernel)) = (Problem::of(io), kernel) else { return Plan::default() };
+        let (Some(problem), Some(kernel)) = (Problem::of(io), few(weights, on)) else { return Plan::default() };
         let kernel = kernel.constant("WG", workgroup);
-        let team = problem.k.div_ceil(4).min(TEAM).min(workgroup as usize).next_power_of_two();
+        let turns = if weights.is_block() { problem.k / 8 } else { problem.k.div_ceil(4) };
+        let team = turns.min(TEAM).min(workgroup as usize).next_power_of_two();
         let mut plan = Plan::default();
-        for run in runs(&problem, weights.size(), on) {
+        for run in runs(&problem, weights, on) {
             let [rows, columns, k, batches, stride, column] = run.params(&problem);
             let params = [rows, columns, k, batches, stride, column, team as u32];
             let groups = (run.batches.len() * run.columns.len()).div_ceil(workgroup as usize / team);
-            let args = run.args(&problem, weights.size());
+            let args = wgsl::bind(&run.args(&problem, weights), weights);
             plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(groups, on));
         }
         plan
@@ -162,7 +176,7 @@ unsafe impl Kernel for Tiled {
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let weights = io.input(1).dtype;
-        let kernel = kernel(&TILED_BODY, PARAMS, weights, on);
+        let kernel = kernel(&[&TILED_BODY], PARAMS, weights, on);
         let (Some(problem), Some(kernel)) = (Problem::of(io), kernel) else { return Plan::default() };
         let side = side(&problem, on);
         let kernel = kernel
@@ -171,10 +185,10 @@ unsafe impl Kernel for Tiled {
             .constant("PITCH", side + 1)
             .constant("CELLS", (side + 1) * STEP);
         let mut plan = Plan::default();
-        for run in runs(&problem, weights.size(), on) {
+        for run in runs(&problem, weights, on) {
             let tile = 4 * side as usize;
             let tiles = run.rows.len().div_ceil(tile) * run.columns.len().div_ceil(tile) * run.batches.len();
-            let args = run.args(&problem, weights.size());
+            let args = wgsl::bind(&run.args(&problem, weights), weights);
             plan.push(
                 Program::Wgsl(kernel.clone()),
                 &args,

@@ -76,6 +76,15 @@ static FORMATS: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
     Format::ALL.into_iter().map(|format| Snippet { name: format.name(), text: format.wgsl() }).collect()
 });
 
+/// With [`load`] of a block format: `eight_$NAME(at) -> mat2x4<f32>`, eight elements from a multiple of eight on.
+pub(crate) fn load_eight(format: Format) -> Option<&'static Snippet> {
+    EIGHTS.get(format as usize)
+}
+
+static EIGHTS: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
+    Format::ALL.into_iter().map(|format| Snippet { name: format.name(), text: format.wgsl_eight() }).collect()
+});
+
 static TABLE: Snippet = Snippet { name: "TABLE", text: Format::WGSL_TABLE };
 
 /// The kernel with the table that reading `name`, of this type, needs, if any: its binding comes last, and

@@ -4,6 +4,9 @@
 //! element `at`, counted from the argument's first. It expects `p.$NAME_offset`, where the argument begins in its
 //! binding, in **bytes**.
 //!
+//! [`Format::wgsl_eight`] is text that goes with it and defines `eight_$NAME(at: u32) -> mat2x4<f32>`: eight elements from
+//! a multiple of eight on, whose scales are read and unpacked once where that is worth it.
+//!
 //! Formats with a code book ([`Format::wgsl_table`]) also expect `word_$NAME(code: u32) -> u32`, which [`Format::WGSL_TABLE`] defines
 //! over a binding of the book's words: as a constant in the text, compilers would copy it for every invocation.
 //!
@@ -15,6 +18,12 @@ use super::{Format, iq_grids};
 macro_rules! text {
     ($($file:literal)+) => {
         concat!(include_str!("wgsl/bytes.wgsl"), $(include_str!(concat!("wgsl/", $file, ".wgsl"))),+)
+    };
+}
+
+macro_rules! eight {
+    ($file:literal) => {
+        concat!(include_str!("wgsl/lanes.wgsl"), include_str!(concat!("wgsl/eight_", $file, ".wgsl")))
     };
 }
 
@@ -84,6 +93,25 @@ impl Format {
             Format::Nvfp4 => text!("fp4" "nvfp4"),
             Format::Q1_0 => text!("q1_0"),
             Format::Q2_0 => text!("q2_0"),
+        }
+    }
+
+    /// How GPU kernels read eight elements at a time; belongs to [`Format::wgsl`].
+    pub const fn wgsl_eight(self) -> &'static str {
+        match self {
+            Format::Q4_0 => eight!("q4_0"),
+            Format::Q4_1 => eight!("q4_1"),
+            Format::Q5_0 => eight!("q5_0"),
+            Format::Q5_1 => eight!("q5_1"),
+            Format::Q8_0 => eight!("q8_0"),
+            Format::Q2K => eight!("q2_k"),
+            Format::Q3K => eight!("q3_k"),
+            Format::Q4K => eight!("q4_k"),
+            Format::Q5K => eight!("q5_k"),
+            Format::Q6K => eight!("q6_k"),
+            Format::Iq4Nl => eight!("iq4_nl"),
+            Format::Iq4Xs => eight!("iq4_xs"),
+            _ => include_str!("wgsl/eight.wgsl"),
         }
     }
 }

@@ -11,7 +11,12 @@ fn pair_$NAME(position: u32) -> u32 {
     return byte_$NAME(position) | (byte_$NAME(position + 1u) << 8u);
 }
 fn quad_$NAME(position: u32) -> u32 {
-    return pair_$NAME(position) | (pair_$NAME(position + 2u) << 16u);
+    // Of the one or two words that hold the four bytes, none past the last.
+    let at = p.$NAME_offset + position;
+    let shift = (at & 3u) << 3u;
+    let low = $NAME[at >> 2u];
+    let high = $NAME[(at + 3u) >> 2u];
+    return select((low >> shift) | (high << (32u - shift)), low, shift == 0u);
 }
 fn half_$NAME(position: u32) -> f32 {
     return unpack2x16float(pair_$NAME(position)).x;
