@@ -39,10 +39,13 @@ pub(super) fn lower(
     recorded
 }
 
+/// Tables by the words they hold.
+type Tables = SmallVec<[(&'static [u32], Buffer); 1]>;
+
 /// What a plan uses besides the arguments of its op.
 struct Own {
     scratch: SmallVec<[Buffer; 2]>,
-    tables: SmallVec<[(&'static [u32], Buffer); 1]>,
+    tables: Tables,
 }
 
 fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> Result<()> {
@@ -74,8 +77,8 @@ fn scratch(recording: &mut Recording, device: &Device, plan: &Plan) -> Result<Sm
 }
 
 /// Tables of a plan, each once.
-fn tables(device: &Device, plan: &Plan) -> Result<SmallVec<[(&'static [u32], Buffer); 1]>> {
-    let mut tables: SmallVec<[(&'static [u32], Buffer); 1]> = SmallVec::new();
+fn tables(device: &Device, plan: &Plan) -> Result<Tables> {
+    let mut tables = Tables::new();
     for step in &plan.steps {
         let Step::Dispatch(launch) = step else { continue };
         for arg in &launch.args {
