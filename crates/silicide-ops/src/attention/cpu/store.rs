@@ -79,9 +79,12 @@ impl Stored {
                     b: self.start.cast(),
                     y,
                     depth: self.dim,
+                    a_stride: self.dim,
+                    b_stride: self.dim,
                     y_stride: stride,
                     rows,
                     columns: self.count,
+                    accumulate: false,
                 })
             };
         }
@@ -136,6 +139,8 @@ impl Stored {
                     stride: self.dim,
                     count: self.count,
                     elements: self.dim,
+                    panel_depth: self.dim.div_ceil(<$type as pack::Weight>::PER_WORD),
+                    at: 0,
                 };
                 pack::pack::<U, $type>(&columns, panel)
             }};
