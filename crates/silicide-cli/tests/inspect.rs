@@ -80,3 +80,14 @@ fn says_what_is_wrong_and_where() {
     assert_eq!(inspect("no such file", &[]).status.code(), Some(2));
     assert_eq!(inspect("models/qwen3.gguf", &["--nonsense"]).status.code(), Some(1));
 }
+
+#[test]
+fn shows_a_real_model() {
+    let Some(model) = samples::model() else { return };
+    let shown = json(model.to_str().unwrap(), &["--tensors"]);
+    assert_eq!(shown["tensors"].as_array().unwrap().len(), 272);
+    let shown = text(model.to_str().unwrap(), &[]);
+    for part in ["architecture  llama", "49,152 tokens", "pre-tokenizer smollm", "q4_1"] {
+        assert!(shown.contains(part), "no {part:?} in\n{shown}");
+    }
+}

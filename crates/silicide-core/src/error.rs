@@ -232,6 +232,20 @@ pub enum Error {
         /// What it planned.
         what: String,
     },
+    /// Work was stopped because somebody asked for it.
+    #[error("{what}: cancelled")]
+    Cancelled {
+        /// What was stopped.
+        what: &'static str,
+    },
+    /// A tensor of a model could not be brought onto a device.
+    #[error("tensor {name:?}: {source}")]
+    Tensor {
+        /// The tensor.
+        name: String,
+        /// Why not.
+        source: Arc<Error>,
+    },
     /// A weight file could not be read, or is not what it should be.
     #[error(transparent)]
     Weights(#[from] silicide_weights::Error),

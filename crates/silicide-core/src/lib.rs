@@ -7,19 +7,24 @@
 //! | [`memory`] | allocators, pools, mapped files, usage by purpose |
 //! | [`kernel`] | ops, kernels, plans, selection, the registry of compiled kernels |
 //! | [`record`] | the command encoder, hazards, submissions |
+//! | [`weights`] | tensors of weight files as buffers |
+//! | [`CancelToken`] | asking long work to stop |
 //! | [`error`] | the one error type |
 //!
 //! Safe code here can't see bytes that a device is writing, lose an error of a device, or run two conflicting
 //! commands at once; the backends' unsafe contract is kept on its behalf.
 
 pub mod buffer;
+mod cancel;
 pub mod device;
 pub mod error;
 pub mod kernel;
 pub mod memory;
 pub mod record;
+pub mod weights;
 
 pub use buffer::{Buffer, BufferId, BufferOptions, ForeignMemory, ReadGuard, StorageId, WriteGuard};
+pub use cancel::CancelToken;
 pub use device::{Counters, Device, DeviceOptions, Listing};
 pub use error::{Error, Result};
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
@@ -27,3 +32,6 @@ pub use record::{BufferRange, CommandEncoder, EncoderOptions, MemRanges, Recorde
 pub use silicide_hal as hal;
 pub use silicide_hal::{DeviceInfo, MemoryKind, cpu::Isa};
 pub use silicide_weights::MappedFile;
+pub use weights::{
+    LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, Placement, PlanarWeight, Weight, Weights,
+};

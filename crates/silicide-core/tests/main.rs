@@ -20,3 +20,4 @@ mod pool;
 mod recording;
 mod registry;
 mod submission;
+mod weights;

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use memmap2::Mmap;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,6 +51,22 @@ impl MappedFile {
     /// The file's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.map
+    }
+
+    /// Lets the system take back the memory of bytes that were read and will not be soon. They stay readable: they
+    /// come from the file again.
+    pub fn release(&self, range: Range<usize>) {
+        let range = range.start..range.end.min(self.map.len());
+        #[cfg(unix)]
+        if !range.is_empty() {
+            use memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: dropping pages of a shared, read-only mapping of a file loses nothing: who reads them next gets
+            // them from the file, which nobody changes.
+            #[allow(unsafe_code)]
+            let advised = unsafe { self.map.unchecked_advise_range(DontNeed, range.start, range.len()) };
+            // Only advice: memory stays taken where the system refuses it.
+            let _ = advised;
+        }
     }
 
     /// The file's path.

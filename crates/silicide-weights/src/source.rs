@@ -12,6 +12,7 @@ use silicide_quant::MlxPlanes;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The weights of a model, in whatever files they come.
@@ -179,15 +180,42 @@ impl Source {
         Ok(QuantizedWeight { format, shape: entry.shape(), planes })
     }
 
+    /// The file that a place of this source lies in.
+    pub fn file(&self, place: Place) -> Option<&Bytes> {
+        match &self.parts {
+            Parts::Gguf(files) => files.get(place.file()).map(GgufFile::bytes),
+            Parts::Checkpoint(checkpoint) => checkpoint.files.get(place.file()).map(SafetensorsFile::bytes),
+        }
+    }
+
+    /// Whether the bytes of a place are what they mean, numbers with the lowest byte first, just as they lie there.
+    pub fn is_plain(&self, place: Place) -> bool {
+        !self.gguf().get(place.file()).is_some_and(GgufFile::is_big_endian)
+    }
+
+    /// Copies bytes of one of a tensor's places, from byte `offset` of it on, with the lowest byte of every number
+    /// first. Offset and length are whole elements or blocks.
+    pub fn copy_out(&self, entry: &Entry<'_>, place: Place, offset: usize, out: &mut [u8]) -> Result<()> {
+        let all = self.slice(entry, place)?;
+        let end = offset.saturating_add(out.len());
+        let part = all.get(offset..end).ok_or_else(|| self.outside(entry, offset..end, all.len()))?;
+        out.copy_from_slice(part);
+        if let Some(file) = self.gguf().get(place.file()) {
+            file.correct(entry.dtype()?, out);
+        }
+        Ok(())
+    }
+
     fn slice(&self, entry: &Entry<'_>, place: Place) -> Result<&[u8]> {
-        let bytes =
-            self.safetensors().get(place.file()).map(|file| file.bytes().as_slice()).unwrap_or_default();
+        let bytes = self.file(place).map(Bytes::as_slice).unwrap_or_default();
         // Only an entry of another source can fail here.
-        bytes.get(place.range()).ok_or_else(|| {
-            let (tensor, size) = (entry.name().to_owned(), bytes.len() as u64);
-            let (start, end) = (place.range().start as u64, place.range().end as u64);
-            Error::malformed(&self.path, start, Fault::OutsideFile { tensor, start, end, size })
-        })
+        bytes.get(place.range()).ok_or_else(|| self.outside(entry, place.range(), bytes.len()))
+    }
+
+    fn outside(&self, entry: &Entry<'_>, range: Range<usize>, size: usize) -> Error {
+        let (tensor, size) = (entry.name().to_owned(), size as u64);
+        let (start, end) = (range.start as u64, range.end as u64);
+        Error::malformed(&self.path, start, Fault::OutsideFile { tensor, start, end, size })
     }
 }
 

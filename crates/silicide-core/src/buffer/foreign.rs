@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Allocation, Allocator, Purpose, Request, mapped_range};
 use silicide_hal::HostRegion;
 use silicide_quant::{DType, Shape, ShapeError};
-use silicide_weights::MappedFile;
+use silicide_weights::{Bytes, MappedFile};
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -105,7 +105,7 @@ impl Buffer {
         let what = "from_mapped";
         let shape = shape.try_into().map_err(|error| Error::bad_shape(what, error))?;
         let expected = shape.bytes(dtype).map_err(|error| Error::bad_shape(what, error))?;
-        let allocator = mapped_range(file, &bytes)?;
+        let allocator = mapped_range(&Bytes::Mapped(file.clone()), &bytes)?;
         if bytes.len() != expected {
             return Err(Error::SizeMismatch { what, expected, got: bytes.len() });
         }
@@ -116,6 +116,21 @@ impl Buffer {
         let options =
             BufferOptions { purpose: Purpose::Weights, allocator: Some(allocator), ..Default::default() };
         let buffer = Buffer::with(device, dtype, shape, &options)?;
+        buffer.ensure_allocated()?;
+        Ok(buffer)
+    }
+
+    /// A read-only buffer over bytes of a file, mapped or in memory; nothing is copied.
+    pub(crate) fn over_file(
+        device: &Device,
+        file: &Bytes,
+        bytes: Range<usize>,
+        purpose: Purpose,
+    ) -> Result<Buffer> {
+        let count = bytes.len();
+        let options =
+            BufferOptions { purpose, allocator: Some(mapped_range(file, &bytes)?), ..Default::default() };
+        let buffer = Buffer::with(device, DType::U8, count, &options)?;
         buffer.ensure_allocated()?;
         Ok(buffer)
     }

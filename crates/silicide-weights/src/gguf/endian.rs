@@ -22,15 +22,20 @@ const fn field(at: usize, width: usize, count: usize) -> Field {
 /// A copy of `bytes` with every number's bytes reversed.
 pub(super) fn swapped(dtype: DType, bytes: &[u8]) -> Vec<u8> {
     let mut copy = bytes.to_vec();
+    swap(dtype, &mut copy);
+    copy
+}
+
+/// Reverses the bytes of every number of whole elements or blocks.
+pub(super) fn swap(dtype: DType, bytes: &mut [u8]) {
     match dtype {
         DType::Block(format) => {
-            for block in copy.chunks_exact_mut(format.block_bytes()) {
+            for block in bytes.chunks_exact_mut(format.block_bytes()) {
                 fields(format).iter().for_each(|field| field.swap(block));
             }
         }
-        plain => copy.chunks_exact_mut(plain.size()).for_each(<[u8]>::reverse),
+        plain => bytes.chunks_exact_mut(plain.size()).for_each(<[u8]>::reverse),
     }
-    copy
 }
 
 impl Field {

@@ -7,6 +7,7 @@ use crate::cursor::Cursor;
 use crate::entry::{Data, Entry, Place, Stored};
 use crate::error::{Error, Fault, Result};
 use crate::{Bytes, Load};
+use silicide_quant::DType;
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -98,6 +99,13 @@ impl GgufFile {
         } else {
             Cow::Borrowed(bytes)
         })
+    }
+
+    /// Turns bytes that were copied from this file into what [`GgufFile::data`] gives: whole elements or blocks.
+    pub(crate) fn correct(&self, dtype: DType, bytes: &mut [u8]) {
+        if self.header.big_endian {
+            endian::swap(dtype, bytes);
+        }
     }
 
     /// Metadata keys and values, in the order of the file.

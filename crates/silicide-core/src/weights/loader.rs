@@ -1,0 +1,243 @@
+//! The loader: takes tensors of a source, one by one or all, and gives buffers.
+
+use super::options::{LoadEvent, LoadOptions, Placement};
+use super::staging::Staging;
+use super::weight::{PlanarWeight, Weight, Weights};
+use super::window::Windows;
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::memory::Request;
+use silicide_hal::MemoryKind;
+use silicide_quant::{DType, MlxFormat, MlxPlanes, Shape};
+use silicide_weights::{Bytes, Entry, Place, Source, Stored};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// Brings tensors of a source onto a device.
+///
+/// A tensor that was copied may still be on its way when it is returned; whoever reads it waits, as for any other
+/// work of the device. [`Loader::finish`] waits for all of it.
+pub struct Loader<'a> {
+    device: Device,
+    source: &'a Source,
+    options: LoadOptions,
+    windows: Windows,
+    staging: Staging,
+    loaded: HashSet<String>,
+    total: u64,
+    report: LoadReport,
+}
+
+/// How the bytes of the tensors loaded so far got where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadReport {
+    /// Tensors.
+    pub tensors: usize,
+    /// Bytes that the CPU uses where the file lies in memory.
+    pub mapped: u64,
+    /// Bytes that another device uses where the file lies in memory.
+    pub imported: u64,
+    /// Bytes that the host wrote into the device's memory.
+    pub copied: u64,
+    /// Bytes that the device copied from staging memory.
+    pub staged: u64,
+}
+
+impl LoadReport {
+    /// Bytes loaded in all.
+    pub fn bytes(&self) -> u64 {
+        self.mapped + self.imported + self.copied + self.staged
+    }
+}
+
+/// One run of bytes of a tensor, and what it is to become.
+struct Part<'e> {
+    entry: &'e Entry<'e>,
+    place: Place,
+    dtype: DType,
+    shape: Shape,
+}
+
+impl<'a> Loader<'a> {
+    /// A loader of a source's tensors. Nothing is loaded yet.
+    pub fn new(device: &Device, source: &'a Source, options: LoadOptions) -> Loader<'a> {
+        Loader {
+            device: device.clone(),
+            source,
+            windows: Windows::plan(device, source),
+            staging: Staging::new(options.staging_bytes),
+            options,
+            loaded: HashSet::new(),
+            total: source.entries().filter_map(|entry| entry.bytes()).sum(),
+            report: LoadReport::default(),
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The source.
+    pub fn source(&self) -> &'a Source {
+        self.source
+    }
+
+    /// Loads the tensor of a name.
+    pub fn load(&mut self, name: &str) -> Result<Weight> {
+        self.load_entry(&self.source.entry(name)?)
+    }
+
+    /// Loads the tensor of a name, if there is one.
+    pub fn load_optional(&mut self, name: &str) -> Result<Option<Weight>> {
+        match self.source.entry(name) {
+            Ok(entry) => self.load_entry(&entry).map(Some),
+            Err(silicide_weights::Error::Missing { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Loads a tensor of the source.
+    pub fn load_entry(&mut self, entry: &Entry<'_>) -> Result<Weight> {
+        let weight = self.bring(entry).map_err(|error| match error {
+            // These say it already, or concern no tensor.
+            error @ (Error::Weights(_) | Error::Cancelled { .. }) => error,
+            error => Error::Tensor { name: entry.name().to_owned(), source: Arc::new(error) },
+        })?;
+        self.report.tensors += 1;
+        self.loaded.insert(entry.name().to_owned());
+        Ok(weight)
+    }
+
+    /// Loads every tensor, in the order of the files, and waits until they are there.
+    pub fn load_all(&mut self) -> Result<Weights> {
+        let source = self.source;
+        let mut named = BTreeMap::new();
+        for entry in source.entries() {
+            named.insert(entry.name().to_owned(), self.load_entry(&entry)?);
+        }
+        self.finish()?;
+        Ok(Weights::new(source.path().to_owned(), named))
+    }
+
+    /// Waits until everything loaded so far is there; says how it got there. Errors of copies show here at the
+    /// latest.
+    pub fn finish(&mut self) -> Result<LoadReport> {
+        self.staging.finish()?;
+        Ok(self.report)
+    }
+
+    /// What was loaded so far.
+    pub fn report(&self) -> LoadReport {
+        self.report
+    }
+
+    /// Names of tensors that nobody loaded, in the order of the files.
+    pub fn unused(&self) -> impl Iterator<Item = &'a str> {
+        let source = self.source;
+        source.entries().map(|entry| entry.name()).filter(|&name| !self.loaded.contains(name))
+    }
+
+    fn bring(&mut self, entry: &Entry<'_>) -> Result<Weight> {
+        if let (Stored::Mlx(format), Some(planes)) = (entry.stored(), entry.planes()) {
+            return self.bring_planes(entry, format, planes).map(|planar| Weight::Planar(Box::new(planar)));
+        }
+        let (place, dtype, shape) = (entry.place()?, entry.dtype()?, entry.shape());
+        self.bring_part(&Part { entry, place, dtype, shape }).map(Weight::Whole)
+    }
+
+    fn bring_planes(
+        &mut self,
+        entry: &Entry<'_>,
+        format: MlxFormat,
+        planes: MlxPlanes<Place>,
+    ) -> Result<PlanarWeight> {
+        let shape = entry.shape();
+        let row = |dtype: DType, place: Place| {
+            // Rows of a plane are as many as those of the tensor, which was proven when the file was opened.
+            let elements = place.bytes() / dtype.size().max(1);
+            shape.with_last(elements / shape.rows().max(1)).map_err(|error| Error::bad_shape("plane", error))
+        };
+        let mut bring = |dtype: DType, place: Place| {
+            let shape = row(dtype, place)?;
+            self.bring_part(&Part { entry, place, dtype, shape })
+        };
+        let scale = format.scale_dtype();
+        let packed = bring(DType::U32, planes.packed)?;
+        let scales = bring(scale, planes.scales)?;
+        let biases = if format.has_biases() { Some(bring(scale, planes.biases)?) } else { None };
+        Ok(PlanarWeight { format, shape, packed, scales, biases })
+    }
+
+    fn bring_part(&mut self, part: &Part<'_>) -> Result<Buffer> {
+        self.options.cancel.check("loading")?;
+        if self.options.placement == Placement::InPlace
+            && let Some(buffer) = self.use_in_place(part)?
+        {
+            let bytes = part.place.bytes() as u64;
+            match self.device.info().is_gpu() {
+                true => self.report.imported += bytes,
+                false => self.report.mapped += bytes,
+            }
+            self.tell(part.entry);
+            return Ok(buffer);
+        }
+        self.copy(part)
+    }
+
+    /// A view of the file, unless the device can't have it, or not as elements of this type.
+    fn use_in_place(&mut self, part: &Part<'_>) -> Result<Option<Buffer>> {
+        let Some(file) = self.source.file(part.place).filter(|_| self.source.is_plain(part.place)) else {
+            return Ok(None);
+        };
+        let found = self.windows.find(&self.device, file, part.place, self.options.purpose)?;
+        let Some((window, offset)) = found else { return Ok(None) };
+        if (window.allocation()?.alignment(offset) as usize) < part.dtype.alignment() {
+            return Ok(None);
+        }
+        window.view(offset, part.place.bytes())?.reinterpret(part.dtype)?.reshape(part.shape).map(Some)
+    }
+
+    /// Memory of the device with a copy of the file's bytes, or with a copy on its way.
+    fn copy(&mut self, part: &Part<'_>) -> Result<Buffer> {
+        let Part { entry, place, dtype, shape } = *part;
+        let (bytes, purpose) = (place.bytes(), self.options.purpose);
+        let request = Request { bytes, purpose, kind: MemoryKind::Private, zeroed: false };
+        let memory = Arc::<_>::clone(self.device.memory()) as _;
+        let buffer = Buffer::from_request(&self.device, memory, dtype, shape, request)?;
+        let staged = self.options.placement == Placement::Staged || !buffer.is_host_visible()?;
+        let to = buffer.as_bytes()?;
+        let block = dtype.block_bytes();
+        let piece = (self.staging.piece() / block).max(1) * block;
+        for start in (0..bytes).step_by(piece) {
+            self.options.cancel.check("loading")?;
+            let count = piece.min(bytes - start);
+            let to = to.view(start, count)?;
+            let source = self.source;
+            let fill = |out: &mut [u8]| source.copy_out(entry, place, start, out).map_err(Error::from);
+            if staged {
+                self.staging.send(&self.device, &to, fill)?;
+                self.report.staged += count as u64;
+            } else {
+                fill(&mut to.write::<u8>()?)?;
+                self.report.copied += count as u64;
+            }
+            if let Some(Bytes::Mapped(file)) = source.file(place) {
+                // Or a file larger than the memory would push everything else out.
+                let first = place.range().start + start;
+                file.release(first..first + count);
+            }
+            self.tell(entry);
+        }
+        Ok(buffer)
+    }
+
+    fn tell(&self, entry: &Entry<'_>) {
+        if let Some(progress) = &self.options.progress {
+            let (tensor, tensor_bytes) = (entry.name(), entry.bytes().unwrap_or(0));
+            progress(&LoadEvent { tensor, tensor_bytes, done: self.report.bytes(), total: self.total });
+        }
+    }
+}

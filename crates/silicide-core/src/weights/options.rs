@@ -1,0 +1,76 @@
+//! How tensors are loaded, and how one watches it.
+
+use crate::cancel::CancelToken;
+use crate::memory::Purpose;
+use std::fmt;
+use std::sync::Arc;
+
+/// Watches loading.
+pub type LoadProgress = Arc<dyn Fn(&LoadEvent<'_>) + Send + Sync>;
+
+/// How to load tensors. The default uses files in place where the device can.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// What the buffers are for, in reports.
+    pub purpose: Purpose,
+    /// Where the bytes go.
+    pub placement: Placement,
+    /// The most bytes on their way to memory that the host can't see.
+    pub staging_bytes: usize,
+    /// Told about every piece that has been loaded, on the loading thread.
+    pub progress: Option<LoadProgress>,
+    /// Stops loading, within a piece.
+    pub cancel: CancelToken,
+}
+
+impl Default for LoadOptions {
+    fn default() -> LoadOptions {
+        LoadOptions {
+            purpose: Purpose::Weights,
+            placement: Placement::InPlace,
+            staging_bytes: 32 << 20,
+            progress: None,
+            cancel: CancelToken::new(),
+        }
+    }
+}
+
+impl fmt::Debug for LoadOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadOptions")
+            .field("purpose", &self.purpose)
+            .field("placement", &self.placement)
+            .field("staging_bytes", &self.staging_bytes)
+            .field("progress", &self.progress.is_some())
+            .field("cancel", &self.cancel)
+            .finish()
+    }
+}
+
+/// Where the bytes of tensors go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Placement {
+    /// Nowhere: the device reads the file's memory, if it can; otherwise as [`Placement::Copy`].
+    #[default]
+    InPlace,
+    /// Into memory of the device: written by the host where it sees that memory, otherwise as [`Placement::Staged`].
+    Copy,
+    /// Into memory of the device, by copies that the device makes from staging memory.
+    Staged,
+}
+
+/// A piece of a tensor that has been loaded.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LoadEvent<'a> {
+    /// The tensor.
+    pub tensor: &'a str,
+    /// Bytes of the tensor, all planes together.
+    pub tensor_bytes: u64,
+    /// Bytes loaded so far, of all tensors.
+    pub done: u64,
+    /// Bytes of all tensors of the source.
+    pub total: u64,
+}

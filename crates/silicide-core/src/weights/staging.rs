@@ -1,0 +1,84 @@
+//! Staging: a bounded way into memory that the host can't see.
+//!
+//! Two buffers take turns: the host fills one while the device copies from the other. A buffer is filled again only
+//! when its copy is done, so no more than both are ever on their way.
+
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::Result;
+use crate::memory::{Purpose, Request};
+use crate::record::{CommandEncoder, Submission};
+use silicide_hal::MemoryKind;
+use silicide_quant::{DType, Shape};
+use std::sync::Arc;
+
+/// Buffers that take turns.
+const TURNS: usize = 2;
+/// Pieces are at least this long, however little staging memory is asked for.
+const SMALLEST: usize = 4096;
+
+/// The two buffers, made when first needed.
+pub(super) struct Staging {
+    /// Bytes of each.
+    piece: usize,
+    turns: [Option<Turn>; TURNS],
+    next: usize,
+}
+
+struct Turn {
+    buffer: Buffer,
+    /// The copy out of it, until it was waited for.
+    copying: Option<Submission>,
+}
+
+impl Staging {
+    pub(super) fn new(bytes: usize) -> Staging {
+        Staging { piece: (bytes / TURNS).max(SMALLEST), turns: [None, None], next: 0 }
+    }
+
+    /// The bytes that go at once.
+    pub(super) fn piece(&self) -> usize {
+        self.piece
+    }
+
+    /// Fills a buffer and begins its copy into bytes of `to`, which are no more than a piece.
+    pub(super) fn send(
+        &mut self,
+        device: &Device,
+        to: &Buffer,
+        fill: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let piece = self.piece;
+        self.next = (self.next + 1) % TURNS;
+        let Some(slot) = self.turns.get_mut(self.next) else { return Ok(()) };
+        let turn = match slot {
+            Some(turn) => turn,
+            None => slot.insert(Turn { buffer: make(device, piece)?, copying: None }),
+        };
+        if let Some(copying) = turn.copying.take() {
+            copying.wait()?;
+        }
+        let from = turn.buffer.view(0, to.size())?;
+        fill(&mut from.write::<u8>()?)?;
+        let mut encoder = CommandEncoder::new(device);
+        encoder.copy(&from, to)?;
+        turn.copying = Some(encoder.submit()?);
+        Ok(())
+    }
+
+    /// Waits for the copies that are on their way.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        for turn in self.turns.iter_mut().flatten() {
+            if let Some(copying) = turn.copying.take() {
+                copying.wait()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn make(device: &Device, bytes: usize) -> Result<Buffer> {
+    let request = Request { bytes, purpose: Purpose::Staging, kind: MemoryKind::Shared, zeroed: false };
+    let shape = Shape::try_from(bytes).map_err(|error| crate::Error::bad_shape("staging", error))?;
+    Buffer::from_request(device, Arc::<_>::clone(device.memory()) as _, DType::U8, shape, request)
+}
