@@ -1,6 +1,7 @@
 //! Benchmarks. Each prints ratios measured in one run, alternating what is compared, with medians and spread: a
 //! figure from another hour or machine says nothing here. `README.md` beside this crate has the commands.
 
+mod load;
 mod machine;
 mod matmul;
 mod measure;
@@ -43,6 +44,12 @@ enum What {
     Record,
     /// Recording and submitting on Vulkan.
     Vulkan,
+    /// Loading a file of weights: time, and memory beside the weights.
+    Load {
+        /// The size of the file.
+        #[arg(long, default_value_t = 2.0)]
+        gigabytes: f64,
+    },
     /// All of the above.
     All,
 }
@@ -56,12 +63,14 @@ fn main() -> anyhow::Result<()> {
         What::Matmul { size } => matmul::run(&mut report, size)?,
         What::Record => record::run(&mut report)?,
         What::Vulkan => vulkan::run(&mut report)?,
+        What::Load { gigabytes } => load::run(&mut report, gigabytes)?,
         What::All => {
             record::run(&mut report)?;
             pool::run(&mut report)?;
             stream::run(&mut report)?;
             matmul::run(&mut report, 1024)?;
             vulkan::run(&mut report)?;
+            load::run(&mut report, 2.0)?;
         }
     }
     let missed = report.finish();
