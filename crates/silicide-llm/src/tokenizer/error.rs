@@ -1,0 +1,97 @@
+//! Why a tokenizer can't be made, and what is odd about one that can.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a model's tokenizer can't be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenizerError {
+    /// The model has no tokenizer, or a part of it is not there.
+    #[error("{}: the tokenizer's {what} is missing", path.display())]
+    Missing {
+        /// The file that should have it.
+        path: PathBuf,
+        /// The part.
+        what: String,
+    },
+    /// A kind of tokenizer that nothing here knows.
+    #[error("{}: tokenizers of kind {kind:?} are not supported; supported are {supported}", path.display())]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What the file says.
+        kind: String,
+        /// What it could say.
+        supported: &'static str,
+    },
+    /// A part of the tokenizer is not what it should be.
+    #[error("{}: the tokenizer's {what}: expected {expected}, got {got}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The part.
+        what: String,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        got: String,
+    },
+    /// A file can't be read.
+    #[error("{}: {detail}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        detail: String,
+    },
+}
+
+/// Something odd about a tokenizer that can be used nevertheless.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Text is split by rules that nothing here knows; others are used, and tokens may differ from those that the
+    /// model was trained with.
+    UnknownSplit {
+        /// The name or the pattern in the file.
+        name: String,
+        /// The rules that are used.
+        used: &'static str,
+    },
+    /// Two tokens have the same text; the later one is used.
+    SameText {
+        /// How many tokens can't be reached.
+        count: usize,
+    },
+    /// A special token that the vocabulary does not have.
+    NoSuchToken {
+        /// What the file calls it.
+        what: String,
+        /// Its number.
+        id: u64,
+    },
+    /// A part of the file that this reader does not understand and goes without.
+    Ignored {
+        /// The part.
+        what: String,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::UnknownSplit { name, used } => write!(
+                f,
+                "the pre-tokenizer {name:?} is not known; {used:?} is used, and tokens may not be the right ones"
+            ),
+            Warning::SameText { count } => {
+                write!(f, "{count} tokens have the text of a later one and can't be reached")
+            }
+            Warning::NoSuchToken { what, id } => {
+                write!(f, "{what} is token {id}, which the vocabulary does not have")
+            }
+            Warning::Ignored { what } => write!(f, "{what} is not understood and ignored"),
+        }
+    }
+}

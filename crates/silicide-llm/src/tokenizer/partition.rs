@@ -1,0 +1,168 @@
+//! Cutting special tokens out of text, before anything else is done with it.
+//!
+//! Control tokens are found only where the caller trusts the text; tokens that the model's author defined are found
+//! everywhere, as in training. Of tokens that begin at the same place the longest is taken. One pass per kind, in time
+//! proportional to the text.
+
+use super::error::TokenizerError;
+use super::vocabulary::{Kind, Vocabulary};
+use aho_corasick::{AhoCorasick, MatchKind};
+use std::ops::Range;
+use std::path::Path;
+
+/// Bytes of all special tokens together: what the automata take is a multiple of this. Models have some 100 KB at most.
+const BYTES: usize = 4 << 20;
+
+/// White space that goes with a special token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Strip {
+    pub(super) left: bool,
+    pub(super) right: bool,
+}
+
+/// Finds special tokens.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    /// Control tokens, and what stands for unknown text.
+    hidden: Finder,
+    /// Tokens that the model's author defined.
+    defined: Finder,
+}
+
+#[derive(Debug)]
+struct Finder {
+    automaton: AhoCorasick,
+    tokens: Vec<(u32, Strip)>,
+}
+
+/// A piece of text, or a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fragment {
+    Text(Range<usize>),
+    Token(u32),
+}
+
+impl Partition {
+    pub(super) fn new(
+        vocabulary: &Vocabulary,
+        strip: impl Fn(u32) -> Strip,
+        path: &Path,
+    ) -> Result<Partition, TokenizerError> {
+        let special = |kind: Kind| kind.is_hidden() || kind == Kind::UserDefined;
+        let bytes: usize = vocabulary.of_kind(special).map(|id| vocabulary.text(id).len()).sum();
+        let refused = |got: String| TokenizerError::Malformed {
+            path: path.to_owned(),
+            what: "special tokens".to_owned(),
+            expected: format!("at most {BYTES} bytes"),
+            got,
+        };
+        if bytes > BYTES {
+            return Err(refused(format!("{bytes}")));
+        }
+        let finder = |wanted: fn(Kind) -> bool| {
+            let tokens: Vec<(u32, Strip)> = vocabulary.of_kind(wanted).map(|id| (id, strip(id))).collect();
+            let texts = tokens.iter().map(|&(id, _)| vocabulary.text(id));
+            let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
+            automaton
+                .map(|automaton| Finder { automaton, tokens })
+                .map_err(|error| refused(error.to_string()))
+        };
+        Ok(Partition { hidden: finder(Kind::is_hidden)?, defined: finder(|kind| kind == Kind::UserDefined)? })
+    }
+
+    /// Cuts text. `trusted` are the ranges in which control tokens are looked for, in order.
+    pub(crate) fn cut(&self, text: &[u8], trusted: &[Range<usize>]) -> Vec<Fragment> {
+        let mut coarse = Vec::new();
+        let mut end = 0;
+        for range in trusted {
+            self.hidden.cut(text, range.clone(), &mut end, &mut coarse);
+        }
+        if end < text.len() {
+            coarse.push(Fragment::Text(end..text.len()));
+        }
+        let mut fine = Vec::with_capacity(coarse.len());
+        for fragment in coarse {
+            match fragment {
+                Fragment::Token(_) => fine.push(fragment),
+                Fragment::Text(range) => {
+                    let mut start = range.start;
+                    self.defined.cut(text, range.clone(), &mut start, &mut fine);
+                    if start < range.end {
+                        fine.push(Fragment::Text(start..range.end));
+                    }
+                }
+            }
+        }
+        fine
+    }
+}
+
+impl Finder {
+    /// Appends what lies between `from` and the last token of a range, and moves `from` behind that.
+    fn cut(&self, text: &[u8], range: Range<usize>, from: &mut usize, fragments: &mut Vec<Fragment>) {
+        let Some(part) = text.get(range.clone()) else { return };
+        for found in self.automaton.find_iter(part) {
+            let Some(&(token, strip)) = self.tokens.get(found.pattern().as_usize()) else { continue };
+            let (mut left, mut right) = (range.start + found.start(), range.start + found.end());
+            // White space went with the token before.
+            if left < *from {
+                continue;
+            }
+            let is_space = |at: usize| text.get(at).is_some_and(|&byte| matches!(byte, b' ' | b'\t'..=b'\r'));
+            while strip.left && left > *from && is_space(left - 1) {
+                left -= 1;
+            }
+            while strip.right && right < range.end && is_space(right) {
+                right += 1;
+            }
+            if left > *from {
+                fragments.push(Fragment::Text(*from..left));
+            }
+            fragments.push(Fragment::Token(token));
+            *from = right;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Fragment::{Text, Token};
+
+    fn partition(strip: Strip) -> Partition {
+        let mut vocabulary = Vocabulary::with_capacity(4);
+        let tokens = [
+            ("<a>", Kind::Control),
+            ("<ab>", Kind::UserDefined),
+            ("x", Kind::Normal),
+            ("<a><a>", Kind::Control),
+        ];
+        tokens.iter().for_each(|(text, kind)| vocabulary.push(text.as_bytes(), *kind));
+        Partition::new(&vocabulary, |_| strip, Path::new("")).unwrap()
+    }
+
+    #[test]
+    fn trust_decides() {
+        let partition = partition(Strip::default());
+        let text = b"x<a>y<ab>";
+        assert_eq!(partition.cut(text, &[]), [Text(0..5), Token(1)]);
+        let whole = 0..text.len();
+        assert_eq!(
+            partition.cut(text, std::slice::from_ref(&whole)),
+            [Text(0..1), Token(0), Text(4..5), Token(1)]
+        );
+        // A token is found only if all of it is trusted.
+        assert_eq!(partition.cut(text, &[0..3, 3..9]), [Text(0..5), Token(1)]);
+        assert_eq!(partition.cut(b"", &[]), []);
+        assert_eq!(partition.cut(b"<a><a><a>", std::slice::from_ref(&whole)), [Token(3), Token(0)]);
+    }
+
+    #[test]
+    fn spaces_go_with_tokens() {
+        let partition = partition(Strip { left: true, right: true });
+        assert_eq!(
+            partition.cut(b"x  <a> \n y <a>  ", &[0..9, 9..16]),
+            [Text(0..1), Token(0), Text(9..10), Token(0)]
+        );
+    }
+}

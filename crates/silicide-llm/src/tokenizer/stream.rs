@@ -1,0 +1,61 @@
+//! Tokens into text as they come. Tokens may end in the middle of a character; text never does.
+
+use super::{Special, Tokenizer};
+
+/// Turns tokens into text, one by one. Bytes that do not make a whole character yet are held back.
+#[derive(Clone, Debug)]
+pub struct TextStream<'a> {
+    tokenizer: &'a Tokenizer,
+    special: Special,
+    held: Vec<u8>,
+}
+
+impl<'a> TextStream<'a> {
+    pub(super) fn new(tokenizer: &'a Tokenizer, special: Special) -> TextStream<'a> {
+        TextStream { tokenizer, special, held: Vec::new() }
+    }
+
+    /// The text that a token completes; empty if it completes none.
+    pub fn push(&mut self, token: u32) -> String {
+        self.held.extend_from_slice(&self.tokenizer.piece(token, self.special));
+        let whole = whole(&self.held);
+        let text = String::from_utf8_lossy(self.held.get(..whole).unwrap_or_default()).into_owned();
+        self.held.drain(..whole);
+        text
+    }
+
+    /// The end of the text: what is held back becomes a replacement character.
+    pub fn finish(&mut self) -> String {
+        let text = String::from_utf8_lossy(&self.held).into_owned();
+        self.held.clear();
+        text
+    }
+}
+
+/// How many bytes can be turned into text now: all but a character at the end that might still become whole.
+fn whole(bytes: &[u8]) -> usize {
+    let mut done = 0;
+    for chunk in bytes.utf8_chunks() {
+        let end = done + chunk.valid().len() + chunk.invalid().len();
+        // Only the last chunk can be cut short; one that is wrong already will not become right.
+        let cut = end == bytes.len()
+            && std::str::from_utf8(chunk.invalid()).is_err_and(|e| e.error_len().is_none());
+        done = if cut { done + chunk.valid().len() } else { end };
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_what_may_become_whole() {
+        assert_eq!(whole("a\u{20ac}".as_bytes()), 4);
+        assert_eq!(whole(b"a\xe2\x82"), 1);
+        assert_eq!(whole(b"a\xe2\x28"), 3);
+        assert_eq!(whole(b"\xff\xf0\x9f\x98"), 1);
+        assert_eq!(whole(b"\xff\xfe"), 2);
+        assert_eq!(whole(b""), 0);
+    }
+}
