@@ -13,6 +13,7 @@
 
 pub mod cases;
 mod cpu;
+mod gpu;
 
 use crate::elementwise::inputs;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
@@ -251,7 +252,7 @@ impl Op for Attend {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Split, &cpu::Tiled]
+        &[&cpu::Split, &cpu::Tiled, &gpu::Split, &gpu::Tiled]
     }
 }
 

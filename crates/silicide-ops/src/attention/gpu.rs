@@ -1,0 +1,225 @@
+//! Attention on GPUs: one body, four queries and a run of keys to a workgroup, in two kernels.
+//!
+//! For few queries the keys are cut in runs, whose parts a second launch joins; otherwise a workgroup takes all keys of its
+//! queries. No subgroup size is assumed, and every sum has a fixed order. A cache larger than a binding is read in windows
+//! of whole heads.
+
+use super::{Attend, Attention, Extents};
+use crate::elementwise::activation::ACTIVATION;
+use crate::wgsl::{self, row_spans};
+use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_quant::DType;
+use std::ops::Range;
+
+static BODY: Snippet = Snippet { name: "attention", text: include_str!("attend.wgsl") };
+static RESULT: Snippet = Snippet { name: "attention result", text: include_str!("result.wgsl") };
+static PART: Snippet = Snippet { name: "attention part", text: include_str!("part.wgsl") };
+static WHOLE: Snippet = Snippet { name: "attention whole", text: include_str!("whole.wgsl") };
+static JOIN: Snippet = Snippet { name: "attention join", text: include_str!("join.wgsl") };
+
+/// Invocations of a workgroup, and keys that it weighs at a time.
+const WORKGROUP: u32 = 64;
+/// Queries of a workgroup.
+const ROWS: usize = 4;
+/// Keys of a run.
+const KEYS: usize = 256;
+/// Queries at most for which keys are cut in runs.
+const FEW_TOKENS: usize = 8;
+/// The furthest position, so that sums of positions stay within 32 bits.
+const MOST_POSITIONS: u32 = 1 << 30;
+
+/// Few queries.
+pub(super) struct Split;
+
+/// Any number of queries.
+pub(super) struct Tiled;
+
+/// Bytes of one head of keys and of values.
+fn head_bytes(io: &Io<'_>, extents: &Extents) -> [usize; 2] {
+    [1, 2].map(|i| io.input(i).bytes() / extents.kv_heads.max(1))
+}
+
+/// Which heads each launch sees.
+fn windows(io: &Io<'_>, extents: &Extents, on: &DeviceInfo) -> Option<impl Iterator<Item = Range<usize>> + use<>> {
+    let longest = extents.capacity * extents.dim.max(extents.value_dim);
+    let [k, v] = head_bytes(io, extents);
+    // Neither bytes nor elements of a window may be too many.
+    row_spans(extents.kv_heads, longest.max(k).max(v), 1, on)
+}
+
+fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> {
+    if !on.is_gpu() {
+        return Err(Decline("runs on GPUs only"));
+    }
+    let extents = Extents::of(io).ok_or(Decline("takes three axes"))?;
+    if op.rule.limit > MOST_POSITIONS || extents.capacity > MOST_POSITIONS as usize {
+        return Err(Decline("takes positions of at most 30 bits"));
+    }
+    if io.input(0).elements().max(io.output(0).elements()) > wgsl::most(4, on) {
+        return Err(Decline("the queries are larger than a binding"));
+    }
+    if windows(io, &extents, on).is_none() {
+        return Err(Decline("a head of the cache is larger than a binding"));
+    }
+    Ok(extents)
+}
+
+/// The runs of keys of a call, and the words of their parts.
+fn parts(op: &Attend, extents: &Extents) -> (usize, usize) {
+    let runs = op.rule.most_seen(extents.tokens, extents.capacity).div_ceil(KEYS).max(1);
+    (runs, runs.saturating_mul(extents.tokens * extents.heads * (extents.value_dim + 2)))
+}
+
+/// Whether a call is causal, and whether it has sinks.
+fn flags(op: &Attend) -> u32 {
+    u32::from(op.rule.causal) | u32::from(op.sinks) << 1
+}
+
+/// The window, or 0; one as long as all positions hides nothing.
+fn window(rule: &Attention) -> u32 {
+    rule.window.filter(|&window| window < rule.limit).unwrap_or(0)
+}
+
+/// Launches of the body, each over a window of heads.
+fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, (out, runs): (Arg, Option<usize>)) {
+    let Some(extents) = Extents::of(io) else { return };
+    let Extents { tokens, heads, kv_heads, dim, value_dim, capacity } = extents;
+    let (Some(single), Some(store), Some(keys), Some(values), Some(windows)) = (
+        wgsl::load(DType::F32),
+        wgsl::store(DType::F32, &on.features),
+        wgsl::load(io.input(1).dtype),
+        wgsl::load(io.input(2).dtype),
+        windows(io, &extents, on),
+    ) else {
+        return;
+    };
+    let parts = [
+        Part::plain(&BODY),
+        Part::bound(single, "q", 0),
+        Part::bound(keys, "k", 1),
+        Part::bound(values, "v", 2),
+        Part::bound(wgsl::load_bits(DType::U32), "start", 3),
+        Part::bound(single, "sinks", 4),
+        Part::bound(store, "out", 5),
+        Part::plain(&RESULT),
+        Part::plain(if runs.is_some() { &PART } else { &WHOLE }),
+        Part::plain(&ACTIVATION),
+        Part::plain(&wgsl::LINEAR),
+    ];
+    let name = if runs.is_some() { "attention.split.wgsl" } else { "attention.tiled.wgsl" };
+    let kernel = WgslKernel::new(name, &parts, 6, 15)
+        .constant("WG", WORKGROUP)
+        .constant("DIM", dim as u32)
+        .constant("COLUMNS", (value_dim as u32).div_ceil(WORKGROUP));
+    let [k_bytes, v_bytes] = head_bytes(io, &extents);
+    let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
+    for span in windows {
+        let cache =
+            |slot, bytes: usize| Arg::slot(slot).window(span.start * bytes, span.len() * bytes);
+        let args = [Arg::slot(0), cache(1, k_bytes), cache(2, v_bytes), Arg::slot(3), sinks, out];
+        let word = |extent: usize| extent as u32;
+        let params = [
+            word(tokens),
+            word(heads),
+            word(kv_heads),
+            word(dim),
+            word(value_dim),
+            word(capacity),
+            op.rule.limit - word(tokens),
+            op.rule.scale.to_bits(),
+            op.rule.softcap.unwrap_or(0.0).to_bits(),
+            window(&op.rule),
+            flags(op),
+            word(span.start),
+            word(span.len()),
+            runs.map_or(op.rule.limit, |_| word(KEYS)),
+            word(runs.unwrap_or(1)),
+        ];
+        let groups = span.len() * runs.unwrap_or(1) * (tokens * extents.group()).div_ceil(ROWS);
+        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(groups, on));
+    }
+}
+
+/// The output's slot.
+fn output(op: &Attend) -> Arg {
+    Arg::slot(4 + u8::from(op.sinks))
+}
+
+// SAFETY: the plan binds what the programs touch, as the slots say, and keeps them inside.
+unsafe impl Kernel for Split {
+    type Op = Attend;
+
+    fn name(&self) -> &'static str {
+        "attention.split.wgsl"
+    }
+
+    fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let extents = check(op, io, on)?;
+        if extents.tokens > FEW_TOKENS {
+            return Err(Decline("is for few queries"));
+        }
+        if parts(op, &extents).1 > wgsl::most(4, on) {
+            return Err(Decline("the parts are larger than a binding"));
+        }
+        Ok(Cost::BEST)
+    }
+
+    fn plan(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let mut plan = Plan::default();
+        let (Some(extents), Some(single), Some(store)) =
+            (Extents::of(io), wgsl::load(DType::F32), wgsl::store(DType::F32, &on.features))
+        else {
+            return plan;
+        };
+        let (runs, words) = parts(op, &extents);
+        let scratch = plan.scratch(words * 4);
+        push(&mut plan, op, io, on, (Arg::scratch(scratch, Access::Write), Some(runs)));
+        let joined = [
+            Part::plain(&JOIN),
+            Part::bound(single, "parts", 0),
+            Part::bound(wgsl::load_bits(DType::U32), "start", 1),
+            Part::bound(single, "sinks", 2),
+            Part::bound(store, "y", 3),
+            Part::plain(&wgsl::LINEAR),
+        ];
+        let kernel = WgslKernel::new("attention.join.wgsl", &joined, 4, 9).constant("WG", WORKGROUP);
+        let Extents { tokens, heads, kv_heads, value_dim, capacity, .. } = extents;
+        let [count, heads_word, kv_word, value_word, capacity] =
+            [tokens, heads, kv_heads, value_dim, capacity].map(|extent| extent as u32);
+        let params = [
+            count,
+            heads_word,
+            kv_word,
+            value_word,
+            capacity,
+            op.rule.limit - count,
+            window(&op.rule),
+            flags(op),
+            KEYS as u32,
+        ];
+        let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
+        let args = [Arg::scratch(scratch, Access::Read), Arg::slot(3), sinks, output(op)];
+        plan.push(Program::Wgsl(kernel), &args, &params, wgsl::grid(tokens * heads, on));
+        plan
+    }
+}
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Tiled {
+    type Op = Attend;
+
+    fn name(&self) -> &'static str {
+        "attention.tiled.wgsl"
+    }
+
+    fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        check(op, io, on).map(|_| Cost::GOOD)
+    }
+
+    fn plan(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let mut plan = Plan::default();
+        push(&mut plan, op, io, on, (output(op), None));
+        plan
+    }
+}
