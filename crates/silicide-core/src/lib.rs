@@ -28,7 +28,9 @@ pub use cancel::CancelToken;
 pub use device::{Counters, Device, DeviceOptions, Listing};
 pub use error::{Error, Result};
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
-pub use record::{BufferRange, CommandEncoder, EncoderOptions, MemRanges, Recorder, Submission};
+pub use record::{
+    BufferRange, CommandEncoder, EncoderOptions, Estimate, Estimated, MemRanges, Recorder, Submission,
+};
 pub use silicide_hal as hal;
 pub use silicide_hal::{DeviceInfo, MemoryKind, cpu::Isa};
 pub use silicide_weights::MappedFile;

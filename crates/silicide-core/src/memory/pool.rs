@@ -92,6 +92,17 @@ impl Shelf {
         self.state().usage
     }
 
+    /// The size of the bucket for so many bytes, if there is one: what is too large to be kept gains nothing from
+    /// being rounded up.
+    fn bucket(&self, bytes: usize) -> Option<usize> {
+        bytes.max(SMALLEST).checked_next_power_of_two().filter(|&bytes| bytes <= self.budget)
+    }
+
+    /// Bytes that a request for so many takes.
+    pub(crate) fn bucket_bytes(&self, bytes: usize) -> usize {
+        self.bucket(bytes).unwrap_or(bytes)
+    }
+
     /// Gives kept memory back to the device until at most `bytes` are kept, least recently used first; says how
     /// many allocations went.
     pub(crate) fn trim(&self, bytes: usize) -> u64 {
@@ -147,9 +158,7 @@ impl Allocator for Shelf {
     }
 
     fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation> {
-        let bytes = request.bytes.max(SMALLEST).checked_next_power_of_two();
-        // What is too large to be kept gains nothing from being rounded up.
-        let Some(bytes) = bytes.filter(|&bytes| bytes <= self.budget) else {
+        let Some(bytes) = self.bucket(request.bytes) else {
             self.state().usage.misses += 1;
             return self.home.allocate(device, request);
         };

@@ -9,8 +9,10 @@
 //! | `ranges.rs` | sets of byte ranges |
 //! | `recording.rs` | the growing list with everything it uses |
 //! | `submission.rs` | a list on its way: waiting, errors, times |
+//! | `estimate.rs` | [`Estimate`]: a recorder that only counts the memory a recording would take |
 
 mod encoder;
+mod estimate;
 mod hazard;
 mod lower;
 mod ranges;
@@ -19,6 +21,7 @@ mod recording;
 mod submission;
 
 pub use encoder::{CommandEncoder, EncoderOptions};
+pub use estimate::{Estimate, Estimated};
 pub(crate) use hazard::Touch;
 pub use hazard::{BufferRange, MemRanges, place};
 pub use recorder::Recorder;

@@ -1,0 +1,129 @@
+//! Counting what a recording would take, without taking it.
+//!
+//! An [`Estimate`] is a recorder that runs shape rules, kernel selection and planning for a device, and follows the
+//! lives of outputs and scratch just as a [`CommandEncoder`](crate::CommandEncoder) does: memory that nobody holds any
+//! more is used again. Nothing is allocated, so it tells whether work fits before any of it is begun.
+
+use super::Recorder;
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::kernel::{DynOp, Io, Op, Outputs, TensorInfo, select};
+use silicide_quant::Shape;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A recorder that only counts. See the module's documentation.
+#[derive(Debug)]
+pub struct Estimate {
+    device: Device,
+    /// Bytes asked for of every temporary; one that only this list holds is free.
+    temporaries: Vec<Arc<usize>>,
+    ops: usize,
+    launches: usize,
+}
+
+/// A value of an [`Estimate`]: a tensor that is not there.
+#[derive(Clone, Debug)]
+pub struct Estimated {
+    info: TensorInfo,
+    /// The temporary that it lies in, if it is one.
+    memory: Option<Arc<usize>>,
+}
+
+impl Estimated {
+    /// A tensor that exists outside of what is counted.
+    pub fn outside(info: TensorInfo) -> Estimated {
+        Estimated { info, memory: None }
+    }
+
+    /// Its type and shape.
+    pub fn info(&self) -> TensorInfo {
+        self.info
+    }
+}
+
+impl Estimate {
+    /// An empty count for a device.
+    pub fn new(device: &Device) -> Estimate {
+        Estimate { device: device.clone(), temporaries: Vec::new(), ops: 0, launches: 0 }
+    }
+
+    /// Bytes of temporaries that the recording so far takes from the device's pool.
+    pub fn bytes(&self) -> usize {
+        self.temporaries.iter().map(|bytes| self.device.shelf().bucket_bytes(**bytes)).sum()
+    }
+
+    /// Ops recorded so far.
+    pub fn ops(&self) -> usize {
+        self.ops
+    }
+
+    /// Launches, copies and fills that their kernels planned.
+    pub fn launches(&self) -> usize {
+        self.launches
+    }
+
+    fn temporary(&mut self, bytes: usize) -> Arc<usize> {
+        let free = |held: &&Arc<usize>| ***held == bytes && Arc::strong_count(held) == 1;
+        if let Some(memory) = self.temporaries.iter().find(free) {
+            return Arc::clone(memory);
+        }
+        let memory = Arc::new(bytes);
+        self.temporaries.push(Arc::clone(&memory));
+        memory
+    }
+
+    fn plan(&mut self, op: &dyn DynOp, inputs: &[TensorInfo], outputs: &[TensorInfo]) -> Result<()> {
+        let (io, device) = (Io { inputs, outputs }, self.device.clone());
+        let kernel = select(op, &io, device.info(), None)?;
+        let plan = op.kernel_plan(kernel, &io, device.info());
+        let scratch: SmallVec<[Arc<usize>; 2]> = plan
+            .scratch
+            .iter()
+            .map(|&bytes| self.temporary(bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes)))
+            .collect();
+        drop(scratch);
+        self.ops += 1;
+        self.launches += plan.steps.len();
+        Ok(())
+    }
+}
+
+impl Recorder for Estimate {
+    type Value = Estimated;
+
+    fn constant(&mut self, buffer: &Buffer) -> Estimated {
+        Estimated::outside(TensorInfo::new(buffer.dtype(), buffer.shape()))
+    }
+
+    fn reshape(&mut self, value: &Estimated, shape: Shape) -> Result<Estimated> {
+        if shape.elements() != value.info.elements() {
+            let expected = format!("{} elements", value.info.elements());
+            return Err(Error::Shape { op: "reshape", slot: "shape", expected, got: shape });
+        }
+        Ok(Estimated { info: TensorInfo { shape, ..value.info }, memory: value.memory.clone() })
+    }
+
+    fn run<O: Op>(&mut self, op: O, inputs: &[&Estimated]) -> Result<SmallVec<[Estimated; 2]>> {
+        let infos: SmallVec<[TensorInfo; 4]> = inputs.iter().map(|value| value.info).collect();
+        let inferred = DynOp::infer(&op, &infos)?;
+        let outputs: SmallVec<[Estimated; 2]> = inferred
+            .iter()
+            .map(|info| Estimated { info: *info, memory: Some(self.temporary(info.bytes())) })
+            .collect();
+        self.plan(&op, &infos, &inferred)?;
+        Ok(outputs)
+    }
+
+    fn run_into<O: Op>(&mut self, op: O, inputs: &[&Estimated], outputs: &[&Estimated]) -> Result<()> {
+        let infos: SmallVec<[TensorInfo; 4]> = inputs.iter().map(|value| value.info).collect();
+        let given: Outputs = outputs.iter().map(|value| value.info).collect();
+        op.check_outputs(&DynOp::infer(&op, &infos)?, &given)?;
+        self.plan(&op, &infos, &given)
+    }
+
+    fn scope<T>(&mut self, _: &'static str, f: impl FnOnce(&mut Estimate) -> T) -> T {
+        f(self)
+    }
+}
