@@ -4,7 +4,19 @@
 //! |---|---|
 //! | [`tokenizer`] | text into tokens and back |
 //! | [`chat`] | chats as models were trained to read them |
+//! | [`model`] | what a file says, its tensors, and a forward pass for each architecture |
+//! | [`cache`] | keys and values of what a model has read |
+//! | [`sample`] | choosing the next token |
+//! | [`engine`] | loading, sessions, generation |
+//! | [`error`] | the one error type |
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod chat;
+pub mod engine;
+pub mod error;
+pub mod model;
+pub mod sample;
 pub mod tokenizer;
+
+pub use error::{Error, Result};

@@ -1,0 +1,140 @@
+//! The cache of keys and values: for each layer two tensors of `[kv heads, capacity, dim]`, rings of positions.
+//!
+//! The key of position `p` lies in slot `p % capacity`. A layer that sees everything has a slot for every position of the
+//! context; one with a window has room for the window and for the tokens of one pass, whose writes may not reach what
+//! the pass's own first query still sees.
+
+use crate::error::{Error, Result};
+use crate::model::{Description, LayerKind};
+use silicide::{Buffer, BufferOptions, DType, Device, Purpose, Shape};
+
+/// Capacities of local layers are multiples of this.
+const ROUND: usize = 64;
+
+/// How large a cache is, and of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheOptions {
+    /// Tokens that it holds.
+    pub context: usize,
+    /// The most tokens of one pass.
+    pub chunk: usize,
+    /// The type of keys: f32, f16, bf16 or q8_0.
+    pub key_type: DType,
+    /// The type of values: f32, f16, bf16 or q8_0.
+    pub value_type: DType,
+}
+
+impl CacheOptions {
+    /// A cache of f16 for so many tokens, in passes of at most `chunk`.
+    pub fn new(context: usize, chunk: usize) -> CacheOptions {
+        CacheOptions { context, chunk, key_type: DType::F16, value_type: DType::F16 }
+    }
+
+    /// Slots of a layer.
+    pub fn capacity(&self, kind: &LayerKind) -> usize {
+        match kind.window {
+            Some(window) => {
+                let needed = (window as usize).saturating_add(self.chunk).next_multiple_of(ROUND);
+                needed.min(self.context)
+            }
+            None => self.context,
+        }
+    }
+
+    /// Exact bytes of the cache of a model.
+    pub fn bytes(&self, model: &Description) -> Result<u64> {
+        let mut bytes = 0u64;
+        for kind in &model.layers {
+            for (dtype, shape) in self.tensors(model, kind)? {
+                bytes += shape.bytes(dtype).map_err(bad_shape)? as u64;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Types and shapes of the keys and values of a layer.
+    pub fn tensors(&self, model: &Description, kind: &LayerKind) -> Result<[(DType, Shape); 2]> {
+        let (config, capacity) = (&model.config, self.capacity(kind));
+        let tensor = |option: &'static str, dtype: DType, dim: usize| {
+            let known = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+                || dtype == DType::Block(silicide::quant::Format::Q8_0);
+            if !known {
+                let (expected, got) = ("f32, f16, bf16 or q8_0".to_owned(), dtype.to_string());
+                return Err(Error::BadOption { option, expected, got });
+            }
+            if !dim.is_multiple_of(dtype.block_len()) {
+                let expected = format!("a type whose blocks divide heads of {dim}");
+                return Err(Error::BadOption { option, expected, got: dtype.to_string() });
+            }
+            Ok((dtype, Shape::new(&[config.kv_heads, capacity, dim]).map_err(bad_shape)?))
+        };
+        Ok([
+            tensor("cache-type-k", self.key_type, config.head_dim)?,
+            tensor("cache-type-v", self.value_type, config.value_dim)?,
+        ])
+    }
+}
+
+/// One layer's ring.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    /// Keys, `[kv heads, capacity, dim]`.
+    pub keys: Buffer,
+    /// Values, likewise.
+    pub values: Buffer,
+    /// Slots.
+    pub capacity: usize,
+    /// Positions that are seen.
+    window: Option<u32>,
+}
+
+/// Keys and values of every layer.
+#[derive(Debug)]
+pub struct KvCache {
+    rings: Vec<Ring>,
+}
+
+impl KvCache {
+    /// A cache for a model. Its memory is allocated now, and never grows.
+    pub fn new(device: &Device, model: &Description, options: &CacheOptions) -> Result<KvCache> {
+        let mut buffer_options = BufferOptions::default();
+        buffer_options.purpose = Purpose::Cache;
+        let make = |(dtype, shape): (DType, Shape)| {
+            let buffer = Buffer::with(device, dtype, shape, &buffer_options)?;
+            buffer.ensure_allocated()?;
+            Ok::<_, Error>(buffer)
+        };
+        let rings = model.layers.iter().map(|kind| {
+            let [keys, values] = options.tensors(model, kind)?;
+            let capacity = options.capacity(kind);
+            Ok(Ring { keys: make(keys)?, values: make(values)?, capacity, window: kind.window })
+        });
+        Ok(KvCache { rings: rings.collect::<Result<_>>()? })
+    }
+
+    /// The rings, by layer.
+    pub fn rings(&self) -> &[Ring] {
+        &self.rings
+    }
+
+    /// Bytes of all rings.
+    pub fn bytes(&self) -> usize {
+        self.rings.iter().map(|ring| ring.keys.size() + ring.values.size()).sum()
+    }
+
+    /// How many of the `wanted` first positions can be kept of `length` that were written: all of them, or, where a
+    /// ring has lost what the next position would see, none.
+    pub fn keepable(&self, length: usize, wanted: usize) -> usize {
+        let keeps = |ring: &Ring| {
+            let oldest = length.saturating_sub(ring.capacity);
+            let seen = ring.window.map_or(0, |window| (wanted + 1).saturating_sub(window as usize));
+            oldest == 0 || seen >= oldest
+        };
+        if wanted >= length || self.rings.iter().all(keeps) { wanted.min(length) } else { 0 }
+    }
+}
+
+fn bad_shape(source: silicide::quant::ShapeError) -> Error {
+    Error::Device(silicide::Error::BadShape { what: "cache", source })
+}

@@ -1,0 +1,90 @@
+//! Whether a model fits: weights, cache and working memory, counted exactly before anything is loaded.
+
+use super::inputs;
+use crate::cache::CacheOptions;
+use crate::error::{Error, Result};
+use crate::model::{Decoder, Description};
+use silicide::{Device, Estimate};
+
+/// What a model takes on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fit {
+    /// Bytes of weights.
+    pub weights: u64,
+    /// Bytes of keys and values.
+    pub cache: u64,
+    /// Bytes of inputs, outputs and scratch of a pass of the largest size and one of a single token.
+    pub activations: u64,
+    /// Bytes there are.
+    pub available: u64,
+    /// Tokens of the context.
+    pub context: usize,
+}
+
+impl Fit {
+    /// All bytes.
+    pub fn needed(&self) -> u64 {
+        self.weights + self.cache + self.activations
+    }
+
+    /// Counts what a planned model takes, or says what would fit.
+    pub(super) fn check(
+        device: &Device,
+        (model, decoder): (&Description, &Decoder),
+        options: &CacheOptions,
+    ) -> Result<Fit> {
+        let usage = device.usage();
+        let free = usage.limit.min(device.info().memory.available);
+        let available = free.saturating_sub(usage.total()) as u64;
+        let count = |context: usize| -> Result<Fit> {
+            let options = CacheOptions { context, ..*options };
+            let activations = activations(device, (model, decoder), &options)?;
+            Ok(Fit { weights: model.bytes, cache: options.bytes(model)?, activations, available, context })
+        };
+        let wanted = count(options.context)?;
+        if wanted.needed() <= available {
+            return Ok(wanted);
+        }
+        // The largest context that fits: all parts grow with it.
+        let (mut fits, mut too_large) = (0, options.context);
+        while too_large - fits > 1 {
+            let middle = fits + (too_large - fits) / 2;
+            if count(middle)?.needed() <= available { fits = middle } else { too_large = middle }
+        }
+        let advice = match fits {
+            0 => "not even one token fits: take a smaller model or a smaller format".to_owned(),
+            _ => format!(
+                "the largest context that fits is {fits}: give -c {fits}, or a smaller cache type (-ctk, -ctv)"
+            ),
+        };
+        Err(Error::DoesNotFit {
+            device: device.info().id.clone(),
+            needed: wanted.needed(),
+            weights: wanted.weights,
+            cache: wanted.cache,
+            activations: wanted.activations,
+            context: options.context,
+            available,
+            advice,
+        })
+    }
+}
+
+/// Bytes of a pass of the largest size and of one of a single token, whose temporaries are of other sizes.
+fn activations(
+    device: &Device,
+    (model, decoder): (&Description, &Decoder),
+    options: &CacheOptions,
+) -> Result<u64> {
+    let mut bytes = 0;
+    let mut sizes = vec![options.chunk.min(options.context).max(1), 1];
+    sizes.dedup();
+    for count in sizes {
+        let (pass, inputs) = inputs::estimated(model, options, (count, 1))?;
+        let mut estimate = Estimate::new(device);
+        drop(decoder.forward(&mut estimate, &pass)?);
+        bytes += inputs + estimate.bytes() as u64;
+    }
+    Ok(bytes)
+}

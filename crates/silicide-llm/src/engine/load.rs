@@ -1,0 +1,150 @@
+//! From a file to a model on a device.
+
+use super::fit::Fit;
+use crate::cache::CacheOptions;
+use crate::error::{Error, Result};
+use crate::model::{Decoder, Description, Tensors, build, describe_source};
+use crate::tokenizer::Tokenizer;
+use silicide::weights::Source;
+use silicide::{DType, Device, LoadOptions, Loader};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The context where none is asked for, unless the model was trained on less.
+const USUAL_CONTEXT: usize = 4096;
+
+/// How a model is to be run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EngineOptions {
+    /// Tokens that a session holds; `None` is the model's own context, at most 4096.
+    pub context: Option<usize>,
+    /// The most tokens of one pass: longer prompts go through in pieces.
+    pub chunk: usize,
+    /// The type of cached keys.
+    pub key_type: DType,
+    /// The type of cached values.
+    pub value_type: DType,
+    /// How weights are loaded: progress, cancelling, placement.
+    pub load: LoadOptions,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions {
+            context: None,
+            chunk: 512,
+            key_type: DType::F16,
+            value_type: DType::F16,
+            load: LoadOptions::default(),
+        }
+    }
+}
+
+/// A model on a device with its tokenizer: everything but a conversation. Sessions share it.
+#[derive(Debug)]
+pub struct LanguageModel {
+    device: Device,
+    path: PathBuf,
+    description: Description,
+    decoder: Decoder,
+    tokenizer: Tokenizer,
+    cache: CacheOptions,
+    fit: Fit,
+    load_time: Duration,
+}
+
+impl LanguageModel {
+    /// Opens a GGUF file or a folder of safetensors, checks that it fits, and loads it.
+    pub fn open(device: &Device, path: &Path, options: &EngineOptions) -> Result<LanguageModel> {
+        LanguageModel::load(device, &Source::open(path)?, options)
+    }
+
+    /// Loads the model of a source.
+    pub fn load(device: &Device, source: &Source, options: &EngineOptions) -> Result<LanguageModel> {
+        let begin = Instant::now();
+        let (description, planned) = describe_source(device, source)?;
+        let cache = options.cache(&description)?;
+        let fit = Fit::check(device, (&description, &planned), &cache)?;
+        drop(planned);
+        let tokenizer = Tokenizer::from_source(source)?;
+        if tokenizer.len() > description.vocabulary {
+            return Err(Error::Setting {
+                path: source.path().to_owned(),
+                key: "tokenizer".to_owned(),
+                expected: format!("at most the {} tokens that the model knows", description.vocabulary),
+                got: tokenizer.len().to_string(),
+            });
+        }
+        let loader = Loader::new(device, source, options.load.clone());
+        let mut tensors = Tensors::loaded(loader, &description.config, description.architecture)?;
+        let decoder = build(&mut tensors, description.architecture)?;
+        tensors.allow("rope_freqs.weight");
+        tensors.finish()?;
+        let (device, path, load_time) = (device.clone(), source.path().to_owned(), begin.elapsed());
+        Ok(LanguageModel { device, path, description, decoder, tokenizer, cache, fit, load_time })
+    }
+
+    /// Where it runs.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Where it came from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its settings and layers.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Its forward pass.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// Its tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The size and types of a session's cache.
+    pub fn cache_options(&self) -> &CacheOptions {
+        &self.cache
+    }
+
+    /// What it takes.
+    pub fn fit(&self) -> &Fit {
+        &self.fit
+    }
+
+    /// How long loading took.
+    pub fn load_time(&self) -> Duration {
+        self.load_time
+    }
+}
+
+impl EngineOptions {
+    /// The cache that these options ask for.
+    fn cache(&self, model: &Description) -> Result<CacheOptions> {
+        let trained = model.config.trained_context;
+        let context = match self.context {
+            None => trained.min(USUAL_CONTEXT),
+            Some(0) => trained,
+            Some(context) => context,
+        };
+        if context > u32::MAX as usize / 2 {
+            let (expected, got) = (format!("at most {}", u32::MAX / 2), context.to_string());
+            return Err(Error::BadOption { option: "ctx-size", expected, got });
+        }
+        if self.chunk == 0 {
+            let (expected, got) = ("at least 1".to_owned(), "0".to_owned());
+            return Err(Error::BadOption { option: "ubatch-size", expected, got });
+        }
+        let mut cache = CacheOptions::new(context, self.chunk.min(context));
+        (cache.key_type, cache.value_type) = (self.key_type, self.value_type);
+        Ok(cache)
+    }
+}

@@ -1,0 +1,24 @@
+//! Running models: [`LanguageModel`] is a loaded file, a [`Session`] one conversation with it, [`generate`] its text.
+//!
+//! | file | what |
+//! |---|---|
+//! | `load.rs` | from a file to a model on a device |
+//! | `fit.rs` | whether it fits, before anything is loaded |
+//! | `inputs.rs` | what one pass reads: tokens, positions, slots |
+//! | `session.rs` | tokens in, logits out, with a cache of what was seen |
+//! | `generate.rs` | tokens out: sampling, stops, streaming |
+//! | `perplexity.rs` | how well a model predicts a text |
+
+mod fit;
+mod generate;
+mod inputs;
+mod load;
+mod perplexity;
+mod session;
+mod stops;
+
+pub use fit::Fit;
+pub use generate::{Finish, GenerateOptions, Generation, Timings, generate};
+pub use load::{EngineOptions, LanguageModel};
+pub use perplexity::{Perplexity, perplexity};
+pub use session::{Session, Wanted};

@@ -1,0 +1,134 @@
+//! A session: tokens in, logits out, and a cache of everything that went in.
+
+use super::inputs::{Inputs, Span};
+use super::load::LanguageModel;
+use crate::cache::KvCache;
+use crate::error::{Error, Result};
+use silicide::{Buffer, CancelToken, CommandEncoder};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The most bytes of logits that one pass may give.
+const LOGIT_BYTES: usize = 32 << 20;
+
+/// Which tokens' logits are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The last token's.
+    Last,
+    /// Those of all tokens from this one on, counted in what is fed.
+    From(usize),
+}
+
+/// One conversation with a model.
+#[derive(Debug)]
+pub struct Session {
+    model: Arc<LanguageModel>,
+    cache: KvCache,
+    /// What the cache holds.
+    tokens: Vec<u32>,
+    /// Buffers for passes of one token.
+    single: Option<Inputs>,
+}
+
+impl Session {
+    /// A session with an empty cache, whose memory is allocated now.
+    pub fn new(model: &Arc<LanguageModel>) -> Result<Session> {
+        let cache = KvCache::new(model.device(), model.description(), model.cache_options())?;
+        Ok(Session { model: Arc::clone(model), cache, tokens: Vec::new(), single: None })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Arc<LanguageModel> {
+        &self.model
+    }
+
+    /// The tokens that were fed and are remembered.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Tokens that it can hold.
+    pub fn context(&self) -> usize {
+        self.model.cache_options().context
+    }
+
+    /// Forgets all but the first tokens; local layers may have lost what lies before, then all is forgotten. Gives
+    /// how many are left.
+    pub fn rewind(&mut self, to: usize) -> usize {
+        let kept = self.cache.keepable(self.tokens.len(), to);
+        self.tokens.truncate(kept);
+        kept
+    }
+
+    /// Forgets what does not begin `prompt`, so that only the rest has to be fed: at least one token. Gives how many
+    /// need not be.
+    pub fn reuse(&mut self, prompt: &[u32]) -> usize {
+        let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        self.rewind(same.min(prompt.len().saturating_sub(1)))
+    }
+
+    /// Feeds tokens in passes of bounded size. Wanted logits are handed to `sink`, row by row with the position of
+    /// their token. Cancelling stops between passes; what was fed stays fed.
+    pub fn feed(
+        &mut self,
+        tokens: &[u32],
+        wanted: Wanted,
+        cancel: &CancelToken,
+        sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        let (model, context) = (Arc::clone(&self.model), self.context());
+        let vocabulary = model.description().vocabulary;
+        let needed = self.tokens.len().saturating_add(tokens.len());
+        if needed > context {
+            return Err(Error::ContextFull { tokens: needed, context });
+        }
+        if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
+            return Err(Error::BadToken { token, vocabulary });
+        }
+        let chunk = self.model.cache_options().chunk;
+        let rows = (LOGIT_BYTES / 4 / vocabulary.max(1)).clamp(1, chunk);
+        let first = match wanted {
+            Wanted::Last => tokens.len().saturating_sub(1),
+            Wanted::From(first) => first,
+        };
+        let mut at = 0;
+        while let Some(rest) = tokens.get(at..).filter(|rest| !rest.is_empty()) {
+            cancel.check("feeding tokens")?;
+            // Passes with many rows of logits are short, so that these stay few.
+            let size = if at + chunk > first && wanted != Wanted::Last { rows } else { chunk };
+            let piece = rest.get(..size).unwrap_or(rest);
+            let wanted_rows = (at + piece.len()).saturating_sub(first.max(at));
+            let logits = self.pass(piece, wanted_rows.max(1))?;
+            let start = self.tokens.len() - wanted_rows;
+            if wanted_rows > 0 {
+                let logits = logits.read::<f32>()?;
+                for (row, logits) in logits.chunks_exact(vocabulary).enumerate() {
+                    sink(start + row, logits)?;
+                }
+            }
+            at += piece.len();
+        }
+        Ok(())
+    }
+
+    /// Runs one pass; gives the logits of its last `outputs` tokens.
+    fn pass(&mut self, tokens: &[u32], outputs: usize) -> Result<Buffer> {
+        let Range { start, end } = self.tokens.len()..self.tokens.len() + tokens.len();
+        let span = Span { tokens, start, outputs, limit: end };
+        let (model, device) = (self.model.description(), self.model.device());
+        let inputs = match self.single.take().filter(|inputs| inputs.suit(&span)) {
+            Some(inputs) => inputs,
+            None => Inputs::new(device, model, &self.cache, (tokens.len(), outputs))?,
+        };
+        inputs.fill(model, &span)?;
+        let pass = inputs.pass(&self.cache, span.limit)?;
+        let mut encoder = CommandEncoder::new(device);
+        let logits = self.model.decoder().forward(&mut encoder, &pass)?;
+        // Should it fail, whoever reads the logits hears of it.
+        let _submission = encoder.submit()?;
+        self.tokens.extend_from_slice(tokens);
+        self.single = Some(inputs);
+        Ok(logits)
+    }
+}

@@ -1,0 +1,125 @@
+//! The attention part of a layer: projections, norms of heads, rotation, the cache, and the sum over it.
+
+use super::{Linear, Norm};
+use crate::error::{Error, Result};
+use crate::model::{Pass, Tensors};
+use silicide::ops::attention::AttentionInputs;
+use silicide::ops::rope::RopeStyle;
+use silicide::{Recorder, Shape, ops};
+
+/// What differs between architectures and layers.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionOptions {
+    /// Which numbers of a head are turned together.
+    pub style: RopeStyle,
+    /// Which of the pass's tables of angles.
+    pub rope: usize,
+    /// Positions that are seen, the query's own included.
+    pub window: Option<u32>,
+    /// Whether queries and keys are normalised head by head before they are turned.
+    pub head_norms: bool,
+}
+
+/// Attention over the layer's cache.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    layer: usize,
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    output: Linear,
+    norms: Option<(Norm, Norm)>,
+    heads: usize,
+    kv_heads: usize,
+    head_dim: usize,
+    value_dim: usize,
+    scale: f32,
+    options: AttentionOptions,
+}
+
+impl Attention {
+    /// The attention of layer `layer`.
+    pub fn load(tensors: &mut Tensors<'_>, layer: usize, options: AttentionOptions) -> Result<Attention> {
+        let config = tensors.config().clone();
+        let (heads, kv_heads) = (config.heads, config.kv_heads);
+        let (head_dim, value_dim, hidden) = (config.head_dim, config.value_dim, config.hidden);
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let query = Linear::load(tensors, &name("attn_q"), [heads * head_dim, hidden])?;
+        let key = Linear::load(tensors, &name("attn_k"), [kv_heads * head_dim, hidden])?;
+        let value = Linear::load(tensors, &name("attn_v"), [kv_heads * value_dim, hidden])?;
+        let output = Linear::load(tensors, &name("attn_output"), [hidden, heads * value_dim])?;
+        let norms = match options.head_norms {
+            true => Some((
+                Norm::load(tensors, &name("attn_q_norm"), head_dim)?,
+                Norm::load(tensors, &name("attn_k_norm"), head_dim)?,
+            )),
+            false => None,
+        };
+        let scale = config.scale();
+        Ok(Attention {
+            layer,
+            query,
+            key,
+            value,
+            output,
+            norms,
+            heads,
+            kv_heads,
+            head_dim,
+            value_dim,
+            scale,
+            options,
+        })
+    }
+
+    /// Records the part: keys and values of `x` go to the cache, queries look at it.
+    pub fn apply<R: Recorder>(
+        &self,
+        recorder: &mut R,
+        x: &R::Value,
+        pass: &Pass<R::Value>,
+    ) -> Result<R::Value> {
+        let Some((cache, table)) = pass.caches.get(self.layer).zip(pass.ropes.get(self.options.rope)) else {
+            let got = format!("{} caches, {} tables", pass.caches.len(), pass.ropes.len());
+            let expected = format!("layer {} and table {}", self.layer, self.options.rope);
+            return Err(Error::BadOption { option: "pass", expected, got });
+        };
+        let query = self.query.apply(recorder, x)?;
+        let key = self.key.apply(recorder, x)?;
+        let value = self.value.apply(recorder, x)?;
+        let mut query = recorder.reshape(&query, self.shape(pass, self.heads, self.head_dim)?)?;
+        let mut key = recorder.reshape(&key, self.shape(pass, self.kv_heads, self.head_dim)?)?;
+        let value = recorder.reshape(&value, self.shape(pass, self.kv_heads, self.value_dim)?)?;
+        if let Some((query_norm, key_norm)) = &self.norms {
+            query = query_norm.apply(recorder, &query)?;
+            key = key_norm.apply(recorder, &key)?;
+        }
+        ops::rope_into(recorder, (&query, table), self.options.style, &query)?;
+        ops::rope_into(recorder, (&key, table), self.options.style, &key)?;
+        ops::cache_write(recorder, &key, &cache.slots, &cache.keys)?;
+        ops::cache_write(recorder, &value, &cache.slots, &cache.values)?;
+        drop((key, value));
+        let attention = ops::attention::Attention {
+            scale: self.scale,
+            causal: true,
+            window: self.options.window,
+            softcap: None,
+            limit: pass.limit,
+        };
+        let inputs =
+            AttentionInputs { q: &query, k: &cache.keys, v: &cache.values, start: &pass.start, sinks: None };
+        let y = ops::attention(recorder, attention, &inputs)?;
+        drop(query);
+        let joined = Shape::new(&[pass.count, self.heads * self.value_dim]).map_err(bad_shape)?;
+        let y = recorder.reshape(&y, joined)?;
+        self.output.apply(recorder, &y)
+    }
+
+    fn shape<V>(&self, pass: &Pass<V>, heads: usize, dim: usize) -> Result<Shape> {
+        Shape::new(&[pass.count, heads, dim]).map_err(bad_shape)
+    }
+}
+
+fn bad_shape(source: silicide::quant::ShapeError) -> Error {
+    Error::Device(silicide::Error::BadShape { what: "attention", source })
+}

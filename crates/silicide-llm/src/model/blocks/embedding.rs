@@ -1,0 +1,66 @@
+//! Tokens to vectors, and vectors to logits.
+
+use super::{Norm, Weight};
+use crate::error::Result;
+use crate::model::{Pass, Tensors};
+use silicide::{Recorder, ops};
+
+/// The table of token vectors.
+#[derive(Clone, Debug)]
+pub struct Embedding {
+    table: Weight,
+    scale: Option<f32>,
+}
+
+impl Embedding {
+    /// The table of the file; rows are multiplied by `scale` where given.
+    pub fn load(tensors: &mut Tensors<'_>, scale: Option<f32>) -> Result<Embedding> {
+        let extents = [tensors.vocabulary(), tensors.config().hidden];
+        Ok(Embedding { table: tensors.matrix("token_embd.weight", extents)?, scale })
+    }
+
+    /// Records the vectors of a pass's tokens, `[tokens, hidden]`.
+    pub fn apply<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
+        let x = self.table.rows(recorder, &pass.tokens)?;
+        if let Some(factor) = self.scale {
+            recorder.run_into(ops::unary::Unary::Scale { factor }, &[&x], &[&x])?;
+        }
+        Ok(x)
+    }
+}
+
+/// The last norm and the matrix whose rows are scored against what comes out of the layers.
+#[derive(Clone, Debug)]
+pub struct Head {
+    norm: Norm,
+    weight: Weight,
+}
+
+impl Head {
+    /// The head of the file; the token table serves where there is no other.
+    pub fn load(tensors: &mut Tensors<'_>, embedding: &Embedding) -> Result<Head> {
+        let extents = [tensors.vocabulary(), tensors.config().hidden];
+        let norm = Norm::load(tensors, "output_norm", tensors.config().hidden)?;
+        let weight = if tensors.has("output.weight") {
+            tensors.matrix("output.weight", extents)?
+        } else {
+            embedding.table.clone()
+        };
+        Ok(Head { norm, weight })
+    }
+
+    /// Records the logits of the rows that the pass wants, `[outputs, vocabulary]`.
+    pub fn apply<R: Recorder>(
+        &self,
+        recorder: &mut R,
+        x: &R::Value,
+        pass: &Pass<R::Value>,
+    ) -> Result<R::Value> {
+        let wanted = match &pass.outputs {
+            Some(rows) => ops::gather_rows::gather_rows(recorder, x, rows, silicide::DType::F32)?,
+            None => x.clone(),
+        };
+        let x = self.norm.apply(recorder, &wanted)?;
+        self.weight.multiply(recorder, &x)
+    }
+}

@@ -1,0 +1,38 @@
+//! The gated feed-forward part of a layer.
+
+use super::Linear;
+use crate::error::Result;
+use crate::model::Tensors;
+use silicide::ops::glu::Activation;
+use silicide::{Recorder, ops};
+
+/// `down(activation(gate(x)) * up(x))`.
+#[derive(Clone, Debug)]
+pub struct FeedForward {
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+    activation: Activation,
+}
+
+impl FeedForward {
+    /// The feed-forward of layer `layer`.
+    pub fn load(tensors: &mut Tensors<'_>, layer: usize, activation: Activation) -> Result<FeedForward> {
+        let (hidden, inner) = (tensors.config().hidden, tensors.config().feed_forward);
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        Ok(FeedForward {
+            gate: Linear::load(tensors, &name("ffn_gate"), [inner, hidden])?,
+            up: Linear::load(tensors, &name("ffn_up"), [inner, hidden])?,
+            down: Linear::load(tensors, &name("ffn_down"), [hidden, inner])?,
+            activation,
+        })
+    }
+
+    /// Records the part.
+    pub fn apply<R: Recorder>(&self, recorder: &mut R, x: &R::Value) -> Result<R::Value> {
+        let gate = self.gate.apply(recorder, x)?;
+        let up = self.up.apply(recorder, x)?;
+        ops::glu_into(recorder, self.activation, (&gate, &up), &gate)?;
+        self.down.apply(recorder, &gate)
+    }
+}

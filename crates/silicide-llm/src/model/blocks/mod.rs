@@ -1,0 +1,13 @@
+//! The parts that models are made of. Each knows its tensors (`load`) and its arithmetic (`apply`, over any recorder).
+
+mod attention;
+mod embedding;
+mod feed_forward;
+mod linear;
+mod norm;
+
+pub use attention::{Attention, AttentionOptions};
+pub use embedding::{Embedding, Head};
+pub use feed_forward::FeedForward;
+pub use linear::{Linear, Weight};
+pub use norm::Norm;

@@ -1,0 +1,37 @@
+//! Root mean square norms.
+
+use crate::error::Result;
+use crate::model::Tensors;
+use silicide::{Buffer, Recorder, ops};
+
+/// `x / sqrt(mean(x²) + epsilon) * weight` along the last axis.
+#[derive(Clone, Debug)]
+pub struct Norm {
+    weight: Buffer,
+    epsilon: f32,
+}
+
+impl Norm {
+    /// The norm whose weights are the tensor `name.weight` of `length` numbers.
+    pub fn load(tensors: &mut Tensors<'_>, name: &str, length: usize) -> Result<Norm> {
+        let weight = tensors.norm(&format!("{name}.weight"), length)?;
+        Ok(Norm { weight, epsilon: tensors.config().epsilon })
+    }
+
+    /// Records the norm of `x`.
+    pub fn apply<R: Recorder>(&self, recorder: &mut R, x: &R::Value) -> Result<R::Value> {
+        let weight = recorder.constant(&self.weight);
+        Ok(ops::rms_norm(recorder, x, Some(&weight), self.epsilon)?)
+    }
+
+    /// Records `sum = x + residual` and the norm of it; returns the norm and the sum.
+    pub fn apply_to_sum<R: Recorder>(
+        &self,
+        recorder: &mut R,
+        x: &R::Value,
+        residual: &R::Value,
+    ) -> Result<(R::Value, R::Value)> {
+        let weight = recorder.constant(&self.weight);
+        Ok(ops::add_rms_norm(recorder, [x, residual], Some(&weight), self.epsilon)?)
+    }
+}

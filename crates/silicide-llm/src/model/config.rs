@@ -1,0 +1,187 @@
+//! What a file says about its model, in one shape for every kind of file: extents, norms, positions.
+//!
+//! [`Config::of`] reads GGUF metadata here and `config.json` in [`super::checkpoint`]. Nothing is believed: extents are
+//! bounded, and tensors are compared with them when they are loaded.
+
+use super::checkpoint;
+use super::settings::Settings;
+use crate::error::Result;
+use silicide::ops::rope::{RopeScaling, RopeStyle};
+use silicide::weights::{Container, Source};
+
+/// Kinds of files, which name and lay out the same model in two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// GGUF: rows of query and key heads are woven where rotation takes adjacent pairs.
+    Gguf,
+    /// safetensors with a `config.json`, MLX's among them.
+    Checkpoint,
+}
+
+/// The extents and constants of a model.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// The architecture's name, as GGUF has it.
+    pub architecture: String,
+    /// The kind of file.
+    pub layout: Layout,
+    /// Blocks of attention and feed-forward.
+    pub layers: usize,
+    /// Numbers per token between layers.
+    pub hidden: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Heads of keys and values; each serves `heads / kv_heads` query heads.
+    pub kv_heads: usize,
+    /// Numbers per query or key head.
+    pub head_dim: usize,
+    /// Numbers per value head.
+    pub value_dim: usize,
+    /// Numbers per token inside the feed-forward.
+    pub feed_forward: usize,
+    /// Tokens the model was trained to look back over.
+    pub trained_context: usize,
+    /// The constant of the norms.
+    pub epsilon: f32,
+    /// How positions turn queries and keys.
+    pub rope: RopeConfig,
+    /// Positions that local layers see, their own included.
+    pub window: Option<u32>,
+    /// What replaces `1 / sqrt(head_dim)`.
+    pub attention_scale: Option<f32>,
+}
+
+/// How positions turn queries and keys.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RopeConfig {
+    /// The base of the frequencies.
+    pub base: f64,
+    /// The base in local layers, of architectures that have them.
+    pub local_base: Option<f64>,
+    /// Numbers of each head that are turned.
+    pub rotated: usize,
+    /// What stretches the frequencies.
+    pub scaling: RopeScaling,
+}
+
+impl Config {
+    /// Reads the settings of a source.
+    pub fn of(source: &Source) -> Result<Config> {
+        match source.container() {
+            Container::Gguf => gguf(source),
+            _ => checkpoint::config(source),
+        }
+    }
+
+    /// What scores are multiplied by.
+    pub fn scale(&self) -> f32 {
+        self.attention_scale.unwrap_or_else(|| 1.0 / (self.head_dim as f32).sqrt())
+    }
+
+    /// Which numbers of a head are turned together, where the architecture's GGUF files have adjacent pairs (`woven`)
+    /// or halves.
+    pub fn rope_style(&self, woven: bool) -> RopeStyle {
+        match self.layout {
+            Layout::Gguf if woven => RopeStyle::Interleaved,
+            _ => RopeStyle::Halves,
+        }
+    }
+}
+
+/// The settings of GGUF metadata.
+fn gguf(source: &Source) -> Result<Config> {
+    let settings = Settings::new(source);
+    let architecture = settings.text("general.architecture")?;
+    let key = |name: &str| format!("{architecture}.{name}");
+    let extent = |name: &str| settings.extent(&key(name));
+    let optional = |name: &str| settings.optional_extent(&key(name));
+    let number = |name: &str| settings.optional_number(&key(name));
+    let (hidden, heads) = (extent("embedding_length")?, extent("attention.head_count")?);
+    let usual = hidden / heads;
+    let head_dim = optional("attention.key_length")?.unwrap_or(usual);
+    Config {
+        layers: extent("block_count")?,
+        hidden,
+        heads,
+        kv_heads: optional("attention.head_count_kv")?.unwrap_or(heads),
+        head_dim,
+        value_dim: optional("attention.value_length")?.unwrap_or(usual),
+        feed_forward: extent("feed_forward_length")?,
+        trained_context: extent("context_length")?,
+        epsilon: settings.number(&key("attention.layer_norm_rms_epsilon"))? as f32,
+        rope: RopeConfig {
+            base: number("rope.freq_base")?.unwrap_or(10_000.0),
+            local_base: number("rope.freq_base_swa")?,
+            rotated: optional("rope.dimension_count")?.unwrap_or(head_dim),
+            scaling: gguf_scaling(&settings, &architecture)?,
+        },
+        window: optional("attention.sliding_window")?.and_then(|window| u32::try_from(window).ok()),
+        attention_scale: number("attention.scale")?.map(|scale| scale as f32),
+        layout: Layout::Gguf,
+        architecture,
+    }
+    .checked(&settings)
+}
+
+/// How GGUF says that frequencies are stretched. Frequency factors, as Llama 3 has them, are a tensor.
+fn gguf_scaling(settings: &Settings<'_>, architecture: &str) -> Result<RopeScaling> {
+    let key = |name: &str| format!("{architecture}.rope.{name}");
+    let number = |name: &str| settings.optional_number(&key(name));
+    let kind = settings.optional_text(&key("scaling.type"))?;
+    let factor = match number("scaling.factor")? {
+        Some(factor) => factor,
+        None => number("scale_linear")?.unwrap_or(1.0),
+    };
+    match kind.as_deref() {
+        Some("none") => Ok(RopeScaling::None),
+        // Files from before there was a type name the factor alone.
+        None | Some("linear") if factor == 1.0 || factor == 0.0 => Ok(RopeScaling::None),
+        None | Some("linear") => Ok(RopeScaling::Linear { factor }),
+        Some("yarn") => {
+            let original = settings.number(&key("scaling.original_context_length"))?;
+            Ok(RopeScaling::Yarn {
+                factor,
+                original,
+                beta_fast: number("scaling.yarn_beta_fast")?.unwrap_or(32.0),
+                beta_slow: number("scaling.yarn_beta_slow")?.unwrap_or(1.0),
+                attention_factor: number("scaling.attn_factor")?,
+            })
+        }
+        Some(other) => Err(settings.wrong(&key("scaling.type"), "none, linear or yarn", other)),
+    }
+}
+
+impl Config {
+    /// Refuses settings that contradict each other.
+    pub(super) fn checked(self, settings: &Settings<'_>) -> Result<Config> {
+        let refuse =
+            |key: &str, expected: &str, got: usize| Err(settings.wrong(key, expected, &got.to_string()));
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            let expected = format!("a divisor of the {} query heads", self.heads);
+            return refuse("attention.head_count_kv", &expected, self.kv_heads);
+        }
+        for (key, dim) in
+            [("attention.key_length", self.head_dim), ("attention.value_length", self.value_dim)]
+        {
+            if dim == 0 || dim > 512 || !dim.is_multiple_of(8) {
+                return refuse(key, "a multiple of 8 up to 512", dim);
+            }
+        }
+        if self.rope.rotated > self.head_dim || !self.rope.rotated.is_multiple_of(2) {
+            let expected = format!("an even number up to the head's {}", self.head_dim);
+            return refuse("rope.dimension_count", &expected, self.rope.rotated);
+        }
+        if !(self.epsilon.is_finite() && self.epsilon >= 0.0) {
+            let got = self.epsilon.to_string();
+            return Err(settings.wrong("attention.layer_norm_rms_epsilon", "a number from 0 up", &got));
+        }
+        for base in [Some(self.rope.base), self.rope.local_base].into_iter().flatten() {
+            if !(base.is_finite() && base > 0.0) {
+                return Err(settings.wrong("rope.freq_base", "a number above 0", &base.to_string()));
+            }
+        }
+        Ok(self)
+    }
+}

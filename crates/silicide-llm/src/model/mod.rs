@@ -1,0 +1,192 @@
+//! Models: what a file says ([`Config`]), its tensors ([`Tensors`]), the parts they make ([`blocks`]), and one short file
+//! for each architecture. To add one: write its file, and name it in the table below.
+
+pub mod blocks;
+mod checkpoint;
+mod config;
+mod gemma3;
+mod llama;
+mod names;
+mod qwen2;
+mod qwen3;
+mod settings;
+mod tensors;
+
+pub use config::{Config, Layout, RopeConfig};
+pub use names::Names;
+pub use tensors::Tensors;
+
+use crate::error::{Error, Result};
+use silicide::Recorder;
+use silicide::ops::rope::{Frequencies, RopeScaling};
+use silicide::weights::Source;
+
+/// What one forward pass reads and writes, as values of a recorder.
+#[derive(Clone, Debug)]
+pub struct Pass<V> {
+    /// Tokens of the pass.
+    pub count: usize,
+    /// Their ids, `[count]` of u32.
+    pub tokens: V,
+    /// The position of the first, `[1]` of u32.
+    pub start: V,
+    /// No position of the pass is beyond this, now or when it is replayed.
+    pub limit: u32,
+    /// Cosines and sines of the pass's positions, one table for each kind of rotation.
+    pub ropes: Vec<V>,
+    /// The cache of each layer.
+    pub caches: Vec<LayerCache<V>>,
+    /// Which tokens' logits are wanted, `[outputs]` of u32; all of them where there is none.
+    pub outputs: Option<V>,
+}
+
+/// Keys and values of one layer, `[kv heads, capacity, dim]`, and where the pass's tokens go, `[count]` of u32.
+#[derive(Clone, Debug)]
+pub struct LayerCache<V> {
+    /// The keys.
+    pub keys: V,
+    /// The values.
+    pub values: V,
+    /// Slots of the pass's tokens.
+    pub slots: V,
+}
+
+/// What a layer sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerKind {
+    /// Which of the tables of angles turns its queries and keys.
+    pub rope: usize,
+    /// How many positions it sees, its own included; all where there is no number.
+    pub window: Option<u32>,
+}
+
+/// An architecture: how a model of it is loaded, and its forward pass over any recorder.
+pub trait Architecture: Sized {
+    /// Changes settings that files leave to the reader.
+    fn adapt(config: &mut Config) {
+        let _ = config;
+    }
+
+    /// What each layer sees.
+    fn kinds(config: &Config) -> Vec<LayerKind> {
+        vec![LayerKind { rope: 0, window: None }; config.layers]
+    }
+
+    /// Base and scaling of each table of angles.
+    fn ropes(config: &Config) -> Vec<(f64, RopeScaling)> {
+        vec![(config.rope.base, config.rope.scaling)]
+    }
+
+    /// Takes the tensors.
+    fn load(tensors: &mut Tensors<'_>) -> Result<Self>;
+
+    /// Records the pass; gives the logits of its outputs, `[outputs, vocabulary]`.
+    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value>;
+}
+
+macro_rules! architectures {
+    ($($name:literal => $variant:ident($module:ident::$model:ident)),* $(,)?) => {
+        /// The names of all architectures, as GGUF has them.
+        pub const ARCHITECTURES: &[&str] = &[$($name),*];
+
+        /// A loaded model of any architecture.
+        #[derive(Debug)]
+        #[non_exhaustive]
+        pub enum Decoder {
+            $(#[doc = concat!("`", $name, "`.")] $variant($module::$model),)*
+        }
+
+        impl Decoder {
+            /// Records a forward pass; gives the logits of its outputs, `[outputs, vocabulary]`.
+            pub fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
+                match self { $(Decoder::$variant(model) => model.forward(recorder, pass),)* }
+            }
+
+            fn load(architecture: &str, tensors: &mut Tensors<'_>) -> Option<Result<Decoder>> {
+                match architecture {
+                    $($name => Some($module::$model::load(tensors).map(Decoder::$variant)),)*
+                    _ => None,
+                }
+            }
+        }
+
+        /// What an architecture makes of the settings.
+        fn describe(config: &mut Config) -> Option<Outline> {
+            match config.architecture.as_str() {
+                $($name => {
+                    $module::$model::adapt(config);
+                    let (layers, ropes) = ($module::$model::kinds(config), $module::$model::ropes(config));
+                    Some(Outline { architecture: $name, layers, ropes })
+                })*
+                _ => None,
+            }
+        }
+    };
+}
+
+architectures! {
+    "llama" => Llama(llama::Llama),
+    "qwen2" => Qwen2(qwen2::Qwen2),
+    "qwen3" => Qwen3(qwen3::Qwen3),
+    "gemma3" => Gemma3(gemma3::Gemma3),
+}
+
+/// What follows from the settings alone.
+struct Outline {
+    architecture: &'static str,
+    layers: Vec<LayerKind>,
+    ropes: Vec<(f64, RopeScaling)>,
+}
+
+/// A model's description: known before anything is loaded.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Description {
+    /// The architecture's name.
+    pub architecture: &'static str,
+    /// Its settings.
+    pub config: Config,
+    /// What each layer sees.
+    pub layers: Vec<LayerKind>,
+    /// The angles of each kind of rotation.
+    pub ropes: Vec<Frequencies>,
+    /// Tokens in the vocabulary.
+    pub vocabulary: usize,
+    /// Bytes of its tensors.
+    pub bytes: u64,
+}
+
+/// Takes the tensors of a model, loaded or planned.
+pub fn build(tensors: &mut Tensors<'_>, architecture: &str) -> Result<Decoder> {
+    let decoder = Decoder::load(architecture, tensors);
+    decoder.unwrap_or_else(|| Err(unknown_architecture(tensors.source(), architecture)))
+}
+
+/// Describes the model of a source, and plans it on a device: the decoder has shapes but no memory.
+pub fn describe_source(device: &silicide::Device, source: &Source) -> Result<(Description, Decoder)> {
+    let mut config = Config::of(source)?;
+    let outline = describe(&mut config).ok_or_else(|| unknown_architecture(source, &config.architecture))?;
+    let mut tensors = Tensors::planned(device, source, &config, outline.architecture)?;
+    // Llama 3 stretches frequencies by factors that are a tensor; older files have the vector and no use for it.
+    let pairs = config.rope.rotated / 2;
+    let factors = tensors.optional_values("rope_freqs.weight", pairs)?;
+    let decoder = build(&mut tensors, outline.architecture)?;
+    let vocabulary = tensors.vocabulary();
+    let bytes = tensors.finish()?;
+    let ropes = outline.ropes.iter().map(|&(base, scaling)| {
+        Frequencies::new(scaling, base, config.rope.rotated, factors.as_deref()).map_err(|error| {
+            settings::Settings::new(source).wrong("rope", "usable frequencies", &error.to_string())
+        })
+    });
+    let ropes = ropes.collect::<Result<_>>()?;
+    let Outline { architecture, layers, .. } = outline;
+    Ok((Description { architecture, config, layers, ropes, vocabulary, bytes }, decoder))
+}
+
+fn unknown_architecture(source: &Source, architecture: &str) -> Error {
+    Error::UnknownArchitecture {
+        path: source.path().to_owned(),
+        architecture: architecture.to_owned(),
+        known: ARCHITECTURES.join(", "),
+    }
+}

@@ -1,0 +1,199 @@
+//! The tensors of a file, taken by the parts of a model: each by its name, with the shape that the settings ask for.
+//!
+//! The same code that loads a model also plans one ([`Tensors::planned`]): buffers then have their types and shapes but
+//! no memory, so that what a model will need can be counted before anything is loaded.
+
+use super::blocks::Weight;
+use super::config::{Config, Layout};
+use super::names::Names;
+use crate::error::{Error, Result};
+use silicide::quant::decode_into;
+use silicide::weights::{Entry, Source};
+use silicide::{Buffer, DType, Device, Loader, Shape};
+use std::collections::HashSet;
+
+/// Where tensors come from.
+enum From<'a> {
+    /// Nowhere: buffers without memory.
+    Plan(Device),
+    /// The file.
+    File(Box<Loader<'a>>),
+}
+
+/// The tensors of a file while a model takes them.
+pub struct Tensors<'a> {
+    source: &'a Source,
+    config: &'a Config,
+    architecture: &'static str,
+    names: Names,
+    from: From<'a>,
+    taken: HashSet<String>,
+    vocabulary: usize,
+    bytes: u64,
+}
+
+impl<'a> Tensors<'a> {
+    /// Tensors that are loaded as they are taken.
+    pub fn loaded(loader: Loader<'a>, config: &'a Config, architecture: &'static str) -> Result<Tensors<'a>> {
+        let source = loader.source();
+        Tensors::new(source, config, architecture, From::File(Box::new(loader)))
+    }
+
+    /// Tensors without memory, for a device that may be told later.
+    pub fn planned(
+        device: &Device,
+        source: &'a Source,
+        config: &'a Config,
+        architecture: &'static str,
+    ) -> Result<Tensors<'a>> {
+        Tensors::new(source, config, architecture, From::Plan(device.clone()))
+    }
+
+    fn new(
+        source: &'a Source,
+        config: &'a Config,
+        architecture: &'static str,
+        from: From<'a>,
+    ) -> Result<Tensors<'a>> {
+        let names = Names::of(config.layout, architecture);
+        let taken = HashSet::new();
+        let mut tensors =
+            Tensors { source, config, architecture, names, from, taken, vocabulary: 0, bytes: 0 };
+        let table = tensors.find("token_embd.weight")?;
+        tensors.vocabulary = table.shape().axes().first().copied().unwrap_or(0);
+        Ok(tensors)
+    }
+
+    /// The model's settings.
+    pub fn config(&self) -> &'a Config {
+        self.config
+    }
+
+    /// Tokens in the vocabulary.
+    pub fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    /// Bytes of all tensors taken so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the file has the tensor that GGUF calls `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.in_file(name).is_some_and(|name| self.source.entry(&name).is_ok())
+    }
+
+    /// A matrix in whatever format the file has it.
+    pub fn matrix(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
+        let entry = self.take(name, &extents)?;
+        match &mut self.from {
+            From::File(loader) => Weight::loaded(loader.load_entry(&entry)?, &entry),
+            From::Plan(device) => Weight::planned(device, &entry),
+        }
+    }
+
+    /// A vector of f32, whatever the file has it in: vectors are small.
+    pub fn vector(&mut self, name: &str, length: usize) -> Result<Buffer> {
+        let values = self.values(name, length)?;
+        self.upload(&values)
+    }
+
+    /// A vector that not every file has.
+    pub fn optional_vector(&mut self, name: &str, length: usize) -> Result<Option<Buffer>> {
+        if self.has(name) { self.vector(name, length).map(Some) } else { Ok(None) }
+    }
+
+    /// The weights of a norm: checkpoints of some architectures store them less one.
+    pub fn norm(&mut self, name: &str, length: usize) -> Result<Buffer> {
+        let mut values = self.values(name, length)?;
+        if self.config.layout == Layout::Checkpoint && self.architecture == "gemma3" {
+            values.iter_mut().for_each(|value| *value += 1.0);
+        }
+        self.upload(&values)
+    }
+
+    /// The numbers of a vector, on the host.
+    pub fn values(&mut self, name: &str, length: usize) -> Result<Vec<f32>> {
+        let entry = self.take(name, &[length])?;
+        let (dtype, data) = (entry.dtype()?, self.source.data(&entry)?);
+        let mut values = vec![0.0; length];
+        decode_into(dtype, &data, &mut values).map_err(|error| {
+            let (expected, got) = (format!("{length} numbers of {dtype}"), error.to_string());
+            self.wrong_shape(name, expected, got)
+        })?;
+        Ok(values)
+    }
+
+    /// The numbers of a vector that not every file has.
+    pub fn optional_values(&mut self, name: &str, length: usize) -> Result<Option<Vec<f32>>> {
+        if self.has(name) { self.values(name, length).map(Some) } else { Ok(None) }
+    }
+
+    /// The source.
+    pub fn source(&self) -> &'a Source {
+        self.source
+    }
+
+    /// Says that a tensor was read elsewhere.
+    pub fn allow(&mut self, name: &str) {
+        self.taken.extend(self.names.in_file(name));
+    }
+
+    /// Ends the taking: nothing of the file may be left, and what is under way is waited for. Gives the bytes of all
+    /// tensors.
+    pub fn finish(mut self) -> Result<u64> {
+        let left =
+            |entry: &Entry<'_>| !self.taken.contains(entry.name()) && !self.names.may_be_left(entry.name());
+        let mut unused = self.source.entries().filter(left);
+        if let Some(first) = unused.next() {
+            return Err(Error::UnusedTensors {
+                path: self.source.path().to_owned(),
+                tensor: first.name().to_owned(),
+                count: 1 + unused.count(),
+                architecture: self.architecture,
+            });
+        }
+        drop(unused);
+        if let From::File(loader) = &mut self.from {
+            loader.finish()?;
+        }
+        Ok(self.bytes)
+    }
+
+    fn upload(&self, values: &[f32]) -> Result<Buffer> {
+        let shape = [values.len()];
+        match &self.from {
+            From::File(loader) => Ok(Buffer::from_slice(loader.device(), shape, values)?),
+            From::Plan(device) => Ok(Buffer::new(device, DType::F32, shape)?),
+        }
+    }
+
+    /// The entry of a tensor that must be there.
+    fn find(&self, name: &str) -> Result<Entry<'a>> {
+        let in_file = self.names.in_file(name).unwrap_or_else(|| name.to_owned());
+        self.source.entry(&in_file).map_err(|_| Error::MissingTensor {
+            path: self.source.path().to_owned(),
+            tensor: in_file,
+            architecture: self.architecture,
+        })
+    }
+
+    /// Takes a tensor of a shape.
+    fn take(&mut self, name: &str, extents: &[usize]) -> Result<Entry<'a>> {
+        let entry = self.find(name)?;
+        if entry.shape().axes() != extents {
+            let expected =
+                Shape::new(extents).map_or_else(|_| format!("{extents:?}"), |shape| shape.to_string());
+            return Err(self.wrong_shape(entry.name(), expected, entry.shape().to_string()));
+        }
+        if self.taken.insert(entry.name().to_owned()) {
+            self.bytes += entry.bytes().unwrap_or(0);
+        }
+        Ok(entry)
+    }
+
+    fn wrong_shape(&self, name: &str, expected: String, got: String) -> Error {
+        Error::TensorShape { path: self.source.path().to_owned(), tensor: name.to_owned(), expected, got }
+    }
+}

@@ -1,0 +1,79 @@
+//! How tokens are chosen.
+
+use crate::error::{Error, Result};
+
+/// How tokens are chosen. Stages run in the order of the fields; each can be switched off.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SamplerOptions {
+    /// Logits of tokens seen lately are divided by this if above 0, multiplied if below; 1 is off.
+    pub repeat_penalty: f32,
+    /// Subtracted once for every time a token was seen lately; 0 is off.
+    pub frequency_penalty: f32,
+    /// Subtracted once if a token was seen lately; 0 is off.
+    pub presence_penalty: f32,
+    /// Tokens that are "lately"; 0 is off.
+    pub repeat_last: usize,
+    /// Only so many of the likeliest stay; 0 is off.
+    pub top_k: usize,
+    /// Only the likeliest stay whose probabilities reach this sum; 1 is off.
+    pub top_p: f32,
+    /// Only those stay that are at least this fraction as likely as the likeliest; 0 is off.
+    pub min_p: f32,
+    /// What logits are divided by before one is drawn; 0 takes the likeliest.
+    pub temperature: f32,
+    /// Where chance begins; the same seed gives the same text.
+    pub seed: u64,
+}
+
+impl Default for SamplerOptions {
+    fn default() -> SamplerOptions {
+        SamplerOptions {
+            repeat_penalty: 1.0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            repeat_last: 64,
+            top_k: 40,
+            top_p: 0.95,
+            min_p: 0.05,
+            temperature: 0.8,
+            seed: 0,
+        }
+    }
+}
+
+impl SamplerOptions {
+    /// Always the likeliest token.
+    pub fn greedy() -> SamplerOptions {
+        SamplerOptions { temperature: 0.0, ..SamplerOptions::default() }
+    }
+
+    /// Refuses what has no meaning.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |option: &'static str, expected: &str, got: f32| {
+            Err(Error::BadOption { option, expected: expected.to_owned(), got: got.to_string() })
+        };
+        let finite = |value: f32| value.is_finite();
+        match *self {
+            SamplerOptions { repeat_penalty: p, .. } if !(finite(p) && p > 0.0) => {
+                refuse("repeat-penalty", "a number above 0", p)
+            }
+            SamplerOptions { frequency_penalty: p, .. } if !finite(p) => {
+                refuse("frequency-penalty", "a number", p)
+            }
+            SamplerOptions { presence_penalty: p, .. } if !finite(p) => {
+                refuse("presence-penalty", "a number", p)
+            }
+            SamplerOptions { top_p: p, .. } if !(0.0..=1.0).contains(&p) => {
+                refuse("top-p", "a number from 0 to 1", p)
+            }
+            SamplerOptions { min_p: p, .. } if !(0.0..=1.0).contains(&p) => {
+                refuse("min-p", "a number from 0 to 1", p)
+            }
+            SamplerOptions { temperature: t, .. } if !(finite(t) && t >= 0.0) => {
+                refuse("temp", "a number from 0 up", t)
+            }
+            _ => Ok(()),
+        }
+    }
+}

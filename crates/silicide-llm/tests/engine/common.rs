@@ -1,0 +1,59 @@
+//! What the tests share.
+
+use silicide::{CancelToken, DType, Device, DeviceOptions};
+use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The devices that every model must be right on.
+pub(crate) fn devices() -> Vec<Device> {
+    vec![Device::cpu().unwrap()]
+}
+
+/// The CPU with so many threads.
+pub(crate) fn cpu(threads: usize) -> Device {
+    let mut options = DeviceOptions::default();
+    options.threads = Some(threads);
+    Device::open_with("cpu", &options).unwrap()
+}
+
+/// A session with a cache of f32.
+pub(crate) fn exact_session(device: &Device, path: &Path, chunk: usize) -> Session {
+    let mut options = EngineOptions::default();
+    (options.key_type, options.value_type) = (DType::F32, DType::F32);
+    (options.context, options.chunk) = (Some(128), chunk);
+    Session::new(&Arc::new(LanguageModel::open(device, path, &options).unwrap())).unwrap()
+}
+
+/// The logits of every token, fed in pieces of `size`.
+pub(crate) fn logits(session: &mut Session, tokens: &[u32], size: usize) -> Vec<f32> {
+    let mut all = Vec::new();
+    session.rewind(0);
+    for piece in tokens.chunks(size) {
+        let expected = session.tokens().len();
+        let mut position = expected;
+        session
+            .feed(piece, Wanted::From(0), &CancelToken::new(), &mut |at, logits| {
+                assert_eq!(at, position);
+                position += 1;
+                all.extend_from_slice(logits);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(position, expected + piece.len());
+    }
+    all
+}
+
+/// The squared error relative to the squares of the truth.
+pub(crate) fn nmse(got: &[f32], truth: &[f32]) -> f64 {
+    assert_eq!(got.len(), truth.len());
+    let error: f64 = got.iter().zip(truth).map(|(a, b)| f64::from(a - b).powi(2)).sum();
+    error / truth.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>()
+}
+
+/// A file of f32.
+pub(crate) fn floats(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap();
+    bytes.chunks_exact(4).map(|chunk| f32::from_le_bytes(chunk.try_into().unwrap())).collect()
+}

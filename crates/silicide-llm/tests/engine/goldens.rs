@@ -1,0 +1,116 @@
+//! Tiny models of every architecture against logits that were computed in float64.
+
+use crate::common::{cpu, devices, exact_session, floats, logits, nmse};
+use samples::testdata;
+use serde::Deserialize;
+use silicide::CancelToken;
+use silicide_llm::engine::{GenerateOptions, Wanted, generate};
+use silicide_llm::sample::SamplerOptions;
+
+#[derive(Deserialize)]
+struct Golden {
+    sequences: Vec<Sequence>,
+    greedy: Greedy,
+}
+
+#[derive(Deserialize)]
+struct Sequence {
+    tokens: Vec<u32>,
+    ref64: String,
+}
+
+#[derive(Deserialize)]
+struct Greedy {
+    tokens_ref64: Vec<u32>,
+}
+
+/// The models, and how far from the truth they may be: weights of 8 bits have their activations rounded too.
+const MODELS: [(&str, f64); 5] = [
+    ("llama-tied", 1e-9),
+    ("llama-tied-f16", 1e-9),
+    ("llama-tied-q8_0", 5e-3),
+    ("qwen3", 1e-9),
+    ("gemma3", 1e-9),
+];
+
+fn golden(name: &str) -> Golden {
+    let text = std::fs::read_to_string(testdata(&format!("models/{name}.json"))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn logits_are_right_in_one_pass_in_pieces_and_token_by_token() {
+    for device in devices() {
+        for (name, tolerance) in MODELS {
+            let mut session = exact_session(&device, &testdata(&format!("models/{name}.gguf")), 64);
+            for sequence in golden(name).sequences.iter().filter(|sequence| sequence.tokens.len() > 1) {
+                let truth = floats(&testdata(&format!("models/{}", sequence.ref64)));
+                for size in [sequence.tokens.len(), 5, 1] {
+                    let got = logits(&mut session, &sequence.tokens, size);
+                    let error = nmse(&got, &truth);
+                    let (device, tokens) = (&device.info().id, sequence.tokens.len());
+                    assert!(error < tolerance, "{name} on {device}, {tokens} tokens by {size}: {error:e}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    for (name, _) in MODELS {
+        let (path, sequences) = (testdata(&format!("models/{name}.gguf")), golden(name).sequences);
+        let tokens = &sequences.last().unwrap().tokens;
+        let of = |threads: usize| {
+            let mut session = exact_session(&cpu(threads), &path, 64);
+            let bits = |logits: Vec<f32>| logits.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            (bits(logits(&mut session, tokens, tokens.len())), bits(logits(&mut session, tokens, 1)))
+        };
+        let one = of(1);
+        for threads in [2, 3] {
+            assert!(of(threads) == one, "{name}: {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn greedy_text_is_that_of_float64() {
+    for device in devices() {
+        for (name, tolerance) in MODELS {
+            let Golden { sequences, greedy } = golden(name);
+            let prompt = &sequences.iter().find(|sequence| sequence.tokens.len() == 17).unwrap().tokens;
+            let mut session = exact_session(&device, &testdata(&format!("models/{name}.gguf")), 64);
+            let mut options = GenerateOptions::default();
+            (options.max_tokens, options.ignore_end) = (Some(greedy.tokens_ref64.len()), true);
+            options.sampler = SamplerOptions::greedy();
+            if tolerance > 1e-6 {
+                continue;
+            }
+            let got = generate(&mut session, prompt, &options, &mut |_| ()).unwrap();
+            assert_eq!(got.tokens, greedy.tokens_ref64, "{name} on {}", device.info().id);
+        }
+    }
+}
+
+#[test]
+fn a_cache_that_is_rewound_gives_the_same_logits() {
+    for (name, _) in MODELS {
+        let (path, sequences) = (testdata(&format!("models/{name}.gguf")), golden(name).sequences);
+        let tokens = &sequences.last().unwrap().tokens;
+        let mut session = exact_session(&cpu(2), &path, 64);
+        let fresh = logits(&mut session, tokens, 1);
+        // Feed something else, go back, feed the rest again.
+        let kept = session.rewind(40);
+        assert!(kept == 40 || kept == 0, "{name}: {kept}");
+        let mut last = Vec::new();
+        let rest = &tokens[kept..];
+        session
+            .feed(rest, Wanted::Last, &CancelToken::new(), &mut |_, logits| {
+                last = logits.to_vec();
+                Ok(())
+            })
+            .unwrap();
+        assert!(nmse(&last, &fresh[fresh.len() - last.len()..]) < 1e-4, "{name}");
+        assert_eq!(session.reuse(tokens), tokens.len() - 1);
+    }
+}

@@ -1,0 +1,7 @@
+//! Whole models: against logits in float64, on every device, and real text from a real model.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod goldens;
+mod memory;
