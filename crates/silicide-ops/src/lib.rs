@@ -12,6 +12,7 @@
 pub mod case;
 mod cpu;
 mod elementwise;
+pub mod mlx;
 mod rows;
 mod wgsl;
 
@@ -47,6 +48,9 @@ ops![
     argmax,
     cumsum,
     matmul,
+    mlx_dequantize,
+    mlx_gather_rows,
+    mlx_matmul,
     rope,
     cache_write,
     attention,
@@ -61,10 +65,15 @@ pub use cache_write::cache_write;
 pub use cast::{cast, cast_into};
 pub use cumsum::{cumsum, cumsum_into};
 pub use dequantize::{dequantize, dequantize_into};
+pub use gather_rows::{gather_rows, gather_rows_into};
 pub use glu::{glu, glu_into};
 pub use l2_norm::{l2_norm, l2_norm_into};
 pub use layer_norm::{layer_norm, layer_norm_into};
 pub use matmul::{matmul, matmul_into};
+pub use mlx::MlxOperands;
+pub use mlx_dequantize::{mlx_dequantize, mlx_dequantize_into};
+pub use mlx_gather_rows::{mlx_gather_rows, mlx_gather_rows_into};
+pub use mlx_matmul::{mlx_matmul, mlx_matmul_into};
 pub use rms_norm::{add_rms_norm, add_rms_norm_into, rms_norm, rms_norm_into};
 pub use rope::{rope, rope_into};
 pub use softmax::{softmax, softmax_into};

@@ -1,20 +1,6 @@
 // y = a · bᵀ for at most 8 rows. Workgroups are cut in teams of `p.team` neighbouring invocations, a power of two, with
 // one weight column each: the column is read once, side by side, and meets all rows. Another part says how many weights
 // are read at a time, RUN, and how they meet the rows, `add_products`.
-struct Params {
-    a_offset: u32,
-    b_offset: u32,
-    y_offset: u32,
-    rows: u32,
-    columns: u32,
-    k: u32,
-    batches: u32,
-    // Of the output: elements from one row to the next, and the first column of this launch.
-    y_stride: u32,
-    y_column: u32,
-    team: u32,
-}
-var<immediate> p: Params;
 override WG: u32 = 256;
 
 // Of the first four rows and of the others.

@@ -1,14 +1,29 @@
 //! How matrices are multiplied on GPUs: one kernel for few rows, one for many, each for every weight format through the
-//! shared element access. Calls whose arguments exceed a binding are cut by batches, or by rows and columns.
+//! shared element access; weights in planes too ([`Weights`]). Calls whose arguments exceed a binding are cut by batches, or by rows and columns.
 
 use super::{Matmul, Problem};
-use crate::wgsl;
+use crate::{mlx, wgsl};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
-use silicide_quant::DType;
+use silicide_quant::{DType, MlxFormat};
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
+/// The parameters: an offset for each plane of the weights, then the same words for all.
+macro_rules! params {
+    ($($plane:literal)*) => {
+        concat!(
+            "struct Params {\n    a_offset: u32,\n    b_offset: u32,\n",
+            $("    b_", $plane, "_offset: u32,\n",)*
+            include_str!("params.wgsl")
+        )
+    };
+}
+
 static FEW_BODY: Snippet = Snippet { name: "matmul.few.wgsl", text: include_str!("few.wgsl") };
+static PARAMS_ONE: Snippet = Snippet { name: "matmul params", text: params!() };
+static PARAMS_TWO: Snippet = Snippet { name: "matmul params, scales", text: params!("scales") };
+static PARAMS_THREE: Snippet = Snippet { name: "matmul params, biases", text: params!("scales" "biases") };
 static FEW_SINGLE: Snippet = Snippet { name: "matmul few, single weights", text: include_str!("few_single.wgsl") };
 static FEW_EIGHT: Snippet = Snippet { name: "matmul few, eight weights", text: include_str!("few_eight.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
@@ -23,8 +38,8 @@ const SIDES: [u32; 2] = [8, 16];
 const LARGE: usize = 128;
 /// Depth that passes through shared memory at a time, as in `tiled.wgsl`.
 const STEP: u32 = 16;
-/// Parameter words that both kernels have.
-const PARAMS: u32 = 6;
+/// Parameter words.
+const PARAMS: u32 = 7;
 
 /// The kernel for few rows: one team of invocations per column.
 pub(super) struct Few;
@@ -44,16 +59,65 @@ struct Run {
     columns: Range<usize>,
 }
 
-/// Whether a GPU kernel can run the call.
-fn check(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
+/// How weights are stored: in one argument, or in planes that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Weights {
+    /// Single elements or blocks.
+    Of(DType),
+    /// Planes.
+    Mlx(MlxFormat),
+}
+
+impl Weights {
+    /// Bytes of `k` weights in a row, in each plane.
+    fn row_bytes(self, k: usize) -> SmallVec<[usize; 3]> {
+        match self {
+            Weights::Of(dtype) => smallvec![k / dtype.block_len() * dtype.block_bytes()],
+            Weights::Mlx(format) => mlx::gpu::row_bytes(format, k),
+        }
+    }
+
+    /// Parts that define `load_b`.
+    fn single(self) -> Option<SmallVec<[Part; 3]>> {
+        Some(match self {
+            Weights::Of(dtype) => smallvec![Part::bound(wgsl::load(dtype)?, "b", 1)],
+            Weights::Mlx(format) => mlx::gpu::parts(format, 1),
+        })
+    }
+
+    /// The part that defines `eight_b`, where weights come in runs of that many.
+    fn eight(self) -> Option<Part> {
+        match self {
+            Weights::Of(dtype) => Some(Part::bound(wgsl::load_eight(dtype.format()?)?, "b", 1)),
+            Weights::Mlx(format) => Some(mlx::gpu::eight(format, 1)),
+        }
+    }
+
+    /// The type that may have a table.
+    fn dtype(self) -> DType {
+        match self {
+            Weights::Of(dtype) => dtype,
+            Weights::Mlx(_) => DType::U32,
+        }
+    }
+}
+
+/// Whether a GPU kernel can run the problem.
+pub(crate) fn check(problem: Option<Problem>, on: &DeviceInfo) -> Result<Problem, Decline> {
     if !on.is_gpu() {
         return Err(Decline("runs on GPUs"));
     }
-    let problem = Problem::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+    let problem = problem.ok_or(Decline("takes extents of at most 32 bits"))?;
     if problem.k.max(problem.n).saturating_mul(4) > room(on) {
         return Err(Decline("a row exceeds the largest binding"));
     }
     Ok(problem)
+}
+
+/// [`check`] for the kernel for few rows.
+pub(crate) fn check_few(problem: Option<Problem>, on: &DeviceInfo) -> Result<Problem, Decline> {
+    let problem = check(problem, on)?;
+    if problem.m > FEW_ROWS { Err(Decline("is for few rows")) } else { Ok(problem) }
 }
 
 /// Bytes that a window can have: bindings start at aligned offsets and end on whole words.
@@ -62,10 +126,10 @@ fn room(on: &DeviceInfo) -> usize {
 }
 
 /// The launches of a problem.
-fn runs(problem: &Problem, weights: DType, on: &DeviceInfo) -> Vec<Run> {
+fn runs(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Vec<Run> {
     let Problem { batch, m, n, k } = *problem;
     // At least a byte per weight, as weights too are counted in 32 bits.
-    let row = row_bytes(k, weights).max(k);
+    let row = weights.row_bytes(k).into_iter().fold(k, usize::max);
     let widest = m.saturating_mul(k.max(n)).saturating_mul(4).max(n.saturating_mul(row));
     if widest <= room(on) {
         let whole = |batches| Run { batches, rows: 0..m, columns: 0..n };
@@ -82,53 +146,87 @@ fn runs(problem: &Problem, weights: DType, on: &DeviceInfo) -> Vec<Run> {
     runs
 }
 
-/// Bytes of `k` weights in a row.
-fn row_bytes(k: usize, weights: DType) -> usize {
-    k / weights.block_len() * weights.block_bytes()
-}
-
 impl Run {
     /// Windows of activations, weights and outputs.
-    fn args(&self, problem: &Problem, weights: DType) -> [Arg; 3] {
+    fn args(&self, problem: &Problem, weights: Weights) -> SmallVec<[Arg; 6]> {
         let Problem { m, n, k, .. } = *problem;
-        let row = row_bytes(k, weights);
         let batch = self.batches.start;
         let (batches, rows, columns) = (self.batches.len(), self.rows.len(), self.columns.len());
-        [
-            Arg::slot(0).window((batch * m + self.rows.start) * k * 4, batches * rows * k * 4),
-            Arg::slot(1).window((batch * n + self.columns.start) * row, batches * columns * row),
-            Arg::slot(2).window((batch * m + self.rows.start) * n * 4, batches * rows * n * 4),
-        ]
+        let mut args: SmallVec<[Arg; 6]> = smallvec![
+            Arg::slot(0).window((batch * m + self.rows.start) * k * 4, batches * rows * k * 4)
+        ];
+        for (row, slot) in weights.row_bytes(k).into_iter().zip(1..) {
+            args.push(Arg::slot(slot).window((batch * n + self.columns.start) * row, batches * columns * row));
+        }
+        let y = Arg::slot(args.len() as u8);
+        args.push(y.window((batch * m + self.rows.start) * n * 4, batches * rows * n * 4));
+        wgsl::bind(&args, weights.dtype())
     }
 
-    /// Parameter words that both kernels have.
-    fn params(&self, problem: &Problem) -> [u32; PARAMS as usize] {
-        [self.rows.len(), self.columns.len(), problem.k, self.batches.len(), problem.n, self.columns.start]
+    /// Parameter words.
+    fn params(&self, problem: &Problem, team: usize) -> [u32; PARAMS as usize] {
+        [self.rows.len(), self.columns.len(), problem.k, self.batches.len(), problem.n, self.columns.start, team]
             .map(|extent| extent as u32)
     }
 }
 
 /// A kernel of the given body for a weight format.
-fn kernel(bodies: &[&'static Snippet], params: u32, dtype: DType, on: &DeviceInfo) -> Option<WgslKernel> {
-    let parts = [
+fn kernel(bodies: &[&'static Snippet], weights: Weights, on: &DeviceInfo) -> Option<WgslKernel> {
+    let mut parts = weights.single()?;
+    let planes = parts.len() as u32;
+    let params = match planes {
+        1 => &PARAMS_ONE,
+        2 => &PARAMS_TWO,
+        _ => &PARAMS_THREE,
+    };
+    parts.extend([
         Part::bound(wgsl::load(DType::F32)?, "a", 0),
-        Part::bound(wgsl::load(dtype)?, "b", 1),
-        Part::bound(wgsl::store(DType::F32, &on.features)?, "y", 2),
+        Part::bound(wgsl::store(DType::F32, &on.features)?, "y", planes + 1),
+        Part::plain(params),
         Part::plain(&wgsl::LINEAR),
-    ];
-    let mut kernel = WgslKernel::new(bodies.first()?.name, &parts, 3, params);
-    kernel.parts.extend(bodies.iter().map(|body| Part::plain(body)));
-    Some(wgsl::with_table(kernel, dtype, "b"))
+    ]);
+    parts.extend(bodies.iter().map(|body| Part::plain(body)));
+    let kernel = WgslKernel::new(bodies.first()?.name, &parts, planes + 2, PARAMS);
+    Some(match weights {
+        Weights::Of(dtype) => wgsl::with_table(kernel, dtype, "b"),
+        Weights::Mlx(format) => mlx::gpu::with_constants(kernel, format),
+    })
 }
 
-/// The kernel for few rows: weights of a block format are read eight at a time, others one by one.
-fn few(weights: DType, on: &DeviceInfo) -> Option<WgslKernel> {
-    let Some(format) = weights.format() else {
-        return kernel(&[&FEW_BODY, &FEW_SINGLE], PARAMS + 1, weights, on);
-    };
-    let mut kernel = kernel(&[&FEW_BODY, &FEW_EIGHT], PARAMS + 1, weights, on)?;
-    kernel.parts.push(Part::bound(wgsl::load_eight(format)?, "b", 1));
-    Some(kernel)
+/// The plan for few rows: weights that come in runs of eight are read so, others one by one.
+pub(crate) fn plan_few(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
+    let (mut plan, workgroup, eight) = (Plan::default(), wgsl::workgroup(on), weights.eight());
+    let meeting = if eight.is_some() { &FEW_EIGHT } else { &FEW_SINGLE };
+    let Some(mut kernel) = kernel(&[&FEW_BODY, meeting], weights, on) else { return plan };
+    kernel.parts.extend(eight);
+    let kernel = kernel.constant("WG", workgroup);
+    let turns = if eight.is_some() { problem.k / 8 } else { problem.k.div_ceil(4) };
+    let team = turns.min(TEAM).min(workgroup as usize).next_power_of_two();
+    for run in runs(problem, weights, on) {
+        let groups = (run.batches.len() * run.columns.len()).div_ceil(workgroup as usize / team);
+        let (args, params) = (run.args(problem, weights), run.params(problem, team));
+        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(groups, on));
+    }
+    plan
+}
+
+/// The plan for many rows.
+pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
+    let mut plan = Plan::default();
+    let Some(kernel) = kernel(&[&TILED_BODY], weights, on) else { return plan };
+    let side = side(problem, on);
+    let kernel = kernel
+        .constant("WG", side * side)
+        .constant("SIDE", side)
+        .constant("PITCH", side + 1)
+        .constant("CELLS", (side + 1) * STEP);
+    for run in runs(problem, weights, on) {
+        let tile = 4 * side as usize;
+        let tiles = run.rows.len().div_ceil(tile) * run.columns.len().div_ceil(tile) * run.batches.len();
+        let (args, params) = (run.args(problem, weights), run.params(problem, 1));
+        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
+    }
+    plan
 }
 
 // SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
@@ -140,25 +238,12 @@ unsafe impl Kernel for Few {
     }
 
     fn fits(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let problem = check(io, on)?;
-        if problem.m > FEW_ROWS { Err(Decline("is for few rows")) } else { Ok(Cost::BEST) }
+        check_few(Problem::of(io), on).map(|_| Cost::BEST)
     }
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        let (weights, workgroup) = (io.input(1).dtype, wgsl::workgroup(on));
-        let (Some(problem), Some(kernel)) = (Problem::of(io), few(weights, on)) else { return Plan::default() };
-        let kernel = kernel.constant("WG", workgroup);
-        let turns = if weights.is_block() { problem.k / 8 } else { problem.k.div_ceil(4) };
-        let team = turns.min(TEAM).min(workgroup as usize).next_power_of_two();
-        let mut plan = Plan::default();
-        for run in runs(&problem, weights, on) {
-            let [rows, columns, k, batches, stride, column] = run.params(&problem);
-            let params = [rows, columns, k, batches, stride, column, team as u32];
-            let groups = (run.batches.len() * run.columns.len()).div_ceil(workgroup as usize / team);
-            let args = wgsl::bind(&run.args(&problem, weights), weights);
-            plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(groups, on));
-        }
-        plan
+        let weights = Weights::Of(io.input(1).dtype);
+        Problem::of(io).map_or(Plan::default(), |problem| plan_few(&problem, weights, on))
     }
 }
 
@@ -171,32 +256,12 @@ unsafe impl Kernel for Tiled {
     }
 
     fn fits(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        check(io, on).map(|_| Cost::GOOD)
+        check(Problem::of(io), on).map(|_| Cost::GOOD)
     }
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        let weights = io.input(1).dtype;
-        let kernel = kernel(&[&TILED_BODY], PARAMS, weights, on);
-        let (Some(problem), Some(kernel)) = (Problem::of(io), kernel) else { return Plan::default() };
-        let side = side(&problem, on);
-        let kernel = kernel
-            .constant("WG", side * side)
-            .constant("SIDE", side)
-            .constant("PITCH", side + 1)
-            .constant("CELLS", (side + 1) * STEP);
-        let mut plan = Plan::default();
-        for run in runs(&problem, weights, on) {
-            let tile = 4 * side as usize;
-            let tiles = run.rows.len().div_ceil(tile) * run.columns.len().div_ceil(tile) * run.batches.len();
-            let args = wgsl::bind(&run.args(&problem, weights), weights);
-            plan.push(
-                Program::Wgsl(kernel.clone()),
-                &args,
-                &run.params(&problem),
-                wgsl::grid(tiles, on),
-            );
-        }
-        plan
+        let weights = Weights::Of(io.input(1).dtype);
+        Problem::of(io).map_or(Plan::default(), |problem| plan_tiled(&problem, weights, on))
     }
 }
 

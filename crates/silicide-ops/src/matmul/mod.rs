@@ -14,7 +14,7 @@
 
 pub mod cases;
 pub(crate) mod cpu;
-mod gpu;
+pub(crate) mod gpu;
 
 use crate::elementwise::is_float;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
@@ -48,11 +48,11 @@ pub fn matmul_into<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value, y:
 /// What kernels see: `batch` products of `[m, k]` activations and `[n, k]` weights, each dense and one after the other.
 /// Every extent and the number of rows, `batch * m`, fit in 32 bits, and none is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Problem {
-    batch: usize,
-    m: usize,
-    n: usize,
-    k: usize,
+pub(crate) struct Problem {
+    pub(crate) batch: usize,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
 }
 
 impl Problem {

@@ -1,18 +1,5 @@
 // y = a · bᵀ for any number of rows. A workgroup of SIDE x SIDE invocations computes a square of outputs, 4 x 4 in the
 // registers of each; the depth passes through shared memory STEP at a time. What lies outside is zero and not stored.
-struct Params {
-    a_offset: u32,
-    b_offset: u32,
-    y_offset: u32,
-    rows: u32,
-    columns: u32,
-    k: u32,
-    batches: u32,
-    // Of the output: elements from one row to the next, and the first column of this launch.
-    y_stride: u32,
-    y_column: u32,
-}
-var<immediate> p: Params;
 override WG: u32 = 64;
 override SIDE: u32 = 8;
 // One cell more than SIDE, so that neighbours in depth lie in different banks.

@@ -2,10 +2,11 @@
 //!
 //! A row of a weight is three rows: codes packed into 32-bit words, least significant bits first and across word
 //! borders; a scale per group; in the affine mode a bias per group. Rows are whole groups and groups are whole words,
-//! so many rows in a row are one long row. Neighbours: `decode`, `encode`; `minifloat` has the small floats.
+//! so many rows in a row are one long row. Neighbours: `decode`, `encode`, `wgsl`; `minifloat` has the small floats.
 
 mod decode;
 mod encode;
+mod wgsl;
 
 use crate::parallel::{PARALLEL_RUN, spread};
 use crate::simd::Isa;

@@ -1,0 +1,52 @@
+//! MLX weights on the CPU: runs of elements decoded to f32.
+
+use super::FORMATS;
+use silicide_hal::Tile;
+use silicide_quant::{MlxFormat, MlxPlanes};
+use std::ops::Range;
+
+/// The planes of a weight among the bindings of a tile.
+pub(crate) struct Planes<'a, 'b> {
+    tile: &'a Tile<'b>,
+    /// The binding of the codes; scales and biases follow.
+    first: usize,
+    pub(crate) format: MlxFormat,
+}
+
+impl<'a, 'b> Planes<'a, 'b> {
+    /// Planes from binding `first` on, in the format of this [`code`](super::code).
+    #[inline(always)]
+    pub(crate) fn new(tile: &'a Tile<'b>, first: usize, code: u32) -> Option<Planes<'a, 'b>> {
+        let format = *FORMATS.get(code as usize)?;
+        Some(Planes { tile, first, format })
+    }
+
+    /// Bindings that the planes take.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        super::planes(self.format)
+    }
+
+    /// Decodes elements from `start` on, as many as `to` takes; both are whole groups.
+    ///
+    /// # Safety
+    /// The bindings hold these elements, and nobody writes them now.
+    #[inline(always)]
+    pub(crate) unsafe fn decode(&self, start: usize, to: &mut [f32]) {
+        let format = self.format;
+        let packed = |element: usize| element / 8 * format.bits();
+        let scales = |element: usize| element / format.group() * format.scale_dtype().size();
+        let end = start + to.len();
+        // SAFETY: the caller's promise.
+        let part = |plane: usize, bytes: Range<usize>| unsafe {
+            self.tile.read_part::<u8>(self.first + plane, bytes)
+        };
+        let planes = MlxPlanes {
+            packed: part(0, packed(start)..packed(end)),
+            scales: part(1, scales(start)..scales(end)),
+            biases: if format.has_biases() { part(2, scales(start)..scales(end)) } else { &[] },
+        };
+        // Lengths agree by construction, so decoding can't fail.
+        let _ = format.decode(planes, to);
+    }
+}

@@ -1,0 +1,77 @@
+//! MLX weights on GPUs: the parts that read them, and their windows.
+
+use crate::wgsl;
+use silicide_core::kernel::Arg;
+use silicide_hal::{Part, Snippet, WgslKernel};
+use silicide_quant::{MlxFormat, MlxMode};
+use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
+
+static AFFINE: [Snippet; 2] = snippets(MlxMode::Affine);
+static MXFP4: [Snippet; 2] = snippets(MlxMode::Mxfp4);
+static MXFP8: [Snippet; 2] = snippets(MlxMode::Mxfp8);
+static NVFP4: [Snippet; 2] = snippets(MlxMode::Nvfp4);
+
+/// Single elements, and eight.
+const fn snippets(mode: MlxMode) -> [Snippet; 2] {
+    [Snippet { name: mode.name(), text: mode.wgsl() }, Snippet { name: mode.name(), text: mode.wgsl_eight() }]
+}
+
+fn of(format: MlxFormat) -> &'static [Snippet; 2] {
+    match format.mode() {
+        MlxMode::Mxfp4 => &MXFP4,
+        MlxMode::Mxfp8 => &MXFP8,
+        MlxMode::Nvfp4 => &NVFP4,
+        _ => &AFFINE,
+    }
+}
+
+/// Parts that define `load_b(at)`, with planes bound from `first` on.
+pub(crate) fn parts(format: MlxFormat, first: u32) -> SmallVec<[Part; 3]> {
+    let [single, _] = of(format);
+    let plane = |name, binding| Part::bound(plane(format), name, binding);
+    let mut parts = smallvec![Part::bound(single, "b", first), plane("b_scales", first + 1)];
+    if format.has_biases() {
+        parts.push(plane("b_biases", first + 2));
+    }
+    parts
+}
+
+/// How scales are read: as floats, or as bytes that the format makes sense of.
+fn plane(format: MlxFormat) -> &'static Snippet {
+    let dtype = format.scale_dtype();
+    wgsl::load(dtype).unwrap_or(wgsl::load_bits(dtype))
+}
+
+/// The part that defines `eight_b(at)`.
+pub(crate) fn eight(format: MlxFormat, first: u32) -> Part {
+    let [_, eight] = of(format);
+    Part::bound(eight, "b", first)
+}
+
+/// The kernel with what the format's text leaves open.
+pub(crate) fn with_constants(kernel: WgslKernel, format: MlxFormat) -> WgslKernel {
+    kernel.constant("BITS_b", format.bits() as u32).constant("GROUP_b", format.group() as u32)
+}
+
+/// Bytes of rows of `k` elements, in each plane.
+pub(crate) fn row_bytes(format: MlxFormat, k: usize) -> SmallVec<[usize; 3]> {
+    let scales = k / format.group() * format.scale_dtype().size();
+    let mut bytes = smallvec![k / 8 * format.bits(), scales];
+    if format.has_biases() {
+        bytes.push(scales);
+    }
+    bytes
+}
+
+/// Windows of rows of `k` elements, in planes that are the slots from `first` on.
+pub(crate) fn windows(format: MlxFormat, k: usize, rows: Range<usize>, first: u8) -> SmallVec<[Arg; 6]> {
+    let planes = row_bytes(format, k).into_iter().zip(first..);
+    planes.map(|(bytes, slot)| Arg::slot(slot).window(rows.start * bytes, rows.len() * bytes)).collect()
+}
+
+/// Bytes that a row takes of the largest window: no less than its elements, which are counted in 32 bits.
+pub(crate) fn room(format: MlxFormat, k: usize) -> usize {
+    // A plane of scales is never larger than that of codes.
+    (k / 8 * format.bits()).max(k)
+}

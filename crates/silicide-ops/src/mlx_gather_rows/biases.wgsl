@@ -1,0 +1,15 @@
+// Parameters for formats with biases.
+struct Params {
+    b_offset: u32,
+    b_scales_offset: u32,
+    b_biases_offset: u32,
+    indices_offset: u32,
+    y_offset: u32,
+    count: u32,
+    row: u32,
+    first: u32,
+    rows: u32,
+    limit: u32,
+    blank: u32,
+}
+var<immediate> p: Params;

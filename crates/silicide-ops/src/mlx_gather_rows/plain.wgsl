@@ -1,0 +1,14 @@
+// Parameters for formats without biases.
+struct Params {
+    b_offset: u32,
+    b_scales_offset: u32,
+    indices_offset: u32,
+    y_offset: u32,
+    count: u32,
+    row: u32,
+    first: u32,
+    rows: u32,
+    limit: u32,
+    blank: u32,
+}
+var<immediate> p: Params;

@@ -1,0 +1,86 @@
+//! `mlx_matmul` on the CPU: groups are decoded to f32 by the format's own decoder, into memory that stays in the first
+//! cache, and multiplied there with all rows. Sums are in a fixed order that no tile boundary changes.
+
+use super::{MlxMatmul, problem};
+use crate::cpu::native_kernel;
+use crate::elementwise::fits_cpu;
+use crate::matmul::Problem;
+use crate::matmul::cpu::few::{self, Rows};
+use crate::matmul::cpu::pack;
+use crate::matmul::cpu::vector::Unit;
+use crate::mlx::{self, Planes};
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Program, Tile};
+use smallvec::SmallVec;
+
+/// Elements of a column that are decoded at a time: whole groups of every format, whose longest has 128.
+const RUN: usize = 256;
+/// Columns that are decoded at a time, and those of a tile: a multiple of what is multiplied at a time.
+const COLUMNS: usize = 24;
+
+/// Runs of columns, decoded.
+#[repr(align(64))]
+struct Decoded([[f32; RUN]; COLUMNS]);
+
+/// Any format.
+pub(super) struct Groups;
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Groups {
+    type Op = MlxMatmul;
+
+    fn name(&self) -> &'static str {
+        "mlx_matmul.groups.cpu"
+    }
+
+    fn fits(&self, _op: &MlxMatmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        problem(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+        fits_cpu(on)
+    }
+
+    fn plan(&self, op: &MlxMatmul, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
+        let Some(Problem { m, n, k, .. }) = problem(io) else { return Plan::default() };
+        let args: SmallVec<[Arg; 5]> = (0..mlx::planes(op.format) as u8 + 2).map(Arg::slot).collect();
+        let params = [m as u32, n as u32, k as u32, mlx::code(op.format)];
+        Plan::launch(Program::Native(&GROUPS), &args, &params, [n.div_ceil(COLUMNS) as u32, 1, 1])
+    }
+}
+
+native_kernel!(GROUPS, "mlx_matmul.groups.cpu", groups::<S>);
+
+/// A tile: some columns, all rows.
+///
+/// # Safety
+///
+/// The unit's instruction set is present; bindings are activations, planes and outputs of the extents in the parameters.
+#[inline(always)]
+unsafe fn groups<U: Unit>(tile: &Tile<'_>) {
+    let [m, n, k] = [0, 1, 2].map(|i| tile.param(i) as usize);
+    let Some(planes) = Planes::new(tile, 1, tile.param(3)) else { return };
+    let [x, ..] = tile.index.map(|i| i as usize);
+    let column = x * COLUMNS;
+    let columns = COLUMNS.min(n - column);
+    let mut decoded = Decoded([[0.0; RUN]; COLUMNS]);
+    for first in (0..k).step_by(RUN) {
+        let depth = RUN.min(k - first);
+        // SAFETY: the planner made the grid for these extents; tiles have different columns, and nobody writes the
+        // planes.
+        unsafe {
+            for (i, run) in decoded.0.iter_mut().take(columns).enumerate() {
+                planes.decode((column + i) * k + first, run.get_mut(..depth).unwrap_or_default());
+            }
+            few::multiply::<U::Vector, pack::F32>(&Rows {
+                a: tile.start(0).cast::<f32>().add(first),
+                b: decoded.0.as_ptr().cast(),
+                y: tile.start(planes.count() + 1).cast::<f32>().add(column),
+                depth,
+                a_stride: k,
+                b_stride: RUN,
+                y_stride: n,
+                rows: m,
+                columns,
+                accumulate: first > 0,
+            });
+        }
+    }
+}

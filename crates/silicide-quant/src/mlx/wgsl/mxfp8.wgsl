@@ -1,0 +1,5 @@
+// Element `at`: an 8-bit float times a power of two.
+fn load_$NAME(at: u32) -> f32 {
+    let exponent = get_$NAME_scales(at / GROUP_$NAME);
+    return scaled_$NAME(small_$NAME(code_$NAME(at)), exponent, 127);
+}
