@@ -94,7 +94,8 @@ mod tests {
                 Err(error) => error.to_string(),
             }
         };
-        let (packed, scales): ((DType, &[usize]), (DType, &[usize])) = ((U32, &[5, 12]), (F16, &[5, 2]));
+        let packed: (DType, &[usize]) = (U32, &[5, 12]);
+        let scales: (DType, &[usize]) = (F16, &[5, 2]);
         assert_eq!(infer(&[packed, scales, scales]), "[5, 128]");
         assert!(infer(&[packed, scales]).contains("3"));
         assert_eq!(infer(&[(U8, &[5, 12]), scales, scales]), "packed");
