@@ -7,7 +7,14 @@ use std::sync::Arc;
 
 /// The devices that every model must be right on.
 pub(crate) fn devices() -> Vec<Device> {
-    vec![Device::cpu().unwrap()]
+    vec![Device::cpu().unwrap(), vulkan()]
+}
+
+/// Vulkan with validation: any message is an error.
+pub(crate) fn vulkan() -> Device {
+    let mut options = DeviceOptions::default();
+    options.validation = true;
+    Device::open_with("vulkan:0", &options).unwrap()
 }
 
 /// The CPU with so many threads.
