@@ -114,3 +114,24 @@ fn a_cache_that_is_rewound_gives_the_same_logits() {
         assert_eq!(session.reuse(tokens), tokens.len() - 1);
     }
 }
+
+#[derive(Deserialize)]
+struct Compared {
+    tokens: Vec<u32>,
+}
+
+#[test]
+fn biases_and_stretched_frequencies_are_those_of_llama_cpp() {
+    for device in devices() {
+        for name in ["qwen2-yarn", "llama3-rope"] {
+            let text = std::fs::read_to_string(testdata(&format!("models/{name}.json"))).unwrap();
+            let tokens = serde_json::from_str::<Compared>(&text).unwrap().tokens;
+            let truth = floats(&testdata(&format!("models/{name}.llamacpp.f32.bin")));
+            let mut session = exact_session(&device, &testdata(&format!("models/{name}.gguf")), 64);
+            for size in [tokens.len(), 1] {
+                let error = nmse(&logits(&mut session, &tokens, size), &truth);
+                assert!(error < 1e-9, "{name} on {}, by {size}: {error:e}", device.info().id);
+            }
+        }
+    }
+}
