@@ -1,12 +1,14 @@
 //! Benchmarks. Each prints ratios measured in one run, alternating what is compared, with medians and spread: a
 //! figure from another hour or machine says nothing here. `README.md` beside this crate has the commands.
 
+mod limits;
 mod load;
 mod machine;
 mod matmul;
 mod measure;
 mod nothing;
 mod pool;
+mod quantized;
 mod record;
 mod report;
 mod stream;
@@ -40,6 +42,12 @@ enum What {
         #[arg(long, default_value_t = 1024)]
         size: usize,
     },
+    /// Matmul by weight format, with the shapes of a small model, against the machine's limits.
+    Quantized {
+        /// Weight formats: q4_1, q8_0, f16.
+        #[arg(long = "format", default_values_t = quantized::formats())]
+        formats: Vec<String>,
+    },
     /// Recording a long list and placing its barriers.
     Record,
     /// Recording and submitting on Vulkan.
@@ -61,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         What::Pool => pool::run(&mut report)?,
         What::Stream => stream::run(&mut report)?,
         What::Matmul { size } => matmul::run(&mut report, size)?,
+        What::Quantized { formats } => quantized::run(&mut report, &formats)?,
         What::Record => record::run(&mut report)?,
         What::Vulkan => vulkan::run(&mut report)?,
         What::Load { gigabytes } => load::run(&mut report, gigabytes)?,
@@ -69,6 +78,7 @@ fn main() -> anyhow::Result<()> {
             pool::run(&mut report)?;
             stream::run(&mut report)?;
             matmul::run(&mut report, 1024)?;
+            quantized::run(&mut report, &quantized::formats())?;
             vulkan::run(&mut report)?;
             load::run(&mut report, 2.0)?;
         }

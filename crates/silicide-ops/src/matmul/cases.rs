@@ -68,6 +68,12 @@ fn blocks(cases: &mut Vec<Case>) {
         add(exact, format, &[3, k], &[5, k]);
         add(any, format, &[19, k], &[50, k]);
     }
+    // Formats with kernels in integers: round every number of rows and columns that is taken at a time, and deep.
+    for format in [Format::Q4_0, Format::Q4_1, Format::Q8_0] {
+        for (m, n, k) in [(1, 15, 64), (2, 16, 32), (7, 70, 96), (16, 33, 576), (17, 17, 8224), (130, 65, 160)] {
+            add(any, format, &[m, k], &[n, k]);
+        }
+    }
     // More than one panel deep; batches; grouped heads.
     for op in [any, exact] {
         add(op, Format::Q4_0, &[33, 2080], &[17, 2080]);

@@ -6,6 +6,7 @@
 //! each other in the last places.
 
 mod blocks;
+mod integer;
 pub(crate) mod few;
 pub(crate) mod pack;
 pub(crate) mod tile;
@@ -17,6 +18,7 @@ mod x86;
 mod tests;
 
 pub(super) use blocks::{BLOCKS_FEW, BLOCKS_MANY};
+pub(super) use integer::{INTEGER_FEW, INTEGER_MANY, may_round as may_round_blocks};
 
 use super::{Matmul, Problem};
 use crate::cpu::element::Float;
@@ -40,8 +42,10 @@ const PANEL_WORDS: usize = TILE_COLUMNS * PANEL_DEPTH;
 /// Up to this many rows, packing a panel does not pay, with weights of 32 bits and of 16, which move less.
 const FEW_ROWS_32: usize = 8;
 const FEW_ROWS_16: usize = 16;
-/// Bytes of weights that one tile of the kernel for few rows reads, about.
-const STREAM_BYTES: usize = 64 << 10;
+/// Bytes of weights that one tile of a kernel for few rows reads, at least: about a microsecond.
+const STREAM_BYTES: usize = 16 << 10;
+/// Tiles into which large weights are cut, about.
+const STREAM_TILES: usize = 64;
 /// A multiple of every number of columns that the kernel for few rows takes at a time.
 const BLOCKS: usize = 24;
 /// Tiles that keep many threads busy.
@@ -259,7 +263,7 @@ unsafe impl Kernel for Few {
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {
         let Some(Problem { batch, m, n, k }) = Problem::of(io) else { return Plan::default() };
-        let columns = stream_columns(k * self.dtype.size());
+        let columns = stream_columns(k * self.dtype.size(), n * batch).next_multiple_of(BLOCKS);
         let params = [m, n, k, columns].map(|extent| extent as u32);
         let grid = [n.div_ceil(columns) as u32, 1, batch as u32];
         Plan::launch(Program::Native(self.program), &ARGS, &params, grid)
@@ -323,9 +327,14 @@ unsafe impl Kernel for Pairs {
     }
 }
 
-/// Columns of a tile for few rows, from the bytes of one.
-fn stream_columns(bytes: usize) -> usize {
-    (STREAM_BYTES / bytes).clamp(1, 1024).next_multiple_of(BLOCKS)
+/// Columns of a tile for few rows, from the bytes of one and the number of all.
+fn stream_columns(bytes: usize, all: usize) -> usize {
+    (STREAM_BYTES / bytes).max(all / STREAM_TILES).clamp(1, 4096)
+}
+
+/// Into how many parts the rows of each of so many tiles should be cut.
+fn enough_tiles(tiles: usize) -> usize {
+    ENOUGH_TILES.div_ceil(tiles)
 }
 
 /// Parameters and grid for many rows. Rows are cut only where there are too few columns to keep many threads busy,
@@ -333,8 +342,7 @@ fn stream_columns(bytes: usize) -> usize {
 fn tiles(problem: &Problem) -> ([u32; 4], [u32; 3]) {
     let Problem { batch, m, n, k } = *problem;
     let across = n.div_ceil(TILE_COLUMNS);
-    let cuts = ENOUGH_TILES.div_ceil(across.saturating_mul(batch));
-    let most = m.div_ceil(cuts).clamp(LEAST_ROWS, MOST_ROWS);
+    let most = m.div_ceil(enough_tiles(across.saturating_mul(batch))).clamp(LEAST_ROWS, MOST_ROWS);
     let rows = m.div_ceil(m.div_ceil(most)).next_multiple_of(STRIPS);
     ([m, n, k, rows].map(|extent| extent as u32), [across as u32, m.div_ceil(rows) as u32, batch as u32])
 }

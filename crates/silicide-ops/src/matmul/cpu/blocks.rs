@@ -184,7 +184,7 @@ unsafe impl Kernel for Exact {
         let (extents, grid) = if self.many {
             tiles(&problem)
         } else {
-            let columns = stream_columns(k / format.block_len() * format.block_bytes());
+            let columns = stream_columns(k / format.block_len() * format.block_bytes(), n * batch).next_multiple_of(COLUMNS);
             ([m, n, k, columns].map(|extent| extent as u32), [n.div_ceil(columns) as u32, 1, batch as u32])
         };
         let [m, n, k, tile] = extents;

@@ -103,6 +103,11 @@ fn check(got: &[f32], expected: &[f64], tolerance: Tolerance, label: &str) {
     );
 }
 
+/// Whether a kernel rounds activations to 8 bits.
+fn rounds(kernel: &str) -> bool {
+    INTEGER_FEW.iter().chain(&INTEGER_MANY).any(|integer| integer.name() == kernel)
+}
+
 #[test]
 fn every_kernel_agrees_with_the_reference() {
     for case in cases() {
@@ -121,7 +126,7 @@ fn every_kernel_agrees_with_the_reference() {
                 let plan = case.op.kernel_plan(i, &io, &on);
                 let got = run(&plan, isa, &expected.bytes, expected.values.len());
                 let tolerance =
-                    if name == PAIRS.name() { case.op.tolerance(&io, &expected.outputs[0]) } else { exact };
+                    if name == PAIRS.name() || rounds(name) { case.op.tolerance(&io, &expected.outputs[0]) } else { exact };
                 check(&got, &expected.values, tolerance, &format!("{name} {isa} {}", case.label));
                 runs += 1;
             }
@@ -163,6 +168,58 @@ fn pairs_agree_with_the_reference_wherever_they_run() {
         runs += 1;
     }
     assert!(runs >= 3);
+}
+
+/// In integers the two kernels are the same sums in the same order, tile boundaries and all.
+#[test]
+fn integer_kernels_agree_bit_for_bit() {
+    let (n, k) = (70, 96);
+    let mut random = Random::new(5);
+    let activations: Vec<f32> = (0..130 * k).map(|_| random.gaussian() as f32).collect();
+    let weights: Vec<f64> = (0..n * k).map(|_| random.gaussian()).collect();
+    for (few, many) in INTEGER_FEW.iter().zip(&INTEGER_MANY) {
+        let dtype = few.dtype();
+        let weights = silicide_quant::encode(dtype, &weights);
+        let column = weights.len() / n;
+        let product = |kernel: &dyn Kernel<Op = Matmul>, isa: Isa, m: usize, n: usize| {
+            let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, k]).unwrap());
+            let inputs = [info(DType::F32, m), info(dtype, n)];
+            let outputs = Matmul::default().infer(&inputs).unwrap();
+            let plan = kernel.plan(&Matmul::default(), &Io { inputs: &inputs, outputs: &outputs }, &device(isa));
+            let a = bytemuck::cast_slice(&activations[..m * k]).to_vec();
+            run(&plan, isa, &[a, weights[..n * column].to_vec()], m * n)
+        };
+        for isa in Isa::available() {
+            let whole = product(many, isa, 130, n);
+            for (kernel, m, columns) in [(few, 130, n), (few, 1, 17), (many, 3, 49), (many, 1, 16)] {
+                for (row, part) in product(kernel, isa, m, columns).chunks_exact(columns).enumerate() {
+                    assert_eq!(part, &whole[row * n..row * n + columns], "{} {isa}", kernel.name());
+                }
+            }
+        }
+    }
+}
+
+/// A block of activations that is not finite spoils the outputs of its row, and of no other.
+#[test]
+fn integer_kernels_keep_nan_in_its_row() {
+    for kernel in INTEGER_FEW.iter().chain(&INTEGER_MANY) {
+        let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, 64]).unwrap());
+        let inputs = [info(DType::F32, 3), info(kernel.dtype(), 20)];
+        let outputs = Matmul::default().infer(&inputs).unwrap();
+        let weights = silicide_quant::encode(kernel.dtype(), &[0.5; 20 * 64]);
+        for isa in Isa::available() {
+            for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let mut a = vec![1f32; 3 * 64];
+                a[64 + 40] = wrong;
+                let plan = kernel.plan(&Matmul::default(), &Io { inputs: &inputs, outputs: &outputs }, &device(isa));
+                let y = run(&plan, isa, &[bytemuck::cast_slice(&a).to_vec(), weights.clone()], 60);
+                for (row, y) in y.chunks_exact(20).enumerate() {
+                    assert!(y.iter().all(|y| y.is_nan() == (row == 1)), "{} {isa} {wrong}: {y:?}", kernel.name());
+                }
+            }
+        }
+    }
 }
 
 /// The bits of an output depend on its row, its column and the instruction set, not on what is computed beside it:
