@@ -1,10 +1,191 @@
-//! Chats as models were trained to read them.
+//! Chats as models were trained to read them: templates in Jinja, as the files carry them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | [`ChatTemplate`]: finding and rendering |
+//! | `environment.rs` | Jinja as templates expect it |
+//! | `python.rs` | values written as Python writes them |
+//! | `guard.rs` | what people wrote stays text |
+//! | `error.rs` | what can go wrong |
+//!
+//! Two things hold for every template and every message. A template runs out of fuel before it takes long. And text
+//! that people wrote never becomes a control token, whatever the template does with it: see [`guard`](self#guarding).
+//!
+//! # Guarding
+//!
+//! A template joins, trims, cuts and compares texts, so where the people's text ends up can't be told from the
+//! template. It can be told from the text: before rendering, every character of it that could begin a control token is
+//! replaced by a stand-in from the private-use planes that occurs nowhere else. Templates carry stand-ins along like any
+//! other character; afterwards they are turned back, and marked as not trusted. A control token is recognised only in
+//! trusted text, so none can begin in what people wrote.
+//!
+//! Templates look for some tags in messages, such as `</think>` in an earlier answer. A plain tag that the template
+//! itself mentions keeps its characters, unless it is a control token.
+
+mod environment;
+mod error;
+mod guard;
+mod python;
+
+pub use error::ChatError;
+
+use crate::tokenizer::{Special, Tokenizer};
+use environment::Bounded;
+use guard::Guard;
+use minijinja::Environment;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use silicide_weights::Source;
+use std::path::Path;
+
+/// What is used where a file has no template, but a vocabulary that is made for it.
+const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+/// Longest template, in bytes. The longest ones that models have are some 20 KB.
+const LIMIT: usize = 1 << 20;
+/// Text that a template may write beyond a multiple of what it was given, in bytes.
+const OUTPUT: usize = 4 << 20;
 
 /// A part of a rendered chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The text.
     pub text: String,
-    /// Whether the template wrote it. What people wrote is just text, whatever it looks like.
+    /// Whether control tokens are recognised in it.
     pub trusted: bool,
+}
+
+/// A rendered chat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    /// Its parts, in order.
+    pub pieces: Vec<Piece>,
+}
+
+impl Rendered {
+    /// The whole text.
+    pub fn text(&self) -> String {
+        self.pieces.iter().map(|piece| piece.text.as_str()).collect()
+    }
+}
+
+/// What a template is told besides the messages.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RenderOptions {
+    /// Whether to end with what begins an answer.
+    pub add_generation_prompt: bool,
+    /// Tools that the model may call, as a JSON list.
+    pub tools: Option<Value>,
+    /// More variables, such as `enable_thinking`.
+    pub variables: Map<String, Value>,
+    /// What time it is; asked from the system if a template wants to know and this is not set.
+    pub now: Option<jiff::civil::DateTime>,
+}
+
+/// A message of a chat, as templates expect it.
+pub fn message(role: &str, content: &str) -> Value {
+    json!({ "role": role, "content": content })
+}
+
+/// A model's chat template.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    bos: String,
+    eos: String,
+    guard: Guard,
+    is_fallback: bool,
+}
+
+impl ChatTemplate {
+    /// Compiles a template. Every character that commonly begins a control token is guarded.
+    pub fn new(source: &str, bos: &str, eos: &str) -> Result<ChatTemplate, ChatError> {
+        if source.len() > LIMIT {
+            return Err(ChatError::TooLong { what: "template", got: source.len(), limit: LIMIT });
+        }
+        let environment = environment::compile(source)?;
+        let guard = Guard::new(source, guard::COMMON.chars());
+        Ok(ChatTemplate { environment, bos: bos.to_owned(), eos: eos.to_owned(), guard, is_fallback: false })
+    }
+
+    /// The template of a model: from GGUF metadata, or from `chat_template.jinja` or `tokenizer_config.json` beside
+    /// safetensors files. Without one, ChatML is used if the vocabulary has its tokens.
+    pub fn of(source: &Source, tokenizer: &Tokenizer) -> Result<ChatTemplate, ChatError> {
+        let text = match source.get("tokenizer.chat_template").and_then(|value| value.as_str()) {
+            Some(text) => Some(text.to_owned()),
+            None => beside(source)?,
+        };
+        let known = |token: Option<u32>| {
+            token.map(|id| String::from_utf8_lossy(&tokenizer.piece(id, Special::Parse)).into_owned())
+        };
+        let (bos, eos) = (known(tokenizer.special().bos), known(tokenizer.special().eos));
+        let is_fallback = text.is_none();
+        let chatml =
+            || tokenizer.token("<|im_start|>").and(tokenizer.token("<|im_end|>")).map(|_| CHATML.to_owned());
+        let missing = || ChatError::NoTemplate { path: source.path().to_owned() };
+        let text = text.or_else(chatml).ok_or_else(missing)?;
+        let mut template = ChatTemplate::new(&text, &bos.unwrap_or_default(), &eos.unwrap_or_default())?;
+        template.guard = Guard::for_tokenizer(&text, tokenizer);
+        template.is_fallback = is_fallback;
+        Ok(template)
+    }
+
+    /// Whether the file has no template and ChatML stands in.
+    pub fn is_fallback(&self) -> bool {
+        self.is_fallback
+    }
+
+    /// Renders a chat: a list of messages, each with at least a `role` and a `content`.
+    pub fn render(&self, messages: &[Value], options: &RenderOptions) -> Result<Rendered, ChatError> {
+        let mut context = Map::new();
+        context.insert("tools".to_owned(), options.tools.clone().unwrap_or(Value::Null));
+        context.insert("documents".to_owned(), Value::Null);
+        context.extend(options.variables.clone());
+        context.insert("messages".to_owned(), Value::Array(messages.to_vec()));
+        context.insert("add_generation_prompt".to_owned(), options.add_generation_prompt.into());
+        let (mut context, standins) = self.guard.mask(context)?;
+        context.insert("bos_token".to_owned(), self.bos.clone().into());
+        context.insert("eos_token".to_owned(), self.eos.clone().into());
+
+        let given = standins.given();
+        let mut output = Bounded::new(OUTPUT.saturating_add(given.saturating_mul(16)));
+        let template = self.environment.get_template(environment::NAME).map_err(ChatError::from_jinja)?;
+        let mut variables = minijinja::Value::from(minijinja::value::Serde(&context));
+        if let Some(now) = options.now {
+            let clock = minijinja::Value::from(now.strftime(environment::CLOCK).to_string());
+            variables = minijinja::context! { __now => clock, ..variables };
+        }
+        template.render_captured_to(variables, &mut output).map_err(ChatError::from_jinja)?;
+        Ok(Rendered { pieces: standins.unmask(&output.into_text()) })
+    }
+}
+
+/// The template beside a checkpoint.
+fn beside(source: &Source) -> Result<Option<String>, ChatError> {
+    #[derive(Deserialize)]
+    struct Settings {
+        chat_template: Option<Value>,
+    }
+    let Some(path) = source.files().first().map(|file| file.path()) else { return Ok(None) };
+    if let Some(text) = read(&path.with_file_name("chat_template.jinja"))? {
+        return Ok(Some(text));
+    }
+    let Some(text) = read(&path.with_file_name("tokenizer_config.json"))? else { return Ok(None) };
+    let settings = serde_json::from_str::<Settings>(&text).ok();
+    Ok(settings.and_then(|settings| match settings.chat_template? {
+        Value::String(text) => Some(text),
+        Value::Array(named) => {
+            let default = named.iter().find(|entry| entry.get("name").is_some_and(|name| name == "default"));
+            Some(default.or(named.first())?.get("template")?.as_str()?.to_owned())
+        }
+        _ => None,
+    }))
+}
+
+fn read(path: &Path) -> Result<Option<String>, ChatError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ChatError::Io { path: path.to_owned(), detail: error.to_string() }),
+    }
 }

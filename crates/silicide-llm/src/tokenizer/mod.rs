@@ -244,6 +244,11 @@ impl Tokenizer {
         self.vocabulary.kind(token)
     }
 
+    /// The tokens of some kinds.
+    pub fn of_kind(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = u32> {
+        self.vocabulary.of_kind(wanted)
+    }
+
     /// The number of tokens.
     pub fn len(&self) -> usize {
         self.vocabulary.len()

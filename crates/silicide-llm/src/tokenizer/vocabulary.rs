@@ -37,7 +37,7 @@ impl Kind {
     }
 
     /// Whether the token is invisible in plain text.
-    pub(crate) fn is_hidden(self) -> bool {
+    pub fn is_hidden(self) -> bool {
         matches!(self, Kind::Control | Kind::Unknown)
     }
 }

@@ -1,0 +1,91 @@
+//! What can go wrong between messages and text.
+
+use minijinja::ErrorKind;
+use std::path::PathBuf;
+
+/// Why a chat can't be rendered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChatError {
+    /// The template is broken, or does not get along with these messages.
+    #[error("the chat template, line {line}: {detail}")]
+    Template {
+        /// Where in the template, counted from 1; 0 if unknown.
+        line: usize,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The template itself refuses these messages.
+    #[error("the model's chat template refuses these messages: {detail}")]
+    Refused {
+        /// Its words.
+        detail: String,
+    },
+    /// The template works too long or writes too much.
+    #[error("the chat template takes more work than any sensible one; the file may be damaged or malicious")]
+    Exhausted,
+    /// Something is longer than it can sensibly be.
+    #[error("the {what} is too long: {got} bytes of at most {limit}")]
+    TooLong {
+        /// What.
+        what: &'static str,
+        /// Its bytes.
+        got: usize,
+        /// Most bytes.
+        limit: usize,
+    },
+    /// Messages use too many different characters of the private-use planes to be guarded.
+    #[error("the messages use nearly all private-use characters, and no stand-ins are left")]
+    NoStandins,
+    /// The model has no template, and nothing says which one to use.
+    #[error("{}: the model has no chat template; give a prompt without one instead", path.display())]
+    NoTemplate {
+        /// The model.
+        path: PathBuf,
+    },
+    /// A file can't be read.
+    #[error("{}: {detail}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        detail: String,
+    },
+}
+
+/// The words of `raise_exception`.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Raised(pub(super) String);
+
+/// The output is longer than it may be.
+#[derive(Debug, thiserror::Error)]
+#[error("the output is too long")]
+pub(super) struct TooMuch;
+
+impl ChatError {
+    pub(super) fn from_jinja(error: minijinja::Error) -> ChatError {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+        while let Some(inner) = cause {
+            if let Some(Raised(detail)) = inner.downcast_ref::<Raised>() {
+                return ChatError::Refused { detail: detail.clone() };
+            }
+            let jinja = inner.downcast_ref::<minijinja::Error>();
+            let out = jinja.is_some_and(|jinja| jinja.kind() == ErrorKind::OutOfFuel);
+            // Errors of writing hide what they came from.
+            let long = inner.downcast_ref::<std::io::Error>();
+            if out
+                || inner.is::<TooMuch>()
+                || long.is_some_and(|error| error.get_ref().is_some_and(|e| e.is::<TooMuch>()))
+            {
+                return ChatError::Exhausted;
+            }
+            cause = inner.source();
+        }
+        let detail = match error.detail() {
+            Some(detail) => format!("{}: {detail}", error.kind()),
+            None => error.kind().to_string(),
+        };
+        ChatError::Template { line: error.line().unwrap_or(0), detail }
+    }
+}

@@ -1,0 +1,209 @@
+//! Values written the way Python writes them: templates were tested there, and models trained on the result.
+
+use minijinja::value::{Value, ValueKind};
+use minijinja::{Error, ErrorKind};
+use std::fmt::Write;
+
+/// How JSON is laid out.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) indent: Option<String>,
+    pub(super) item: String,
+    pub(super) key: String,
+    pub(super) ascii: bool,
+    pub(super) sorted: bool,
+}
+
+/// Deepest nesting that is written.
+const DEPTH: usize = 128;
+
+/// A value as JSON, as Python's `json.dumps` has it.
+pub(super) fn json(value: &Value, layout: &Layout) -> Result<String, Error> {
+    let mut text = String::new();
+    write_json(value, layout, 0, &mut text)?;
+    Ok(text)
+}
+
+fn write_json(value: &Value, layout: &Layout, depth: usize, text: &mut String) -> Result<(), Error> {
+    if depth > DEPTH {
+        return Err(Error::new(ErrorKind::BadSerialization, "nested too deeply"));
+    }
+    match value.kind() {
+        ValueKind::None => text.push_str("null"),
+        ValueKind::Bool => text.push_str(if value.is_true() { "true" } else { "false" }),
+        ValueKind::Number => text.push_str(&number(value)),
+        ValueKind::String => quote(value.as_str().unwrap_or_default(), layout.ascii, text),
+        ValueKind::Seq => {
+            let items: Vec<Value> = value.try_iter()?.collect();
+            write_list(('[', ']'), &items, layout, depth, text, |item, text| {
+                write_json(item, layout, depth + 1, text)
+            })?;
+        }
+        ValueKind::Map => {
+            let mut keys: Vec<Value> = value.try_iter()?.collect();
+            if layout.sorted {
+                keys.sort();
+            }
+            write_list(('{', '}'), &keys, layout, depth, text, |key, text| {
+                let name = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+                quote(&name, layout.ascii, text);
+                text.push_str(&layout.key);
+                write_json(&value.get_item(key)?, layout, depth + 1, text)
+            })?;
+        }
+        kind => {
+            let detail = format!("{kind} is not JSON serializable");
+            return Err(Error::new(ErrorKind::BadSerialization, detail));
+        }
+    }
+    Ok(())
+}
+
+fn write_list(
+    (open, close): (char, char),
+    items: &[Value],
+    layout: &Layout,
+    depth: usize,
+    text: &mut String,
+    mut write: impl FnMut(&Value, &mut String) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let line = |depth: usize, text: &mut String| {
+        if let Some(indent) = &layout.indent {
+            text.push('\n');
+            (0..depth).for_each(|_| text.push_str(indent));
+        }
+    };
+    text.push(open);
+    for (number, item) in items.iter().enumerate() {
+        if number > 0 {
+            text.push_str(&layout.item);
+        }
+        line(depth + 1, text);
+        write(item, text)?;
+    }
+    if !items.is_empty() {
+        line(depth, text);
+    }
+    text.push(close);
+    Ok(())
+}
+
+fn quote(string: &str, ascii: bool, text: &mut String) {
+    text.push('"');
+    let mut units = [0; 2];
+    for character in string.chars() {
+        match character {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            '\u{8}' => text.push_str("\\b"),
+            '\u{c}' => text.push_str("\\f"),
+            _ if character < ' ' || ascii && !character.is_ascii() => {
+                for unit in character.encode_utf16(&mut units) {
+                    // Writing to a string does not fail.
+                    let _ = write!(text, "\\u{unit:04x}");
+                }
+            }
+            _ => text.push(character),
+        }
+    }
+    text.push('"');
+}
+
+/// A value as `str` has it.
+pub(super) fn display(value: &Value) -> String {
+    match value.kind() {
+        ValueKind::Undefined => String::new(),
+        ValueKind::String => value.as_str().unwrap_or_default().to_owned(),
+        _ => {
+            let mut text = String::new();
+            repr(value, 0, &mut text);
+            text
+        }
+    }
+}
+
+/// A value as `repr` has it.
+fn repr(value: &Value, depth: usize, text: &mut String) {
+    let items = || value.try_iter().map(|items| items.collect::<Vec<_>>()).unwrap_or_default();
+    match value.kind() {
+        _ if depth > DEPTH => text.push_str("..."),
+        ValueKind::None => text.push_str("None"),
+        ValueKind::Bool => text.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::Number => text.push_str(&number(value)),
+        ValueKind::String => quote_repr(value.as_str().unwrap_or_default(), text),
+        ValueKind::Seq => {
+            text.push('[');
+            for (number, item) in items().iter().enumerate() {
+                text.push_str(if number > 0 { ", " } else { "" });
+                repr(item, depth + 1, text);
+            }
+            text.push(']');
+        }
+        ValueKind::Map => {
+            text.push('{');
+            for (number, key) in items().iter().enumerate() {
+                text.push_str(if number > 0 { ", " } else { "" });
+                repr(key, depth + 1, text);
+                text.push_str(": ");
+                repr(&value.get_item(key).unwrap_or_default(), depth + 1, text);
+            }
+            text.push('}');
+        }
+        _ => text.push_str(&value.to_string()),
+    }
+}
+
+fn quote_repr(string: &str, text: &mut String) {
+    let quote = if string.contains('\'') && !string.contains('"') { '"' } else { '\'' };
+    text.push(quote);
+    for character in string.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            _ if character == quote => text.extend(['\\', character]),
+            _ => text.push(character),
+        }
+    }
+    text.push(quote);
+}
+
+/// Python's shortest form: with a point or an exponent of two digits.
+fn number(value: &Value) -> String {
+    if value.is_integer() {
+        return value.to_string();
+    }
+    let Ok(float) = f64::try_from(value.clone()) else { return value.to_string() };
+    let size = float.abs();
+    if !float.is_finite() || size == 0.0 || (1e-4..1e16).contains(&size) {
+        return format!("{float:?}").replace("inf", "Infinity");
+    }
+    let text = format!("{float:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, power) = exponent.strip_prefix('-').map_or(('+', exponent), |power| ('-', power));
+    format!("{digits}e{sign}{power:0>2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_like_python() {
+        let value = Value::from(minijinja::value::Serde(serde_json::json!({
+            "a": [1, 1.0, 1e20, 5e-5, true, null], "b": "it's \"q\"\n\u{e9}", "c": {}, "d": [],
+        })));
+        let flat = Layout { indent: None, item: ", ".into(), key: ": ".into(), ascii: false, sorted: false };
+        let expected = r#"{"a": [1, 1.0, 1e+20, 5e-05, true, null], "b": "it's \"q\"\né", "c": {}, "d": []}"#;
+        assert_eq!(json(&value, &flat).unwrap(), expected);
+        let deep = Layout { indent: Some("  ".into()), item: ",".into(), ascii: true, ..flat };
+        let short = Value::from(minijinja::value::Serde(serde_json::json!({ "x": ["\u{1f600}"] })));
+        assert_eq!(json(&short, &deep).unwrap(), "{\n  \"x\": [\n    \"\\ud83d\\ude00\"\n  ]\n}");
+        let shown = r#"{'a': [1, 1.0, 1e+20, 5e-05, True, None], 'b': 'it\'s "q"\né', 'c': {}, 'd': []}"#;
+        assert_eq!(display(&value), shown);
+    }
+}
