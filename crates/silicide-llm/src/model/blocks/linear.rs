@@ -2,8 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::model::Tensors;
-use silicide::weights::Entry;
-use silicide::{Buffer, Device, Recorder, ops};
+use silicide::ops::gather_rows::gather_rows;
+use silicide::ops::mlx::MlxOperands;
+use silicide::quant::MlxFormat;
+use silicide::weights::{Entry, Stored};
+use silicide::{Buffer, DType, Device, PlanarWeight, Recorder, ops};
 
 /// A matrix of `[rows, columns]` weights, used where it lies.
 #[derive(Clone, Debug)]
@@ -11,6 +14,38 @@ use silicide::{Buffer, Device, Recorder, ops};
 pub enum Weight {
     /// In one piece, of any element or block type.
     Whole(Buffer),
+    /// In planes, as MLX quantises.
+    Planes {
+        /// The format.
+        format: MlxFormat,
+        /// Codes.
+        packed: Buffer,
+        /// Scales.
+        scales: Buffer,
+        /// Biases, of affine formats.
+        biases: Option<Buffer>,
+    },
+}
+
+/// Planes as values of a recorder.
+struct Planes<V> {
+    format: MlxFormat,
+    packed: V,
+    scales: V,
+    biases: Option<V>,
+}
+
+impl<V> Planes<V> {
+    fn operands(&self) -> MlxOperands<'_, V> {
+        let Planes { format, packed, scales, biases } = self;
+        MlxOperands { format: *format, packed, scales, biases: biases.as_ref() }
+    }
+}
+
+/// A weight as values of a recorder.
+enum Constant<V> {
+    Whole(V),
+    Planes(Planes<V>),
 }
 
 impl Weight {
@@ -18,37 +53,66 @@ impl Weight {
     pub(crate) fn loaded(weight: silicide::Weight, entry: &Entry<'_>) -> Result<Weight> {
         match weight {
             silicide::Weight::Whole(buffer) => Ok(Weight::Whole(buffer)),
-            _ => Err(entry
-                .dtype()
-                .err()
-                .map_or(Error::Device(silicide::Error::ZeroSize { what: "weight" }), Error::from)),
+            silicide::Weight::Planar(planar) => {
+                let PlanarWeight { format, packed, scales, biases, .. } = *planar;
+                Ok(Weight::Planes { format, packed, scales, biases })
+            }
+            _ => Err(unknown(entry)),
         }
     }
 
     /// A matrix without memory.
     pub(crate) fn planned(device: &Device, entry: &Entry<'_>) -> Result<Weight> {
-        Ok(Weight::Whole(Buffer::new(device, entry.dtype()?, entry.shape())?))
+        let Stored::Mlx(format) = entry.stored() else {
+            return Ok(Weight::Whole(Buffer::new(device, entry.dtype()?, entry.shape())?));
+        };
+        let &[rows, columns] = entry.shape().axes() else { return Err(unknown(entry)) };
+        let (words, groups) = (columns * format.bits() / 32, columns / format.group());
+        let scale = || Buffer::new(device, format.scale_dtype(), [rows, groups]);
+        Ok(Weight::Planes {
+            format,
+            packed: Buffer::new(device, DType::U32, [rows, words])?,
+            scales: scale()?,
+            biases: format.has_biases().then(scale).transpose()?,
+        })
+    }
+
+    fn constant<R: Recorder>(&self, recorder: &mut R) -> Constant<R::Value> {
+        match self {
+            Weight::Whole(weight) => Constant::Whole(recorder.constant(weight)),
+            Weight::Planes { format, packed, scales, biases } => Constant::Planes(Planes {
+                format: *format,
+                packed: recorder.constant(packed),
+                scales: recorder.constant(scales),
+                biases: biases.as_ref().map(|biases| recorder.constant(biases)),
+            }),
+        }
     }
 
     /// Records `x · weightᵀ`.
     pub fn multiply<R: Recorder>(&self, recorder: &mut R, x: &R::Value) -> Result<R::Value> {
-        match self {
-            Weight::Whole(weight) => {
-                let weight = recorder.constant(weight);
-                Ok(ops::matmul(recorder, x, &weight)?)
-            }
-        }
+        Ok(match self.constant(recorder) {
+            Constant::Whole(weight) => ops::matmul(recorder, x, &weight)?,
+            Constant::Planes(planes) => ops::mlx_matmul(recorder, x, &planes.operands())?,
+        })
     }
 
     /// Records a lookup of rows, as f32.
     pub fn rows<R: Recorder>(&self, recorder: &mut R, indices: &R::Value) -> Result<R::Value> {
-        match self {
-            Weight::Whole(weight) => {
-                let weight = recorder.constant(weight);
-                Ok(ops::gather_rows::gather_rows(recorder, &weight, indices, silicide::DType::F32)?)
+        Ok(match self.constant(recorder) {
+            Constant::Whole(weight) => gather_rows(recorder, &weight, indices, DType::F32)?,
+            Constant::Planes(planes) => {
+                ops::mlx_gather_rows(recorder, &planes.operands(), indices, DType::F32)?
             }
-        }
+        })
     }
+}
+
+fn unknown(entry: &Entry<'_>) -> Error {
+    Error::Device(silicide::Error::BadParameter {
+        op: "matmul",
+        what: format!("tensor {:?} of {} can't be used as a matrix", entry.name(), entry.stored()),
+    })
 }
 
 /// `x · weightᵀ + bias`.
