@@ -46,6 +46,7 @@ ops![
     softmax,
     reduce,
     argmax,
+    top_k,
     cumsum,
     matmul,
     mlx_dequantize,
@@ -77,4 +78,5 @@ pub use mlx_matmul::{mlx_matmul, mlx_matmul_into};
 pub use rms_norm::{add_rms_norm, add_rms_norm_into, rms_norm, rms_norm_into};
 pub use rope::{rope, rope_into};
 pub use softmax::{softmax, softmax_into};
+pub use top_k::{top_k, top_k_into};
 pub use unary::{gelu_erf, gelu_tanh, relu, sigmoid, silu, softcap, tanh};

@@ -1,0 +1,150 @@
+// The k largest elements of a row: a workgroup per row. Elements are compared as integers: exact, and NaN has its place.
+struct Params {
+    x_offset: u32,
+    values_offset: u32,
+    indices_offset: u32,
+    rows: u32,
+    columns: u32,
+    k: u32,
+}
+var<immediate> p: Params;
+override WG: u32 = 256;
+// A power of two, at least k.
+override ROOM: u32 = 1024;
+
+var<workgroup> tally: array<atomic<u32>, 256>;
+// Of the digit that was looked for: which it is, how many elements are still wanted, and how many have it.
+var<workgroup> digit: u32;
+var<workgroup> wanted: u32;
+var<workgroup> alike: u32;
+var<workgroup> taken: atomic<u32>;
+// Keys and places of what is wanted.
+var<workgroup> best: array<vec2<u32>, ROOM>;
+
+// Ordered as the elements are, both zeros alike, every NaN at the top; never 0.
+fn key(v: f32) -> u32 {
+    let bits = bitcast<u32>(v);
+    let size = bits & 0x7fffffffu;
+    if size > 0x7f800000u {
+        return 0xffffffffu;
+    }
+    if size == 0u {
+        return 0x80000000u;
+    }
+    return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);
+}
+
+// Finds, from the top, the digit of the last wanted element among those counted in `tally`.
+fn find_digit(lane: u32) {
+    workgroupBarrier();
+    if lane == 0u {
+        var left = wanted;
+        var i = 255u;
+        while i > 0u && atomicLoad(&tally[i]) < left {
+            left -= atomicLoad(&tally[i]);
+            i--;
+        }
+        digit = i;
+        wanted = left;
+        alike = atomicLoad(&tally[i]);
+    }
+    workgroupBarrier();
+}
+
+fn clear_tally(lane: u32) {
+    workgroupBarrier();
+    for (var i = lane; i < 256u; i += WG) {
+        atomicStore(&tally[i], 0u);
+    }
+    workgroupBarrier();
+}
+
+// Whether the bits above a digit are those of the prefix; all are above the first digit.
+fn matches(value: u32, prefix: u32, shift: u32) -> bool {
+    return shift == 24u || (value >> (shift + 8u)) == (prefix >> (shift + 8u));
+}
+
+// Whether a belongs after b: larger keys first, then earlier places.
+fn after(a: vec2<u32>, b: vec2<u32>) -> bool {
+    return a.x < b.x || (a.x == b.x && a.y > b.y);
+}
+
+@compute @workgroup_size(WG)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = linear_group(group, groups);
+    if row >= p.rows {
+        return;
+    }
+    let base = row * p.columns;
+    if lane == 0u {
+        wanted = p.k;
+        atomicStore(&taken, 0u);
+    }
+    for (var i = lane; i < ROOM; i += WG) {
+        best[i] = vec2<u32>(0u, 0xffffffffu);
+    }
+    // The last key that is wanted.
+    var last = 0u;
+    for (var shift = 24u; shift < 32u; shift -= 8u) {
+        clear_tally(lane);
+        for (var i = lane; i < p.columns; i += WG) {
+            let mine = key(load_x(base + i));
+            if matches(mine, last, shift) {
+                atomicAdd(&tally[(mine >> shift) & 0xffu], 1u);
+            }
+        }
+        find_digit(lane);
+        last |= digit << shift;
+    }
+    // Of the elements with that key the first ones are wanted: the last place, inverted so that it is found alike.
+    var inverse = 0u;
+    if workgroupUniformLoad(&alike) > workgroupUniformLoad(&wanted) {
+        for (var shift = 24u; shift < 32u; shift -= 8u) {
+            clear_tally(lane);
+            for (var i = lane; i < p.columns; i += WG) {
+                if key(load_x(base + i)) == last && matches(~i, inverse, shift) {
+                    atomicAdd(&tally[(~i >> shift) & 0xffu], 1u);
+                }
+            }
+            find_digit(lane);
+            inverse |= digit << shift;
+        }
+    }
+    for (var i = lane; i < p.columns; i += WG) {
+        let mine = key(load_x(base + i));
+        if mine > last || (mine == last && ~i >= inverse) {
+            let place = atomicAdd(&taken, 1u);
+            if place < ROOM {
+                best[place] = vec2<u32>(mine, i);
+            }
+        }
+    }
+    // A bitonic sort.
+    for (var size = 2u; size <= ROOM; size = size * 2u) {
+        for (var apart = size / 2u; apart > 0u; apart = apart / 2u) {
+            workgroupBarrier();
+            for (var i = lane; i < ROOM; i += WG) {
+                let other = i ^ apart;
+                if other > i {
+                    let down = (i & size) == 0u;
+                    let a = best[i];
+                    let b = best[other];
+                    if after(a, b) == down {
+                        best[i] = b;
+                        best[other] = a;
+                    }
+                }
+            }
+        }
+    }
+    workgroupBarrier();
+    for (var i = lane; i < p.k; i += WG) {
+        let place = best[i].y;
+        store_values(row * p.k + i, load_x(base + place));
+        put_indices(row * p.k + i, place);
+    }
+}
