@@ -1,6 +1,7 @@
 //! Benchmarks. Each prints ratios measured in one run, alternating what is compared, with medians and spread: a
 //! figure from another hour or machine says nothing here. `README.md` beside this crate has the commands.
 
+mod attention;
 mod limits;
 mod load;
 mod machine;
@@ -48,6 +49,8 @@ enum What {
         #[arg(long = "format", default_values_t = quantized::formats())]
         formats: Vec<String>,
     },
+    /// Attention over f16 caches: one query against memory, a prompt against matmul.
+    Attention,
     /// Recording a long list and placing its barriers.
     Record,
     /// Recording and submitting on Vulkan.
@@ -70,6 +73,7 @@ fn main() -> anyhow::Result<()> {
         What::Stream => stream::run(&mut report)?,
         What::Matmul { size } => matmul::run(&mut report, size)?,
         What::Quantized { formats } => quantized::run(&mut report, &formats)?,
+        What::Attention => attention::run(&mut report)?,
         What::Record => record::run(&mut report)?,
         What::Vulkan => vulkan::run(&mut report)?,
         What::Load { gigabytes } => load::run(&mut report, gigabytes)?,
@@ -79,6 +83,7 @@ fn main() -> anyhow::Result<()> {
             stream::run(&mut report)?;
             matmul::run(&mut report, 1024)?;
             quantized::run(&mut report, &quantized::formats())?;
+            attention::run(&mut report)?;
             vulkan::run(&mut report)?;
             load::run(&mut report, 2.0)?;
         }
