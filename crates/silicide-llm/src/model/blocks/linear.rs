@@ -15,24 +15,20 @@ pub enum Weight {
     /// In one piece, of any element or block type.
     Whole(Buffer),
     /// In planes, as MLX quantises.
-    Planes {
-        /// The format.
-        format: MlxFormat,
-        /// Codes.
-        packed: Buffer,
-        /// Scales.
-        scales: Buffer,
-        /// Biases, of affine formats.
-        biases: Option<Buffer>,
-    },
+    Planes(Box<Planes<Buffer>>),
 }
 
-/// Planes as values of a recorder.
-struct Planes<V> {
-    format: MlxFormat,
-    packed: V,
-    scales: V,
-    biases: Option<V>,
+/// The planes of a matrix that MLX quantised.
+#[derive(Clone, Debug)]
+pub struct Planes<V> {
+    /// The format.
+    pub format: MlxFormat,
+    /// Codes.
+    pub packed: V,
+    /// Scales.
+    pub scales: V,
+    /// Biases, of affine formats.
+    pub biases: Option<V>,
 }
 
 impl<V> Planes<V> {
@@ -55,7 +51,7 @@ impl Weight {
             silicide::Weight::Whole(buffer) => Ok(Weight::Whole(buffer)),
             silicide::Weight::Planar(planar) => {
                 let PlanarWeight { format, packed, scales, biases, .. } = *planar;
-                Ok(Weight::Planes { format, packed, scales, biases })
+                Ok(Weight::Planes(Box::new(Planes { format, packed, scales, biases })))
             }
             _ => Err(unknown(entry)),
         }
@@ -69,22 +65,22 @@ impl Weight {
         let &[rows, columns] = entry.shape().axes() else { return Err(unknown(entry)) };
         let (words, groups) = (columns * format.bits() / 32, columns / format.group());
         let scale = || Buffer::new(device, format.scale_dtype(), [rows, groups]);
-        Ok(Weight::Planes {
+        Ok(Weight::Planes(Box::new(Planes {
             format,
             packed: Buffer::new(device, DType::U32, [rows, words])?,
             scales: scale()?,
             biases: format.has_biases().then(scale).transpose()?,
-        })
+        })))
     }
 
     fn constant<R: Recorder>(&self, recorder: &mut R) -> Constant<R::Value> {
         match self {
             Weight::Whole(weight) => Constant::Whole(recorder.constant(weight)),
-            Weight::Planes { format, packed, scales, biases } => Constant::Planes(Planes {
-                format: *format,
-                packed: recorder.constant(packed),
-                scales: recorder.constant(scales),
-                biases: biases.as_ref().map(|biases| recorder.constant(biases)),
+            Weight::Planes(planes) => Constant::Planes(Planes {
+                format: planes.format,
+                packed: recorder.constant(&planes.packed),
+                scales: recorder.constant(&planes.scales),
+                biases: planes.biases.as_ref().map(|biases| recorder.constant(biases)),
             }),
         }
     }

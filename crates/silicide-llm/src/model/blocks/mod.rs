@@ -9,5 +9,5 @@ mod norm;
 pub use attention::{Attention, AttentionOptions};
 pub use embedding::{Embedding, Head};
 pub use feed_forward::FeedForward;
-pub use linear::{Linear, Weight};
+pub use linear::{Linear, Planes, Weight};
 pub use norm::Norm;
