@@ -19,6 +19,9 @@ pub enum Error {
     /// A tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] crate::tokenizer::TokenizerError),
+    /// A chat template.
+    #[error(transparent)]
+    Chat(#[from] crate::chat::ChatError),
     /// A model that nobody taught this program.
     #[error("{}: architecture {architecture:?} is not supported; supported are {known}", path.display())]
     UnknownArchitecture {

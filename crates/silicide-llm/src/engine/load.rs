@@ -2,6 +2,7 @@
 
 use super::fit::Fit;
 use crate::cache::CacheOptions;
+use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::error::{Error, Result};
 use crate::model::{Decoder, Description, Tensors, build, describe_source};
 use crate::tokenizer::Tokenizer;
@@ -49,6 +50,8 @@ pub struct LanguageModel {
     description: Description,
     decoder: Decoder,
     tokenizer: Tokenizer,
+    /// A model whose template is missing or broken still continues plain text.
+    template: Result<ChatTemplate, ChatError>,
     cache: CacheOptions,
     fit: Fit,
     load_time: Duration,
@@ -81,8 +84,9 @@ impl LanguageModel {
         let decoder = build(&mut tensors, description.architecture)?;
         tensors.allow("rope_freqs.weight");
         tensors.finish()?;
+        let template = ChatTemplate::of(source, &tokenizer);
         let (device, path, load_time) = (device.clone(), source.path().to_owned(), begin.elapsed());
-        Ok(LanguageModel { device, path, description, decoder, tokenizer, cache, fit, load_time })
+        Ok(LanguageModel { device, path, description, decoder, tokenizer, template, cache, fit, load_time })
     }
 
     /// Where it runs.
@@ -108,6 +112,19 @@ impl LanguageModel {
     /// Its tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// Its chat template; an error if it came without one, or with a broken one.
+    pub fn template(&self) -> Result<&ChatTemplate> {
+        self.template.as_ref().map_err(|error| Error::Chat(error.clone()))
+    }
+
+    /// The tokens of a chat, up to where the model is to answer. Each message is what templates expect
+    /// ([`message`](crate::chat::message)).
+    pub fn chat_tokens(&self, messages: &[serde_json::Value]) -> Result<Vec<u32>> {
+        let options = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
+        let rendered = self.template()?.render(messages, &options)?;
+        Ok(self.tokenizer.encode_pieces(&rendered.pieces))
     }
 
     /// The size and types of a session's cache.
