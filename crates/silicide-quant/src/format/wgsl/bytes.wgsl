@@ -19,7 +19,14 @@ fn quad_$NAME(position: u32) -> u32 {
     return select((low >> shift) | (high << (32u - shift)), low, shift == 0u);
 }
 fn half_$NAME(position: u32) -> f32 {
-    return unpack2x16float(pair_$NAME(position)).x;
+    return widened_$NAME(pair_$NAME(position));
+}
+// Bits of a half as f32. Below the normal range of halves by hand: devices may take such a half for zero, though it is
+// a normal f32.
+fn widened_$NAME(bits: u32) -> f32 {
+    let small = f32(bits & 0x3ffu) * 5.9604644775390625e-8;
+    let magnitude = select(unpack2x16float(bits & 0x7fffu).x, small, (bits & 0x7c00u) == 0u);
+    return select(magnitude, -magnitude, (bits & 0x8000u) != 0u);
 }
 // The nibble of element `i` of 32, whose low nibbles come first.
 fn nibble_$NAME(position: u32, i: u32) -> u32 {

@@ -12,5 +12,5 @@ fn load_$NAME(at: u32) -> f32 {
     let code = byte_$NAME(block + (group << 2u) + k) | ((high & 7u) << 8u);
     let level = f32((word_$NAME(code) >> ((at & 7u) << 1u)) & 3u) - 1.0;
     let shift = select(0.125, -0.125, (high & 8u) != 0u);
-    return unpack2x16float(top).x * f32(2u * sub + 1u) * (level + shift);
+    return widened_$NAME(top) * f32(2u * sub + 1u) * (level + shift);
 }

@@ -1,8 +1,10 @@
 // Element `at` of mxfp4 blocks.
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 5u) * 17u;
+    let doubled = doubled_$NAME(nibble_$NAME(block + 1u, at & 31u));
+    // Half of 2^(exponent - 127). The smallest two are below the normal range, where devices may see zero, while the
+    // product is not: those are reached in two steps.
     let exponent = byte_$NAME(block);
-    // Half of 2^(exponent - 127); the smallest two are subnormal.
-    let bits = select((exponent - 1u) << 23u, 1u << (21u + exponent), exponent < 2u);
-    return doubled_$NAME(nibble_$NAME(block + 1u, at & 31u)) * bitcast<f32>(bits);
+    let normal = max(exponent, 2u);
+    return doubled * bitcast<f32>((normal - 1u) << 23u) * select(1.0, f32(1u + exponent) * 0.25, exponent < 2u);
 }

@@ -1,0 +1,161 @@
+//! Golden blocks and groups on devices: every element that a format's WGSL decodes is within one unit in the last place
+//! of the reference's.
+//!
+//! Vulkan lets devices take numbers below the normal range of f32 for zero, so where such a number is expected zero is
+//! right too. Everything else is not left to the device: halves below the normal range of f16 are normal as f32.
+
+use safetensors::{Dtype, SafeTensors};
+use silicide_core::{Buffer, CommandEncoder, Device, Result};
+use silicide_ops::{MlxOperands, dequantize, mlx_dequantize};
+use silicide_quant::{DType, Format, MlxFormat, bf16, f16};
+use std::path::Path;
+
+fn read(file: &str) -> std::io::Result<Vec<u8>> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(file))
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().copied().map(f32::from_le_bytes).collect()
+}
+
+/// How many floats lie between two, counting the second.
+fn ulps(a: f32, b: f32) -> u64 {
+    let order = |x: f32| {
+        let magnitude = i64::from(x.to_bits() & 0x7fff_ffff);
+        if x.is_sign_negative() { -magnitude } else { magnitude }
+    };
+    order(a).abs_diff(order(b))
+}
+
+/// Holds decoded values against what they must be.
+#[track_caller]
+fn check(what: &str, got: &[f32], expected: &[f32]) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    for (i, (&got, &expected)) in got.iter().zip(expected).enumerate() {
+        let same = got.is_nan() && expected.is_nan();
+        let flushed = expected.is_subnormal() && got == 0.0;
+        let near = !got.is_nan() && !expected.is_nan() && ulps(got, expected) <= 1;
+        assert!(same || flushed || near, "{what}: element {i} is {got:e}, not {expected:e}");
+    }
+}
+
+/// Bytes as a buffer of a type, in rows of so many elements.
+fn buffer(device: &Device, bytes: &[u8], dtype: DType, last: usize) -> Result<Buffer> {
+    let elements = bytes.len() / dtype.block_bytes() * dtype.block_len();
+    let raw = Buffer::from_slice(device, [bytes.len()], bytes)?.reinterpret(dtype)?;
+    raw.reshape([elements / last, last])
+}
+
+fn decoded(device: &Device, format: Format, bytes: &[u8]) -> Result<Vec<f32>> {
+    let x = buffer(device, bytes, format.into(), format.block_len())?;
+    let mut encoder = CommandEncoder::new(device);
+    let y = dequantize(&mut encoder, &x, DType::F32)?;
+    encoder.submit()?.wait()?;
+    y.to_vec::<f32>()
+}
+
+/// Planes of codes, scales and biases.
+type Planes<'a> = [&'a [u8]; 3];
+
+fn mlx_decoded(device: &Device, format: MlxFormat, [packed, scales, biases]: Planes<'_>) -> Result<Vec<f32>> {
+    let groups = scales.len() / format.scale_dtype().size();
+    let packed = buffer(device, packed, DType::U32, packed.len() / 4)?;
+    let scales = buffer(device, scales, format.scale_dtype(), groups)?;
+    let biases =
+        if format.has_biases() { Some(buffer(device, biases, format.scale_dtype(), groups)?) } else { None };
+    let weight = MlxOperands { format, packed: &packed, scales: &scales, biases: biases.as_ref() };
+    let mut encoder = CommandEncoder::new(device);
+    let y = mlx_dequantize(&mut encoder, &weight, DType::F32)?;
+    encoder.submit()?.wait()?;
+    y.to_vec::<f32>()
+}
+
+#[test]
+fn golden_blocks_are_within_an_ulp_on_vulkan() {
+    let device = Device::open("vulkan:0").unwrap();
+    for format in Format::ALL {
+        let name = format.name().to_uppercase();
+        let blocks = read(&format!("ggml/{name}.enc.bin")).unwrap();
+        let expected = floats(&read(&format!("ggml/{name}.dec.f32.bin")).unwrap());
+        check(format.name(), &decoded(&device, format, &blocks).unwrap(), &expected);
+    }
+}
+
+#[test]
+fn golden_groups_are_within_an_ulp_on_vulkan() {
+    let device = Device::open("vulkan:0").unwrap();
+    let mut seen = 0;
+    for format in MlxFormat::all() {
+        let dtype = if format.has_biases() { format.scale_dtype() } else { DType::F32 };
+        let file = read(&format!("mlx/mlx_{}_{dtype}.safetensors", format.mode())).unwrap();
+        let tensors = SafeTensors::deserialize(&file).unwrap();
+        let tensor = |field: &str| tensors.tensor(&format!("b{}_g{}.{field}", format.bits(), format.group()));
+        let (packed, scales, biases) = (tensor("wq").unwrap(), tensor("scales").unwrap(), tensor("biases"));
+        let bytes = matches!(scales.dtype(), Dtype::U8);
+        assert_eq!(bytes, format.scale_dtype() == DType::U8);
+        let biases = biases.as_ref().map_or(&[][..], |biases| biases.data());
+        let got = mlx_decoded(&device, format, [packed.data(), scales.data(), biases]).unwrap();
+        check(&format.to_string(), &got, &floats(tensor("deq_f32").unwrap().data()));
+        seen += 1;
+    }
+    assert_eq!(seen, 57);
+}
+
+/// Blocks of pseudo-random bytes, with every pair of bytes in turn replaced by halves of all kinds: wherever a format
+/// keeps its scales, they are there.
+#[test]
+fn scales_of_every_size_are_within_an_ulp_on_vulkan() {
+    let device = Device::open("vulkan:0").unwrap();
+    let halves = [0x0001u16, 0x8001, 0x0203, 0x03ff, 0x0400, 0x0000, 0x8000, 0x7bff, 0x3c01];
+    for format in Format::ALL {
+        let golden = read(&format!("ggml/{}.enc.bin", format.name().to_uppercase())).unwrap();
+        let block = &golden[golden.len() - format.block_bytes()..];
+        let mut blocks = Vec::new();
+        for at in (0..block.len() - 1).step_by(2) {
+            for half in halves {
+                let start = blocks.len();
+                blocks.extend_from_slice(block);
+                blocks[start + at..start + at + 2].copy_from_slice(&half.to_le_bytes());
+            }
+        }
+        let mut expected = vec![0.0; blocks.len() / format.block_bytes() * format.block_len()];
+        format.decode(&blocks, &mut expected).unwrap();
+        check(format.name(), &decoded(&device, format, &blocks).unwrap(), &expected);
+    }
+    // Every exponent of the formats that have one as a byte.
+    for exponent in 0..=255 {
+        let mut block = read("ggml/MXFP4.enc.bin").unwrap();
+        block.truncate(Format::Mxfp4.block_bytes());
+        block[0] = exponent;
+        let mut expected = vec![0.0; 32];
+        Format::Mxfp4.decode(&block, &mut expected).unwrap();
+        check(&format!("mxfp4, 2^{exponent}"), &decoded(&device, Format::Mxfp4, &block).unwrap(), &expected);
+    }
+}
+
+#[test]
+fn mlx_scales_of_every_size_are_within_an_ulp_on_vulkan() {
+    let device = Device::open("vulkan:0").unwrap();
+    for format in MlxFormat::all() {
+        // One group for each byte, or for each of some floats.
+        let some = [1e-7f32, -6e-8, 3e-5, 0.0, 1.0, -1.5, 60_000.0, 1e-20, 1.2e-38, 3e38];
+        let scales: Vec<u8> = match format.scale_dtype() {
+            DType::F16 => {
+                some.iter().flat_map(|&x| f16::from_f32(x.clamp(-6e4, 6e4)).to_le_bytes()).collect()
+            }
+            DType::BF16 => some.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
+            DType::F32 => some.iter().flat_map(|&x| x.to_le_bytes()).collect(),
+            _ => (0..=255).collect(),
+        };
+        let groups = scales.len() / format.scale_dtype().size();
+        let biases: Vec<u8> =
+            if format.has_biases() { scales.iter().rev().copied().collect() } else { Vec::new() };
+        let sizes = format.plane_bytes(groups * format.group()).unwrap();
+        let packed: Vec<u8> = (0..sizes.packed).map(|i| (i * 37 + i / 251 * 11) as u8).collect();
+        let mut expected = vec![0.0; groups * format.group()];
+        let planes = silicide_quant::MlxPlanes { packed: &packed[..], scales: &scales, biases: &biases };
+        format.decode(planes, &mut expected).unwrap();
+        let got = mlx_decoded(&device, format, [&packed, &scales, &biases]).unwrap();
+        check(&format.to_string(), &got, &expected);
+    }
+}
