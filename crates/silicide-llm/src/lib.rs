@@ -8,6 +8,7 @@
 //! | [`cache`] | keys and values of what a model has read |
 //! | [`sample`] | choosing the next token |
 //! | [`engine`] | loading, sessions, generation |
+//! | [`store`] | models on this machine: fetching, listing, removing |
 //! | [`error`] | the one error type |
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod engine;
 pub mod error;
 pub mod model;
 pub mod sample;
+pub mod store;
 pub mod tokenizer;
 
 pub use error::{Error, Result};

@@ -4,9 +4,9 @@
 pub use silicide_core::{
     Allocator, Buffer, BufferId, BufferOptions, BufferPool, BufferRange, CancelToken, CommandEncoder,
     Counters, Device, DeviceInfo, DeviceOptions, EncoderOptions, Error, Estimate, Estimated, ForeignMemory,
-    Isa, Listing, LoadEvent, LoadOptions, LoadReport, Loader, MappedFile, MemRanges, MemoryKind, Placement,
-    PlanarWeight, Purpose, ReadGuard, Recorder, Result, StorageId, Submission, Usage, Weight, Weights,
-    WriteGuard, buffer, device, error, kernel, memory, record,
+    Isa, Listing, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, MappedFile, MemRanges,
+    MemoryKind, Placement, PlanarWeight, Purpose, ReadGuard, Recorder, Result, StorageId, Submission, Usage,
+    Weight, Weights, WriteGuard, buffer, device, error, kernel, memory, record,
 };
 pub use silicide_hal as hal;
 pub use silicide_ops as ops;

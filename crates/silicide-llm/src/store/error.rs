@@ -1,0 +1,130 @@
+//! What can go wrong with a store, and what to do about it.
+
+use std::path::{Path, PathBuf};
+
+pub(super) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// What can go wrong with a store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Nobody says where the user's files are.
+    #[error("there is no home folder to keep models in; set SILICIDE_CACHE to a folder")]
+    NoHome,
+    /// Neither a path nor a name.
+    #[error(
+        "{name:?} is no file or folder here and no model that can be fetched; known names: {known}; the path of a GGUF file or of a folder with safetensors works as well"
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A model that should be removed is not here.
+    #[error("there is no model {name:?} here; stored models: {stored}")]
+    NotHere {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        stored: String,
+    },
+    /// No pip that runs.
+    #[error(
+        "models are fetched with Python's pip, which is not here (tried {tried}); install it (Debian and Ubuntu: apt install python3-pip; Fedora: dnf install python3-pip; macOS: brew install python; Windows: winget install Python.Python.3), or give the path of a model file"
+    )]
+    NoPip {
+        /// The commands that were tried.
+        tried: String,
+    },
+    /// The index does not have the package.
+    #[error(
+        "pip finds no package {package} {version}: {detail}; check the network and pip's index (pip config list)"
+    )]
+    NoPackage {
+        /// The package.
+        package: String,
+        /// The version.
+        version: String,
+        /// What pip said.
+        detail: String,
+    },
+    /// Pip failed otherwise.
+    #[error("pip could not fetch {package} {version} ({status}): {detail}")]
+    Pip {
+        /// The package.
+        package: String,
+        /// The version.
+        version: String,
+        /// How it ended.
+        status: String,
+        /// What it said.
+        detail: String,
+    },
+    /// The package is not what it should be.
+    #[error("package {package} {version} is damaged or not the right one: {detail}")]
+    BadPackage {
+        /// The package.
+        package: String,
+        /// The version.
+        version: String,
+        /// Why.
+        detail: String,
+    },
+    /// The file in the package has another length.
+    #[error(
+        "{file}: expected {expected} bytes, the package has {got}; nothing was stored. Somebody changed the package, or the download was damaged: try again"
+    )]
+    WrongSize {
+        /// The file.
+        file: String,
+        /// Its length when it was added to the names.
+        expected: u64,
+        /// Its length, or how far it was read before it was too long.
+        got: u64,
+    },
+    /// The file in the package has other bytes.
+    #[error(
+        "{file}: expected SHA-256 {expected}, got {got}; nothing was stored. Somebody changed the package, or the download was damaged: try again"
+    )]
+    WrongHash {
+        /// The file.
+        file: String,
+        /// Its hash when it was added to the names.
+        expected: String,
+        /// Its hash.
+        got: String,
+    },
+    /// The disk is full, or would be.
+    #[error(
+        "{}: not enough space: {needed} bytes are needed, {available} are free; free some, or set SILICIDE_CACHE to a folder on another disk",
+        path.display()
+    )]
+    NoSpace {
+        /// The folder.
+        path: PathBuf,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes free.
+        available: u64,
+    },
+    /// Somebody asked to stop.
+    #[error("fetching was cancelled; nothing was stored")]
+    Cancelled,
+    /// The system refused something.
+    #[error("can't {what} {}: {detail}", path.display())]
+    Io {
+        /// What was tried: `read`, `write`, ...
+        what: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        detail: String,
+    },
+}
+
+impl StoreError {
+    pub(super) fn io(what: &'static str, path: &Path, error: &std::io::Error) -> StoreError {
+        StoreError::Io { what, path: path.to_owned(), detail: error.to_string() }
+    }
+}

