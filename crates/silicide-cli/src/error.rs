@@ -1,5 +1,6 @@
 //! What a command can fail with, and the exit code that tells scripts.
 
+use silicide_llm::store::StoreError;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,14 +30,58 @@ pub(crate) enum Error {
     /// The output can't be written.
     #[error("can't write the output: {0}")]
     Output(#[from] std::io::Error),
+    /// Fetching or removing a model.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A device, or memory on one.
+    #[error(transparent)]
+    Device(#[from] silicide::Error),
     /// The output can't be expressed as JSON.
     #[error("can't write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
+/// What the program exits with, beside 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Arguments that make no sense.
+    Usage = 1,
+    /// A model or an input that can't be had or read, or is not what it should be.
+    Input = 2,
+    /// Too little memory.
+    Memory = 3,
+    /// A device that is not there or fails.
+    Device = 4,
+    /// Stopped by Ctrl-C, as shells say it.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
 impl Error {
-    /// The code that the program exits with.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(if matches!(self, Error::Exists { .. }) { 1 } else { 2 })
+    /// What the program exits with.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Error::Exists { .. } => Exit::Usage,
+            Error::Store(StoreError::Cancelled) => Exit::Interrupted,
+            Error::Device(error) => device_exit(error),
+            _ => Exit::Input,
+        }
+    }
+}
+
+/// Errors of a device say more than where they came from.
+fn device_exit(error: &silicide::Error) -> Exit {
+    use silicide::Error::{Cancelled, OutOfMemory, Tensor, TooLarge, Weights};
+    match error {
+        OutOfMemory { .. } | TooLarge { .. } => Exit::Memory,
+        Weights(_) => Exit::Input,
+        Cancelled { .. } => Exit::Interrupted,
+        Tensor { source, .. } => device_exit(source),
+        _ => Exit::Device,
     }
 }

@@ -4,16 +4,21 @@
 //! |---|---|
 //! | `inspect` | `inspect/` |
 //! | `convert` | `convert/` |
+//! | `pull`, `list`, `rm` | `store.rs` |
+//! | `devices` | `devices.rs` |
 //!
-//! Exit codes: 0 done, 1 wrong usage, 2 a file that can't be read or is not what it should be.
+//! `common.rs` has the arguments that several commands share, `error.rs` the exit codes.
 #![forbid(unsafe_code)]
 
+mod common;
 mod convert;
+mod devices;
 mod error;
 mod inspect;
+mod store;
 
 use clap::{Parser, Subcommand};
-use error::Error;
+use error::{Error, Exit};
 use std::process::ExitCode;
 
 /// Language models on this machine.
@@ -30,6 +35,14 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Converts a model into a GGUF file, in the format that you choose.
     Convert(convert::Convert),
+    /// Fetches a model by name.
+    Pull(store::Pull),
+    /// Lists the models that were fetched.
+    List(store::List),
+    /// Deletes models that were fetched.
+    Rm(store::Remove),
+    /// Lists the devices that models can run on.
+    Devices(devices::Devices),
 }
 
 fn main() -> ExitCode {
@@ -38,12 +51,16 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are asked for; everything else is a mistake. Nobody is left to tell if printing fails.
             let _ = error.print();
-            return ExitCode::from(u8::from(error.use_stderr()));
+            return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
         }
     };
     let outcome = match arguments.command {
         Command::Inspect(inspect) => inspect.run(),
         Command::Convert(convert) => convert.run(),
+        Command::Pull(pull) => pull.run(),
+        Command::List(list) => list.run(),
+        Command::Rm(remove) => remove.run(),
+        Command::Devices(devices) => devices.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -51,7 +68,7 @@ fn main() -> ExitCode {
         Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
-            error.exit_code()
+            error.exit().into()
         }
     }
 }

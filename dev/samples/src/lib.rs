@@ -18,7 +18,7 @@ pub fn testdata(path: &str) -> PathBuf {
 /// The real model, or `None` (with a message) on a developer's machine that does not have it.
 pub fn model() -> Option<PathBuf> {
     let path = std::env::var_os(SAMPLE_MODEL)
-        .map_or_else(|| root().join("target/models/smollm2-135m-instruct-q4_1.gguf"), PathBuf::from);
+        .map_or_else(|| root().join("target/models/smollm2.gguf"), PathBuf::from);
     match path.is_file() {
         true => Some(path),
         false if std::env::var_os("CI").is_none() => {

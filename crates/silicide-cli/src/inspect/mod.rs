@@ -12,7 +12,9 @@ mod text;
 mod tokenizer;
 mod value;
 
+use crate::common::cancel_on_interrupt;
 use crate::error::Error;
+use crate::store::resolve;
 use clap::Args;
 use silicide_weights::Source;
 use std::io::Write;
@@ -22,7 +24,7 @@ use summary::Summary;
 /// Shows what is in a weight file.
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// A GGUF or safetensors file, or a directory with a model.
+    /// A GGUF or safetensors file, a directory with a model, or the name of a model.
     file: PathBuf,
     /// List every tensor.
     #[arg(long)]
@@ -34,7 +36,7 @@ pub(crate) struct Inspect {
 
 impl Inspect {
     pub(crate) fn run(&self) -> Result<(), Error> {
-        let source = Source::open(&self.file)?;
+        let source = Source::open(&resolve(&self.file, &cancel_on_interrupt())?)?;
         let summary = Summary::of(&source, self.tensors);
         let output = match self.json {
             true => serde_json::to_string_pretty(&summary)? + "\n",
