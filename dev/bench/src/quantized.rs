@@ -25,6 +25,8 @@ struct Product {
 
 impl Product {
     fn new(device: &Device, dtype: DType, m: usize, (n, k): (usize, usize)) -> anyhow::Result<Product> {
+        // Depths of whole blocks, so that formats of longer ones can be measured too.
+        let k = k.next_multiple_of(dtype.block_len());
         let values: Vec<f32> = (0..m * k).map(|i| ((i * 37) % 101) as f32 / 101.0 - 0.5).collect();
         // A few columns, again and again: encoding takes longer than measuring.
         let some: Vec<f64> = (0..8 * k).map(|i| ((i * 53) % 211) as f64 / 211.0 - 0.5).collect();

@@ -74,6 +74,11 @@ fn blocks(cases: &mut Vec<Case>) {
             add(any, format, &[m, k], &[n, k]);
         }
     }
+    for format in [Format::Q4K, Format::Q5K, Format::Q6K] {
+        for (m, n, k) in [(1, 33, 2560), (9, 17, 256), (20, 40, 512)] {
+            add(any, format, &[m, k], &[n, k]);
+        }
+    }
     // More than one panel deep; batches; grouped heads.
     for op in [any, exact] {
         add(op, Format::Q4_0, &[33, 2080], &[17, 2080]);

@@ -173,7 +173,7 @@ fn pairs_agree_with_the_reference_wherever_they_run() {
 /// In integers the two kernels are the same sums in the same order, tile boundaries and all.
 #[test]
 fn integer_kernels_agree_bit_for_bit() {
-    let (n, k) = (70, 96);
+    let (n, k) = (70, 256);
     let mut random = Random::new(5);
     let activations: Vec<f32> = (0..130 * k).map(|_| random.gaussian() as f32).collect();
     let weights: Vec<f64> = (0..n * k).map(|_| random.gaussian()).collect();
@@ -204,14 +204,14 @@ fn integer_kernels_agree_bit_for_bit() {
 #[test]
 fn integer_kernels_keep_nan_in_its_row() {
     for kernel in INTEGER_FEW.iter().chain(&INTEGER_MANY) {
-        let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, 64]).unwrap());
+        let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, 256]).unwrap());
         let inputs = [info(DType::F32, 3), info(kernel.dtype(), 20)];
         let outputs = Matmul::default().infer(&inputs).unwrap();
-        let weights = silicide_quant::encode(kernel.dtype(), &[0.5; 20 * 64]);
+        let weights = silicide_quant::encode(kernel.dtype(), &[0.5; 20 * 256]);
         for isa in Isa::available() {
             for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut a = vec![1f32; 3 * 64];
-                a[64 + 40] = wrong;
+                let mut a = vec![1f32; 3 * 256];
+                a[256 + 40] = wrong;
                 let plan = kernel.plan(&Matmul::default(), &Io { inputs: &inputs, outputs: &outputs }, &device(isa));
                 let y = run(&plan, isa, &[bytemuck::cast_slice(&a).to_vec(), weights.clone()], 60);
                 for (row, y) in y.chunks_exact(20).enumerate() {

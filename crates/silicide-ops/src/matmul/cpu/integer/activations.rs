@@ -1,7 +1,7 @@
 //! Rounding activations: every 32 to 8 bits, under their own scale.
 //!
-//! A rounded block is [`BLOCK_BYTES`]: 32 signed bytes in -127..=127, the scale as f32, and a word that depends on the format
-//! of the weights ([`Side`]).
+//! A rounded block is [`BLOCK_BYTES`]: 32 signed bytes in -127..=127, the scale as f32, and two words that depend on the
+//! format of the weights ([`Side`]).
 
 use super::format::LEN;
 use super::unit::{Side, Unit};
@@ -10,10 +10,10 @@ use silicide_hal::Tile;
 
 /// Where the scale is.
 pub(super) const SCALE: usize = LEN;
-/// Where the word beside it is.
+/// Where the words beside it are.
 pub(super) const SIDE: usize = LEN + 4;
-/// Bytes of a rounded block.
-pub(super) const BLOCK_BYTES: usize = LEN + 8;
+/// Bytes of a rounded block; a multiple of 16.
+pub(super) const BLOCK_BYTES: usize = LEN + 16;
 
 native_kernel!(
     /// Activations to rounded blocks.
@@ -39,43 +39,51 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
             tile.write::<[u8; BLOCK_BYTES]>(1, range),
         )
     };
+    let side = Side::from_word(tile.param(3));
     for (from, to) in from.iter().zip(to) {
-        round::<U>(from, to, tile.param(3));
+        round::<U>(from, to, side);
     }
 }
 
 /// Rounds a block.
 #[inline(always)]
-fn round<U: Unit>(from: &[f32; LEN], to: &mut [u8; BLOCK_BYTES], side: u32) {
+fn round<U: Unit>(from: &[f32; LEN], to: &mut [u8; BLOCK_BYTES], side: Side) {
     // Added to a small number, it leaves the nearest whole number in the lowest bits.
     const ROUND: f32 = (3 << 22) as f32;
-    let mut largest = [0f32; 8];
-    // Not zero where there is a NaN or an infinity.
-    let mut wrong = [0f32; 8];
+    // Sizes have the order of their bits; those of infinities and NaN come after all numbers.
+    let mut largest = [0u32; 8];
     for chunk in from.as_chunks::<8>().0 {
-        for i in 0..8 {
-            largest[i] = largest[i].max(chunk[i].abs());
-            wrong[i] += chunk[i] * 0.0;
+        for (largest, value) in largest.iter_mut().zip(chunk) {
+            *largest = (*largest).max(value.to_bits() & (u32::MAX >> 1));
         }
     }
-    let largest = largest.into_iter().fold(0f32, f32::max);
-    let scale = largest * (1.0 / 127.0);
+    let largest = f32::from_bits(largest.into_iter().fold(0, u32::max));
+    let scale = if largest.is_finite() { largest * (1.0 / 127.0) } else { f32::NAN };
     let inverse = if scale > 0.0 { 127.0 / largest } else { 0.0 };
-    let wrong: f32 = wrong.into_iter().sum();
-    let mut sum = 0;
-    for (byte, &value) in to.iter_mut().zip(from) {
-        let code = (value * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i8;
-        sum += i32::from(code);
+    let mut codes = [0i8; LEN];
+    for (code, value) in codes.iter_mut().zip(from) {
+        *code = (value * inverse + ROUND).to_bits() as i8;
+    }
+    let mut sums = [0i32; 2];
+    for (sum, half) in sums.iter_mut().zip(codes.as_chunks::<{ LEN / 2 }>().0) {
+        for code in half {
+            *sum += i32::from(*code);
+        }
+    }
+    let [first, second] = sums;
+    let words = match side {
+        Side::Sum => [(scale * (first + second) as f32).to_bits(), 0],
+        Side::Zero(zero) => [(-i32::from(zero) * (first + second)) as u32, 0],
+        Side::Bytes => [(-U::ZERO * (first + second)) as u32, 0],
+        Side::Halves => [(-32 * first) as u32, (-32 * second) as u32],
+    };
+    let mut block = [0; BLOCK_BYTES];
+    for (byte, code) in block.iter_mut().zip(codes) {
         *byte = code as u8;
     }
-    let scale = scale + wrong;
-    let side = if side == Side::Sum as u32 {
-        (scale * sum as f32).to_le_bytes()
-    } else {
-        let zero = if side == Side::Zero8 as u32 { 8 } else { U::ZERO };
-        (-zero * sum).to_le_bytes()
-    };
-    let [scale, side] = [scale.to_ne_bytes(), side];
-    to[SCALE..SIDE].copy_from_slice(&scale);
-    to[SIDE..].copy_from_slice(&side);
+    let [a, b] = words;
+    for (at, word) in [(SCALE, scale.to_bits()), (SIDE, a), (SIDE + 4, b)] {
+        block[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+    }
+    *to = block;
 }

@@ -2,7 +2,7 @@
 //! meet all rows there.
 
 use super::activations::{BLOCK_BYTES, SCALE, SIDE};
-use super::format::{Codes, Columns, LEN, STAGED, Scales};
+use super::format::{Codes, Columns, STAGED, Scales, dot, start};
 use super::panel::store;
 use super::unit::{Side, Unit};
 use crate::matmul::cpu::vector::Vector;
@@ -10,6 +10,8 @@ use silicide_hal::Tile;
 
 /// Rows that share one pass over the weights.
 const TOGETHER: usize = 8;
+/// Bytes that memory moves at a time.
+const LINE: usize = 64;
 
 /// Rows of rounded activations, and their outputs in a group of columns.
 #[derive(Clone, Copy)]
@@ -20,6 +22,8 @@ struct Rows {
     blocks: usize,
     /// Columns to write: the last ones of the group.
     columns: usize,
+    /// What is read after this group.
+    next: *const u8,
 }
 
 /// A tile: some columns of one batch, all rows.
@@ -33,7 +37,7 @@ pub(super) unsafe fn few_rows<U: Unit, F: Codes>(tile: &Tile<'_>) {
     let [m, n, blocks, tile_columns] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
     let [x, _, batch] = tile.index.map(|i| i as usize);
     let lanes = U::Floats::LANES;
-    let stride = blocks * F::BYTES;
+    let stride = blocks / F::RUNS * F::BLOCK;
     let mut scales = Scales::new();
     let end = ((x + 1) * tile_columns).min(n);
     for column in (x * tile_columns..end).step_by(lanes) {
@@ -49,6 +53,7 @@ pub(super) unsafe fn few_rows<U: Unit, F: Codes>(tile: &Tile<'_>) {
                     y_stride: n,
                     blocks,
                     columns: lanes - skip,
+                    next: columns.start.wrapping_add(lanes * stride),
                 };
                 match (m - row).min(TOGETHER) {
                     1 => multiply::<U, F, 1>(columns, rows, &mut scales),
@@ -68,31 +73,36 @@ pub(super) unsafe fn few_rows<U: Unit, F: Codes>(tile: &Tile<'_>) {
 /// The outputs of `ROWS` rows in one group of columns.
 #[inline(always)]
 unsafe fn multiply<U: Unit, F: Codes, const ROWS: usize>(columns: Columns, rows: Rows, scales: &mut Scales) {
+    let lanes = U::Floats::LANES;
     // SAFETY: the caller's promise: rows and columns have `blocks` blocks.
     unsafe {
         let mut sums = [U::Floats::zero(); ROWS];
         for first in (0..rows.blocks).step_by(STAGED) {
             let count = STAGED.min(rows.blocks - first);
             F::scales::<U>(columns, first, count, scales);
-            for (i, (scale, minimum)) in scales.scales.iter().zip(&scales.minimums).take(count).enumerate() {
+            for i in 0..count {
+                let (scale, second) = scales.at::<U, F>(i);
                 let codes = F::codes::<U>(columns, first + i);
-                let (scale, minimum) = (U::Floats::load(scale.as_ptr()), U::Floats::load(minimum.as_ptr()));
+                // The next group, in the order of memory.
+                for line in 0..(lanes * F::BYTES).div_ceil(LINE) {
+                    U::prefetch(rows.next.wrapping_add((first + i) * lanes * F::BYTES + line * LINE));
+                }
                 for (row, sum) in sums.iter_mut().enumerate() {
                     let a = rows.a.add((row * rows.blocks + first + i) * BLOCK_BYTES);
-                    let mut dots = match F::SIDE {
-                        Side::Sum => U::zero(),
-                        _ => U::splat(a.add(SIDE).cast()),
-                    };
+                    let mut dots = start::<U, F>(a.add(SIDE));
+                    let mut scaled = U::Floats::zero();
                     for (word, codes) in codes.iter().enumerate() {
-                        dots = match F::SIDE {
-                            Side::Bytes => U::dot::<true>(dots, *codes, a.add(4 * word).cast()),
-                            _ => U::dot::<false>(dots, *codes, a.add(4 * word).cast()),
-                        };
+                        if F::SIDE == Side::Halves && word == 4 {
+                            scaled = U::floats(dots).multiply_add(scale, scaled);
+                            dots = start::<U, F>(a.add(SIDE + 4));
+                        }
+                        dots = dot::<U, F>(dots, *codes, a.add(4 * word));
                     }
-                    let scaled = U::floats(dots).multiply_add(scale, U::Floats::zero());
+                    let last = if F::SIDE == Side::Halves { second } else { scale };
+                    let scaled = U::floats(dots).multiply_add(last, scaled);
                     *sum = scaled.multiply_add(U::Floats::splat(a.add(SCALE).cast()), *sum);
                     if F::SIDE == Side::Sum {
-                        *sum = minimum.multiply_add(U::Floats::splat(a.add(SIDE).cast()), *sum);
+                        *sum = second.multiply_add(U::Floats::splat(a.add(SIDE).cast()), *sum);
                     }
                 }
             }
@@ -102,5 +112,3 @@ unsafe fn multiply<U: Unit, F: Codes, const ROWS: usize>(columns: Columns, rows:
         }
     }
 }
-
-const _: () = assert!(LEN == 4 * 8);

@@ -1,5 +1,5 @@
-//! The formats that are multiplied in integers: for each, how 32 weights of some columns become codes, scales and
-//! minimums. A new format is one implementation of [`Codes`] and one line in the table.
+//! What a format that is multiplied in integers says of itself: how 32 weights of some columns become codes, scales and
+//! minimums. A new format is one implementation of [`Codes`] and one line in the table; `legacy` and `k` have them.
 
 use super::unit::{MAX_LANES, Side, Unit};
 use crate::matmul::cpu::vector::Vector;
@@ -19,18 +19,42 @@ pub(super) struct Columns {
     pub(super) stride: usize,
 }
 
-/// Scales and minimums of some runs of weights, a lane to each column.
+/// Scales of some runs of weights, a lane to each column; and minimums, or scales of second halves. Only what was written
+/// is read.
 #[repr(align(64))]
 pub(super) struct Scales {
-    pub(super) scales: [[f32; MAX_LANES]; STAGED],
-    pub(super) minimums: [[f32; MAX_LANES]; STAGED],
+    first: MaybeUninit<[[f32; MAX_LANES]; STAGED]>,
+    second: MaybeUninit<[[f32; MAX_LANES]; STAGED]>,
 }
 
 impl Scales {
     /// Room for scales.
     #[inline(always)]
     pub(super) fn new() -> Scales {
-        Scales { scales: [[0.0; MAX_LANES]; STAGED], minimums: [[0.0; MAX_LANES]; STAGED] }
+        Scales { first: MaybeUninit::uninit(), second: MaybeUninit::uninit() }
+    }
+
+    /// Where scales go, and what comes second: one after the other, [`MAX_LANES`] to a run.
+    #[inline(always)]
+    pub(super) fn starts(&mut self) -> (*mut f32, *mut f32) {
+        (self.first.as_mut_ptr().cast(), self.second.as_mut_ptr().cast())
+    }
+
+    /// Those of run `i`.
+    ///
+    /// # Safety
+    ///
+    /// The unit's instruction set is present; [`Codes::scales`] has written them. Without a second, the first stands in.
+    #[inline(always)]
+    pub(super) unsafe fn at<U: Unit, F: Codes>(&self, i: usize) -> (U::Floats, U::Floats) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let first = U::Floats::load(self.first.as_ptr().cast::<f32>().add(i * MAX_LANES));
+            if matches!(F::SIDE, Side::Zero(_) | Side::Bytes) {
+                return (first, first);
+            }
+            (first, U::Floats::load(self.second.as_ptr().cast::<f32>().add(i * MAX_LANES)))
+        }
     }
 }
 
@@ -42,100 +66,62 @@ impl Scales {
 pub(super) unsafe trait Codes {
     /// What the kernel needs beside activations, which says where zero is.
     const SIDE: Side;
-    /// Bytes of 32 weights, on average.
-    const BYTES: usize;
+    /// Bytes of a block.
+    const BLOCK: usize;
+    /// Runs of [`LEN`] weights in a block.
+    const RUNS: usize;
+    /// Bytes of a run, on average, rounded up.
+    const BYTES: usize = Self::BLOCK.div_ceil(Self::RUNS);
 
     /// The codes of run `run`: words `i` are weights `4i..4i + 4`.
     unsafe fn codes<U: Unit>(columns: Columns, run: usize) -> [U::Words; 8];
-    /// The scales, and minimums if there are any, of `count` runs from `first` on; at most [`STAGED`].
+    /// The scales, and minimums or second scales if there are any, of `count` runs from `first` on, whole blocks of them;
+    /// at most [`STAGED`].
     unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: &mut Scales);
 }
 
-/// 4-bit codes and a scale.
-pub(super) struct Q4_0;
-/// 4-bit codes, a scale and a minimum.
-pub(super) struct Q4_1;
-/// Signed bytes and a scale.
-pub(super) struct Q8_0;
-
-// SAFETY: reads blocks of 18 bytes only.
-unsafe impl Codes for Q4_0 {
-    const SIDE: Side = Side::Zero8;
-    const BYTES: usize = 18;
-
-    #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, run: usize) -> [U::Words; 8] {
-        // SAFETY: the caller's promise; sixteen bytes of nibbles follow a scale.
-        unsafe { nibbles::<U>(U::transpose(columns.start.add(run * Self::BYTES + 2), columns.stride)) }
-    }
-
-    #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: &mut Scales) {
-        // SAFETY: the caller's promise.
-        unsafe { halves::<U, 18, 0>(columns, first, count, &mut to.scales) }
-    }
+/// What dot products of the format start from.
+///
+/// # Safety
+///
+/// The unit's instruction set is present, and `side` is a word of rounded activations.
+#[inline(always)]
+pub(super) unsafe fn start<U: Unit, F: Codes>(side: *const u8) -> U::Sums {
+    // SAFETY: the caller's promise.
+    unsafe { if F::SIDE == Side::Sum { U::zero() } else { U::splat(side.cast()) } }
 }
 
-// SAFETY: reads blocks of 20 bytes only.
-unsafe impl Codes for Q4_1 {
-    const SIDE: Side = Side::Sum;
-    const BYTES: usize = 20;
-
-    #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, run: usize) -> [U::Words; 8] {
-        // SAFETY: the caller's promise; sixteen bytes of nibbles follow a scale and a minimum.
-        unsafe { nibbles::<U>(U::transpose(columns.start.add(run * Self::BYTES + 4), columns.stride)) }
-    }
-
-    #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: &mut Scales) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            halves::<U, 20, 0>(columns, first, count, &mut to.scales);
-            halves::<U, 20, 2>(columns, first, count, &mut to.minimums);
+/// [`Unit::dot`] for the codes of the format.
+///
+/// # Safety
+///
+/// The unit's instruction set is present, and `x` has four rounded activations.
+#[inline(always)]
+pub(super) unsafe fn dot<U: Unit, F: Codes>(sums: U::Sums, codes: U::Words, x: *const u8) -> U::Sums {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if F::SIDE == Side::Bytes {
+            U::dot::<true>(sums, codes, x.cast())
+        } else {
+            U::dot::<false>(sums, codes, x.cast())
         }
-    }
-}
-
-// SAFETY: reads blocks of 34 bytes only.
-unsafe impl Codes for Q8_0 {
-    const SIDE: Side = Side::Bytes;
-    const BYTES: usize = 34;
-
-    #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, run: usize) -> [U::Words; 8] {
-        // SAFETY: the caller's promise; 32 bytes follow a scale.
-        unsafe {
-            let start = columns.start.add(run * Self::BYTES + 2);
-            let [a, b, c, d] = U::transpose(start, columns.stride);
-            let [e, f, g, h] = U::transpose(start.add(16), columns.stride);
-            // No closure: it would not have the instruction set.
-            let (a, b, c, d) = (U::bytes(a), U::bytes(b), U::bytes(c), U::bytes(d));
-            [a, b, c, d, U::bytes(e), U::bytes(f), U::bytes(g), U::bytes(h)]
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: &mut Scales) {
-        // SAFETY: the caller's promise.
-        unsafe { halves::<U, 34, 0>(columns, first, count, &mut to.scales) }
     }
 }
 
 /// Codes from nibbles: the lower ones are weights 0..16, the upper ones weights 16..32.
 #[inline(always)]
-unsafe fn nibbles<U: Unit>([a, b, c, d]: [U::Words; 4]) -> [U::Words; 8] {
+pub(super) unsafe fn nibbles<U: Unit>([a, b, c, d]: [U::Words; 4]) -> [U::Words; 8] {
     // SAFETY: the caller's promise.
     unsafe { [U::low(a), U::low(b), U::low(c), U::low(d), U::high(a), U::high(b), U::high(c), U::high(d)] }
 }
 
 /// Half-precision numbers at byte `AT` of blocks of `BYTES`.
 #[inline(always)]
-unsafe fn halves<U: Unit, const BYTES: usize, const AT: usize>(
+pub(super) unsafe fn halves<U: Unit, const BYTES: usize, const AT: usize>(
     columns: Columns,
     first: usize,
     count: usize,
-    to: &mut [[f32; MAX_LANES]; STAGED],
+    to: *mut f32,
 ) {
     let mut staged = MaybeUninit::<[[u16; MAX_LANES]; STAGED]>::uninit();
     let staged = staged.as_mut_ptr().cast::<u16>();
@@ -146,8 +132,8 @@ unsafe fn halves<U: Unit, const BYTES: usize, const AT: usize>(
         for lane in 0..U::Floats::LANES {
             stage::<BYTES>(start.add(lane * columns.stride), count, staged.add(lane));
         }
-        for (block, to) in to.iter_mut().take(count).enumerate() {
-            U::Floats::load_f16(staged.add(block * MAX_LANES)).store(to.as_mut_ptr());
+        for block in 0..count {
+            U::Floats::load_f16(staged.add(block * MAX_LANES)).store(to.add(block * MAX_LANES));
         }
     }
 }

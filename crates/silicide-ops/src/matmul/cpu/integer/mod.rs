@@ -4,7 +4,8 @@
 //! | file | what |
 //! |---|---|
 //! | `activations` | rounding rows of activations, once per call |
-//! | `format` | the table of formats: codes, scales and minimums of 32 weights in some columns at once |
+//! | `format` | what formats say of themselves: codes, scales and minimums of 32 weights in some columns at once |
+//! | `legacy`, `k` | the formats |
 //! | `unit` | the operations on integers that kernels need, and their portable form; `x86` has the others |
 //! | `few` | few rows: codes go from memory to registers and meet all rows there |
 //! | `panel` | many rows: codes of some columns are unpacked into a panel once, and meet the rows there |
@@ -18,6 +19,8 @@
 mod activations;
 mod few;
 mod format;
+mod k;
+mod legacy;
 mod panel;
 mod unit;
 #[cfg(target_arch = "x86_64")]
@@ -28,7 +31,9 @@ use crate::cpu::native_kernel;
 use crate::matmul::{Matmul, Problem};
 use activations::{ACTIVATIONS, BLOCK_BYTES};
 use few::few_rows;
-use format::{Codes, LEN, Q4_0, Q4_1, Q8_0};
+use format::{Codes, LEN};
+use k::{Q4K, Q5K, Q6K};
+use legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use panel::{TILE_COLUMNS, many_rows};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, NativeKernel, Program};
@@ -72,12 +77,17 @@ macro_rules! table {
 }
 
 /// Formats in the table.
-const COUNT: usize = 3;
+const COUNT: usize = 8;
 
 table! {
     FEW_Q4_0, MANY_Q4_0, Q4_0, "matmul.q4_0.few.cpu", "matmul.q4_0.many.cpu";
     FEW_Q4_1, MANY_Q4_1, Q4_1, "matmul.q4_1.few.cpu", "matmul.q4_1.many.cpu";
+    FEW_Q5_0, MANY_Q5_0, Q5_0, "matmul.q5_0.few.cpu", "matmul.q5_0.many.cpu";
+    FEW_Q5_1, MANY_Q5_1, Q5_1, "matmul.q5_1.few.cpu", "matmul.q5_1.many.cpu";
     FEW_Q8_0, MANY_Q8_0, Q8_0, "matmul.q8_0.few.cpu", "matmul.q8_0.many.cpu";
+    FEW_Q4_K, MANY_Q4_K, Q4K, "matmul.q4_k.few.cpu", "matmul.q4_k.many.cpu";
+    FEW_Q5_K, MANY_Q5_K, Q5K, "matmul.q5_k.few.cpu", "matmul.q5_k.many.cpu";
+    FEW_Q6_K, MANY_Q6_K, Q6K, "matmul.q6_k.few.cpu", "matmul.q6_k.many.cpu";
 }
 
 /// Whether a kernel may round activations to 8 bits for these weights.
@@ -125,7 +135,7 @@ unsafe impl Kernel for Integer {
         plan.push(
             Program::Native(&ACTIVATIONS),
             &[Arg::slot(0), Arg::scratch(rounded, Access::Write)],
-            &[rows as u32, blocks as u32, tile_rows as u32, self.side as u32],
+            &[rows as u32, blocks as u32, tile_rows as u32, self.side.word()],
             [rows.div_ceil(tile_rows) as u32, 1, 1],
         );
         let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2)];

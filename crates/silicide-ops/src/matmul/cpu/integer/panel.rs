@@ -1,10 +1,10 @@
 //! Many rows: the codes of some columns are unpacked into a panel on the tile's own stack, and meet all its rows there.
 //!
 //! A panel is a sequence of sub-panels of [`VECTORS`] vectors of columns. A sub-panel is a sequence of runs of 32 weights: eight rows of
-//! words, four codes of each column side by side; then the scales, then the minimums.
+//! words, four codes of each column side by side; then the scales, then the minimums or second scales.
 
 use super::activations::{BLOCK_BYTES, SCALE, SIDE};
-use super::format::{Codes, Columns, STAGED, Scales};
+use super::format::{Codes, Columns, STAGED, Scales, dot, start};
 use super::unit::{Side, Unit};
 use crate::matmul::cpu::vector::{MAX_LANES, Vector};
 use silicide_hal::Tile;
@@ -18,7 +18,7 @@ pub(super) const STRIPS: usize = 12;
 pub(super) const MAX_ROWS: usize = 6;
 /// Vectors in a row of the register tile.
 const VECTORS: usize = 2;
-/// Words of a run in a panel, for each column: codes, scale, minimum.
+/// Words of a run in a panel, for each column: codes, scale, minimum or second scale.
 const WORDS: usize = 10;
 /// Runs in a panel.
 const RUNS: usize = 256;
@@ -53,7 +53,7 @@ pub(super) unsafe fn many_rows<U: Unit, F: Codes>(tile: &Tile<'_>) {
     let [m, n, blocks, tile_rows] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
     let [x, y, batch] = tile.index.map(|i| i as usize);
     let (start, row) = (x * TILE_COLUMNS, y * tile_rows);
-    let (width, stride) = (VECTORS * U::Floats::LANES, blocks * F::BYTES);
+    let (width, stride) = (VECTORS * U::Floats::LANES, blocks / F::RUNS * F::BLOCK);
     let mut panel = Panel(MaybeUninit::uninit());
     let panel = panel.0.as_mut_ptr().cast::<f32>();
     for first in (0..blocks).step_by(RUNS) {
@@ -96,13 +96,14 @@ unsafe fn pack<U: Unit, F: Codes>(columns: Columns, first: usize, runs: usize, t
         // SAFETY: the caller's promise: the columns have these runs, and the sub-panel room for them.
         unsafe {
             F::scales::<U>(columns, first + start, count, &mut scales);
-            for (i, (scale, minimum)) in scales.scales.iter().zip(&scales.minimums).take(count).enumerate() {
+            for i in 0..count {
+                let (scale, second) = scales.at::<U, F>(i);
                 let to = to.add((start + i) * WORDS * width);
                 for (word, codes) in F::codes::<U>(columns, first + start + i).iter().enumerate() {
                     U::store(*codes, to.add(word * width).cast());
                 }
-                U::Floats::load(scale.as_ptr()).store(to.add(8 * width));
-                U::Floats::load(minimum.as_ptr()).store(to.add(9 * width));
+                scale.store(to.add(8 * width));
+                second.store(to.add(9 * width));
             }
         }
     }
@@ -112,7 +113,9 @@ unsafe fn pack<U: Unit, F: Codes>(columns: Columns, first: usize, runs: usize, t
 #[inline(always)]
 unsafe fn multiply<U: Unit, F: Codes>(block: &Block) {
     const { assert!(U::ROWS <= MAX_ROWS && STRIPS.is_multiple_of(U::ROWS)) };
-    let strips = block.rows.div_ceil(U::ROWS);
+    // Scales of halves take registers of their own.
+    let most = if F::SIDE == Side::Halves { U::ROWS.div_ceil(2) } else { U::ROWS };
+    let strips = block.rows.div_ceil(most);
     let mut row = 0;
     for strip in 0..strips {
         let end = (strip + 1) * block.rows / strips;
@@ -170,32 +173,38 @@ unsafe fn multiply_tile<U: Unit, F: Codes, const ROWS: usize, const COUNT: usize
             let panel = block.panel.add(run * WORDS * width);
             let a = block.a.add(run * BLOCK_BYTES);
             let mut dots = [[U::zero(); COUNT]; ROWS];
-            if F::SIDE != Side::Sum {
-                for (row, dots) in dots.iter_mut().enumerate() {
-                    *dots = [U::splat(a.add(row * block.a_stride + SIDE).cast()); COUNT];
-                }
+            let mut scaled = [[U::Floats::zero(); COUNT]; ROWS];
+            for (row, dots) in dots.iter_mut().enumerate() {
+                *dots = [start::<U, F>(a.add(row * block.a_stride + SIDE)); COUNT];
             }
             for word in 0..8 {
+                if F::SIDE == Side::Halves && word == 4 {
+                    for i in 0..COUNT {
+                        let scale = U::Floats::load(panel.add(8 * width + i * lanes));
+                        for (row, dots) in dots.iter_mut().enumerate() {
+                            scaled[row][i] = U::floats(dots[i]).multiply_add(scale, U::Floats::zero());
+                            dots[i] = start::<U, F>(a.add(row * block.a_stride + SIDE + 4));
+                        }
+                    }
+                }
                 let mut codes = [U::load(panel.add(word * width).cast()); COUNT];
                 for (i, codes) in codes.iter_mut().enumerate().skip(1) {
                     *codes = U::load(panel.add(word * width + i * lanes).cast());
                 }
                 for (row, dots) in dots.iter_mut().enumerate() {
-                    let a = a.add(row * block.a_stride + 4 * word).cast();
+                    let a = a.add(row * block.a_stride + 4 * word);
                     for (dots, codes) in dots.iter_mut().zip(codes) {
-                        *dots = match F::SIDE {
-                            Side::Bytes => U::dot::<true>(*dots, codes, a),
-                            _ => U::dot::<false>(*dots, codes, a),
-                        };
+                        *dots = dot::<U, F>(*dots, codes, a);
                     }
                 }
             }
             for i in 0..COUNT {
                 let at = i * lanes;
-                let scale = U::Floats::load(panel.add(8 * width + at));
+                let last = if F::SIDE == Side::Halves { 9 } else { 8 };
+                let scale = U::Floats::load(panel.add(last * width + at));
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let activations = U::Floats::splat(a.add(row * block.a_stride + SCALE).cast());
-                    let scaled = U::floats(dots[row][i]).multiply_add(scale, U::Floats::zero());
+                    let scaled = U::floats(dots[row][i]).multiply_add(scale, scaled[row][i]);
                     sums[i] = scaled.multiply_add(activations, sums[i]);
                 }
                 if F::SIDE == Side::Sum {

@@ -10,14 +10,37 @@ pub(super) const MAX_LANES: usize = 16;
 
 /// What goes beside the rounded activations of a block, so that unsigned codes stand for signed numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
 pub(super) enum Side {
     /// Their sum under their scale, as f32: weights have a minimum.
     Sum,
-    /// What dot products with 4-bit codes start from, as i32: -8 times their sum.
-    Zero8,
-    /// What dot products with 8-bit numbers start from, as i32: the unit's own zero times their sum.
+    /// What dot products start from where this code stands for zero, as i32: as many times their negated sum.
+    Zero(u8),
+    /// The same for signed bytes, whose zero is the unit's own.
     Bytes,
+    /// As for a zero of 32, for each half of the block: weights have a scale per 16.
+    Halves,
+}
+
+impl Side {
+    /// A word for it, that [`Side::from_word`] knows.
+    pub(super) const fn word(self) -> u32 {
+        match self {
+            Side::Sum => 0,
+            Side::Zero(zero) => zero as u32,
+            Side::Bytes => 256,
+            Side::Halves => 257,
+        }
+    }
+
+    /// What a word stands for.
+    #[inline(always)]
+    pub(super) fn from_word(word: u32) -> Side {
+        match word {
+            0 => Side::Sum,
+            257 => Side::Halves,
+            zero => u8::try_from(zero).map_or(Side::Bytes, Side::Zero),
+        }
+    }
 }
 
 /// An instruction set with integer dot products. Lanes are columns.
@@ -46,6 +69,14 @@ pub(super) unsafe trait Unit: Simd {
     unsafe fn high(words: Self::Words) -> Self::Words;
     /// Signed bytes, as [`Unit::dot`] wants them.
     unsafe fn bytes(words: Self::Words) -> Self::Words;
+    /// The two or fewer bits of `mask` of every byte, counted from bit `shift`, as bits 4 and 5.
+    unsafe fn bits(words: Self::Words, shift: u32, mask: u8) -> Self::Words;
+    /// Bit `shift + i` of each column's word as bit 4 of its byte `i`.
+    unsafe fn spread(words: Self::Words, shift: u32) -> Self::Words;
+    /// The bits of both.
+    unsafe fn or(words: Self::Words, other: Self::Words) -> Self::Words;
+    /// Has a line of memory brought nearer, which need not exist.
+    unsafe fn prefetch(at: *const u8);
     /// Words that were stored.
     unsafe fn load(from: *const u8) -> Self::Words;
     /// Stores words.
@@ -98,6 +129,27 @@ macro_rules! portable {
             unsafe fn bytes(words: Self::Words) -> Self::Words {
                 words
             }
+
+            #[inline(always)]
+            unsafe fn bits(words: Self::Words, shift: u32, mask: u8) -> Self::Words {
+                words.map(|bytes| bytes.map(|byte| ((byte >> shift) & mask) << 4))
+            }
+
+            #[inline(always)]
+            unsafe fn spread(words: Self::Words, shift: u32) -> Self::Words {
+                std::array::from_fn(|i| {
+                    let bit = shift as usize + i;
+                    words[bit / 8 % 4].map(|byte| ((byte >> (bit % 8)) & 1) << 4)
+                })
+            }
+
+            #[inline(always)]
+            unsafe fn or(words: Self::Words, other: Self::Words) -> Self::Words {
+                std::array::from_fn(|i| std::array::from_fn(|lane| words[i][lane] | other[i][lane]))
+            }
+
+            #[inline(always)]
+            unsafe fn prefetch(_: *const u8) {}
 
             #[inline(always)]
             unsafe fn load(from: *const u8) -> Self::Words {

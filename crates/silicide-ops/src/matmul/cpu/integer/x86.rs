@@ -73,6 +73,39 @@ unsafe impl Unit for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn bits(words: __m512i, shift: u32, mask: u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm512_srlv_epi32(words, _mm512_set1_epi32(shift as i32));
+            _mm512_slli_epi32::<4>(_mm512_and_si512(bits, _mm512_set1_epi8(mask as i8)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn spread(words: __m512i, shift: u32) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm512_srlv_epi32(words, _mm512_set1_epi32(shift as i32));
+            let bits = _mm512_and_si512(bits, _mm512_set1_epi32(15));
+            // Bit i goes to bits i + 4, i + 11, i + 18 and i + 25, of which only 8i + 4 is kept.
+            let copies = _mm512_mullo_epi32(bits, _mm512_set1_epi32(0x0204_0810));
+            _mm512_and_si512(copies, _mm512_set1_epi8(16))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn or(words: __m512i, other: __m512i) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_or_si512(words, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(at: *const u8) {
+        // SAFETY: a hint, about any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
+    #[inline(always)]
     unsafe fn load(from: *const u8) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe { _mm512_loadu_si512(from.cast()) }
@@ -150,6 +183,39 @@ unsafe impl Unit for Avx2 {
     #[inline(always)]
     unsafe fn bytes(words: __m256i) -> __m256i {
         words
+    }
+
+    #[inline(always)]
+    unsafe fn bits(words: __m256i, shift: u32, mask: u8) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm256_srlv_epi32(words, _mm256_set1_epi32(shift as i32));
+            _mm256_slli_epi32::<4>(_mm256_and_si256(bits, _mm256_set1_epi8(mask as i8)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn spread(words: __m256i, shift: u32) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm256_srlv_epi32(words, _mm256_set1_epi32(shift as i32));
+            let bits = _mm256_and_si256(bits, _mm256_set1_epi32(15));
+            // Bit i goes to bits i + 4, i + 11, i + 18 and i + 25, of which only 8i + 4 is kept.
+            let copies = _mm256_mullo_epi32(bits, _mm256_set1_epi32(0x0204_0810));
+            _mm256_and_si256(copies, _mm256_set1_epi8(16))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn or(words: __m256i, other: __m256i) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_or_si256(words, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(at: *const u8) {
+        // SAFETY: a hint, about any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 
     #[inline(always)]
