@@ -36,6 +36,34 @@ pub(crate) enum Error {
     /// A device, or memory on one.
     #[error(transparent)]
     Device(#[from] silicide::Error),
+    /// A model.
+    #[error(transparent)]
+    Model(#[from] silicide_llm::Error),
+    /// A file can't be written.
+    #[error("can't write {}: {error}", path.display())]
+    OutputFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// An input can't be read.
+    #[error("can't read {name}: {error}")]
+    Input {
+        /// The input.
+        name: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A device computes what it should not.
+    #[error("{device} does not compute what it should; do not use it, and report what is printed above")]
+    Unwell {
+        /// The device.
+        device: String,
+    },
+    /// Arguments that do not go together.
+    #[error("{0}")]
+    Usage(String),
     /// The output can't be expressed as JSON.
     #[error("can't write JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -63,12 +91,26 @@ impl From<Exit> for ExitCode {
 }
 
 impl Error {
+    /// An input that can't be read.
+    pub(crate) fn input(name: &str, error: std::io::Error) -> Error {
+        Error::Input { name: name.to_owned(), error }
+    }
+
+    /// A file that can't be written.
+    pub(crate) fn output(path: &std::path::Path, error: std::io::Error) -> Error {
+        Error::OutputFile { path: path.to_owned(), error }
+    }
+
     /// What the program exits with.
     pub(crate) fn exit(&self) -> Exit {
+        use silicide_llm::Error as Model;
         match self {
-            Error::Exists { .. } => Exit::Usage,
+            Error::Exists { .. } | Error::Usage(_) | Error::Model(Model::BadOption { .. }) => Exit::Usage,
+            Error::Model(Model::Device(error)) => device_exit(error),
+            Error::Model(Model::DoesNotFit { .. }) => Exit::Memory,
             Error::Store(StoreError::Cancelled) => Exit::Interrupted,
             Error::Device(error) => device_exit(error),
+            Error::Unwell { .. } => Exit::Device,
             _ => Exit::Input,
         }
     }

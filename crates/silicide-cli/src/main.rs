@@ -2,19 +2,30 @@
 //!
 //! | command | file |
 //! |---|---|
+//! | `run` | `run/` |
+//! | `bench` | `bench.rs` |
+//! | `perplexity` | `perplexity.rs` |
+//! | `logits` | `logits.rs` |
+//! | `doctor` | `doctor.rs` |
 //! | `inspect` | `inspect/` |
 //! | `convert` | `convert/` |
 //! | `pull`, `list`, `rm` | `store.rs` |
 //! | `devices` | `devices.rs` |
 //!
-//! `common.rs` has the arguments that several commands share, `error.rs` the exit codes.
+//! `arguments.rs` has the arguments that several commands share, `common.rs` progress bars and Ctrl-C, `error.rs` the exit codes.
 #![forbid(unsafe_code)]
 
+mod arguments;
+mod bench;
 mod common;
 mod convert;
 mod devices;
+mod doctor;
 mod error;
 mod inspect;
+mod logits;
+mod perplexity;
+mod run;
 mod store;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +42,16 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs a model: streams an answer, then prints figures.
+    Run(run::Run),
+    /// Measures tokens per second.
+    Bench(bench::Bench),
+    /// Computes the perplexity of a text.
+    Perplexity(perplexity::Perplexity),
+    /// Writes the logits of some tokens.
+    Logits(logits::Logits),
+    /// Checks this machine: devices, instruction sets, whether kernels compute what they should.
+    Doctor(doctor::Doctor),
     /// Shows what is in a weight file: metadata, architecture, tensors, sizes.
     Inspect(inspect::Inspect),
     /// Converts a model into a GGUF file, in the format that you choose.
@@ -55,6 +76,11 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match arguments.command {
+        Command::Run(run) => run.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Perplexity(perplexity) => perplexity.run(),
+        Command::Logits(logits) => logits.run(),
+        Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Convert(convert) => convert.run(),
         Command::Pull(pull) => pull.run(),

@@ -1,0 +1,164 @@
+//! Arguments that several commands share: the model, the device, how it runs, how tokens are chosen.
+
+use crate::common::progress_bar;
+use crate::error::Error;
+use clap::Args;
+use silicide::{CancelToken, DType, Device, DeviceOptions};
+use silicide_llm::engine::{EngineOptions, LanguageModel, Session};
+use silicide_llm::sample::SamplerOptions;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where to run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DeviceArgs {
+    /// The device: cpu, vulkan:0, ... (see `silicide devices`); best takes a GPU where there is one.
+    #[arg(long, short_alias = 'D', default_value = "best", value_name = "NAME")]
+    pub(crate) device: String,
+    /// Threads of the CPU; one per core by default.
+    #[arg(short, long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
+
+impl DeviceArgs {
+    /// Opens the device.
+    pub(crate) fn open(&self) -> Result<Device, Error> {
+        let mut options = DeviceOptions::default();
+        options.threads = self.threads;
+        options.kernel_cache = silicide_llm::store::cache_dir().map(|directory| directory.join("kernels"));
+        Ok(Device::open_with(&self.device, &options)?)
+    }
+}
+
+/// Which model, and how it runs.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// The model: a GGUF file, a folder with safetensors, or a name such as smollm2.
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// How a model runs.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EngineArgs {
+    /// Tokens that are remembered; 0 for as many as the model was trained on. [default: that, at most 4096]
+    #[arg(short, long, value_name = "N")]
+    pub(crate) ctx_size: Option<usize>,
+    /// Tokens of one pass at most.
+    #[arg(long, visible_alias = "ub", default_value_t = 512, value_name = "N")]
+    pub(crate) ubatch_size: usize,
+    /// The type of cached keys: f32, f16, bf16 or q8_0.
+    #[arg(long, visible_alias = "ctk", default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
+    pub(crate) cache_type_k: DType,
+    /// The type of cached values: f32, f16, bf16 or q8_0.
+    #[arg(long, visible_alias = "ctv", default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
+    pub(crate) cache_type_v: DType,
+}
+
+fn cache_type(name: &str) -> Result<DType, String> {
+    let known = ["f32", "f16", "bf16", "q8_0"];
+    let found = known.contains(&name).then(|| DType::from_name(name)).flatten();
+    found.ok_or_else(|| format!("known are {}", known.join(", ")))
+}
+
+impl ModelArgs {
+    /// The model's file or folder, fetched if it is a name whose model is not here yet.
+    pub(crate) fn path(&self, cancel: &CancelToken) -> Result<PathBuf, Error> {
+        let name = self
+            .model
+            .as_deref()
+            .ok_or(Error::Usage("which model? Give -m FILE, or a name such as smollm2".to_owned()))?;
+        crate::store::resolve(name, cancel)
+    }
+
+    /// Opens the device and loads the model, with a progress bar if that takes long.
+    pub(crate) fn load(&self, cancel: &CancelToken) -> Result<Arc<LanguageModel>, Error> {
+        let path = self.path(cancel)?;
+        let device = self.device.open()?;
+        let mut options = EngineOptions::default();
+        options.context = self.engine.ctx_size;
+        options.chunk = self.engine.ubatch_size;
+        options.key_type = self.engine.cache_type_k;
+        options.value_type = self.engine.cache_type_v;
+        options.load.cancel = cancel.clone();
+        let bar = progress_bar("loading");
+        let watched = bar.clone();
+        options.load.progress = Some(Arc::new(move |event| {
+            watched.set_length(event.total);
+            watched.set_position(event.done);
+        }));
+        let model = LanguageModel::open(&device, &path, &options);
+        bar.finish_and_clear();
+        Ok(Arc::new(model?))
+    }
+
+    /// Loads the model and begins a session.
+    pub(crate) fn session(&self, cancel: &CancelToken) -> Result<Session, Error> {
+        Ok(Session::new(&self.load(cancel)?)?)
+    }
+}
+
+/// How tokens are chosen.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SamplerArgs {
+    /// Where chance begins; the same seed gives the same text. [default: another each time]
+    #[arg(short, long, value_name = "N")]
+    seed: Option<u64>,
+    /// Chance: 0 always takes the likeliest token.
+    #[arg(long, visible_alias = "temperature", default_value_t = 0.8, value_name = "T")]
+    temp: f32,
+    /// Choose among so many of the likeliest; 0 for all.
+    #[arg(long, default_value_t = 40, value_name = "N")]
+    top_k: usize,
+    /// Choose among the likeliest that have this probability together.
+    #[arg(long, default_value_t = 0.95, value_name = "P")]
+    top_p: f32,
+    /// Choose among those at least this fraction as likely as the likeliest.
+    #[arg(long, default_value_t = 0.05, value_name = "P")]
+    min_p: f32,
+    /// Makes tokens seen lately less likely; 1 does nothing.
+    #[arg(long, default_value_t = 1.0, value_name = "X")]
+    repeat_penalty: f32,
+    /// Tokens that are "lately".
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    repeat_last_n: usize,
+    /// Subtracted for each time a token was seen lately.
+    #[arg(long, default_value_t = 0.0, value_name = "X")]
+    frequency_penalty: f32,
+    /// Subtracted if a token was seen lately.
+    #[arg(long, default_value_t = 0.0, value_name = "X")]
+    presence_penalty: f32,
+}
+
+impl SamplerArgs {
+    /// The options, checked.
+    pub(crate) fn options(&self) -> Result<SamplerOptions, Error> {
+        let mut options = SamplerOptions::default();
+        options.seed = self.seed.unwrap_or_else(|| {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.map_or(0, |since| since.as_nanos() as u64)
+        });
+        options.temperature = self.temp;
+        options.top_k = self.top_k;
+        options.top_p = self.top_p;
+        options.min_p = self.min_p;
+        options.repeat_penalty = self.repeat_penalty;
+        options.repeat_last = self.repeat_last_n;
+        options.frequency_penalty = self.frequency_penalty;
+        options.presence_penalty = self.presence_penalty;
+        options.check()?;
+        Ok(options)
+    }
+}
+
+/// The most memory that the process had, in bytes, where the system tells.
+pub(crate) fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024)
+}

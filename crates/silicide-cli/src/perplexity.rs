@@ -1,0 +1,67 @@
+//! `silicide perplexity`: how well a model predicts a text.
+
+use crate::arguments::ModelArgs;
+use crate::common::cancel_on_interrupt;
+use crate::error::Error;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use silicide_llm::engine::perplexity;
+use silicide_llm::tokenizer::Special;
+use std::path::PathBuf;
+
+/// Computes the perplexity of a text, as llama.cpp's tool does by default: windows of -c tokens (512 unless told),
+/// of which the second half is scored. Lower is better.
+#[derive(Debug, Args)]
+pub(crate) struct Perplexity {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// The text.
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// At most so many windows.
+    #[arg(long, value_name = "N")]
+    chunks: Option<usize>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Perplexity {
+    pub(crate) fn run(mut self) -> Result<(), Error> {
+        let cancel = cancel_on_interrupt();
+        let text = std::fs::read(&self.file);
+        let text = text.map_err(|error| Error::input(&self.file.display().to_string(), error))?;
+        let window = self.model.engine.ctx_size.filter(|&size| size > 0).unwrap_or(512);
+        self.model.engine.ctx_size = Some(window);
+        let mut session = self.model.session(&cancel)?;
+        let mut tokens = session.model().tokenizer().encode_prompt(&text, Special::Plain);
+        tokens.truncate(self.chunks.map_or(usize::MAX, |chunks| chunks.saturating_mul(window)));
+        let bar = ProgressBar::new((tokens.len() / window) as u64);
+        if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} windows, {msg} {eta}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        let begin = std::time::Instant::now();
+        let outcome = perplexity(&mut session, &tokens, window, &cancel, &mut |state| {
+            bar.set_position(state.windows as u64);
+            bar.set_message(format!("perplexity {:.4}", state.value));
+        });
+        bar.finish_and_clear();
+        let found = outcome?;
+        let seconds = begin.elapsed().as_secs_f64();
+        if self.json {
+            let report = json!({
+                "ppl": found.value, "stderr": found.error, "tokens": tokens.len(), "scored": found.scored,
+                "windows": found.windows, "ctx_size": window, "seconds": seconds,
+            });
+            println!("{report}");
+        } else {
+            println!("perplexity {:.4} ± {:.4}", found.value, found.error);
+            println!(
+                "{} tokens scored in {} windows of {window}, {seconds:.1} s",
+                found.scored, found.windows
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! One prompt, one text.
+
+use super::Run;
+use super::report::{Report, ending, summary};
+use crate::common::cancel_on_interrupt;
+use crate::error::Error;
+use silicide_llm::chat::message;
+use silicide_llm::engine::{GenerateOptions, LanguageModel, generate};
+use silicide_llm::tokenizer::Special;
+use std::io::Write;
+
+/// Generates after a prompt, streaming, then prints figures.
+pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
+    let mut options = GenerateOptions::default();
+    options.max_tokens = run.predict;
+    options.stop = run.stop.clone();
+    options.ignore_end = run.ignore_eos;
+    options.sampler = run.sampler.options()?;
+    options.cancel = cancel_on_interrupt();
+    let mut session = run.model.session(&options.cancel)?;
+    let model = std::sync::Arc::clone(session.model());
+    for warning in model.tokenizer().warnings() {
+        eprintln!("warning: {warning}");
+    }
+    let tokens = match run.raw {
+        true => model.tokenizer().encode_prompt(prompt, Special::Parse),
+        false => chat_tokens(&model, run.system_prompt.as_deref(), prompt)?,
+    };
+    let mut failed = None;
+    let generation = generate(&mut session, &tokens, &options, &mut |text| {
+        if !run.json && failed.is_none() {
+            let mut out = std::io::stdout().lock();
+            failed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).err();
+            if failed.is_some() {
+                // Nobody reads any more.
+                options.cancel.cancel();
+            }
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(Error::Output(error));
+    }
+    let mut out = std::io::stdout().lock();
+    if run.json {
+        serde_json::to_writer(&mut out, &Report::new(&model, &tokens, &generation))?;
+        writeln!(out)?;
+    } else {
+        writeln!(out)?;
+        drop(out);
+        if let Some(ending) = ending(&generation.finish, session.context()) {
+            eprintln!("\n[{ending}]");
+        }
+        eprintln!("\n{}", summary(&model, &generation.timings));
+    }
+    Ok(())
+}
+
+/// The tokens of a conversation with one question.
+fn chat_tokens(model: &LanguageModel, system: Option<&str>, prompt: &str) -> Result<Vec<u32>, Error> {
+    let mut messages = Vec::new();
+    messages.extend(system.map(|text| message("system", text)));
+    messages.push(message("user", prompt));
+    if model.template()?.is_fallback() {
+        eprintln!("warning: the model has no chat template; ChatML is used, as its vocabulary suggests");
+    }
+    Ok(model.chat_tokens(&messages)?)
+}

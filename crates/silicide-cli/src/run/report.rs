@@ -1,0 +1,109 @@
+//! The figures after a run.
+
+use crate::arguments::peak_memory;
+use serde::Serialize;
+use silicide_llm::engine::{Finish, Generation, LanguageModel, Timings};
+use std::time::Duration;
+
+/// One run, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct Report<'a> {
+    prompt_tokens: &'a [u32],
+    tokens: &'a [u32],
+    text: &'a str,
+    finish: &'static str,
+    timings: Figures,
+    device: &'a str,
+    memory: Memory,
+}
+
+/// Seconds and rates.
+#[derive(Debug, Serialize)]
+struct Figures {
+    load_seconds: f64,
+    prompt_tokens: usize,
+    prompt_seconds: f64,
+    prompt_tokens_per_second: f64,
+    generated_tokens: usize,
+    generation_seconds: f64,
+    generation_tokens_per_second: f64,
+    first_token_seconds: f64,
+}
+
+/// Bytes.
+#[derive(Debug, Serialize)]
+struct Memory {
+    weights: u64,
+    cache: u64,
+    activations: u64,
+    peak: Option<u64>,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(model: &'a LanguageModel, prompt: &'a [u32], generation: &'a Generation) -> Report<'a> {
+        let (timings, fit) = (&generation.timings, model.fit());
+        Report {
+            prompt_tokens: prompt,
+            tokens: &generation.tokens,
+            text: &generation.text,
+            finish: generation.finish.name(),
+            timings: Figures {
+                load_seconds: model.load_time().as_secs_f64(),
+                prompt_tokens: timings.prompt_tokens,
+                prompt_seconds: timings.prompt.as_secs_f64(),
+                prompt_tokens_per_second: timings.prompt_rate(),
+                generated_tokens: timings.generated_tokens,
+                generation_seconds: timings.generation.as_secs_f64(),
+                generation_tokens_per_second: timings.generation_rate(),
+                first_token_seconds: timings.first_token.as_secs_f64(),
+            },
+            device: &model.device().info().id,
+            memory: Memory {
+                weights: fit.weights,
+                cache: fit.cache,
+                activations: fit.activations,
+                peak: peak_memory(),
+            },
+        }
+    }
+}
+
+/// The figures in two lines, for people.
+pub(crate) fn summary(model: &LanguageModel, timings: &Timings) -> String {
+    let info = model.device().info();
+    let place =
+        if info.threads > 0 { format!("{}, {} threads", info.id, info.threads) } else { info.id.clone() };
+    let reused = match timings.reused_tokens {
+        0 => String::new(),
+        reused => format!(" ({reused} of them remembered)"),
+    };
+    let memory = peak_memory().map_or(String::new(), |bytes| format!(" · peak memory {} MiB", bytes >> 20));
+    format!(
+        "load {} · first token {} · {place}{memory}\nprompt {} tokens{reused}, {:.1} tokens/s · generated {} tokens, {:.1} tokens/s",
+        time(model.load_time()),
+        time(timings.first_token),
+        timings.prompt_tokens,
+        timings.prompt_rate(),
+        timings.generated_tokens,
+        timings.generation_rate(),
+    )
+}
+
+/// What a reader should know about the end of a text, if anything.
+pub(crate) fn ending(finish: &Finish, context: usize) -> Option<String> {
+    match finish {
+        Finish::ContextFull => Some(format!(
+            "the context of {context} tokens is full, so the text ends here; a larger one: -c {}",
+            context * 2
+        )),
+        Finish::Cancelled => Some("stopped".to_owned()),
+        _ => None,
+    }
+}
+
+fn time(duration: Duration) -> String {
+    match duration.as_secs_f64() {
+        seconds if seconds >= 1.0 => format!("{seconds:.2} s"),
+        seconds => format!("{:.0} ms", seconds * 1e3),
+    }
+}
