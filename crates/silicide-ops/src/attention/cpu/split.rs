@@ -3,8 +3,8 @@
 
 use super::store::Stored;
 use super::weigh::Seen;
-use super::{Call, Extents, K, OUT, PARTS, Q, V};
-use crate::cpu::Simd;
+use super::{Call, Extents, K, OUT, PARTS, Q, V, bytes_of};
+use crate::cpu::{Simd, stream};
 use crate::matmul::cpu::vector::Unit;
 use crate::attention::MOST_DIM;
 use silicide_hal::Tile;
@@ -12,9 +12,11 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Keys of a tile.
-pub(super) const KEYS: usize = 128;
-/// Keys that are weighed at a time: they and their values stay in the first cache.
-const BLOCK: usize = 32;
+pub(super) const KEYS: usize = 192;
+/// Keys that are weighed at a time: they and their values stay in the caches.
+const BLOCK: usize = 96;
+/// Keys that are multiplied at a time, while as many values, or keys of the next block, are on their way.
+const PIECE: usize = 24;
 /// Queries of a tile.
 pub(super) const ROWS: usize = 16;
 
@@ -27,7 +29,7 @@ pub(super) fn part_words(value_dim: usize) -> usize {
 #[repr(align(64))]
 struct Room {
     queries: MaybeUninit<[f32; ROWS * MOST_DIM]>,
-    wide: MaybeUninit<[f32; BLOCK * MOST_DIM]>,
+    wide: MaybeUninit<[f32; PIECE * MOST_DIM]>,
     scores: [f32; ROWS * BLOCK],
     sums: MaybeUninit<[f32; ROWS * MOST_DIM]>,
 }
@@ -78,10 +80,15 @@ pub(super) unsafe fn split_keys<S: Simd + Unit>(tile: &Tile<'_>) {
         let (slot, count) = call.together(&keys, BLOCK);
         let first = kv_head * extents.capacity + slot;
         let at = keys.start;
-        // SAFETY: the keys and values are in slots of this head, which nobody writes; there is room for all rows.
-        unsafe {
-            let stored = Stored::of(tile, (K, call.types[0]), (first, count), extents.dim, wide);
-            stored.multiply::<S::Vector>(queries, rows.len(), room.scores.as_mut_ptr(), BLOCK);
+        for piece in (0..count).step_by(PIECE) {
+            let here = (first + piece, PIECE.min(count - piece));
+            fetch_rows(tile, (V, call.types[1]), here, extents.value_dim);
+            // SAFETY: the keys are in slots of this head, which nobody writes; there is room for all rows.
+            unsafe {
+                let stored = Stored::of(tile, (K, call.types[0]), here, extents.dim, wide);
+                let scores = room.scores.as_mut_ptr().add(piece);
+                stored.multiply::<S::Vector>(queries, rows.len(), scores, BLOCK);
+            }
         }
         for (row, ((scores, state), sums)) in
             rows.clone().zip(room.scores.chunks_exact_mut(BLOCK).zip(&mut states).zip(sums.chunks_exact_mut(apart)))
@@ -92,12 +99,20 @@ pub(super) unsafe fn split_keys<S: Simd + Unit>(tile: &Tile<'_>) {
                 sums.iter_mut().for_each(|sum| *sum *= kept);
             }
         }
-        // SAFETY: as above.
-        unsafe {
-            let stored = Stored::of(tile, (V, call.types[1]), (first, count), extents.value_dim, wide);
-            stored.add_weighted::<S::Vector>(room.scores.as_ptr(), BLOCK, rows.len(), sums.as_mut_ptr());
-        }
         keys.start += count;
+        for piece in (0..count).step_by(PIECE) {
+            let here = (first + piece, PIECE.min(count - piece));
+            let ahead = (keys.start + piece).min(keys.end)..(keys.start + piece + PIECE).min(keys.end);
+            let (slot, fetched) = call.together(&ahead, PIECE);
+            let next = (kv_head * extents.capacity + slot, fetched);
+            fetch_rows(tile, (K, call.types[0]), next, extents.dim);
+            // SAFETY: as above.
+            unsafe {
+                let stored = Stored::of(tile, (V, call.types[1]), here, extents.value_dim, wide);
+                let weights = room.scores.as_ptr().add(piece);
+                stored.add_weighted::<S::Vector>(weights, BLOCK, rows.len(), sums.as_mut_ptr());
+            }
+        }
     }
     for ((row, state), sums) in rows.zip(states).zip(sums.chunks_exact(apart)) {
         let start = part_start(&extents, split, kv_head, row);
@@ -108,6 +123,16 @@ pub(super) unsafe fn split_keys<S: Simd + Unit>(tile: &Tile<'_>) {
             *sum = state.sum as f32;
             values.copy_from_slice(sums.get(..values.len()).unwrap_or_default());
         }
+    }
+}
+
+/// Asks for rows of a binding, of this type and length, to be brought near: where another page begins the machine's own
+/// guess ends.
+#[inline(always)]
+fn fetch_rows(tile: &Tile<'_>, (binding, code): (usize, u32), (first, count): (usize, usize), dim: usize) {
+    let (start, bytes) = (bytes_of(code, first * dim), bytes_of(code, count * dim));
+    for line in (0..bytes).step_by(64) {
+        stream::fetch(tile.start(binding).wrapping_add(start + line));
     }
 }
 

@@ -183,10 +183,14 @@ unsafe fn pack_rows<U: Unit, W: Weight>(stored: &Stored, panel: *mut f32) {
         unsafe {
             let panel = panel.add(column * stored.count);
             for row in 0..stored.count {
-                for at in (0..width).step_by(lanes) {
-                    let left = stored.dim - column - at;
-                    let part = load_part::<U::Vector, W>(start.add(row * stored.dim + column + at), left);
-                    part.store(panel.add(row * width + at));
+                let (from, to) = (start.add(row * stored.dim + column), panel.add(row * width));
+                let whole = width.min(stored.dim - column) / lanes * lanes;
+                for at in (0..whole).step_by(lanes) {
+                    W::load::<U::Vector>(from.add(at)).store(to.add(at));
+                }
+                if whole < width {
+                    let left = stored.dim - column - whole;
+                    load_part::<U::Vector, W>(from.add(whole), left).store(to.add(whole));
                 }
             }
         }
@@ -237,21 +241,27 @@ unsafe fn add_columns<V: Vector, W: Weight, const ROWS: usize>(
         unsafe {
             if left >= most * V::LANES {
                 if most == 4 {
-                    add_block::<V, W, ROWS, 4>(stored, weights, column, sums);
+                    add_block::<V, W, ROWS, 4, true>(stored, weights, column, sums);
                 } else {
-                    add_block::<V, W, ROWS, 2>(stored, weights, column, sums);
+                    add_block::<V, W, ROWS, 2, true>(stored, weights, column, sums);
                 }
                 column += most * V::LANES;
             } else {
-                add_block::<V, W, ROWS, 1>(stored, weights, column, sums);
+                if left >= V::LANES {
+                    add_block::<V, W, ROWS, 1, true>(stored, weights, column, sums);
+                } else {
+                    add_block::<V, W, ROWS, 1, false>(stored, weights, column, sums);
+                }
                 column += V::LANES;
             }
         }
     }
 }
 
+/// Some rows of sums and some vectors of each, which are `WHOLE` or end in padding. The latter costs a way through memory,
+/// and room in registers where it is only possible.
 #[inline(always)]
-unsafe fn add_block<V: Vector, W: Weight, const ROWS: usize, const VECTORS: usize>(
+unsafe fn add_block<V: Vector, W: Weight, const ROWS: usize, const VECTORS: usize, const WHOLE: bool>(
     stored: &Stored,
     (weights, stride): (*const f32, usize),
     column: usize,
@@ -271,7 +281,8 @@ unsafe fn add_block<V: Vector, W: Weight, const ROWS: usize, const VECTORS: usiz
             let mut values = [V::zero(); VECTORS];
             for (i, value) in values.iter_mut().enumerate() {
                 let at = column + i * V::LANES;
-                *value = load_part::<V, W>(start.add(key * stored.dim + at), stored.dim - at);
+                let from = start.add(key * stored.dim + at);
+                *value = if WHOLE { W::load::<V>(from) } else { load_part::<V, W>(from, stored.dim - at) };
             }
             for (row, totals) in totals.iter_mut().enumerate() {
                 let weight = V::splat(weights.add(row * stride + key));
