@@ -10,6 +10,9 @@ pub(crate) enum Error {
     /// A model can't be read.
     #[error(transparent)]
     Weights(#[from] silicide_weights::Error),
+    /// A tokenizer can't be used.
+    #[error(transparent)]
+    Tokenizer(#[from] silicide_llm::tokenizer::TokenizerError),
     /// Values can't be converted.
     #[error(transparent)]
     Format(#[from] silicide_quant::FormatError),

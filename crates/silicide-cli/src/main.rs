@@ -11,6 +11,7 @@
 //! | `convert` | `convert/` |
 //! | `pull`, `list`, `rm` | `store.rs` |
 //! | `devices` | `devices.rs` |
+//! | `tokenize` | `tokenize.rs` |
 //!
 //! `arguments.rs` has the arguments that several commands share, `common.rs` progress bars and Ctrl-C, `error.rs` the exit codes.
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ mod logits;
 mod perplexity;
 mod run;
 mod store;
+mod tokenize;
 
 use clap::{Parser, Subcommand};
 use error::{Error, Exit};
@@ -64,6 +66,8 @@ enum Command {
     Rm(store::Remove),
     /// Lists the devices that models can run on.
     Devices(devices::Devices),
+    /// Shows the tokens of a text.
+    Tokenize(tokenize::Tokenize),
 }
 
 fn main() -> ExitCode {
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         Command::List(list) => list.run(),
         Command::Rm(remove) => remove.run(),
         Command::Devices(devices) => devices.run(),
+        Command::Tokenize(tokenize) => tokenize.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
