@@ -5,3 +5,4 @@
 mod common;
 mod goldens;
 mod memory;
+mod smollm2;
