@@ -2,6 +2,7 @@
 //! figure from another hour or machine says nothing here. `README.md` beside this crate has the commands.
 
 mod attention;
+mod formats;
 mod limits;
 mod load;
 mod machine;
@@ -17,6 +18,7 @@ mod vulkan;
 
 use clap::{Parser, Subcommand};
 use report::Report;
+use std::path::PathBuf;
 
 #[derive(Parser)]
 #[command(about = "Measures silicide against this machine's limits and against its peers")]
@@ -61,7 +63,13 @@ enum What {
         #[arg(long, default_value_t = 2.0)]
         gigabytes: f64,
     },
-    /// All of the above.
+    /// The table of formats: error and decode speed of each.
+    Formats {
+        /// Write it to this file instead of standard output.
+        #[arg(long, value_name = "FILE")]
+        write: Option<PathBuf>,
+    },
+    /// All of the above, but for the table.
     All,
 }
 
@@ -77,6 +85,7 @@ fn main() -> anyhow::Result<()> {
         What::Record => record::run(&mut report)?,
         What::Vulkan => vulkan::run(&mut report)?,
         What::Load { gigabytes } => load::run(&mut report, gigabytes)?,
+        What::Formats { write } => return formats::run(write.as_deref()),
         What::All => {
             record::run(&mut report)?;
             pool::run(&mut report)?;

@@ -20,24 +20,30 @@ pub(super) fn run(format: MlxFormat, isa: Isa, planes: MlxPlanes<&[u8]>, out: &m
     }
 }
 
+/// The group is known to the compiler: it would take four runs of 32 for a loop to vectorise across, which is slow.
 fn affine<const BITS: usize>(format: MlxFormat, isa: Isa, planes: MlxPlanes<&[u8]>, out: &mut [f32]) {
-    isa.run(Affine::<BITS> { planes, out, group: format.group(), dtype: format.scale });
+    let dtype = format.scale;
+    match format.group {
+        32 => isa.run(Affine::<BITS, 32> { planes, out, dtype }),
+        64 => isa.run(Affine::<BITS, 64> { planes, out, dtype }),
+        _ => isa.run(Affine::<BITS, 128> { planes, out, dtype }),
+    }
 }
 
-struct Affine<'a, const BITS: usize> {
+struct Affine<'a, const BITS: usize, const GROUP: usize> {
     planes: MlxPlanes<&'a [u8]>,
     out: &'a mut [f32],
-    group: usize,
     dtype: DType,
 }
 
-impl<const BITS: usize> Task for Affine<'_, BITS> {
+impl<const BITS: usize, const GROUP: usize> Task for Affine<'_, BITS, GROUP> {
     #[inline(always)]
     fn run(self) {
         let MlxPlanes { packed, scales, biases } = self.planes;
-        let (size, group) = (self.dtype.size(), self.group);
+        let size = self.dtype.size();
         let pairs = scales.chunks_exact(size).zip(biases.chunks_exact(size));
-        let groups = self.out.chunks_exact_mut(group).zip(packed.chunks_exact(group * BITS / 8));
+        let groups =
+            self.out.as_chunks_mut::<GROUP>().0.iter_mut().zip(packed.chunks_exact(GROUP * BITS / 8));
         for ((out, packed), (scale, bias)) in groups.zip(pairs) {
             let (scale, bias) = (widen(self.dtype, scale), widen(self.dtype, bias));
             for (out, packed) in out.as_chunks_mut::<32>().0.iter_mut().zip(runs::<BITS>(packed)) {

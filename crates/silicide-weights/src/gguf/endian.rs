@@ -121,4 +121,65 @@ mod tests {
         assert_eq!(q4_0[..4], [1, 0, 2, 3]);
         assert_eq!(q4_0[18..22], [19, 18, 20, 21]);
     }
+
+    /// The members of a block in the order of the file: how many numbers of how many bytes.
+    fn members(format: Format) -> &'static [(usize, usize)] {
+        match format {
+            Format::Q4_0 | Format::Iq4Nl | Format::Q1_0 | Format::Q2_0 => &[(1, 2), (16, 1)],
+            Format::Q4_1 => &[(2, 2), (16, 1)],
+            Format::Q5_0 => &[(1, 2), (1, 4), (16, 1)],
+            Format::Q5_1 => &[(2, 2), (1, 4), (16, 1)],
+            Format::Q8_0 => &[(1, 2), (32, 1)],
+            Format::Q8_1 => &[(2, 2), (32, 1)],
+            Format::Q2K => &[(16, 1), (64, 1), (2, 2)],
+            Format::Q3K => &[(32, 1), (64, 1), (12, 1), (1, 2)],
+            Format::Q4K => &[(2, 2), (12, 1), (128, 1)],
+            Format::Q5K => &[(2, 2), (12, 1), (32, 1), (128, 1)],
+            Format::Q6K => &[(128, 1), (64, 1), (16, 1), (1, 2)],
+            Format::Q8K => &[(1, 4), (256, 1), (16, 2)],
+            Format::Iq1S => &[(1, 2), (32, 1), (8, 2)],
+            Format::Iq1M => &[(32, 1), (16, 1), (4, 2)],
+            Format::Iq2Xxs => {
+                // Eight times four codes and a word.
+                const {
+                    let mut all = [(1, 2); 17];
+                    let mut i = 1;
+                    while i < 17 {
+                        (all[i], all[i + 1]) = ((4, 1), (1, 4));
+                        i += 2;
+                    }
+                    &{ all }
+                }
+            }
+            Format::Iq2Xs => &[(1, 2), (32, 2), (8, 1)],
+            Format::Iq2S => &[(1, 2), (64, 1), (8, 1), (8, 1)],
+            Format::Iq3Xxs => &[(1, 2), (64, 1), (8, 4)],
+            Format::Iq3S => &[(1, 2), (64, 1), (8, 1), (32, 1), (4, 1)],
+            Format::Iq4Xs => &[(1, 2), (1, 2), (4, 1), (128, 1)],
+            Format::Tq1_0 => &[(48, 1), (4, 1), (1, 2)],
+            Format::Tq2_0 => &[(64, 1), (1, 2)],
+            Format::Mxfp4 => &[(1, 1), (16, 1)],
+            Format::Nvfp4 => &[(4, 1), (32, 1)],
+            _ => &[],
+        }
+    }
+
+    #[test]
+    fn exactly_the_wide_members_of_every_block_are_swapped() {
+        for format in Format::ALL {
+            let mut expected: Vec<u8> = Vec::new();
+            let mut at = 0u16;
+            for &(count, width) in members(format) {
+                for _ in 0..count {
+                    // Numbers are small enough for every byte of a block to have one of its own, but for the longest.
+                    expected.extend((at..at + width as u16).rev().map(|byte| (byte % 251) as u8));
+                    at += width as u16;
+                }
+            }
+            let bytes: Vec<u8> = (0..format.block_bytes()).map(|byte| (byte % 251) as u8).collect();
+            assert_eq!(swapped(format.into(), &bytes), expected, "{format}");
+            let two = swapped(format.into(), &[&bytes[..], &bytes].concat());
+            assert_eq!(two, [&expected[..], &expected].concat(), "{format}");
+        }
+    }
 }
