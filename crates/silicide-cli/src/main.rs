@@ -2,7 +2,7 @@
 //!
 //! | command | file |
 //! |---|---|
-//! | `run` | `run/` |
+//! | `run` | `run/`, `chat/` |
 //! | `bench` | `bench.rs` |
 //! | `perplexity` | `perplexity.rs` |
 //! | `logits` | `logits.rs` |
@@ -18,6 +18,7 @@
 
 mod arguments;
 mod bench;
+mod chat;
 mod common;
 mod convert;
 mod devices;

@@ -1,21 +1,17 @@
 //! One prompt, one text.
 
-use super::Run;
 use super::report::{Report, ending, summary};
+use super::{Run, warn_of_fallback};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use silicide_llm::chat::message;
-use silicide_llm::engine::{GenerateOptions, LanguageModel, generate};
+use silicide_llm::engine::{LanguageModel, generate};
 use silicide_llm::tokenizer::Special;
 use std::io::Write;
 
 /// Generates after a prompt, streaming, then prints figures.
 pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
-    let mut options = GenerateOptions::default();
-    options.max_tokens = run.predict;
-    options.stop = run.stop.clone();
-    options.ignore_end = run.ignore_eos;
-    options.sampler = run.sampler.options()?;
+    let mut options = run.options()?;
     options.cancel = cancel_on_interrupt();
     let mut session = run.model.session(&options.cancel)?;
     let model = std::sync::Arc::clone(session.model());
@@ -60,8 +56,6 @@ fn chat_tokens(model: &LanguageModel, system: Option<&str>, prompt: &str) -> Res
     let mut messages = Vec::new();
     messages.extend(system.map(|text| message("system", text)));
     messages.push(message("user", prompt));
-    if model.template()?.is_fallback() {
-        eprintln!("warning: the model has no chat template; ChatML is used, as its vocabulary suggests");
-    }
+    warn_of_fallback(model.template()?);
     Ok(model.chat_tokens(&messages)?)
 }

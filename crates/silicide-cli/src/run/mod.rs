@@ -8,9 +8,14 @@
 mod answer;
 mod report;
 
+pub(crate) use report::{ending, summary};
+
 use crate::arguments::{ModelArgs, SamplerArgs};
+use crate::chat::{Console, Interrupts, ModelPartner, TerminalLines};
 use crate::error::Error;
 use clap::Args;
+use silicide_llm::chat::ChatTemplate;
+use silicide_llm::engine::GenerateOptions;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
@@ -68,8 +73,35 @@ impl Run {
         }
         match self.read_prompt()? {
             Some(prompt) => answer::answer(&self, &prompt),
-            None => Err(Error::Usage("what should it answer? Give a prompt, -p TEXT or -f FILE".to_owned())),
+            None if self.raw || self.json => {
+                Err(Error::Usage("what should it answer? Give a prompt, -p TEXT or -f FILE".to_owned()))
+            }
+            None => self.chat(),
         }
+    }
+
+    /// A conversation at the terminal.
+    fn chat(&self) -> Result<(), Error> {
+        let interrupts = Interrupts::listen();
+        let session = self.model.session(&interrupts.begin())?;
+        let model = session.model();
+        for warning in model.tokenizer().warnings() {
+            eprintln!("warning: {warning}");
+        }
+        warn_of_fallback(model.template()?);
+        let mut partner = ModelPartner::new(session, self.options()?, interrupts);
+        let mut lines = TerminalLines::new()?;
+        Console::new(std::io::stdout(), self.system_prompt.clone()).run(&mut lines, &mut partner)
+    }
+
+    /// How to generate; cancelling is up to the caller.
+    fn options(&self) -> Result<GenerateOptions, Error> {
+        let mut options = GenerateOptions::default();
+        options.max_tokens = self.predict;
+        options.stop = self.stop.clone();
+        options.ignore_end = self.ignore_eos;
+        options.sampler = self.sampler.options()?;
+        Ok(options)
     }
 
     /// The prompt; none for a chat.
@@ -89,5 +121,11 @@ impl Run {
             (None, None) if std::io::stdin().is_terminal() => Ok(None),
             (None, None) => stdin().map(Some),
         }
+    }
+}
+
+fn warn_of_fallback(template: &ChatTemplate) {
+    if template.is_fallback() {
+        eprintln!("warning: the model has no chat template; ChatML is used, as its vocabulary suggests");
     }
 }
