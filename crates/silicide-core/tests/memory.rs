@@ -392,8 +392,8 @@ fn a_list_uses_the_memory_of_its_dropped_steps_again() {
         step = encoder.run_one(Scale(-1.0), &[&step]).unwrap();
         storages.insert(step.storage_id());
     }
-    // The one that is kept, and two that take turns.
-    assert_eq!(storages.len(), 3);
+    // The one that is kept, and a few that take turns.
+    assert!(storages.len() <= 5, "{}", storages.len());
     assert_ne!(step.storage_id(), kept.storage_id());
     encoder.submit().unwrap().wait().unwrap();
     assert_eq!(kept.to_vec::<f32>().unwrap(), [2.0; 1000]);
@@ -428,4 +428,20 @@ fn an_estimate_is_what_a_recording_takes() {
     assert_eq!(estimate.ops(), 41);
     encoder.submit().unwrap().wait().unwrap();
     assert!((kept[0].to_vec::<f32>().unwrap()[0] - 4.5).abs() < 1e-6);
+}
+
+#[test]
+fn memory_that_is_used_again_does_not_make_chains_wait_for_each_other() {
+    let device = Device::cpu().unwrap();
+    let [x, y] = [0, 1].map(|_| Buffer::new(&device, DType::F32, [1000]).unwrap());
+    let before = device.counters();
+    let mut encoder = CommandEncoder::new(&device);
+    let (mut left, mut right) = (x, y);
+    for _ in 0..20 {
+        left = encoder.run_one(Scale(2.0), &[&left]).unwrap();
+        right = encoder.run_one(Scale(3.0), &[&right]).unwrap();
+    }
+    encoder.submit().unwrap().wait().unwrap();
+    // One between steps, none inside them.
+    assert_eq!(device.counters().since(&before).barriers, 19);
 }

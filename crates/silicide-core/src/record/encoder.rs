@@ -63,6 +63,7 @@ impl CommandEncoder {
     pub fn record(&mut self, op: &dyn DynOp, inputs: &[&Buffer]) -> Result<SmallVec<[Buffer; 2]>> {
         let infos = self.inputs(op, inputs)?;
         let inferred = op.infer(&infos)?;
+        self.recording.begin_op();
         let mut outputs: SmallVec<[Buffer; 2]> = SmallVec::new();
         for (info, slot) in inferred.iter().zip(output_slots(op)) {
             if slot.access == Access::ReadWrite {
@@ -99,6 +100,7 @@ impl CommandEncoder {
         }
         op.check_outputs(&inferred, &given)?;
         check_aliasing(op, inputs, outputs)?;
+        self.recording.begin_op();
         self.record_with(op, (inputs, &infos), (outputs, &given))
     }
 

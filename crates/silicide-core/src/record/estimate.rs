@@ -5,6 +5,7 @@
 //! more is used again. Nothing is allocated, so it tells whether work fits before any of it is begun.
 
 use super::Recorder;
+use super::recording::is_rested;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -12,15 +13,31 @@ use crate::kernel::{DynOp, Io, Op, Outputs, TensorInfo, select};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A recorder that only counts. See the module's documentation.
 #[derive(Debug)]
 pub struct Estimate {
     device: Device,
-    /// Bytes asked for of every temporary; one that only this list holds is free.
-    temporaries: Vec<Arc<usize>>,
+    /// Every temporary; one that only this list holds is free.
+    temporaries: Vec<Arc<Temporary>>,
     ops: usize,
     launches: usize,
+}
+
+/// Memory that a recording would make.
+#[derive(Debug)]
+struct Temporary {
+    /// Bytes asked for.
+    bytes: usize,
+    /// The last op that touched it.
+    last: AtomicUsize,
+}
+
+impl Temporary {
+    fn touch(&self, op: usize) {
+        self.last.store(op, Ordering::Relaxed);
+    }
 }
 
 /// A value of an [`Estimate`]: a tensor that is not there.
@@ -28,7 +45,7 @@ pub struct Estimate {
 pub struct Estimated {
     info: TensorInfo,
     /// The temporary that it lies in, if it is one.
-    memory: Option<Arc<usize>>,
+    memory: Option<Arc<Temporary>>,
 }
 
 impl Estimated {
@@ -51,7 +68,7 @@ impl Estimate {
 
     /// Bytes of temporaries that the recording so far takes from the device's pool.
     pub fn bytes(&self) -> usize {
-        self.temporaries.iter().map(|bytes| self.device.shelf().bucket_bytes(**bytes)).sum()
+        self.temporaries.iter().map(|held| self.device.shelf().bucket_bytes(held.bytes)).sum()
     }
 
     /// Ops recorded so far.
@@ -64,27 +81,41 @@ impl Estimate {
         self.launches
     }
 
-    fn temporary(&mut self, bytes: usize) -> Arc<usize> {
-        let free = |held: &&Arc<usize>| ***held == bytes && Arc::strong_count(held) == 1;
+    fn temporary(&mut self, bytes: usize) -> Arc<Temporary> {
+        let now = self.ops;
+        let free = |held: &&Arc<Temporary>| {
+            held.bytes == bytes
+                && Arc::strong_count(held) == 1
+                && is_rested(held.last.load(Ordering::Relaxed), now)
+        };
         if let Some(memory) = self.temporaries.iter().find(free) {
             return Arc::clone(memory);
         }
-        let memory = Arc::new(bytes);
+        let memory = Arc::new(Temporary { bytes, last: AtomicUsize::new(now) });
         self.temporaries.push(Arc::clone(&memory));
         memory
+    }
+
+    /// An op begins that reads some values.
+    fn begin_op(&mut self, inputs: &[&Estimated]) {
+        self.ops += 1;
+        self.touch_all(inputs);
+    }
+
+    fn touch_all(&self, values: &[&Estimated]) {
+        values.iter().filter_map(|value| value.memory.as_ref()).for_each(|memory| memory.touch(self.ops));
     }
 
     fn plan(&mut self, op: &dyn DynOp, inputs: &[TensorInfo], outputs: &[TensorInfo]) -> Result<()> {
         let (io, device) = (Io { inputs, outputs }, self.device.clone());
         let kernel = select(op, &io, device.info(), None)?;
         let plan = op.kernel_plan(kernel, &io, device.info());
-        let scratch: SmallVec<[Arc<usize>; 2]> = plan
+        let scratch: SmallVec<[Arc<Temporary>; 2]> = plan
             .scratch
             .iter()
             .map(|&bytes| self.temporary(bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes)))
             .collect();
-        drop(scratch);
-        self.ops += 1;
+        scratch.iter().for_each(|memory| memory.touch(self.ops));
         self.launches += plan.steps.len();
         Ok(())
     }
@@ -108,10 +139,12 @@ impl Recorder for Estimate {
     fn run<O: Op>(&mut self, op: O, inputs: &[&Estimated]) -> Result<SmallVec<[Estimated; 2]>> {
         let infos: SmallVec<[TensorInfo; 4]> = inputs.iter().map(|value| value.info).collect();
         let inferred = DynOp::infer(&op, &infos)?;
+        self.begin_op(inputs);
         let outputs: SmallVec<[Estimated; 2]> = inferred
             .iter()
             .map(|info| Estimated { info: *info, memory: Some(self.temporary(info.bytes())) })
             .collect();
+        self.touch_all(&outputs.iter().collect::<SmallVec<[&Estimated; 2]>>());
         self.plan(&op, &infos, &inferred)?;
         Ok(outputs)
     }
@@ -120,6 +153,8 @@ impl Recorder for Estimate {
         let infos: SmallVec<[TensorInfo; 4]> = inputs.iter().map(|value| value.info).collect();
         let given: Outputs = outputs.iter().map(|value| value.info).collect();
         op.check_outputs(&DynOp::infer(&op, &infos)?, &given)?;
+        self.begin_op(inputs);
+        self.touch_all(outputs);
         self.plan(&op, &infos, &given)
     }
 

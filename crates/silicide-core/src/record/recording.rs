@@ -19,15 +19,33 @@ pub(crate) struct Recording {
     /// Numbers storages as they stand in `uses`.
     hazards: MemRanges,
     pub(crate) uses: Vec<StorageUse>,
+    /// The last op that touched each of them.
+    last_ops: Vec<usize>,
     /// What each argument of each command touches.
     pub(crate) touches: Vec<Touch>,
     /// Where those of the command being recorded begin.
     ordered: usize,
     pub(crate) tally: Tally,
     /// Outputs and scratch that this recording made.
-    temporaries: Vec<Arc<Storage>>,
+    temporaries: Vec<Temporary>,
+    /// Ops recorded so far.
+    ops: usize,
     /// A mark that the next command gets before it, unless it has one.
     pub(crate) next_mark: Option<&'static str>,
+}
+
+/// Memory that a recording made for outputs and scratch.
+#[derive(Debug)]
+struct Temporary {
+    storage: Arc<Storage>,
+    /// Its number among those that the recording uses.
+    number: u32,
+}
+
+/// Whether a temporary that nobody holds may be used again by the op that is being recorded: the ops just before it may
+/// be of another chain, and giving it their memory would make the two wait for each other.
+pub(super) fn is_rested(last: usize, now: usize) -> bool {
+    now - last > 2
 }
 
 /// Bytes that a command touches.
@@ -79,13 +97,22 @@ impl Recording {
         if self.uses.len() <= number as usize {
             let storage = Arc::clone(storage);
             self.uses.push(StorageUse { storage, reads: false, writes: false, overwrites: false });
+            self.last_ops.push(self.ops);
         }
         number
+    }
+
+    /// An op begins.
+    pub(crate) fn begin_op(&mut self) {
+        self.ops += 1;
     }
 
     /// Notes that the command being recorded touches some bytes.
     pub(crate) fn touch(&mut self, place: &Place<'_>) {
         let number = self.number(place.storage);
+        if let Some(last) = self.last_ops.get_mut(number as usize) {
+            *last = self.ops;
+        }
         if let Some(used) = self.uses.get_mut(number as usize) {
             let untouched = !used.reads && !used.writes;
             used.overwrites |= untouched && place.replaces;
@@ -141,18 +168,23 @@ impl Recording {
         shape: Shape,
         bytes: usize,
     ) -> Result<Buffer> {
+        let last = |number: u32| self.last_ops.get(number as usize).copied().unwrap_or(0);
         // The list itself holds it twice.
-        let free = |storage: &&Arc<Storage>| storage.bytes() == bytes && Arc::strong_count(storage) == 2;
-        if let Some(storage) = self.temporaries.iter().find(free) {
-            return Ok(Buffer::over(device, storage, dtype, shape));
+        let free = |temporary: &&Temporary| {
+            temporary.storage.bytes() == bytes
+                && Arc::strong_count(&temporary.storage) == 2
+                && is_rested(last(temporary.number), self.ops)
+        };
+        if let Some(temporary) = self.temporaries.iter().find(free) {
+            return Ok(Buffer::over(device, &temporary.storage, dtype, shape));
         }
         let request =
             Request { bytes, purpose: Purpose::Activations, kind: MemoryKind::Shared, zeroed: false };
         let shelf = Arc::<_>::clone(device.shelf()) as _;
         let buffer = Buffer::from_request(device, shelf, dtype, shape, request)?;
         buffer.ensure_allocated()?;
-        self.number(buffer.storage());
-        self.temporaries.push(Arc::clone(buffer.storage()));
+        let (number, storage) = (self.number(buffer.storage()), Arc::clone(buffer.storage()));
+        self.temporaries.push(Temporary { storage, number });
         Ok(buffer)
     }
 
@@ -169,10 +201,12 @@ impl Recording {
         self.list.clear();
         self.hazards.forget();
         self.uses.clear();
+        self.last_ops.clear();
         self.touches.clear();
         self.ordered = 0;
         self.tally.clear();
         self.temporaries.clear();
+        self.ops = 0;
         self.next_mark = None;
     }
 }
