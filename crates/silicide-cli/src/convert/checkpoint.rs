@@ -5,6 +5,7 @@ use super::tokenizer;
 use crate::error::Error;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use silicide_llm::model::{Layout, Names};
 use silicide_quant::DType;
 use silicide_weights::Source;
 use silicide_weights::gguf::GgufWriter;
@@ -17,25 +18,6 @@ const ARCHITECTURES: [(&str, &str, bool); 4] = [
     ("mistral", "llama", true),
     ("qwen2", "qwen2", false),
     ("qwen3", "qwen3", false),
-];
-
-/// Modules outside the layers.
-const MODULES: [(&str, &str); 3] =
-    [("model.embed_tokens", "token_embd"), ("model.norm", "output_norm"), ("lm_head", "output")];
-
-/// Modules of a layer.
-const LAYER_MODULES: [(&str, &str); 11] = [
-    ("self_attn.q_proj", "attn_q"),
-    ("self_attn.k_proj", "attn_k"),
-    ("self_attn.v_proj", "attn_v"),
-    ("self_attn.o_proj", "attn_output"),
-    ("self_attn.q_norm", "attn_q_norm"),
-    ("self_attn.k_norm", "attn_k_norm"),
-    ("mlp.gate_proj", "ffn_gate"),
-    ("mlp.up_proj", "ffn_up"),
-    ("mlp.down_proj", "ffn_down"),
-    ("input_layernorm", "attn_norm"),
-    ("post_attention_layernorm", "ffn_norm"),
 ];
 
 /// What `config.json` says about the model.
@@ -81,6 +63,7 @@ pub(super) fn plan<'a>(source: &'a Source, output: &Path, wanted: Option<DType>)
         writer.meta("general.quantization_version", &2u32)?;
     }
     tokenizer::write(source, model.vocab_size as usize, &mut writer)?;
+    let names = Names::of(Layout::Checkpoint, architecture);
     let mut steps = Vec::new();
     for entry in source.entries() {
         // Tables that can be computed, and a head that is the embedding again.
@@ -89,7 +72,7 @@ pub(super) fn plan<'a>(source: &'a Source, output: &Path, wanted: Option<DType>)
             continue;
         }
         let name =
-            translate(entry.name()).ok_or_else(|| unsupported(format!("tensor {:?}", entry.name())))?;
+            names.in_gguf(entry.name()).ok_or_else(|| unsupported(format!("tensor {:?}", entry.name())))?;
         let heads = woven.then(|| model.heads(&name)).flatten();
         let dtype = choose(&name, &entry, wanted);
         writer.tensor(&name, entry.shape(), dtype)?;
@@ -134,38 +117,5 @@ impl Model {
             return None;
         };
         Some(heads as usize)
-    }
-}
-
-/// A name as GGUF has it.
-fn translate(name: &str) -> Option<String> {
-    let (module, kind) = name.rsplit_once('.')?;
-    if !matches!(kind, "weight" | "bias") {
-        return None;
-    }
-    if let Some((_, to)) = MODULES.iter().find(|(from, _)| *from == module) {
-        return Some(format!("{to}.{kind}"));
-    }
-    let (layer, module) = module.strip_prefix("model.layers.")?.split_once('.')?;
-    let layer: u32 = layer.parse().ok()?;
-    let (_, to) = LAYER_MODULES.iter().find(|(from, _)| *from == module)?;
-    Some(format!("blk.{layer}.{to}.{kind}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn translates_names() {
-        let to = |name: &str| translate(name).unwrap_or_default();
-        assert_eq!(to("model.embed_tokens.weight"), "token_embd.weight");
-        assert_eq!(to("model.layers.12.self_attn.q_proj.bias"), "blk.12.attn_q.bias");
-        assert_eq!(to("model.layers.0.post_attention_layernorm.weight"), "blk.0.ffn_norm.weight");
-        for other in
-            ["model.layers.x.mlp.up_proj.weight", "model.layers.0.mlp.up_proj.scales", "vision.weight"]
-        {
-            assert_eq!(translate(other), None);
-        }
     }
 }
