@@ -76,16 +76,14 @@ fn any_number_of_threads_gives_the_same_bits() {
 #[test]
 fn greedy_text_is_that_of_float64() {
     for device in devices() {
-        for (name, tolerance) in MODELS {
+        // Where activations are rounded, near ties may fall the other way.
+        for (name, _) in MODELS.iter().filter(|(_, tolerance)| *tolerance < 1e-6) {
             let Golden { sequences, greedy } = golden(name);
             let prompt = &sequences.iter().find(|sequence| sequence.tokens.len() == 17).unwrap().tokens;
             let mut session = exact_session(&device, &testdata(&format!("models/{name}.gguf")), 64);
             let mut options = GenerateOptions::default();
             (options.max_tokens, options.ignore_end) = (Some(greedy.tokens_ref64.len()), true);
             options.sampler = SamplerOptions::greedy();
-            if tolerance > 1e-6 {
-                continue;
-            }
             let got = generate(&mut session, prompt, &options, &mut |_| ()).unwrap();
             assert_eq!(got.tokens, greedy.tokens_ref64, "{name} on {}", device.info().id);
         }
@@ -99,7 +97,7 @@ fn a_cache_that_is_rewound_gives_the_same_logits() {
         let tokens = &sequences.last().unwrap().tokens;
         let mut session = exact_session(&cpu(2), &path, 64);
         let fresh = logits(&mut session, tokens, 1);
-        // Feed something else, go back, feed the rest again.
+        // Go back, and feed the rest again.
         let kept = session.rewind(40);
         assert!(kept == 40 || kept == 0, "{name}: {kept}");
         let mut last = Vec::new();
