@@ -6,8 +6,23 @@ use clap::Args;
 use silicide::{CancelToken, DType, Device, DeviceOptions};
 use silicide_llm::engine::{EngineOptions, LanguageModel, Session};
 use silicide_llm::sample::SamplerOptions;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Flags that llama.cpp spells with one dash and several letters, which would be read as several flags.
+const ONE_DASH: [(&str, &str); 4] = [
+    ("-ctk", "--cache-type-k"),
+    ("-ctv", "--cache-type-v"),
+    ("-ub", "--ubatch-size"),
+    ("-sys", "--system-prompt"),
+];
+
+/// An argument, spelled out if it is one of llama.cpp's with one dash.
+pub(crate) fn spell_out(argument: OsString) -> OsString {
+    let known = ONE_DASH.iter().find(|(short, _)| argument == *short);
+    known.map_or(argument, |(_, long)| OsString::from(long))
+}
 
 /// Where to run.
 #[derive(Clone, Debug, Args)]
@@ -48,14 +63,14 @@ pub(crate) struct EngineArgs {
     /// Tokens that are remembered; 0 for as many as the model was trained on. [default: that, at most 4096]
     #[arg(short, long, value_name = "N")]
     pub(crate) ctx_size: Option<usize>,
-    /// Tokens of one pass at most.
-    #[arg(long, visible_alias = "ub", default_value_t = 512, value_name = "N")]
+    /// Tokens of one pass at most; -ub for short.
+    #[arg(long, default_value_t = 512, value_name = "N")]
     pub(crate) ubatch_size: usize,
-    /// The type of cached keys: f32, f16, bf16 or q8_0.
-    #[arg(long, visible_alias = "ctk", default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
+    /// The type of cached keys: f32, f16, bf16 or q8_0; -ctk for short.
+    #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
     pub(crate) cache_type_k: DType,
-    /// The type of cached values: f32, f16, bf16 or q8_0.
-    #[arg(long, visible_alias = "ctv", default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
+    /// The type of cached values: f32, f16, bf16 or q8_0; -ctv for short.
+    #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
     pub(crate) cache_type_v: DType,
 }
 
@@ -161,4 +176,22 @@ pub(crate) fn peak_memory() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_with_one_dash_are_spelled_out_and_others_are_left() {
+        for (given, meant) in [
+            ("-ctk", "--cache-type-k"),
+            ("-ub", "--ubatch-size"),
+            ("-c", "-c"),
+            ("-ctkx", "-ctkx"),
+            ("text", "text"),
+        ] {
+            assert_eq!(spell_out(given.into()), meant);
+        }
+    }
 }

@@ -72,7 +72,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(std::env::args_os().map(arguments::spell_out)) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are asked for; everything else is a mistake. Nobody is left to tell if printing fails.

@@ -37,8 +37,8 @@ pub(crate) struct Run {
     /// A file with what to say to the model; - for standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
     file: Option<PathBuf>,
-    /// What the model is told before: who it is, how to answer.
-    #[arg(long, visible_alias = "sys", value_name = "TEXT", conflicts_with = "raw")]
+    /// What the model is told before: who it is, how to answer; -sys for short.
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     system_prompt: Option<String>,
     /// The most tokens to generate. [default: until the model ends or the context is full]
     #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N")]
