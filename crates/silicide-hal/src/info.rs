@@ -11,16 +11,19 @@ pub enum Backend {
     Cpu,
     /// A Vulkan device.
     Vulkan,
+    /// A Metal device.
+    Metal,
     /// Records and never runs.
     Null,
 }
 
 impl Backend {
-    /// `cpu`, `vulkan`, `null`.
+    /// `cpu`, `vulkan`, `metal`, `null`.
     pub const fn name(self) -> &'static str {
         match self {
             Backend::Cpu => "cpu",
             Backend::Vulkan => "vulkan",
+            Backend::Metal => "metal",
             Backend::Null => "null",
         }
     }
@@ -38,7 +41,7 @@ impl fmt::Display for Backend {
 pub struct DeviceInfo {
     /// The backend.
     pub backend: Backend,
-    /// The name it is opened by: `cpu`, `vulkan:0`, `null`.
+    /// The name it is opened by: `cpu`, `vulkan:0`, `metal:0`, `null`.
     pub id: String,
     /// What the maker calls it.
     pub name: String,
@@ -104,6 +107,10 @@ pub struct Features {
     pub unified_memory: bool,
     /// Host memory, mapped files included, can be used in place.
     pub host_import: bool,
+    /// bf16 arithmetic in kernels written by hand.
+    pub bf16: bool,
+    /// 8x8 matrices that a subgroup multiplies together, in kernels written by hand.
+    pub simdgroup_matrix: bool,
     /// Marks are timed.
     pub timestamps: bool,
 }
@@ -146,6 +153,6 @@ impl DeviceInfo {
 
     /// True for backends that run WGSL.
     pub fn is_gpu(&self) -> bool {
-        matches!(self.backend, Backend::Vulkan)
+        matches!(self.backend, Backend::Vulkan | Backend::Metal)
     }
 }

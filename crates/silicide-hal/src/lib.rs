@@ -32,19 +32,26 @@
 pub mod command;
 pub mod cpu;
 pub mod error;
+mod history;
 pub mod info;
+mod ledger;
+mod native_msl;
 pub mod null;
 pub mod program;
 pub mod vulkan;
 pub mod wgsl;
+mod window;
 
 pub use command::{Binding, Command, CommandList, Dispatch, Words};
 pub use error::{HalError, Result};
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
+pub use native_msl::{Math, NativeMsl};
 pub use program::{
     NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, TileBinding, WgslKernel,
 };
 
+use std::ffi::c_void;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -100,6 +107,20 @@ pub struct Imported {
     pub offset: usize,
 }
 
+/// Something of a device that its own API has an object for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NativeObject {
+    /// The device: an `MTLDevice`.
+    Device,
+    /// The queue that lists run on: an `MTLCommandQueue`.
+    Queue,
+    /// What counts to the ticket of the last list that finished: an `MTLSharedEvent`.
+    Timeline,
+    /// The buffer over a live block: an `MTLBuffer`.
+    Block(RawBlock),
+}
+
 /// The device time that passed between a mark and the next one (or the end of the list).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
@@ -133,6 +154,26 @@ pub unsafe trait RawDevice: Send + Sync {
     /// # Safety
     /// As for [`HostRegion`].
     unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>>;
+
+    /// Uses a buffer of the backend's own API (an `MTLBuffer`) as a block, or says `None` where there is no such thing.
+    /// The block keeps the object alive.
+    ///
+    /// # Safety
+    /// `object` is a live object of that type, of this device, whose bytes are unchanged by others until the block is
+    /// freed.
+    unsafe fn adopt(&self, object: NonNull<c_void>) -> Result<Option<RawBlock>> {
+        let _ = object;
+        Ok(None)
+    }
+
+    /// The object of the backend's own API behind something, where there is one. It belongs to the device.
+    ///
+    /// # Safety
+    /// A block is live. What is done with the object keeps the constitution.
+    unsafe fn native(&self, of: NativeObject) -> Option<NonNull<c_void>> {
+        let _ = of;
+        None
+    }
 
     /// Gives a block back.
     ///
@@ -182,6 +223,17 @@ pub unsafe trait RawDevice: Send + Sync {
 
     /// Times of the marks of a list that was reached; empty without marks or timestamps. Kept for the last 64 lists.
     fn spans(&self, ticket: Ticket) -> Vec<Span>;
+
+    /// Begins to record everything that the device does into a file for the maker's debugger (a `.gputrace`), or with
+    /// `None` ends it.
+    fn capture(&self, to: Option<&Path>) -> Result<()> {
+        let _ = to;
+        Err(HalError::Unavailable {
+            backend: self.info().backend.name(),
+            detail: "it has no way to capture its work".to_owned(),
+            advice: "Use the tools of the GPU's maker, or a Metal device",
+        })
+    }
 
     /// Messages of a validation layer since the last call.
     fn validation_messages(&self) -> Vec<String> {

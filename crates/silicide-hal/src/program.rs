@@ -2,6 +2,7 @@
 //! named snippets. Both are cheap values made of `'static` parts, so that planning a dispatch allocates nothing.
 
 use crate::cpu::Isa;
+use crate::native_msl::{Math, NativeMsl};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -264,6 +265,10 @@ pub struct WgslKernel {
     pub bindings: u32,
     /// The number of words in the immediate, offsets included.
     pub words: u32,
+    /// What Metal's compiler may assume about floating-point arithmetic.
+    pub math: Math,
+    /// The kernel by hand, for Metal.
+    pub msl: Option<&'static NativeMsl>,
     _private: PhantomData<()>,
 }
 
@@ -272,6 +277,7 @@ impl PartialEq for WgslKernel {
         let equal = |(a, b): (&(&'static str, u32), &(&'static str, u32))| a.1 == b.1 && same(a.0, b.0);
         self.parts == other.parts
             && (self.bindings, self.words) == (other.bindings, other.words)
+            && (self.math, self.msl) == (other.math, other.msl)
             && self.constants.len() == other.constants.len()
             && self.constants.iter().zip(&other.constants).all(equal)
             && same(self.name, other.name)
@@ -296,6 +302,8 @@ impl WgslKernel {
             constants: SmallVec::new(),
             bindings,
             words: bindings + params,
+            math: Math::Exact,
+            msl: None,
             _private: PhantomData,
         }
     }
@@ -309,6 +317,18 @@ impl WgslKernel {
     /// Binds a table after everything bound so far.
     pub fn table(mut self) -> WgslKernel {
         self.bindings += 1;
+        self
+    }
+
+    /// Lets Metal's compiler treat floating-point arithmetic more freely.
+    pub fn math(mut self, math: Math) -> WgslKernel {
+        self.math = math;
+        self
+    }
+
+    /// Gives Metal a version written by hand.
+    pub fn native_msl(mut self, msl: &'static NativeMsl) -> WgslKernel {
+        self.msl = Some(msl);
         self
     }
 

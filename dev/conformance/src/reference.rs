@@ -45,6 +45,8 @@ pub fn full_gpu() -> DeviceInfo {
         subgroup_size: (32, 32),
         unified_memory: true,
         host_import: true,
+        bf16: true,
+        simdgroup_matrix: true,
         timestamps: true,
     };
     info

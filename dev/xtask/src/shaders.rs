@@ -6,14 +6,11 @@ use conformance::reference::{full_gpu, plain_gpu};
 use conformance::{Call, Effort, layouts, programs};
 use rustc_hash::FxHashSet;
 use silicide_core::DeviceInfo;
-use silicide_hal::wgsl::{SpirvTarget, to_msl, to_spirv};
+use silicide_hal::wgsl::{MSL_VERSION, SpirvTarget, to_msl, to_spirv};
 use silicide_hal::{Program, WgslKernel};
 use silicide_ops::Case;
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Stdio};
-
-/// The version of MSL that kernels are written in.
-const MSL: (u8, u8) = (3, 0);
 
 /// A program and the GPU it is for.
 struct Shader {
@@ -106,7 +103,7 @@ impl Shader {
         if validator {
             validate(&words)?;
         }
-        let msl = to_msl(&self.program, MSL).map_err(|error| error.to_string())?;
+        let msl = to_msl(&self.program, MSL_VERSION).map_err(|error| error.to_string())?;
         let constants = self.program.constants.iter().map(|(name, value)| format!(" {name}={value}"));
         let parts = self.program.parts.iter().map(|part| part.snippet.name).collect::<Vec<_>>();
         let variant = format!("{}: {}{}", self.gpu, parts.join("+"), constants.collect::<String>());

@@ -138,6 +138,8 @@ impl Adapter {
             },
             unified_memory: memory.is_unified(),
             host_import: can_import,
+            bf16: false,
+            simdgroup_matrix: false,
             timestamps: timestamp_bits > 0 && supported.v12.host_query_reset != 0,
         };
         info.memory = memory_sizes(instance, physical, &memory, has(ash::ext::memory_budget::NAME));

@@ -87,7 +87,7 @@ unsafe impl RawDevice for VulkanDevice {
         // SAFETY: the caller's promise.
         let outcome = unsafe { self.queue.submit(list, ticket, &objects, &self.timeline) };
         if let Err(error) = &outcome {
-            self.timeline.skip(ticket, error);
+            self.timeline.ledger.skip(ticket, error);
         }
         outcome
     }

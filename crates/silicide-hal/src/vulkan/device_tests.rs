@@ -105,7 +105,7 @@ fn skipped_tickets_count_as_reached_with_those_before() {
     // SAFETY: handles are live.
     unsafe { device.submit(&list, Ticket(3)) }.unwrap();
     let error = HalError::OutOfMemory { requested: 7 };
-    device.timeline.skip(Ticket(4), &error);
+    device.timeline.ledger.skip(Ticket(4), &error);
     assert_eq!(device.wait(Ticket(4), Duration::from_secs(60)), Err(error));
     assert_eq!(device.reached(), Ok(Ticket(4)));
     // SAFETY: as above.

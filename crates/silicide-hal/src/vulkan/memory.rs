@@ -4,6 +4,7 @@
 //! while recording is a look into a slab.
 
 use super::gpu::Gpu;
+use crate::window::Window;
 use crate::{BlockDesc, HalError, HostRegion, Imported, RawBlock, Result};
 use ash::vk;
 use slab::Slab;
@@ -238,36 +239,5 @@ impl Drop for OwnedMemory<'_> {
     fn drop(&mut self) {
         // SAFETY: never used by the device, freed once.
         unsafe { self.gpu.device.free_memory(self.raw, None) };
-    }
-}
-
-/// The aligned piece of host memory round a region.
-struct Window {
-    start: *mut std::ffi::c_void,
-    bytes: u64,
-    /// Bytes of the window before the region.
-    before: usize,
-}
-
-impl Window {
-    fn round(region: &HostRegion, alignment: u64) -> Option<Window> {
-        let alignment = usize::try_from(alignment).ok()?;
-        let before = (region.start.as_ptr() as usize).checked_rem(alignment)?;
-        let bytes = before.checked_add(region.bytes)?.checked_next_multiple_of(alignment)?;
-        let start = region.start.as_ptr().wrapping_sub(before).cast();
-        Some(Window { start, bytes: bytes as u64, before })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_covers_its_region() {
-        let start = NonNull::new(std::ptr::without_provenance_mut(3 * 4096 + 256)).unwrap();
-        let window = Window::round(&HostRegion { start, bytes: 4000, writable: false }, 4096).unwrap();
-        assert_eq!((window.start as usize, window.bytes, window.before), (3 * 4096, 2 * 4096, 256));
-        assert!(Window::round(&HostRegion { start, bytes: usize::MAX, writable: false }, 4096).is_none());
     }
 }

@@ -5,7 +5,7 @@
 use super::gpu::Gpu;
 use super::record::{Objects, Recording};
 use super::timeline::Timeline;
-use super::timestamps::History;
+use crate::history::History;
 use crate::{CommandList, Result, Span, Ticket};
 use ash::vk;
 use std::collections::VecDeque;
@@ -65,18 +65,18 @@ impl Queue {
             state.idle.push(recording);
             return Err(error);
         }
-        let announced = timeline.announce(ticket);
+        let announced = timeline.ledger.announce(ticket);
         let (started, complaint) = self.gpu.watched(|| self.start(&recording, ticket, timeline));
         match started {
             Ok(()) => {
                 state.flying.push_back((ticket.0, recording));
                 if let Some(error) = complaint {
-                    timeline.fail(ticket, &error);
+                    timeline.ledger.fail(ticket, &error);
                 }
                 Ok(())
             }
             Err(error) => {
-                timeline.retract(announced);
+                timeline.ledger.retract(announced);
                 state.idle.push(recording);
                 Err(error)
             }
@@ -122,7 +122,7 @@ impl State {
     fn land(&mut self, reached: u64) {
         while let Some((ticket, mut recording)) = self.flying.pop_front_if(|(ticket, _)| *ticket <= reached) {
             if recording.timestamps.has_marks() {
-                self.history.keep(ticket, &mut recording.timestamps);
+                self.history.keep(ticket, |spans| recording.timestamps.read(spans));
             }
             self.idle.push(recording);
         }

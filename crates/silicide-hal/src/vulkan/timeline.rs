@@ -1,40 +1,19 @@
-//! The timeline: one semaphore that counts to the ticket of the last list that finished, and what went wrong.
-//!
-//! A ticket whose list could not be submitted is never signalled: it counts as reached together with the last one
-//! submitted before it, and waiting for it reports why.
+//! The timeline: one semaphore that counts to the ticket of the last list that finished. The ledger knows what went
+//! wrong.
 
 use super::gpu::Gpu;
+use crate::ledger::Ledger;
 use crate::{HalError, Result, Ticket};
 use ash::vk;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// Failures kept for those who still wait.
-const KEPT: usize = 1024;
 
 /// The points that submissions signal.
 pub(super) struct Timeline {
     gpu: Arc<Gpu>,
     pub(super) semaphore: vk::Semaphore,
-    /// The last ticket given to the device.
-    submitted: AtomicU64,
-    /// The last ticket that was not.
-    skipped: AtomicU64,
-    failures: Mutex<VecDeque<Failure>>,
-}
-
-struct Failure {
-    ticket: u64,
-    /// The value of the semaphore at which nothing of the ticket's list, or of those before, runs any more.
-    over: u64,
-    error: HalError,
-}
-
-/// That a ticket is expected to be signalled.
-pub(super) struct Announced {
-    before: u64,
+    /// What is known about tickets beside the counter.
+    pub(super) ledger: Ledger,
 }
 
 impl Timeline {
@@ -44,52 +23,17 @@ impl Timeline {
         // SAFETY: timeline semaphores are enabled; the chain lives on this stack.
         let semaphore = unsafe { gpu.device.create_semaphore(&create, None) }
             .map_err(|result| gpu.error("vkCreateSemaphore", result))?;
-        Ok(Timeline {
-            gpu: gpu.clone(),
-            semaphore,
-            submitted: AtomicU64::new(0),
-            skipped: AtomicU64::new(0),
-            failures: Mutex::default(),
-        })
-    }
-
-    /// Notes that a ticket's list is about to be given to the device, before the device can signal it.
-    pub(super) fn announce(&self, ticket: Ticket) -> Announced {
-        Announced { before: self.submitted.swap(ticket.0, Ordering::AcqRel) }
-    }
-
-    /// Takes an announcement back: the device refused the list.
-    pub(super) fn retract(&self, announced: Announced) {
-        self.submitted.store(announced.before, Ordering::Release);
-    }
-
-    /// Notes that a ticket's list was not submitted.
-    pub(super) fn skip(&self, ticket: Ticket, error: &HalError) {
-        self.skipped.store(ticket.0, Ordering::Release);
-        self.note(ticket.0, self.submitted.load(Ordering::Acquire), error);
-    }
-
-    /// Notes that a ticket's list runs, but not as it should.
-    pub(super) fn fail(&self, ticket: Ticket, error: &HalError) {
-        self.note(ticket.0, ticket.0, error);
-    }
-
-    fn note(&self, ticket: u64, over: u64, error: &HalError) {
-        let mut failures = self.failures();
-        if failures.len() == KEPT {
-            failures.pop_front();
-        }
-        failures.push_back(Failure { ticket, over, error: error.clone() });
+        Ok(Timeline { gpu: gpu.clone(), semaphore, ledger: Ledger::default() })
     }
 
     /// See [`RawDevice::wait`](crate::RawDevice::wait).
     pub(super) fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {
-        let failure = self.failure(ticket);
-        let value = failure.as_ref().map_or(ticket.0, |(over, _)| *over);
+        let failure = self.ledger.failure(ticket);
+        let value = failure.as_ref().map_or(ticket.0, |failure| failure.over);
         self.wait_for(value, timeout)?;
         // The list may have failed while it was waited for: look again.
-        match failure.or_else(|| self.failure(ticket)) {
-            Some((_, error)) => Err(error),
+        match failure.or_else(|| self.ledger.failure(ticket)) {
+            Some(failure) => Err(failure.error),
             None => self.gpu.check(),
         }
     }
@@ -117,7 +61,7 @@ impl Timeline {
         // SAFETY: the semaphore is live.
         let value = unsafe { self.gpu.device.get_semaphore_counter_value(self.semaphore) }
             .map_err(|result| self.gpu.error("vkGetSemaphoreCounterValue", result))?;
-        if value > self.submitted.load(Ordering::Acquire) {
+        if value > self.ledger.submitted() {
             // Drivers free waiters of a lost device by a value that no one gave.
             return Err(self.gpu.lose(format!("the timeline jumped to {value}")));
         }
@@ -126,21 +70,7 @@ impl Timeline {
 
     /// The last ticket reached.
     pub(super) fn reached(&self) -> Result<Ticket> {
-        // In this order: whatever was submitted before the skipped ticket is then known too.
-        let skipped = self.skipped.load(Ordering::Acquire);
-        let submitted = self.submitted.load(Ordering::Acquire);
-        let counter = self.counter()?;
-        Ok(Ticket(if counter >= submitted { counter.max(skipped) } else { counter }))
-    }
-
-    fn failure(&self, ticket: Ticket) -> Option<(u64, HalError)> {
-        let failures = self.failures();
-        let found = failures.iter().find(|failure| failure.ticket == ticket.0);
-        found.map(|failure| (failure.over, failure.error.clone()))
-    }
-
-    fn failures(&self) -> MutexGuard<'_, VecDeque<Failure>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.reached(|| self.counter())
     }
 }
 

@@ -7,14 +7,10 @@ use super::adapter::Clock;
 use super::gpu::Gpu;
 use crate::{Result, Span};
 use ash::vk;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Timestamps in a pool.
 const QUERIES: usize = 128;
-
-/// Lists whose spans are kept.
-const KEPT: usize = 64;
 
 /// The timestamps of one command buffer.
 pub(super) struct Timestamps {
@@ -88,7 +84,6 @@ impl Timestamps {
 
     /// The spans of a list that was reached, into `spans`; nothing when the device does not give its times.
     pub(super) fn read(&mut self, spans: &mut Vec<Span>) {
-        spans.clear();
         self.ticks.clear();
         self.ticks.resize(self.written, 0);
         for (pool, ticks) in self.pools.iter().zip(self.ticks.chunks_mut(QUERIES)) {
@@ -126,30 +121,6 @@ impl Clock {
     /// Nanoseconds from one timestamp to another.
     fn between(&self, from: u64, to: u64) -> u64 {
         ((to.wrapping_sub(from) & self.mask) as f64 * self.nanoseconds_per_tick) as u64
-    }
-}
-
-/// Spans of the last lists that had marks.
-#[derive(Default)]
-pub(super) struct History {
-    lists: VecDeque<(u64, Vec<Span>)>,
-}
-
-impl History {
-    /// Keeps the spans of a list, forgetting the oldest.
-    pub(super) fn keep(&mut self, ticket: u64, timestamps: &mut Timestamps) {
-        let mut spans = match self.lists.len() < KEPT {
-            true => Vec::new(),
-            false => self.lists.pop_front().map(|(_, spans)| spans).unwrap_or_default(),
-        };
-        timestamps.read(&mut spans);
-        self.lists.push_back((ticket, spans));
-    }
-
-    /// The spans of a list.
-    pub(super) fn spans(&self, ticket: u64) -> Vec<Span> {
-        let found = self.lists.iter().find(|(of, _)| *of == ticket);
-        found.map(|(_, spans)| spans.clone()).unwrap_or_default()
     }
 }
 

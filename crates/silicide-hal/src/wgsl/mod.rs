@@ -19,7 +19,7 @@ mod specialise;
 mod spirv;
 mod strip;
 
-pub use msl::{Msl, to_msl};
+pub use msl::{MSL_VERSION, Msl, MslTarget, msl_for, to_msl};
 pub use spirv::{SpirvTarget, is_well_formed, to_spirv};
 
 /// Names the translator in cache keys: changes whenever the same WGSL may give other code.

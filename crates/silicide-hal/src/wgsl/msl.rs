@@ -1,9 +1,10 @@
 //! WGSL kernels as Metal source, with what the host must know to bind their arguments.
 //!
-//! Slots: binding `i` is buffer `i`; the parameters come after the bindings, the sizes of the bound buffers last.
+//! Slots: binding `i` is buffer `i`; the parameters come after the bindings, the sizes of the bound buffers last. A
+//! version written by hand has the same slots, and the workgroup of the WGSL that it stands for.
 
 use super::specialise::{ALWAYS, ENTRY, Specialised, compile_error, specialise};
-use crate::{Result, WgslKernel};
+use crate::{NativeMsl, Result, WgslKernel};
 use naga::back::msl;
 use naga::valid::Capabilities;
 use naga::{AddressSpace, StorageAccess};
@@ -25,6 +26,37 @@ pub struct Msl {
     pub sized: Vec<u32>,
     /// Bytes of each piece of threadgroup memory, in index order; multiples of 16, as Metal wants them.
     pub threadgroup_bytes: Vec<u32>,
+}
+
+/// The version of MSL that WGSL is translated to: what every supported system has.
+pub const MSL_VERSION: (u8, u8) = (3, 0);
+
+/// What a Metal device takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MslTarget {
+    /// The newest version of the language that it compiles, major and minor.
+    pub language: (u8, u8),
+    /// Whether it multiplies `simdgroup_matrix`.
+    pub simdgroup_matrix: bool,
+}
+
+/// What a kernel is on a Metal device: the version written by hand where there is one that the device takes,
+/// otherwise the translation.
+pub fn msl_for(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
+    let translated = to_msl(kernel, MSL_VERSION.min(target.language))?;
+    let fits = |native: &&NativeMsl| {
+        native.language <= target.language && (target.simdgroup_matrix || !native.simdgroup_matrix)
+    };
+    let Some(native) = kernel.msl.filter(fits) else { return Ok(translated) };
+    let constants =
+        kernel.constants.iter().map(|(name, value)| format!("constant constexpr uint {name} = {value}u;\n"));
+    Ok(Msl {
+        source: format!("#include <metal_stdlib>\n{}{}", constants.collect::<String>(), native.text),
+        entry: native.entry.to_owned(),
+        sized: Vec::new(),
+        threadgroup_bytes: native.threadgroup_bytes.iter().map(|bytes| bytes.next_multiple_of(16)).collect(),
+        ..translated
+    })
 }
 
 /// Translates a kernel to the given version of MSL, major and minor.
@@ -137,5 +169,27 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) row: vec
         for argument in ["[[buffer(0)]]", "[[buffer(1)]]", "[[buffer(2)]]", "[[buffer(3)]]"] {
             assert!(msl.source.contains(argument), "{argument} missing in {}", msl.source);
         }
+    }
+    static BY_HAND: NativeMsl = NativeMsl {
+        entry: "rows_by_hand",
+        text: "kernel void rows_by_hand(device const float* x [[buffer(0)]]) {}",
+        threadgroup_bytes: &[33 * 4],
+        language: (3, 1),
+        simdgroup_matrix: true,
+    };
+
+    #[test]
+    fn a_version_by_hand_is_used_where_the_device_takes_it() {
+        let kernel = WgslKernel::new("rows", &[Part::plain(&ROWS)], 2, 1).constant("WG", 33);
+        let translated = to_msl(&kernel, MSL_VERSION).unwrap();
+        let kernel = kernel.native_msl(&BY_HAND);
+        let full = MslTarget { language: (3, 1), simdgroup_matrix: true };
+        for less in [MslTarget { language: (3, 0), ..full }, MslTarget { simdgroup_matrix: false, ..full }] {
+            assert_eq!(msl_for(&kernel, &less).unwrap(), translated);
+        }
+        let native = msl_for(&kernel, &full).unwrap();
+        assert_eq!((native.entry.as_str(), &native.threadgroup_bytes[..]), ("rows_by_hand", &[144][..]));
+        assert_eq!((native.workgroup, native.params_slot), (translated.workgroup, translated.params_slot));
+        assert!(native.source.contains("constant constexpr uint WG = 33u;\nkernel void rows_by_hand"));
     }
 }

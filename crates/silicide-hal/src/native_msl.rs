@@ -1,0 +1,51 @@
+//! What a WGSL kernel may say about Metal: how freely its arithmetic may be treated, and a version of itself written
+//! by hand in the Metal Shading Language.
+//!
+//! A hand-written version stands behind the same bindings, parameters and grid as the WGSL, so nothing above knows
+//! about it, and the same cases prove it. Other backends never see it.
+
+use std::hash::{Hash, Hasher};
+
+/// What a compiler may assume about floating-point arithmetic, where it can be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Math {
+    /// Infinities and NaN are what they should be, functions are precise, sums keep their order.
+    #[default]
+    Exact,
+    /// Sums may be reordered; infinities and NaN are still what they should be.
+    Relaxed,
+    /// There are neither infinities nor NaN, and functions are fast.
+    Fast,
+}
+
+/// A kernel in the Metal Shading Language, to be used instead of the translated WGSL where the device can.
+///
+/// The text includes nothing and says `using` nothing: `<metal_stdlib>` is included before it, and each constant of
+/// the WGSL kernel is a `constant constexpr uint` of the same name. Binding `i` is `[[buffer(i)]]`; the parameter words
+/// follow the bindings; threadgroup memory is `[[threadgroup(i)]]`.
+#[derive(Debug)]
+pub struct NativeMsl {
+    /// What the kernel function is called in the text.
+    pub entry: &'static str,
+    /// The text.
+    pub text: &'static str,
+    /// Bytes of each piece of threadgroup memory that is given as an argument, in index order.
+    pub threadgroup_bytes: &'static [u32],
+    /// The version of the language that it needs, major and minor.
+    pub language: (u8, u8),
+    /// Whether it uses `simdgroup_matrix`.
+    pub simdgroup_matrix: bool,
+}
+
+// Texts are statics: their address is their identity.
+impl PartialEq for NativeMsl {
+    fn eq(&self, other: &NativeMsl) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+impl Eq for NativeMsl {}
+impl Hash for NativeMsl {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self).hash(state);
+    }
+}
