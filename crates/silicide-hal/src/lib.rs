@@ -26,7 +26,7 @@
 //! | [`program`] | what a pipeline is made from: a native function or WGSL |
 //! | [`info`] | limits, features and memory of a device |
 //! | [`error`] | what can go wrong down here |
-//! | [`cpu`], [`vulkan`], [`null`] | the backends |
+//! | [`cpu`], [`vulkan`], `metal` (on Apple's systems), [`null`] | the backends |
 //! | [`wgsl`] | the only door to naga: WGSL to SPIR-V and MSL |
 
 pub mod command;
@@ -35,6 +35,8 @@ pub mod error;
 mod history;
 pub mod info;
 mod ledger;
+#[cfg(any(target_vendor = "apple", test))]
+pub mod metal;
 mod native_msl;
 pub mod null;
 pub mod program;

@@ -14,6 +14,8 @@ use naga::{AddressSpace, StorageAccess};
 pub struct Msl {
     /// The text.
     pub source: String,
+    /// The version of the language that it is written in, major and minor.
+    pub language: (u8, u8),
     /// What the entry point is called in the text.
     pub entry: String,
     /// Threads in a threadgroup.
@@ -52,6 +54,7 @@ pub fn msl_for(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
         kernel.constants.iter().map(|(name, value)| format!("constant constexpr uint {name} = {value}u;\n"));
     Ok(Msl {
         source: format!("#include <metal_stdlib>\n{}{}", constants.collect::<String>(), native.text),
+        language: native.language,
         entry: native.entry.to_owned(),
         sized: Vec::new(),
         threadgroup_bytes: native.threadgroup_bytes.iter().map(|bytes| bytes.next_multiple_of(16)).collect(),
@@ -104,7 +107,7 @@ pub fn to_msl(kernel: &WgslKernel, version: (u8, u8)) -> Result<Msl> {
             threadgroup_bytes.push(inner.size(module.to_ctx()).next_multiple_of(16));
         }
     }
-    Ok(Msl { source, entry, workgroup, params_slot, sizes_slot, sized, threadgroup_bytes })
+    Ok(Msl { source, language: version, entry, workgroup, params_slot, sizes_slot, sized, threadgroup_bytes })
 }
 
 /// Where the kernel's arguments go.
@@ -190,6 +193,7 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) row: vec
         let native = msl_for(&kernel, &full).unwrap();
         assert_eq!((native.entry.as_str(), &native.threadgroup_bytes[..]), ("rows_by_hand", &[144][..]));
         assert_eq!((native.workgroup, native.params_slot), (translated.workgroup, translated.params_slot));
+        assert_eq!((native.language, translated.language), ((3, 1), MSL_VERSION));
         assert!(native.source.contains("constant constexpr uint WG = 33u;\nkernel void rows_by_hand"));
     }
 }

@@ -1,0 +1,230 @@
+//! Compiled kernels: MSL from WGSL or by hand, a library from that, a pipeline from its function, kept in a slab that
+//! encoding looks into.
+//!
+//! Any number of threads compile at once; the slab is locked only to put the result in.
+
+use super::archive::Archive;
+use super::arguments::{TRANSFER_THREADS, TransferKind};
+use super::fault::explain;
+use super::gpu::{Gpu, responds};
+use super::traits::is_promised;
+use super::{Object, text};
+use crate::wgsl::{MSL_VERSION, Msl, msl_for};
+use crate::{HalError, Math, Program, RawPipeline, Result, WgslKernel};
+use objc2::rc::{Retained, autoreleasepool};
+use objc2::sel;
+use objc2_metal::{
+    MTLCompileOptions, MTLComputePipelineDescriptor, MTLComputePipelineState, MTLDevice, MTLLanguageVersion,
+    MTLLibrary, MTLMathFloatingPointFunctions, MTLMathMode, MTLSize,
+};
+use slab::Slab;
+use smallvec::SmallVec;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A compiled kernel, and what encoding a dispatch of it must know.
+pub(super) struct Pipeline {
+    pub(super) state: Object<dyn MTLComputePipelineState>,
+    /// Threads of a threadgroup.
+    pub(super) workgroup: MTLSize,
+    /// All of them.
+    pub(super) threads: u64,
+    pub(super) params_slot: usize,
+    pub(super) sizes_slot: usize,
+    /// The bindings whose sizes the kernel is given.
+    pub(super) sized: SmallVec<[u32; 8]>,
+    pub(super) threadgroup_bytes: SmallVec<[u32; 4]>,
+}
+
+/// The kernels of copies and fills.
+pub(super) struct Transfers {
+    pipelines: [Object<dyn MTLComputePipelineState>; 3],
+}
+
+/// All pipelines of a device, and what is kept of them on disk.
+pub(super) struct Pipelines {
+    gpu: Arc<Gpu>,
+    pub(super) transfers: Transfers,
+    archive: Option<Archive>,
+    pipelines: RwLock<Slab<Pipeline>>,
+}
+
+/// A text to compile.
+struct Text<'a> {
+    label: &'a str,
+    source: &'a str,
+    entry: &'a str,
+    language: (u8, u8),
+    math: Math,
+    /// Threads of a threadgroup.
+    threads: usize,
+}
+
+impl Pipelines {
+    /// Starts from what [`Pipelines::driver_cache`] gave in an earlier run, when it is still good.
+    pub(super) fn new(gpu: &Arc<Gpu>, driver_cache: Option<&[u8]>) -> Result<Pipelines> {
+        autoreleasepool(|_| {
+            let archive = driver_cache.and_then(|bytes| Archive::open(gpu, bytes));
+            let source = include_str!("transfer.metal");
+            let compile = |kind: TransferKind| {
+                let (entry, threads, math) = (kind.entry(), TRANSFER_THREADS as usize, Math::Exact);
+                let text = Text { label: entry, source, entry, language: MSL_VERSION, math, threads };
+                create(gpu, archive.as_ref(), &text)
+            };
+            let [words, bytes, fill] = TransferKind::ALL.map(compile);
+            let transfers = Transfers { pipelines: [words?, bytes?, fill?] };
+            Ok(Pipelines { gpu: gpu.clone(), transfers, archive, pipelines: RwLock::default() })
+        })
+    }
+
+    /// The pipelines, for looking many up.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<Pipeline>> {
+        self.pipelines.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// See [`RawDevice::compile`](crate::RawDevice::compile).
+    pub(super) fn compile(&self, label: &str, program: &Program) -> Result<RawPipeline> {
+        let kernel = wgsl(program)?;
+        let msl = msl_for(kernel, &self.gpu.adapter.target)?;
+        let threads = self.check_limits(label, kernel, &msl)?;
+        let (source, entry) = (msl.source.as_str(), msl.entry.as_str());
+        let text = Text { label, source, entry, language: msl.language, math: kernel.math, threads };
+        let state = autoreleasepool(|_| create(&self.gpu, self.archive.as_ref(), &text))?;
+        let [width, height, depth] = msl.workgroup.map(|axis| axis as usize);
+        let pipeline = Pipeline {
+            state,
+            workgroup: MTLSize { width, height, depth },
+            threads: threads as u64,
+            params_slot: msl.params_slot as usize,
+            sizes_slot: msl.sizes_slot as usize,
+            sized: SmallVec::from_slice(&msl.sized),
+            threadgroup_bytes: SmallVec::from_slice(&msl.threadgroup_bytes),
+        };
+        Ok(RawPipeline(self.write().insert(pipeline) as u64))
+    }
+
+    /// See [`RawDevice::discard`](crate::RawDevice::discard).
+    pub(super) fn discard(&self, pipeline: RawPipeline) {
+        let discarded = self.write().try_remove(pipeline.0 as usize);
+        autoreleasepool(|_| drop(discarded));
+    }
+
+    /// What should be given to the next run; nothing when it would be what was given to this one.
+    pub(super) fn driver_cache(&self) -> Vec<u8> {
+        self.archive.as_ref().map(Archive::serialize).unwrap_or_default()
+    }
+
+    /// A kernel beyond the device's limits would make Metal abort. Gives the threads of a threadgroup.
+    fn check_limits(&self, label: &str, kernel: &WgslKernel, msl: &Msl) -> Result<usize> {
+        let limits = &self.gpu.adapter.info.limits;
+        let threads: u64 = msl.workgroup.iter().map(|axis| u64::from(*axis)).product();
+        let shared: u64 = msl.threadgroup_bytes.iter().map(|bytes| u64::from(*bytes)).sum();
+        let fits = kernel.bindings <= limits.max_bindings
+            && kernel.words as usize <= limits.max_param_bytes / 4
+            && (1..=u64::from(limits.max_workgroup)).contains(&threads)
+            && shared <= limits.max_workgroup_bytes as u64;
+        if fits {
+            return Ok(threads as usize);
+        }
+        let detail = format!(
+            "{} bindings, {} parameter words, {threads} threads and {shared} bytes of threadgroup memory; the device \
+             has {}, {}, {} and {}",
+            kernel.bindings,
+            kernel.words,
+            limits.max_bindings,
+            limits.max_param_bytes / 4,
+            limits.max_workgroup,
+            limits.max_workgroup_bytes
+        );
+        Err(HalError::Compile { label: label.to_owned(), detail })
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Slab<Pipeline>> {
+        self.pipelines.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Transfers {
+    pub(super) fn get(&self, kind: TransferKind) -> &Object<dyn MTLComputePipelineState> {
+        let [words, bytes, fill] = &self.pipelines;
+        match kind {
+            TransferKind::CopyWords => words,
+            TransferKind::CopyBytes => bytes,
+            TransferKind::FillWords => fill,
+        }
+    }
+}
+
+/// Compiles a text. Wants a pool round it.
+fn create(
+    gpu: &Gpu,
+    archive: Option<&Archive>,
+    of: &Text<'_>,
+) -> Result<Object<dyn MTLComputePipelineState>> {
+    let failed = |detail: String| HalError::Compile { label: of.label.to_owned(), detail };
+    let options = compile_options(of);
+    let library = gpu
+        .device()
+        .newLibraryWithSource_options_error(&text(of.source), Some(&options))
+        .map_err(|error| failed(explain(of.source, &error.localizedDescription().to_string())))?;
+    library.setLabel(Some(&text(of.label)));
+    let function = library
+        .newFunctionWithName(&text(of.entry))
+        .ok_or_else(|| failed(format!("there is no function {} in its text", of.entry)))?;
+    let descriptor = MTLComputePipelineDescriptor::new();
+    descriptor.setLabel(Some(&text(of.label)));
+    descriptor.setComputeFunction(Some(&function));
+    // The compiler then keeps within the registers that so many threads leave each other.
+    descriptor.setMaxTotalThreadsPerThreadgroup(of.threads);
+    let features = &gpu.adapter.info.features;
+    if gpu.adapter.is_apple && of.threads.is_multiple_of(features.subgroup_size.1.max(1) as usize) {
+        // SAFETY: only whole threadgroups of this size are dispatched.
+        unsafe { descriptor.setThreadGroupSizeIsMultipleOfThreadExecutionWidth(true) };
+    }
+    let state = match archive {
+        Some(archive) => archive.pipeline(gpu, &descriptor),
+        None => super::archive::pipeline(gpu, &descriptor, false),
+    }
+    .map_err(|error| failed(error.localizedDescription().to_string()))?;
+    if state.maxTotalThreadsPerThreadgroup() < of.threads {
+        let most = state.maxTotalThreadsPerThreadgroup();
+        return Err(failed(format!("it wants {} threads in a threadgroup and may have {most}", of.threads)));
+    }
+    let width = state.threadExecutionWidth();
+    if !is_promised(u32::try_from(width).unwrap_or(0), features) {
+        let (least, most) = features.subgroup_size;
+        return Err(failed(format!("it runs in groups of {width} threads, {least} to {most} were promised")));
+    }
+    Ok(state)
+}
+
+fn compile_options(of: &Text<'_>) -> Retained<MTLCompileOptions> {
+    let options = MTLCompileOptions::new();
+    let (math, (major, minor)) = (of.math, of.language);
+    options.setLanguageVersion(MTLLanguageVersion((usize::from(major) << 16) + usize::from(minor)));
+    // macOS 15 has three modes, before it there were two.
+    if responds(&*options, sel!(setMathMode:)) {
+        options.setMathMode(match math {
+            Math::Exact => MTLMathMode::Safe,
+            Math::Relaxed => MTLMathMode::Relaxed,
+            Math::Fast => MTLMathMode::Fast,
+        });
+        options.setMathFloatingPointFunctions(match math {
+            Math::Exact | Math::Relaxed => MTLMathFloatingPointFunctions::Precise,
+            Math::Fast => MTLMathFloatingPointFunctions::Fast,
+        });
+    } else {
+        #[allow(deprecated)]
+        options.setFastMathEnabled(math == Math::Fast);
+    }
+    options
+}
+
+fn wgsl(program: &Program) -> Result<&WgslKernel> {
+    match program {
+        Program::Wgsl(kernel) => Ok(kernel),
+        Program::Native(kernel) => Err(HalError::Compile {
+            label: kernel.name.to_owned(),
+            detail: "a native kernel runs on the CPU backend only".to_owned(),
+        }),
+    }
+}
