@@ -11,7 +11,8 @@ use std::process::ExitCode;
 /// Holds every kernel on every device against the reference of its op.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// A device to try (may be repeated): cpu, vulkan:0.
+    /// A device to try (may be repeated): cpu, vulkan:0; msl for Metal's form of the kernels, run on the host;
+    /// msl:wgsl for their translations alone.
     #[arg(long, default_values_t = ["cpu".to_owned(), "vulkan:0".to_owned()])]
     device: Vec<String>,
     /// Only this op (may be repeated).

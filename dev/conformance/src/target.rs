@@ -20,19 +20,21 @@ pub struct Target {
     pub others: Vec<Device>,
 }
 
-/// Opens devices by name, the CPU once for each instruction set (or only `isa`). What can't be opened is a failure.
+/// Opens devices by name, the CPU once for each instruction set (or only `isa`). `msl` runs the kernels as Metal has
+/// them, on the host, and `msl:wgsl` their translations even where there are kernels written by hand. What can't be opened is a failure.
 pub fn open(names: &[String], isa: Option<Isa>) -> (Vec<Target>, Vec<Failure>) {
     let (mut targets, mut failures) = (Vec::new(), Vec::new());
     for name in names {
         let opened = if name == "cpu" {
-            isa.map_or_else(Isa::available, |isa| vec![isa]).into_iter().map(open_cpu).collect()
+            let isas = isa.map_or_else(Isa::available, |isa| vec![isa]);
+            isas.into_iter().map(|isa| open_cpu(isa).map_err(|error| error.to_string())).collect()
         } else {
             vec![open_gpu(name)]
         };
         for target in opened {
             match target {
                 Ok(target) => targets.push(target),
-                Err(error) => failures.push(Failure::of_device(name, Problem::Missing(error.to_string()))),
+                Err(error) => failures.push(Failure::of_device(name, Problem::Missing(error))),
             }
         }
     }
@@ -55,12 +57,16 @@ fn open_cpu(isa: Isa) -> silicide_core::Result<Target> {
     })
 }
 
-fn open_gpu(name: &str) -> silicide_core::Result<Target> {
+fn open_gpu(name: &str) -> Result<Target, String> {
     let mut options = DeviceOptions::default();
     options.validation = true;
     options.poison_scratch = true;
     options.loose_bindings = true;
-    let main = Device::open_with(name, &options)?;
+    let main = match name {
+        "msl" => msl::open(&options, msl::NEWEST)?,
+        "msl:wgsl" => msl::open(&options, msl::OLDEST)?,
+        _ => Device::open_with(name, &options).map_err(|error| error.to_string())?,
+    };
     Ok(Target { device: name.to_owned(), label: name.to_owned(), main, others: Vec::new() })
 }
 

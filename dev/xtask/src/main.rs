@@ -3,13 +3,16 @@
 //! | command | what |
 //! |---|---|
 //! | `shaders` | every GPU kernel, in every variant that a case asks for, to SPIR-V and MSL |
+//! | `msl` | the same kernels in Metal's language, by clang |
 //! | `lines` | no source file is too long |
 #![forbid(unsafe_code)]
 
 mod lines;
+mod msl;
 mod shaders;
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Checks of the repository.
@@ -28,6 +31,12 @@ enum Command {
         #[arg(long)]
         stat: bool,
     },
+    /// Checks every GPU kernel in Metal's language with clang.
+    Msl {
+        /// Write the text of each kernel to this directory too.
+        #[arg(long, value_name = "DIRECTORY")]
+        write: Option<PathBuf>,
+    },
     /// Fails on source files over 600 lines, and lists those over 400.
     Lines,
 }
@@ -35,6 +44,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Shaders { stat } => shaders::check(stat),
+        Command::Msl { write } => msl::check(write.as_deref()),
         Command::Lines => lines::check(),
     };
     match outcome {

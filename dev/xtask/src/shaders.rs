@@ -60,26 +60,43 @@ fn validator() -> Result<bool, String> {
     }
 }
 
+/// What tells a program from others of its kernel: its texts and constants.
+pub(crate) fn variant(program: &WgslKernel) -> String {
+    let constants = program.constants.iter().map(|(name, value)| format!(" {name}={value}"));
+    let parts = program.parts.iter().map(|part| part.snippet.name).collect::<Vec<_>>();
+    format!("{}{}", parts.join("+"), constants.collect::<String>())
+}
+
+/// Every program that a GPU would run in any case, with the name of its kernel, once.
+pub(crate) fn programs_on(
+    info: &DeviceInfo,
+    ops: &[(&'static str, Vec<Case>)],
+) -> Result<Vec<(&'static str, WgslKernel)>, String> {
+    let (mut known, mut found) = (FxHashSet::default(), Vec::new());
+    for (op, cases) in ops {
+        for case in cases {
+            let call = Call::of(case).map_err(|what| format!("{op}, case {:?}: {what}", case.label))?;
+            for layout in layouts(&call, Effort::Full) {
+                for (kernel, program) in programs(&layout.place(&call), info) {
+                    if let Program::Wgsl(program) = program
+                        && known.insert(program.clone())
+                    {
+                        found.push((kernel, program));
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Every program once for each imagined GPU that needs it.
 fn gather(ops: &[(&'static str, Vec<Case>)]) -> Result<Vec<Shader>, String> {
     let mut shaders = Vec::new();
     for (info, target) in gpus() {
         let gpu = if info.features.subgroups { "full" } else { "plain" };
-        let mut known = FxHashSet::default();
-        for (op, cases) in ops {
-            for case in cases {
-                let call = Call::of(case).map_err(|what| format!("{op}, case {:?}: {what}", case.label))?;
-                for layout in layouts(&call, Effort::Full) {
-                    for (kernel, program) in programs(&layout.place(&call), &info) {
-                        if let Program::Wgsl(program) = program
-                            && known.insert(program.clone())
-                        {
-                            shaders.push(Shader { kernel, gpu, target, program });
-                        }
-                    }
-                }
-            }
-        }
+        let found = programs_on(&info, ops)?.into_iter();
+        shaders.extend(found.map(|(kernel, program)| Shader { kernel, gpu, target, program }));
     }
     Ok(shaders)
 }
@@ -104,9 +121,7 @@ impl Shader {
             validate(&words)?;
         }
         let msl = to_msl(&self.program, MSL_VERSION).map_err(|error| error.to_string())?;
-        let constants = self.program.constants.iter().map(|(name, value)| format!(" {name}={value}"));
-        let parts = self.program.parts.iter().map(|part| part.snippet.name).collect::<Vec<_>>();
-        let variant = format!("{}: {}{}", self.gpu, parts.join("+"), constants.collect::<String>());
+        let variant = format!("{}: {}", self.gpu, variant(&self.program));
         Ok(Sizes { kernel: self.kernel, variant, spirv_words: words.len(), msl_bytes: msl.source.len() })
     }
 }
