@@ -23,9 +23,11 @@ pub mod memory;
 pub mod record;
 pub mod weights;
 
-pub use buffer::{Buffer, BufferId, BufferOptions, ForeignMemory, ReadGuard, StorageId, WriteGuard};
+pub use buffer::{
+    Buffer, BufferId, BufferOptions, ForeignMemory, NativeBuffer, ReadGuard, StorageId, WriteGuard,
+};
 pub use cancel::CancelToken;
-pub use device::{Counters, Device, DeviceOptions, Listing};
+pub use device::{Capture, Counters, Device, DeviceOptions, Listing};
 pub use error::{Error, Result};
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
 pub use record::{

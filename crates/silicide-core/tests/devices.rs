@@ -61,7 +61,7 @@ fn devices_describe_themselves() {
         assert!(info.limits.binding_alignment.is_power_of_two() && info.limits.binding_alignment <= 256);
         assert!(info.limits.max_param_bytes >= 64 && info.limits.max_bindings >= 4);
         assert!(info.memory.total > 0 && info.memory.available <= info.memory.total);
-        assert_eq!(info.is_gpu(), info.backend == Backend::Vulkan);
+        assert_eq!(info.is_gpu(), matches!(info.backend, Backend::Vulkan | Backend::Metal));
         assert_eq!(info.isa.is_some(), info.backend == Backend::Cpu);
         assert!(device.validation_messages().is_empty());
     }
@@ -109,4 +109,29 @@ fn devices_count_their_waits() {
     submission.wait().unwrap();
     drop(buffer.read::<u8>().unwrap());
     assert_eq!(device.counters().waits, 1, "what is known to be done is not waited for");
+}
+
+#[test]
+#[cfg(not(target_vendor = "apple"))]
+fn metal_elsewhere_is_refused_with_advice() {
+    for name in ["metal", "metal:0", "metal:7"] {
+        match Device::open(name) {
+            Err(Error::Device { source: HalError::Unavailable { backend, advice, .. }, .. }) => {
+                assert_eq!(backend, "metal");
+                assert!(!advice.is_empty());
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_device_cannot_capture_it_says() {
+    let cpu = Device::cpu().unwrap();
+    match cpu.capture("/nowhere/work.gputrace") {
+        Err(Error::Device { device, source: HalError::Unavailable { backend, .. } }) => {
+            assert_eq!((device.as_str(), backend), ("cpu", "cpu"));
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::ops::{Accumulate, Scale};
 use crate::common::{count, devices, holding_device, vector, wrapped};
-use silicide_core::{Buffer, CommandEncoder, Device, Error, ForeignMemory, Recorder, Result};
+use silicide_core::{Buffer, CommandEncoder, Device, Error, ForeignMemory, NativeBuffer, Recorder, Result};
 use silicide_quant::DType;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -147,4 +147,18 @@ fn foreign_memory_does_not_count_against_the_budget() {
     assert_error!(Buffer::allocate(&device, DType::U8, 1), Error::OutOfMemory { .. });
     let buffer = wrap(&device, foreign(true).0).unwrap();
     drop((kept, buffer));
+}
+
+#[test]
+fn devices_without_objects_of_their_own_give_and_take_none() {
+    let device = Device::cpu().unwrap();
+    let mut bytes = [0u8; 64];
+    let native = NativeBuffer { object: NonNull::from(&mut bytes).cast(), offset: 0, writable: true };
+    // SAFETY: refused before anything is touched.
+    unsafe {
+        assert_error!(Buffer::from_native(&device, native, DType::F32, 16), Error::NoImport { .. });
+        let odd = NativeBuffer { offset: 2, ..native };
+        assert_error!(Buffer::from_native(&device, odd, DType::F32, 4), Error::Misaligned { .. });
+        assert!(vector(&device, &[1.0]).as_native().unwrap().is_none());
+    }
 }

@@ -2,13 +2,17 @@
 #![forbid(unsafe_code)]
 
 pub use silicide_core::{
-    Allocator, Buffer, BufferId, BufferOptions, BufferPool, BufferRange, CancelToken, CommandEncoder,
-    Counters, Device, DeviceInfo, DeviceOptions, EncoderOptions, Error, Estimate, Estimated, ForeignMemory,
-    Isa, Listing, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, MappedFile, MemRanges,
-    MemoryKind, Placement, PlanarWeight, Purpose, ReadGuard, Recorder, Result, StorageId, Submission, Usage,
-    Weight, Weights, WriteGuard, buffer, device, error, kernel, memory, record,
+    Allocator, Buffer, BufferId, BufferOptions, BufferPool, BufferRange, CancelToken, Capture,
+    CommandEncoder, Counters, Device, DeviceInfo, DeviceOptions, EncoderOptions, Error, Estimate, Estimated,
+    ForeignMemory, Isa, Listing, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, MappedFile,
+    MemRanges, MemoryKind, NativeBuffer, Placement, PlanarWeight, Purpose, ReadGuard, Recorder, Result,
+    StorageId, Submission, Usage, Weight, Weights, WriteGuard, buffer, device, error, kernel, memory, record,
 };
 pub use silicide_hal as hal;
+/// The bindings to Metal that this crate speaks through (`objc2`, `objc2_foundation`, `objc2_metal`), for those who speak
+/// to Metal beside it.
+#[cfg(target_vendor = "apple")]
+pub use silicide_hal::metal::bindings as metal;
 pub use silicide_ops as ops;
 pub use silicide_quant as quant;
 pub use silicide_quant::{DType, Element, Shape, bf16, f16};

@@ -7,6 +7,8 @@
 //! | `guard.rs` | typed host access that waits for the device |
 //! | `transfer.rs` | copies in, out and between buffers |
 //! | `foreign.rs` | memory that came from elsewhere |
+//! | `native.rs` | buffers of the backend's own API, in and out |
+//! | `metal.rs` | the same in Metal's types, on Apple's systems |
 //! | `array.rs` | `ndarray` views (feature `ndarray`) |
 
 #[cfg(feature = "ndarray")]
@@ -14,6 +16,9 @@ mod array;
 mod foreign;
 mod guard;
 mod handle;
+#[cfg(target_vendor = "apple")]
+mod metal;
+mod native;
 mod storage;
 mod transfer;
 
@@ -22,5 +27,8 @@ pub use array::{ArrayGuard, ArrayGuardMut};
 pub use foreign::ForeignMemory;
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::{Buffer, BufferId, BufferOptions};
+#[cfg(target_vendor = "apple")]
+pub use metal::MetalBuffer;
+pub use native::NativeBuffer;
 pub use storage::StorageId;
 pub(crate) use storage::{Storage, StorageState};

@@ -1,10 +1,12 @@
 //! Devices: opening them, and the one place where memory, pipelines, the timeline and the counters of a device
 //! meet. A [`Device`] is a handle; clones share everything.
 
+mod capture;
 mod counters;
 mod open;
 mod timeline;
 
+pub use capture::Capture;
 pub(crate) use counters::{CounterSet, Tally};
 pub use counters::{Counters, KernelCount};
 pub use open::{DeviceOptions, Listing};

@@ -20,6 +20,9 @@ pub struct DeviceOptions {
     pub isa: Option<Isa>,
     /// Whether to run the backend's validation layer and turn its messages into errors.
     pub validation: bool,
+    /// Whether marks must be timed. Where reading the clock costs nothing they always are; on Metal each mark then
+    /// interrupts the work.
+    pub timing: bool,
     /// The most bytes that may be in use; by default the device's memory.
     pub memory_budget: Option<usize>,
     /// The most bytes kept for reuse by outputs and scratch of ops; by default a twentieth of the budget.
@@ -57,7 +60,7 @@ impl Device {
         Device::open("cpu")
     }
 
-    /// Opens a device by name: `best`, `cpu`, `vulkan` (the first), `vulkan:1`, `null`.
+    /// Opens a device by name: `best`, `cpu`, `metal` (the first), `vulkan:1`, `null`.
     pub fn open(name: &str) -> Result<Device> {
         Device::open_with(name, &DeviceOptions::default())
     }
@@ -93,6 +96,7 @@ impl Device {
                 }
                 Ok(own(vulkan::open(index, &vulkan_options).map_err(failed)?, options))
             }
+            ("metal", _) => open_metal(name, index, options),
             ("null", 0) => Ok(own(null::open(&NullOptions::default()).map_err(failed)?, options)),
             _ => Err(unknown()),
         }
@@ -101,6 +105,11 @@ impl Device {
     /// Every device that can be opened, best first, and why others can't.
     pub fn list() -> Listing {
         let mut listing = Listing { devices: Vec::new(), missing: Vec::new() };
+        #[cfg(target_vendor = "apple")]
+        match silicide_hal::metal::enumerate() {
+            Ok(devices) => listing.devices.extend(devices),
+            Err(error) => listing.missing.push(error),
+        }
         match vulkan::enumerate() {
             Ok(devices) => listing.devices.extend(devices),
             Err(error) => listing.missing.push(error),
@@ -113,6 +122,35 @@ impl Device {
         listing.devices.sort_by_key(|info| (info.software, info.backend == Backend::Cpu));
         listing
     }
+}
+
+#[cfg(target_vendor = "apple")]
+fn open_metal(name: &str, index: usize, options: &DeviceOptions) -> Result<Device> {
+    use silicide_hal::metal::{self, MetalOptions};
+    let failed = |error| Error::device(name, error);
+    let devices = metal::enumerate().map_err(failed)?;
+    let Some(info) = devices.get(index) else {
+        let known = devices.iter().map(|info| info.id.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Error::UnknownDevice { name: name.to_owned(), known });
+    };
+    let mut metal_options = MetalOptions::default();
+    metal_options.validation = options.validation;
+    metal_options.timing = options.timing;
+    metal_options.driver_cache = options
+        .kernel_cache
+        .as_ref()
+        .map(|directory| DiskCache::new(directory, &info.fingerprint).load_driver());
+    Ok(own(metal::open(index, &metal_options).map_err(failed)?, options))
+}
+
+#[cfg(not(target_vendor = "apple"))]
+fn open_metal(name: &str, _index: usize, _options: &DeviceOptions) -> Result<Device> {
+    let unavailable = HalError::Unavailable {
+        backend: "metal",
+        detail: "only Apple's systems have it".to_owned(),
+        advice: "Use `best`, which finds the device that this machine has",
+    };
+    Err(Error::device(name, unavailable))
 }
 
 /// A device over a backend that was just opened.

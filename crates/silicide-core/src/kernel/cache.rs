@@ -36,6 +36,7 @@ impl DiskCache {
         if let Program::Wgsl(kernel) = program {
             text = kernel.source();
             text.extend(kernel.constants.iter().map(|(name, value)| format!("\0{name}={value}")));
+            text.extend(kernel.msl.map(|native| format!("\0{native:?}")));
         }
         let name = program.name();
         format!(

@@ -9,6 +9,7 @@
 
 use super::allocator::Source;
 use super::{Allocation, Allocator, Budget, Purpose, Request};
+use crate::buffer::NativeBuffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use silicide_hal::{Backend, BlockDesc, HalError, HostRegion, MemoryKind, RawBlock, RawDevice};
@@ -210,6 +211,41 @@ impl DeviceAllocator {
             zeroed: true,
             kind: MemoryKind::Shared,
             purpose,
+        })
+    }
+
+    /// Makes an allocation over a buffer of the backend's own API.
+    ///
+    /// # Safety
+    ///
+    /// As for [`RawDevice::adopt`], and the buffer has the bytes of the request from its offset on.
+    pub(crate) unsafe fn adopt(
+        self: &Arc<DeviceAllocator>,
+        native: &NativeBuffer,
+        request: &Request,
+    ) -> Result<Allocation> {
+        let id = &self.raw.info().id;
+        // SAFETY: the caller's promise.
+        let adopted = unsafe { self.raw.adopt(native.object) }.map_err(|error| Error::device(id, error))?;
+        let Some(block) = adopted else { return Err(Error::NoImport { device: id.clone() }) };
+        // SAFETY: the block was just made and lives until it is freed.
+        let host = unsafe { self.raw.map(block) }.map(|slice| slice.cast::<u8>());
+        // It was allocated by someone else: it counts as used, but never against the device's limit.
+        self.budget.force(request.purpose, request.bytes);
+        self.budget.reserve(request.bytes);
+        Ok(Allocation {
+            home: Arc::clone(self),
+            source: Source::Block,
+            block,
+            offset: native.offset,
+            bytes: request.bytes,
+            // SAFETY: the caller's promise says that the offset lies in the buffer.
+            host: host.map(|start| unsafe { start.add(native.offset) }),
+            writable: native.writable,
+            // Its contents are its owner's.
+            zeroed: true,
+            kind: if host.is_some() { MemoryKind::Shared } else { MemoryKind::Private },
+            purpose: request.purpose,
         })
     }
 

@@ -8,7 +8,10 @@ use silicide_core::hal::null::{self, NullDevice, NullOptions};
 use silicide_core::{Buffer, Device, DeviceOptions};
 use std::sync::Arc;
 
-/// The devices that run kernels: the CPU, and Vulkan where there is one. On a build machine there must be one.
+/// The GPU that tests run on.
+pub(crate) const GPU: &str = if cfg!(target_vendor = "apple") { "metal:0" } else { "vulkan:0" };
+
+/// The devices that run kernels: the CPU, and a GPU where there is one. On a build machine there must be one.
 pub(crate) fn devices() -> Vec<Device> {
     devices_with(&DeviceOptions::default())
 }
@@ -16,10 +19,10 @@ pub(crate) fn devices() -> Vec<Device> {
 /// The same, opened with options.
 pub(crate) fn devices_with(options: &DeviceOptions) -> Vec<Device> {
     let mut devices = vec![Device::open_with("cpu", options).unwrap()];
-    match Device::open_with("vulkan:0", options) {
+    match Device::open_with(GPU, options) {
         Ok(device) => devices.push(device),
-        Err(error) if std::env::var_os("CI").is_none() => eprintln!("NOT TESTED on Vulkan: {error}"),
-        Err(error) => panic!("no Vulkan device: {error}"),
+        Err(error) if std::env::var_os("CI").is_none() => eprintln!("NOT TESTED on {GPU}: {error}"),
+        Err(error) => panic!("no {GPU}: {error}"),
     }
     devices
 }

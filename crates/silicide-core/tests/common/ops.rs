@@ -4,9 +4,7 @@ use silicide_core::kernel::{
     Access, Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo,
 };
 use silicide_core::{DeviceInfo, Error, Isa, Result};
-use silicide_hal::{
-    Backend, NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel,
-};
+use silicide_hal::{NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel};
 use silicide_quant::DType;
 use std::marker::PhantomData;
 
@@ -175,7 +173,7 @@ unsafe impl<O: Launches> Kernel for Native<O> {
         self.0.name
     }
     fn fits(&self, _: &O, _: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        if on.backend == Backend::Vulkan { Err(Decline("it is native code")) } else { Ok(Cost::GOOD) }
+        if on.is_gpu() { Err(Decline("it is native code")) } else { Ok(Cost::GOOD) }
     }
     fn plan(&self, op: &O, io: &Io<'_>, _: &DeviceInfo) -> Plan {
         let elements = io.output(0).elements();

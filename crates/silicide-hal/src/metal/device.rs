@@ -84,14 +84,13 @@ unsafe impl RawDevice for MetalDevice {
         self.blocks.map(block)
     }
 
-    /// Nothing is kept: translating takes a millisecond, and what Metal makes of it is in the driver's cache.
-    fn translate(&self, _program: &Program) -> Result<Option<Vec<u8>>> {
-        Ok(None)
+    fn translate(&self, program: &Program) -> Result<Option<Vec<u8>>> {
+        self.pipelines.translate(program).map(Some)
     }
 
-    unsafe fn compile(&self, label: &str, program: &Program, _binary: Option<&[u8]>) -> Result<RawPipeline> {
+    unsafe fn compile(&self, label: &str, program: &Program, binary: Option<&[u8]>) -> Result<RawPipeline> {
         self.gpu.check()?;
-        self.pipelines.compile(label, program)
+        self.pipelines.compile(label, program, binary)
     }
 
     unsafe fn discard(&self, pipeline: RawPipeline) {

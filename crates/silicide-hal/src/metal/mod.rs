@@ -11,14 +11,14 @@
 //! | `device` | the verbs of [`RawDevice`] |
 //! | `memory` | blocks: allocated, imported, adopted |
 //! | `residency`, `warmth` | memory kept wired between submissions, for a while |
-//! | `pipeline`, `archive` | compiled kernels, and what is kept of them on disk |
+//! | `pipeline`, `stored`, `archive` | compiled kernels, and what is kept of them on disk |
 //! | `submit`, `split`, `record`, `arguments` | lists into command buffers and passes; `transfer.metal` copies and fills |
 //! | `timeline` | tickets: waiting |
 //! | `timestamps`, `samples` | device times of marks |
 //! | `fault` | what Metal's errors mean |
 //! | `capture` | recording work for Xcode |
 //!
-//! `arguments`, `fault`, `samples`, `split`, `traits` and `warmth` are plain rules: other systems compile them for their
+//! `arguments`, `fault`, `samples`, `split`, `stored`, `traits` and `warmth` are plain rules: other systems compile them for their
 //! tests, and nothing else of this folder.
 
 #[cfg(target_vendor = "apple")]
@@ -43,6 +43,7 @@ mod record;
 mod residency;
 mod samples;
 mod split;
+mod stored;
 #[cfg(target_vendor = "apple")]
 mod submit;
 #[cfg(target_vendor = "apple")]

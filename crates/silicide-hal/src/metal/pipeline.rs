@@ -7,6 +7,7 @@ use super::archive::Archive;
 use super::arguments::{TRANSFER_THREADS, TransferKind};
 use super::fault::explain;
 use super::gpu::{Gpu, responds};
+use super::stored::{load, store};
 use super::traits::is_promised;
 use super::{Object, text};
 use crate::wgsl::{MSL_VERSION, Msl, msl_for};
@@ -81,10 +82,23 @@ impl Pipelines {
         self.pipelines.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A program as MSL, in the form that is kept on disk.
+    pub(super) fn translate(&self, program: &Program) -> Result<Vec<u8>> {
+        Ok(store(&msl_for(wgsl(program)?, &self.gpu.adapter.target)?))
+    }
+
     /// See [`RawDevice::compile`](crate::RawDevice::compile).
-    pub(super) fn compile(&self, label: &str, program: &Program) -> Result<RawPipeline> {
+    pub(super) fn compile(
+        &self,
+        label: &str,
+        program: &Program,
+        binary: Option<&[u8]>,
+    ) -> Result<RawPipeline> {
         let kernel = wgsl(program)?;
-        let msl = msl_for(kernel, &self.gpu.adapter.target)?;
+        let msl = match binary.and_then(load) {
+            Some(msl) => msl,
+            None => msl_for(kernel, &self.gpu.adapter.target)?,
+        };
         let threads = self.check_limits(label, kernel, &msl)?;
         let (source, entry) = (msl.source.as_str(), msl.entry.as_str());
         let text = Text { label, source, entry, language: msl.language, math: kernel.math, threads };

@@ -31,7 +31,7 @@ pub(super) fn ratio(first: (u64, u64), second: (u64, u64)) -> f64 {
 pub(super) fn spans(samples: &[Sample], nanoseconds_per_tick: f64, spans: &mut Vec<Span>) {
     let taken = |tick: u64| Some(tick).filter(|tick| *tick != NOT_TAKEN && *tick != 0);
     let last = samples.iter().rev().find_map(|sample| sample.end.and_then(taken).or(taken(sample.start)));
-    let Some(last) = last else { return };
+    let last = last.unwrap_or(0);
     // From behind: a piece that was not sampled begins where the next one does.
     let mut next = last;
     let mut starts: Vec<(&'static str, u64)> = Vec::new();
@@ -82,7 +82,7 @@ mod tests {
         let samples =
             [sample(Some("a"), 100, 140), sample(Some("b"), 0, 0), sample(Some("c"), 150, NOT_TAKEN)];
         assert_eq!(found(&samples, 1.0), [("a", 0, 50), ("b", 50, 0), ("c", 50, 0)]);
-        assert!(found(&[sample(Some("a"), NOT_TAKEN, NOT_TAKEN)], 1.0).is_empty());
+        assert_eq!(found(&[sample(Some("a"), NOT_TAKEN, NOT_TAKEN)], 1.0), [("a", 0, 0)]);
         assert!(found(&[], 1.0).is_empty());
     }
 

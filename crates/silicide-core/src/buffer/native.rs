@@ -1,0 +1,95 @@
+//! Buffers of a backend's own API: using one that someone else made, and giving ours out.
+//!
+//! What backends have differs, so objects are plain pointers here; on Apple's systems the calls named after Metal wrap
+//! them in its types.
+
+use super::{Buffer, BufferOptions};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::memory::{Allocation, Allocator, Request};
+use silicide_hal::NativeObject;
+use silicide_quant::{DType, Shape, ShapeError};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A buffer of the backend's own API, or a part of it.
+#[derive(Clone, Copy, Debug)]
+pub struct NativeBuffer {
+    /// The object: an `MTLBuffer` on Metal.
+    pub object: NonNull<c_void>,
+    /// The first byte that is meant.
+    pub offset: usize,
+    /// Whether it may be written.
+    pub writable: bool,
+}
+
+// SAFETY: an address; the creator of one promises in `Buffer::from_native` what may be done with it.
+unsafe impl Send for NativeBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for NativeBuffer {}
+
+/// Hands out memory over a native buffer, once.
+#[derive(Debug)]
+struct Adopted(Mutex<Option<NativeBuffer>>);
+
+impl Allocator for Adopted {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation> {
+        let Some(native) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Err(Error::NoImport { device: device.info().id.clone() });
+        };
+        // SAFETY: promised by the caller of `Buffer::from_native`, which asks first.
+        unsafe { device.memory().adopt(&native, request) }
+    }
+}
+
+impl Buffer {
+    /// A buffer over one that someone else made with the backend's own API; nothing is copied. The object is kept alive
+    /// until the last view is gone and the device is done.
+    ///
+    /// # Safety
+    ///
+    /// `native.object` is a live buffer of the backend's own API, of this device, with enough initialised bytes from
+    /// `native.offset` on; nobody else writes them, or reads what is written here, while the buffer lives.
+    pub unsafe fn from_native<S>(
+        device: &Device,
+        native: NativeBuffer,
+        dtype: DType,
+        shape: S,
+    ) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        let what = "from_native";
+        let shape = shape.try_into().map_err(|error| Error::bad_shape(what, error))?;
+        let alignment = dtype.alignment();
+        if !native.offset.is_multiple_of(alignment) {
+            return Err(Error::Misaligned { what, bytes: native.offset, alignment, dtype });
+        }
+        let options = BufferOptions {
+            allocator: Some(Arc::new(Adopted(Mutex::new(Some(native))))),
+            ..Default::default()
+        };
+        let buffer = Buffer::with(device, dtype, shape, &options)?;
+        buffer.ensure_allocated()?;
+        Ok(buffer)
+    }
+
+    /// The backend's own buffer under this one, and where in it the first byte lies. Waits for nothing and tracks
+    /// nothing. `None` where the backend gives out no such objects.
+    ///
+    /// # Safety
+    ///
+    /// The object is used only while a handle lives, and not for bytes that a command or a guard conflicts with.
+    pub unsafe fn as_native(&self) -> Result<Option<NativeBuffer>> {
+        let allocation = self.allocation()?;
+        // SAFETY: the block is live as long as the allocation; the rest is the caller's promise.
+        let object = unsafe { self.device().raw().native(NativeObject::Block(allocation.block)) };
+        let (offset, writable) = (allocation.offset + self.offset(), allocation.writable);
+        Ok(object.map(|object| NativeBuffer { object, offset, writable }))
+    }
+}
