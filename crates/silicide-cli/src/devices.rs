@@ -114,6 +114,8 @@ fn describe(info: &DeviceInfo) -> Value {
             "subgroup_size": [features.subgroup_size.0, features.subgroup_size.1],
             "unified_memory": features.unified_memory,
             "host_import": features.host_import,
+            "bf16": features.bf16,
+            "simdgroup_matrix": features.simdgroup_matrix,
             "timestamps": features.timestamps,
         },
     })

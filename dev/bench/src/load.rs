@@ -23,7 +23,7 @@ pub(crate) fn run(report: &mut Report, gigabytes: f64) -> anyhow::Result<()> {
     write(&path, gigabytes)?;
     let source = Source::open(&path)?;
     let size = std::fs::metadata(&path)?.len() as f64;
-    for name in ["cpu", "vulkan:0"] {
+    for name in ["cpu", crate::gpu::NAME] {
         for placement in [Placement::InPlace, Placement::Copy, Placement::Staged] {
             let device = match Device::open(name) {
                 Ok(device) => device,

@@ -3,6 +3,7 @@
 
 mod attention;
 mod formats;
+mod gpu;
 mod limits;
 mod load;
 mod machine;
@@ -14,7 +15,6 @@ mod quantized;
 mod record;
 mod report;
 mod stream;
-mod vulkan;
 
 use clap::{Parser, Subcommand};
 use report::Report;
@@ -55,8 +55,8 @@ enum What {
     Attention,
     /// Recording a long list and placing its barriers.
     Record,
-    /// Recording and submitting on Vulkan.
-    Vulkan,
+    /// Recording and submitting on the GPU: Metal on Apple's systems, Vulkan elsewhere.
+    Gpu,
     /// Loading a file of weights: time, and memory beside the weights.
     Load {
         /// The size of the file.
@@ -83,7 +83,7 @@ fn main() -> anyhow::Result<()> {
         What::Quantized { formats } => quantized::run(&mut report, &formats)?,
         What::Attention => attention::run(&mut report)?,
         What::Record => record::run(&mut report)?,
-        What::Vulkan => vulkan::run(&mut report)?,
+        What::Gpu => gpu::run(&mut report)?,
         What::Load { gigabytes } => load::run(&mut report, gigabytes)?,
         What::Formats { write } => return formats::run(write.as_deref()),
         What::All => {
@@ -93,7 +93,7 @@ fn main() -> anyhow::Result<()> {
             matmul::run(&mut report, 1024)?;
             quantized::run(&mut report, &quantized::formats())?;
             attention::run(&mut report)?;
-            vulkan::run(&mut report)?;
+            gpu::run(&mut report)?;
             load::run(&mut report, 2.0)?;
         }
     }

@@ -8,12 +8,15 @@ use silicide_core::Isa;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// The GPU of this system.
+const GPU: &str = if cfg!(target_vendor = "apple") { "metal:0" } else { "vulkan:0" };
+
 /// Holds every kernel on every device against the reference of its op.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// A device to try (may be repeated): cpu, vulkan:0; msl for Metal's form of the kernels, run on the host;
+    /// A device to try (may be repeated): cpu, vulkan:0, metal:0; msl for Metal's form of the kernels, run on the host;
     /// msl:wgsl for their translations alone.
-    #[arg(long, default_values_t = ["cpu".to_owned(), "vulkan:0".to_owned()])]
+    #[arg(long, default_values_t = ["cpu".to_owned(), GPU.to_owned()])]
     device: Vec<String>,
     /// Only this op (may be repeated).
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! Vulkan: host time to record and submit a dispatch, and what a steady state allocates (nothing).
+//! The GPU: host time to record and submit a dispatch, and what a steady state allocates (nothing).
 
 use crate::measure::repeat;
 use crate::nothing::Nothing;
@@ -9,9 +9,13 @@ use std::time::{Duration, Instant};
 
 const COUNT: usize = 1000;
 
+/// The GPU of this system.
+pub(crate) const NAME: &str = if cfg!(target_vendor = "apple") { "metal:0" } else { "vulkan:0" };
+
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    let device = Device::open("vulkan")?;
-    report.heading(&format!("Vulkan: {} ({})", device.info().name, device.info().driver));
+    let device = Device::open(NAME)?;
+    let info = device.info();
+    report.heading(&format!("{}: {} ({})", info.backend, info.name, info.driver));
     let buffers: Vec<Buffer> =
         (0..16).map(|_| Buffer::allocate(&device, DType::U32, 64)).collect::<Result<_, _>>()?;
     let op = Nothing { tiles: 1, steps: 0 };
