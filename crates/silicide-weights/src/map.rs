@@ -57,6 +57,9 @@ impl MappedFile {
     /// come from the file again.
     pub fn release(&self, range: Range<usize>) {
         let range = range.start..range.end.min(self.map.len());
+        // Other systems take memory back without advice.
+        #[cfg(not(unix))]
+        let _ = range;
         #[cfg(unix)]
         if !range.is_empty() {
             use memmap2::UncheckedAdvice::DontNeed;
