@@ -24,14 +24,17 @@ pub(crate) fn spell_out(argument: OsString) -> OsString {
     known.map_or(argument, |(_, long)| OsString::from(long))
 }
 
+/// What the CPU backend takes.
+const MOST_THREADS: i64 = 64;
+
 /// Where to run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceArgs {
     /// The device: cpu, vulkan:0, ... (see `silicide devices`); best takes a GPU where there is one.
     #[arg(long, short_alias = 'D', default_value = "best", value_name = "NAME")]
     pub(crate) device: String,
-    /// Threads of the CPU; one per core by default.
-    #[arg(short, long, value_name = "N")]
+    /// Threads of the CPU; 0 for one per core, as by default.
+    #[arg(short, long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub(crate) threads: Option<usize>,
 }
 
@@ -39,7 +42,7 @@ impl DeviceArgs {
     /// Opens the device.
     pub(crate) fn open(&self) -> Result<Device, Error> {
         let mut options = DeviceOptions::default();
-        options.threads = self.threads;
+        options.threads = self.threads.filter(|&count| count > 0);
         options.kernel_cache = silicide_llm::store::cache_dir().map(|directory| directory.join("kernels"));
         Ok(Device::open_with(&self.device, &options)?)
     }
@@ -74,19 +77,49 @@ pub(crate) struct EngineArgs {
     pub(crate) cache_type_v: DType,
 }
 
+/// A number of threads; 0, and -1 as llama.cpp has it, for one per core.
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    match text.parse::<i64>() {
+        Ok(-1) => Ok(0),
+        Ok(count @ 0..=MOST_THREADS) => Ok(count as usize),
+        _ => Err(format!("expected a number of threads from 1 to {MOST_THREADS}, or 0 for one per core")),
+    }
+}
+
+/// A number of which llama.cpp says -1 for "no limit".
+pub(crate) fn unlimited(text: &str) -> Result<usize, String> {
+    match text {
+        "-1" | "-2" => Ok(usize::MAX),
+        text => text.parse().map_err(|_| "expected a number from 0 up, or -1 for no limit".to_owned()),
+    }
+}
+
+/// A seed, none for another each time.
+fn seed(text: &str) -> Result<Seed, String> {
+    match text {
+        "-1" => Ok(Seed(None)),
+        text => {
+            let number = text.parse().map_err(|_| "expected a number from 0 up, or -1 for another each time");
+            Ok(Seed(Some(number?)))
+        }
+    }
+}
+
 fn cache_type(name: &str) -> Result<DType, String> {
     let known = ["f32", "f16", "bf16", "q8_0"];
     let found = known.contains(&name).then(|| DType::from_name(name)).flatten();
     found.ok_or_else(|| format!("known are {}", known.join(", ")))
 }
 
+/// Nobody said which model.
+pub(crate) fn no_model() -> Error {
+    Error::Usage("which model? Give -m FILE, or a name such as smollm2".to_owned())
+}
+
 impl ModelArgs {
     /// The model's file or folder, fetched if it is a name whose model is not here yet.
     pub(crate) fn path(&self, cancel: &CancelToken) -> Result<PathBuf, Error> {
-        let name = self
-            .model
-            .as_deref()
-            .ok_or(Error::Usage("which model? Give -m FILE, or a name such as smollm2".to_owned()))?;
+        let name = self.model.as_deref().ok_or_else(no_model)?;
         crate::store::resolve(name, cancel)
     }
 
@@ -117,35 +150,45 @@ impl ModelArgs {
     }
 }
 
+/// Where chance begins, or nowhere in particular.
+#[derive(Clone, Copy, Debug)]
+struct Seed(Option<u64>);
+
 /// How tokens are chosen.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SamplerArgs {
     /// Where chance begins; the same seed gives the same text. [default: another each time]
-    #[arg(short, long, value_name = "N")]
-    seed: Option<u64>,
+    #[arg(short, long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
+    seed: Option<Seed>,
     /// Chance: 0 always takes the likeliest token.
-    #[arg(long, visible_alias = "temperature", default_value_t = 0.8, value_name = "T")]
+    #[arg(
+        long,
+        visible_alias = "temperature",
+        default_value_t = 0.8,
+        value_name = "T",
+        allow_negative_numbers = true
+    )]
     temp: f32,
     /// Choose among so many of the likeliest; 0 for all.
-    #[arg(long, default_value_t = 40, value_name = "N")]
-    top_k: usize,
+    #[arg(long, default_value_t = 40, value_name = "N", allow_negative_numbers = true)]
+    top_k: i64,
     /// Choose among the likeliest that have this probability together.
-    #[arg(long, default_value_t = 0.95, value_name = "P")]
+    #[arg(long, default_value_t = 0.95, value_name = "P", allow_negative_numbers = true)]
     top_p: f32,
     /// Choose among those at least this fraction as likely as the likeliest.
-    #[arg(long, default_value_t = 0.05, value_name = "P")]
+    #[arg(long, default_value_t = 0.05, value_name = "P", allow_negative_numbers = true)]
     min_p: f32,
     /// Makes tokens seen lately less likely; 1 does nothing.
-    #[arg(long, default_value_t = 1.0, value_name = "X")]
+    #[arg(long, default_value_t = 1.0, value_name = "X", allow_negative_numbers = true)]
     repeat_penalty: f32,
-    /// Tokens that are "lately".
-    #[arg(long, default_value_t = 64, value_name = "N")]
+    /// Tokens that are "lately"; -1 for all.
+    #[arg(long, default_value = "64", value_name = "N", value_parser = unlimited, allow_negative_numbers = true)]
     repeat_last_n: usize,
     /// Subtracted for each time a token was seen lately.
-    #[arg(long, default_value_t = 0.0, value_name = "X")]
+    #[arg(long, default_value_t = 0.0, value_name = "X", allow_negative_numbers = true)]
     frequency_penalty: f32,
     /// Subtracted if a token was seen lately.
-    #[arg(long, default_value_t = 0.0, value_name = "X")]
+    #[arg(long, default_value_t = 0.0, value_name = "X", allow_negative_numbers = true)]
     presence_penalty: f32,
 }
 
@@ -153,12 +196,13 @@ impl SamplerArgs {
     /// The options, checked.
     pub(crate) fn options(&self) -> Result<SamplerOptions, Error> {
         let mut options = SamplerOptions::default();
-        options.seed = self.seed.unwrap_or_else(|| {
+        options.seed = self.seed.and_then(|Seed(seed)| seed).unwrap_or_else(|| {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             now.map_or(0, |since| since.as_nanos() as u64)
         });
         options.temperature = self.temp;
-        options.top_k = self.top_k;
+        // All of them, as llama.cpp reads numbers below 1.
+        options.top_k = usize::try_from(self.top_k).unwrap_or(0);
         options.top_p = self.top_p;
         options.min_p = self.min_p;
         options.repeat_penalty = self.repeat_penalty;

@@ -1,6 +1,6 @@
 //! `silicide bench`: tokens per second, of prompts and of generation.
 
-use crate::arguments::{DeviceArgs, EngineArgs, ModelArgs};
+use crate::arguments::{DeviceArgs, EngineArgs, ModelArgs, threads};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use clap::Args;
@@ -28,7 +28,7 @@ pub(crate) struct Bench {
     #[arg(short = 'd', long, value_delimiter = ',', default_value = "0", value_name = "N")]
     n_depth: Vec<usize>,
     /// Threads of the CPU; one per core by default.
-    #[arg(short, long, value_delimiter = ',', value_name = "N")]
+    #[arg(short, long, value_delimiter = ',', value_name = "N", value_parser = threads)]
     threads: Vec<usize>,
     /// Devices.
     #[arg(long, value_delimiter = ',', default_value = "best", value_name = "NAME")]
@@ -78,6 +78,9 @@ enum Test {
 impl Bench {
     pub(crate) fn run(self) -> Result<(), Error> {
         let cancel = cancel_on_interrupt();
+        if self.n_prompt.iter().chain(&self.n_gen).all(|&count| count == 0) {
+            return Err(Error::Usage("nothing to measure: give -p or -n a number above 0".to_owned()));
+        }
         let mut results = Vec::new();
         let threads: Vec<Option<usize>> = if self.threads.is_empty() {
             vec![None]

@@ -5,7 +5,6 @@ use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use clap::Args;
 use silicide_llm::engine::Wanted;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -32,7 +31,7 @@ impl Logits {
         self.model.engine.ctx_size = Some(fitting);
         let mut session = self.model.session(&cancel)?;
         let failed = |error| Error::output(&self.out, error);
-        let mut out = BufWriter::new(File::create(&self.out).map_err(failed)?);
+        let mut out = BufWriter::new(silicide_weights::unfinished(&self.out).map_err(failed)?);
         let size = if self.step { 1 } else { self.tokens.len() };
         let mut write = Ok(());
         for piece in self.tokens.chunks(size) {
@@ -45,6 +44,9 @@ impl Logits {
                 Ok(())
             })?;
         }
-        write.and_then(|()| out.flush()).map_err(failed)
+        write.map_err(failed)?;
+        let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.persist(&self.out).map_err(|error| failed(error.error))?;
+        Ok(())
     }
 }

@@ -108,6 +108,16 @@ pub enum Error {
         /// The context.
         context: usize,
     },
+    /// A text with too few tokens to be measured.
+    #[error(
+        "the text has {tokens} tokens, at least {needed} are needed to fill one window; use a longer text or a smaller -c"
+    )]
+    TextTooShort {
+        /// Tokens of the text.
+        tokens: usize,
+        /// Tokens of one window.
+        needed: usize,
+    },
     /// A token that the vocabulary does not have.
     #[error("token {token} is not in a vocabulary of {vocabulary}")]
     BadToken {

@@ -98,7 +98,7 @@ pub enum Fault {
         got: u32,
     },
     /// The file ends too early.
-    #[error("the file ends inside {what}: {needed} bytes needed, {remaining} left")]
+    #[error("the file ends inside {what}: {needed} bytes needed, {remaining} left; is it complete?")]
     Truncated {
         /// What was being read.
         what: &'static str,
@@ -192,7 +192,7 @@ pub enum Fault {
         alignment: u64,
     },
     /// Data outside the file.
-    #[error("tensor {tensor:?} covers bytes {start} to {end} of a file of {size}")]
+    #[error("tensor {tensor:?} covers bytes {start} to {end} of a file of {size}; is it complete?")]
     OutsideFile {
         /// The tensor.
         tensor: String,

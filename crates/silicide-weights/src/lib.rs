@@ -9,6 +9,7 @@
 //! | [`limits`] | what a file may claim, at most |
 //! | [`error`] | what can be wrong, and where |
 //! | `cursor`, `json` | the only readers of untrusted bytes |
+//! | [`unfinished()`] | output files that are whole or not there |
 //! | `map` | mapping files; the only unsafe code |
 //!
 //! Nothing here allocates more than a small multiple of the bytes that are there, panics, or believes a length
@@ -28,6 +29,7 @@ pub mod mlx;
 mod names;
 pub mod safetensors;
 mod source;
+mod unfinished;
 
 pub use bytes::{Bytes, Load};
 pub use config::Config;
@@ -38,3 +40,4 @@ pub use map::MappedFile;
 pub use mlx::QuantizedWeight;
 pub use safetensors::SafetensorsFile;
 pub use source::{Container, Source};
+pub use unfinished::unfinished;

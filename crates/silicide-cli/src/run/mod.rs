@@ -10,7 +10,7 @@ mod report;
 
 pub(crate) use report::{ending, summary};
 
-use crate::arguments::{ModelArgs, SamplerArgs};
+use crate::arguments::{ModelArgs, SamplerArgs, unlimited};
 use crate::chat::{Console, Interrupts, ModelPartner, TerminalLines};
 use crate::error::Error;
 use clap::Args;
@@ -40,8 +40,8 @@ pub(crate) struct Run {
     /// What the model is told before: who it is, how to answer; -sys for short.
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     system_prompt: Option<String>,
-    /// The most tokens to generate. [default: until the model ends or the context is full]
-    #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N")]
+    /// The most tokens to generate; -1 for no limit. [default: until the model ends or the context is full]
+    #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N", value_parser = unlimited, allow_negative_numbers = true)]
     predict: Option<usize>,
     /// Continue the prompt as it is, without a chat template. Control tokens in it are parsed.
     #[arg(long)]
@@ -71,11 +71,12 @@ impl Run {
             }
             self.prompt = Some(prompt);
         }
+        if self.model.model.is_none() {
+            return Err(crate::arguments::no_model());
+        }
         match self.read_prompt()? {
             Some(prompt) => answer::answer(&self, &prompt),
-            None if self.raw || self.json => {
-                Err(Error::Usage("what should it answer? Give a prompt, -p TEXT or -f FILE".to_owned()))
-            }
+            None if self.raw || self.json => Err(no_prompt()),
             None => self.chat(),
         }
     }
@@ -97,7 +98,7 @@ impl Run {
     /// How to generate; cancelling is up to the caller.
     fn options(&self) -> Result<GenerateOptions, Error> {
         let mut options = GenerateOptions::default();
-        options.max_tokens = self.predict;
+        options.max_tokens = self.predict.filter(|&count| count < usize::MAX);
         options.stop = self.stop.clone();
         options.ignore_end = self.ignore_eos;
         options.sampler = self.sampler.options()?;
@@ -119,9 +120,18 @@ impl Run {
                 text.map(Some).map_err(|error| Error::input(&path.display().to_string(), error))
             }
             (None, None) if std::io::stdin().is_terminal() => Ok(None),
-            (None, None) => stdin().map(Some),
+            (None, None) => {
+                let text = stdin()?;
+                // Nothing at all is no question; an empty one can be asked with -p.
+                let asked = !text.trim().is_empty();
+                asked.then_some(Some(text)).ok_or_else(no_prompt)
+            }
         }
     }
+}
+
+fn no_prompt() -> Error {
+    Error::Usage("what should it answer? Give a prompt, -p TEXT or -f FILE".to_owned())
 }
 
 fn warn_of_fallback(template: &ChatTemplate) {

@@ -71,8 +71,11 @@ impl<'a> Report<'a> {
 /// The figures in two lines, for people.
 pub(crate) fn summary(model: &LanguageModel, timings: &Timings) -> String {
     let info = model.device().info();
-    let place =
-        if info.threads > 0 { format!("{}, {} threads", info.id, info.threads) } else { info.id.clone() };
+    let place = match info.threads {
+        0 => info.id.clone(),
+        1 => format!("{}, 1 thread", info.id),
+        threads => format!("{}, {threads} threads", info.id),
+    };
     let reused = match timings.reused_tokens {
         0 => String::new(),
         reused => format!(" ({reused} of them remembered)"),

@@ -33,10 +33,12 @@ pub fn perplexity(
     progress: &mut dyn FnMut(&Perplexity),
 ) -> Result<Perplexity> {
     let total = tokens.len().checked_div(window).unwrap_or(0);
-    if window < 4 || total == 0 {
-        let expected =
-            format!("at least {} tokens of text for windows of {window}, of at least 4", window.max(4));
-        return Err(Error::BadOption { option: "ctx-size", expected, got: tokens.len().to_string() });
+    if window < 4 {
+        let (expected, got) = ("windows of at least 4 tokens".to_owned(), window.to_string());
+        return Err(Error::BadOption { option: "ctx-size", expected, got });
+    }
+    if total == 0 {
+        return Err(Error::TextTooShort { tokens: tokens.len(), needed: window });
     }
     let tokenizer = session.model().tokenizer();
     let bos = tokenizer.special().bos.filter(|_| tokenizer.adds_bos());

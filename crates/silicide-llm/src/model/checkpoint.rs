@@ -17,10 +17,15 @@ const ARCHITECTURES: [(&str, &str); 6] = [
     ("gemma3", "gemma3"),
 ];
 
-/// What `config.json` says. Models that see pictures too have the language model's part in `text_config`.
+/// What kind of model `config.json` is of.
+#[derive(Debug, Deserialize)]
+struct Kind {
+    model_type: String,
+}
+
+/// Models that see pictures too have the language model's part in `text_config`.
 #[derive(Debug, Deserialize)]
 struct Outer {
-    model_type: String,
     text_config: Option<Model>,
 }
 
@@ -69,18 +74,19 @@ pub(super) fn config(source: &Source) -> Result<Config> {
     let Some(text) = source.config() else {
         return Err(settings.wrong("config.json", "a file beside the weights", "none"));
     };
-    let outer: Outer = text.parse()?;
-    let model = match outer.text_config {
-        Some(model) => model,
-        None => text.parse()?,
-    };
-    let found = ARCHITECTURES.iter().find(|(name, _)| *name == outer.model_type);
+    // First by itself: other architectures name their settings otherwise.
+    let Kind { model_type } = text.parse()?;
+    let found = ARCHITECTURES.iter().find(|(name, _)| *name == model_type);
     let Some(&(_, architecture)) = found else {
         return Err(Error::UnknownArchitecture {
             path: source.path().to_owned(),
-            architecture: outer.model_type,
+            architecture: model_type,
             known: ARCHITECTURES.map(|(name, _)| name).join(", "),
         });
+    };
+    let model = match text.parse()? {
+        Outer { text_config: Some(model) } => model,
+        Outer { text_config: None } => text.parse()?,
     };
     for (key, extent) in [
         ("hidden_size", model.hidden_size),

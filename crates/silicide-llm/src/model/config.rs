@@ -5,6 +5,7 @@
 
 use super::checkpoint;
 use super::settings::Settings;
+use super::{ARCHITECTURES, unknown_architecture};
 use crate::error::Result;
 use silicide::ops::rope::{RopeScaling, RopeStyle};
 use silicide::weights::{Container, Source};
@@ -94,6 +95,10 @@ impl Config {
 fn gguf(source: &Source) -> Result<Config> {
     let settings = Settings::new(source);
     let architecture = settings.text("general.architecture")?;
+    if !ARCHITECTURES.contains(&architecture.as_str()) {
+        // Said before anything is missed that other architectures do not have.
+        return Err(unknown_architecture(source, &architecture));
+    }
     let key = |name: &str| format!("{architecture}.{name}");
     let extent = |name: &str| settings.extent(&key(name));
     let optional = |name: &str| settings.optional_extent(&key(name));

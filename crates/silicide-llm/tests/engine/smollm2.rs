@@ -3,7 +3,10 @@
 use crate::common::{cpu, devices, exact_session, floats, nmse};
 use samples::testdata;
 use serde::Deserialize;
-use silicide::{CancelToken, Device};
+use silicide::quant::{decode_into, encode_into};
+use silicide::weights::Source;
+use silicide::weights::gguf::GgufWriter;
+use silicide::{CancelToken, DType, Device};
 use silicide_llm::chat::message;
 use silicide_llm::engine::{
     EngineOptions, Finish, GenerateOptions, LanguageModel, Session, Wanted, generate,
@@ -112,4 +115,65 @@ fn greedy_text_begins_as_that_of_llama_cpp() {
         let got = generate(&mut session, &golden.tokens, &greedy(7), &mut |_| ()).unwrap();
         assert_eq!(got.tokens, golden.greedy[..7], "{}", device.info().id);
     }
+}
+
+/// The model again, with weights of f16.
+fn in_f16(path: &std::path::Path) -> tempfile::NamedTempFile {
+    let source = Source::open(path).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut writer = GgufWriter::new(file.path());
+    source.gguf()[0].metadata().for_each(|(key, value)| writer.copy_meta(key, &value).unwrap());
+    let becomes = |dtype: DType| if dtype.is_block() { DType::F16 } else { dtype };
+    for entry in source.entries() {
+        writer.tensor(entry.name(), entry.shape(), becomes(entry.dtype().unwrap())).unwrap();
+    }
+    let mut stream = writer.begin().unwrap();
+    for entry in source.entries() {
+        let (dtype, bytes) = (entry.dtype().unwrap(), source.data(&entry).unwrap());
+        if becomes(dtype) == dtype {
+            stream.write(&bytes).unwrap();
+            continue;
+        }
+        let mut values = vec![0f32; entry.shape().elements()];
+        decode_into(dtype, &bytes, &mut values).unwrap();
+        let mut halves = vec![0; 2 * values.len()];
+        encode_into(DType::F16, &values, &mut halves, 2).unwrap();
+        stream.write(&halves).unwrap();
+    }
+    stream.finish().unwrap();
+    file
+}
+
+/// Feeds `tokens`; gives the likeliest token after each.
+fn likeliest(session: &mut Session, tokens: &[u32]) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut note = |_: usize, logits: &[f32]| {
+        let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
+        found.push(best.unwrap() as u32);
+        Ok(())
+    };
+    session.feed(tokens, Wanted::From(0), &CancelToken::new(), &mut note).unwrap();
+    found
+}
+
+/// Greedy text is the same as long as both devices find the same token likeliest after the same text. So the CPU writes
+/// it, and Vulkan reads it in one pass, for a software device is slow token by token; the last few it writes itself.
+#[test]
+fn both_devices_write_the_same_text_from_f16() {
+    let Some(path) = samples::model() else { return };
+    let file = in_f16(&path);
+    let prompt = goldens().remove(0).tokens;
+    let mut on_cpu = exact_session(&cpu(2), file.path(), 64);
+    let mut options = greedy(64);
+    options.ignore_end = true;
+    let written = generate(&mut on_cpu, &prompt, &options, &mut |_| ()).unwrap().tokens;
+    assert_eq!(written.len(), 64);
+    let mut on_vulkan = exact_session(&crate::common::vulkan(), file.path(), 64);
+    let (first, last) = written.split_at(60);
+    let read = [&prompt[..], first].concat();
+    let mut found = likeliest(&mut on_vulkan, &read).split_off(prompt.len() - 1);
+    for &token in last {
+        found.extend(likeliest(&mut on_vulkan, &[token]));
+    }
+    assert_eq!(found[..64], written);
 }

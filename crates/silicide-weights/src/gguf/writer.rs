@@ -143,7 +143,7 @@ impl GgufWriter {
             offset = end.ok_or_else(|| Error::malformed(&self.path, 0, overflow()))?;
         }
         let io = |error: std::io::Error| Error::io(&self.path, &error);
-        let file = BufWriter::with_capacity(BUFFER, unfinished(&self.path).map_err(io)?);
+        let file = BufWriter::with_capacity(BUFFER, crate::unfinished(&self.path).map_err(io)?);
         let pending = self.tensors.into_iter().rev().map(|tensor| (tensor.name, tensor.bytes)).collect();
         let mut stream = GgufStream { path: self.path, file, at: 0, alignment: self.alignment, pending };
         stream.append(&header)?;
@@ -171,17 +171,6 @@ fn read_back(description: &[u8]) -> At<u64> {
 fn check_name(what: &'static str, name: &str) -> Result<(), Fault> {
     let (got, limit) = (name.len() as u64, limits::NAME_BYTES);
     if got > limit { Err(Fault::TooMany { what, got, limit }) } else { Ok(()) }
-}
-
-/// A file next to `path` that vanishes unless it is finished.
-fn unfinished(path: &Path) -> std::io::Result<NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".unfinished-").suffix(".gguf");
-    // Temporary files are private; this one becomes an ordinary file, as the user's mask wants it.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(directory)
 }
 
 impl GgufStream {

@@ -1,0 +1,248 @@
+//! `silicide run`, `logits`, `bench` and `perplexity` as programs call them, and what they say to input that is wrong.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use samples::testdata;
+use serde_json::Value;
+use silicide_weights::Source;
+use silicide_weights::gguf::GgufWriter;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn silicide(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_silicide"));
+    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = silicide(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What is said on the way out, by a program that prints nothing else and ends with `code`.
+fn failure(arguments: &[&str], code: i32) -> String {
+    let output = silicide(arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    assert!(said.starts_with("error: ") && output.stdout.is_empty(), "{arguments:?}: {said}");
+    said
+}
+
+#[track_caller]
+fn says(arguments: &[&str], code: i32, parts: &[&str]) {
+    let said = failure(arguments, code);
+    for part in parts {
+        assert!(said.contains(part), "{arguments:?} lacks {part:?}: {said}");
+    }
+}
+
+/// A tiny model with a vocabulary of single bytes and two control tokens, and a chat template.
+fn tiny(directory: &Path, template: &str) -> String {
+    let source = Source::open(&testdata("models/llama-tied.gguf")).unwrap();
+    let path = directory.join("tiny.gguf");
+    let mut writer = GgufWriter::new(&path);
+    for (key, value) in source.gguf()[0].metadata().filter(|(key, _)| !key.starts_with("tokenizer")) {
+        writer.copy_meta(key, &value).unwrap();
+    }
+    let vocabulary = source.entry("token_embd.weight").unwrap().shape().axes()[0];
+    let mut tokens = vec!["<|im_start|>".to_owned(), "<|im_end|>".to_owned()];
+    tokens.extend((0..=255u8).map(|byte| byte_character(byte).to_string()));
+    tokens.extend((tokens.len()..vocabulary).map(|id| format!("[unused{id}]")));
+    let kinds: Vec<i32> = (0..vocabulary).map(|id| if id < 2 { 3 } else { 1 }).collect();
+    writer.meta("tokenizer.ggml.model", "gpt2").unwrap();
+    writer.meta("tokenizer.ggml.pre", "gpt-2").unwrap();
+    writer.meta("tokenizer.ggml.tokens", tokens.as_slice()).unwrap();
+    writer.meta("tokenizer.ggml.token_type", kinds.as_slice()).unwrap();
+    writer.meta("tokenizer.ggml.merges", Vec::<String>::new().as_slice()).unwrap();
+    writer.meta("tokenizer.ggml.eos_token_id", &1u32).unwrap();
+    writer.meta("tokenizer.chat_template", template).unwrap();
+    for entry in source.entries() {
+        writer.tensor(entry.name(), entry.shape(), entry.dtype().unwrap()).unwrap();
+    }
+    let mut stream = writer.begin().unwrap();
+    for entry in source.entries() {
+        stream.write(&source.data(&entry).unwrap()).unwrap();
+    }
+    stream.finish().unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The character that stands for a byte in vocabularies of bytes.
+fn byte_character(byte: u8) -> char {
+    let printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    let moved = (0..byte).filter(|&before| !printable(before)).count() as u32;
+    if printable(byte) { char::from(byte) } else { char::from_u32(256 + moved).unwrap() }
+}
+
+#[test]
+fn programs_get_tokens_text_and_timings() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = tiny(directory.path(), "{{ messages[0].content }}");
+    let arguments = ["run", "-m", &model, "-p", "Abc", "-n", "6", "--temp", "0", "--raw", "--json"];
+    for device in ["cpu", "vulkan:0"] {
+        let report = json(&[&arguments[..], &["--device", device, "-t", "2"]].concat());
+        // Two control tokens come before the bytes.
+        assert_eq!(report["prompt_tokens"], serde_json::json!([67, 100, 101]));
+        let tokens = report["tokens"].as_array().unwrap();
+        assert!(!tokens.is_empty() && tokens.len() <= 6, "{report}");
+        assert!(report["text"].is_string() && report["timings"]["first_token_seconds"].as_f64() > Some(0.0));
+
+        // The first token is what the logits say, and those are the same on every device.
+        let out = directory.path().join("logits.bin");
+        let ids = ["logits", "-m", &model, "--tokens", "67,100,101", "--out", out.to_str().unwrap()];
+        assert!(silicide(&[&ids[..], &["--device", device]].concat()).status.success());
+        let logits = floats(&out);
+        let last = &logits[logits.len() / 3 * 2..];
+        let best = (0..last.len()).max_by(|&a, &b| last[a].total_cmp(&last[b])).unwrap();
+        assert_eq!(tokens[0].as_u64(), Some(best as u64), "{device}");
+    }
+    let bench = json(&[
+        "bench", "-m", &model, "-p", "16", "-n", "4", "-t", "2", "-r", "2", "--device", "cpu", "--json",
+    ]);
+    for rate in ["pp", "tg"] {
+        assert!(bench[rate].as_f64() > Some(0.0) && bench[format!("{rate}_stddev")].is_f64(), "{bench}");
+    }
+}
+
+fn floats(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap();
+    bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+#[test]
+fn perplexity_is_that_of_the_logits() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = tiny(directory.path(), "{{ messages[0].content }}");
+    let (file, out) = (directory.path().join("text"), directory.path().join("logits"));
+    let text = "All work and no play makes a very dull text of some 64 tokens. ";
+    std::fs::write(&file, text).unwrap();
+    let tokens: Vec<u32> = text.bytes().map(|byte| u32::from(byte) + 2).collect();
+    let window = tokens.len();
+    let ids = tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let cache = ["-ctk", "f32", "-ctv", "f32", "--device", "cpu"];
+    let logits = ["logits", "-m", &model, "--tokens", &ids, "--out", out.to_str().unwrap()];
+    assert!(silicide(&[&logits[..], &cache].concat()).status.success());
+    let logits = floats(&out);
+    let width = logits.len() / window;
+    // The second half of the window, each token by the logits before it.
+    let surprise = |at: usize| {
+        let row = &logits[at * width..(at + 1) * width];
+        let sum: f64 = row.iter().map(|&logit| f64::from(logit).exp()).sum();
+        sum.ln() - f64::from(row[tokens[at + 1] as usize])
+    };
+    let scored = window / 2..window - 1;
+    let truth = (scored.clone().map(surprise).sum::<f64>() / scored.len() as f64).exp();
+    let size = window.to_string();
+    let (file, flags) = (file.to_str().unwrap(), ["-c", &size, "--json"]);
+    let found = json(&[&["perplexity", "-m", &model, "-f", file], &flags[..], &cache].concat());
+    assert_eq!((found["windows"].as_u64(), found["scored"].as_u64()), (Some(1), Some(scored.len() as u64)));
+    let found = found["ppl"].as_f64().unwrap();
+    assert!((found / truth - 1.0).abs() < 1e-4, "{found} {truth}");
+    says(&["perplexity", "-m", &model, "-f", file, "-c", "8000"], 2, &[&format!("{window} tokens"), "8000"]);
+}
+
+#[test]
+fn files_that_are_no_models_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(testdata("models/llama-tied.gguf")).unwrap();
+    let file = |name: &str, bytes: &[u8]| -> PathBuf {
+        let path = directory.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let run = |path: &Path, parts: &[&str]| {
+        says(&["run", "-m", path.to_str().unwrap(), "-p", "hi"], 2, parts);
+    };
+    run(&file("head.gguf", &whole[..1000]), &["head.gguf", "ends inside", "complete?"]);
+    run(&file("data.gguf", &whole[..whole.len() - 1000]), &["data.gguf", "of a file of", "complete?"]);
+    run(&file("empty.gguf", b""), &["empty.gguf"]);
+    run(&file("text.gguf", b"Once upon a time"), &["text.gguf", "not a GGUF file"]);
+    run(&directory.path().join("none.gguf"), &["none.gguf", "smollm2"]);
+    let mamba: Vec<u8> = {
+        let at = whole.windows(5).position(|bytes| bytes == b"llama").unwrap();
+        [&whole[..at], b"mamba", &whole[at + 5..]].concat()
+    };
+    run(&file("mamba.gguf", &mamba), &["\"mamba\"", "supported are llama, qwen2"]);
+    run(&testdata("models/llama-tied.gguf"), &["no chat template", "--raw"]);
+    let checkpoint = directory.path().join("checkpoint");
+    std::fs::create_dir(&checkpoint).unwrap();
+    std::fs::write(checkpoint.join("config.json"), r#"{"model_type": "gpt2", "n_embd": 768}"#).unwrap();
+    std::fs::write(checkpoint.join("model.safetensors"), b"\x02\0\0\0\0\0\0\0{}").unwrap();
+    run(&checkpoint, &["\"gpt2\"", "supported are llama"]);
+}
+
+#[test]
+fn flags_that_make_no_sense_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = tiny(directory.path(), "{{ messages[0].content }}");
+    let run = |flags: &[&str], code: i32, parts: &[&str]| {
+        says(&[&["run", "-m", &model, "-p", "hi"], flags].concat(), code, parts);
+    };
+    run(&["-n", "-5"], 1, &["-5"]);
+    run(&["-c", "many"], 1, &["many"]);
+    run(&["-c", "99999999999"], 1, &["ctx-size", "99999999999"]);
+    run(&["-t", "100000"], 1, &["1 to 64"]);
+    run(&["--temp", "nan"], 1, &["temp", "from 0 up"]);
+    run(&["--temp", "-1"], 1, &["temp", "from 0 up", "-1"]);
+    run(&["--top-p", "2"], 1, &["top-p", "0 to 1"]);
+    run(&["--min-p", "-3"], 1, &["min-p", "0 to 1"]);
+    run(&["-ctk", "q9"], 1, &["q8_0"]);
+    run(&["--device", "cuda"], 4, &["\"cuda\"", "cpu"]);
+    run(&["more words", "than one"], 1, &["one too many"]);
+    run(&["-f", "also"], 1, &["--file", "--prompt"]);
+    // More than any machine has.
+    run(&["-c", "2000000000"], 3, &["bytes are needed", "cache for 2000000000 tokens", "largest"]);
+    // The prompt alone fills the context.
+    let long = "word ".repeat(100);
+    says(&["run", "-m", &model, "-p", &long, "-c", "64"], 2, &["500 tokens", "context of 64", "-c"]);
+    says(&["run", "-m", &model], 1, &["-p TEXT"]);
+    says(&["run"], 1, &["which model?", "smollm2"]);
+    says(&["bench", "-m", &model, "-p", "0", "-n", "0"], 1, &["nothing to measure"]);
+    let nowhere = directory.path().join("no/where");
+    let nowhere = nowhere.to_str().unwrap();
+    says(&["logits", "-m", &model, "--tokens", "1,2", "--out", nowhere], 2, &["can't write", nowhere]);
+    let out = directory.path().join("logits");
+    let unknown = ["logits", "-m", &model, "--tokens", "1,999999", "--out", out.to_str().unwrap()];
+    says(&unknown, 2, &["999999", "vocabulary"]);
+    assert!(!out.exists(), "nothing half-written stays");
+    // What llama.cpp's users write means what it means there.
+    let fine = ["-n", "1", "--raw", "-t", "-1", "-s", "-1", "--top-k", "-1", "-c", "64", "--device", "cpu"];
+    assert!(silicide(&[&["run", "-m", &model, "-p", "hi"], &fine[..]].concat()).status.success());
+}
+
+#[test]
+fn broken_chat_templates_say_where() {
+    let directory = tempfile::tempdir().unwrap();
+    for (template, parts) in [
+        ("line one\n{{ messages[0].content", &["template", "line 2"][..]),
+        ("{{ raise_exception('no system role') }}", &["refuses", "no system role"]),
+        ("{% for i in range(9999) %}{% for j in range(9999) %}x{% endfor %}{% endfor %}", &["more work"]),
+        ("{{ nothing.at.all }}", &["template", "line 1"]),
+    ] {
+        let model = tiny(directory.path(), template);
+        says(&["run", "-m", &model, "-p", "hi", "--device", "cpu"], 2, parts);
+        // Without the template the model works.
+        let raw = ["run", "-m", &model, "-p", "hi", "--raw", "-n", "1", "--device", "cpu"];
+        assert!(silicide(&raw).status.success(), "{template}");
+    }
+}
+
+#[test]
+fn every_command_teaches_itself() {
+    let overview = String::from_utf8(silicide(&["--help"]).stdout).unwrap();
+    let commands = overview.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
+    let commands: Vec<&str> =
+        commands.map_while(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
+    for name in
+        ["run", "bench", "devices", "doctor", "tokenize", "perplexity", "pull", "list", "rm", "logits"]
+    {
+        assert!(commands.contains(&name), "{name}: {overview}");
+    }
+    for command in commands {
+        let help = silicide(&[command, "-h"]);
+        assert!(
+            help.status.success() && String::from_utf8_lossy(&help.stdout).contains("Usage:"),
+            "{command}"
+        );
+    }
+}
