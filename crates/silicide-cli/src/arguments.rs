@@ -30,7 +30,7 @@ const MOST_THREADS: i64 = 64;
 /// Where to run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceArgs {
-    /// The device: cpu, vulkan:0, ... (see `silicide devices`); best takes a GPU where there is one.
+    /// The device: cpu, vulkan:0, metal:0 ... (see `silicide devices`); best takes a GPU where there is one.
     #[arg(long, short_alias = 'D', default_value = "best", value_name = "NAME")]
     pub(crate) device: String,
     /// Threads of the CPU; 0 for one per core, as by default.
