@@ -14,6 +14,7 @@ mod pool;
 mod quantized;
 mod record;
 mod report;
+mod rows;
 mod stream;
 
 use clap::{Parser, Subcommand};
@@ -51,6 +52,18 @@ enum What {
         #[arg(long = "format", default_values_t = quantized::formats())]
         formats: Vec<String>,
     },
+    /// Matmul by weight format and number of rows, against the machine's limits.
+    Rows {
+        /// Weight formats: q4_0, iq4_xs, mlx4, f16.
+        #[arg(long = "format", default_values_t = rows::formats(), value_delimiter = ',')]
+        formats: Vec<String>,
+        /// Numbers of rows.
+        #[arg(long, default_values_t = [1, 2, 4, 8, 16, 32, 64, 512], value_delimiter = ',')]
+        rows: Vec<usize>,
+        /// Numbers of threads.
+        #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
+        threads: Vec<usize>,
+    },
     /// Attention over f16 caches: one query against memory, a prompt against matmul.
     Attention,
     /// Recording a long list and placing its barriers.
@@ -81,6 +94,7 @@ fn main() -> anyhow::Result<()> {
         What::Stream => stream::run(&mut report)?,
         What::Matmul { size } => matmul::run(&mut report, size)?,
         What::Quantized { formats } => quantized::run(&mut report, &formats)?,
+        What::Rows { formats, rows, threads } => rows::run(&mut report, &formats, &rows, &threads)?,
         What::Attention => attention::run(&mut report)?,
         What::Record => record::run(&mut report)?,
         What::Gpu => gpu::run(&mut report)?,

@@ -137,7 +137,9 @@ fn biases_and_stretched_frequencies_are_those_of_llama_cpp() {
 #[test]
 fn checkpoints_of_safetensors_and_mlx_are_right() {
     for device in devices() {
-        for name in ["llama-bf16", "llama-4bit"] {
+        // The CPU rounds activations for affine codes.
+        let rounded = if device.info().is_gpu() { 1e-9 } else { 1e-3 };
+        for (name, tolerance) in [("llama-bf16", 1e-9), ("llama-4bit", rounded)] {
             let folder = testdata(&format!("models/mlx/{name}"));
             let text = std::fs::read_to_string(folder.join("golden.json")).unwrap();
             let tokens = serde_json::from_str::<Compared>(&text).unwrap().tokens;
@@ -145,7 +147,7 @@ fn checkpoints_of_safetensors_and_mlx_are_right() {
             let mut session = exact_session(&device, &folder, 64);
             for size in [tokens.len(), 1] {
                 let error = nmse(&logits(&mut session, &tokens, size), &truth);
-                assert!(error < 1e-9, "{name} on {}, by {size}: {error:e}", device.info().id);
+                assert!(error < tolerance, "{name} on {}, by {size}: {error:e}", device.info().id);
             }
         }
     }

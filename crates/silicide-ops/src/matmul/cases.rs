@@ -63,19 +63,26 @@ fn blocks(cases: &mut Vec<Case>) {
     };
     let (any, exact) = (Matmul::default(), Matmul { exact: true });
     for format in Format::ALL {
-        let k = if format.block_len() == 256 { 512 } else { 320 / format.block_len() * format.block_len() };
+        // Scales of any bits: an output of few blocks is often one of them, whose products may all but cancel.
+        let k = if format.block_len() >= 128 { 1280 } else { 320 / format.block_len() * format.block_len() };
         add(any, format, &[1, k], &[37, k]);
         add(exact, format, &[3, k], &[5, k]);
         add(any, format, &[19, k], &[50, k]);
     }
     // Formats with kernels in integers: round every number of rows and columns that is taken at a time, and deep.
-    for format in [Format::Q4_0, Format::Q4_1, Format::Q8_0] {
+    for format in [Format::Q4_0, Format::Q4_1, Format::Q8_0, Format::Iq4Nl, Format::Mxfp4] {
         for (m, n, k) in [(1, 15, 64), (2, 16, 32), (7, 70, 96), (16, 33, 576), (17, 17, 8224), (130, 65, 160)] {
             add(any, format, &[m, k], &[n, k]);
         }
     }
-    for format in [Format::Q4K, Format::Q5K, Format::Q6K] {
+    for format in [Format::Q2K, Format::Q3K, Format::Q4K, Format::Q5K, Format::Q6K, Format::Iq4Xs] {
         for (m, n, k) in [(1, 33, 2560), (9, 17, 256), (20, 40, 512)] {
+            add(any, format, &[m, k], &[n, k]);
+        }
+    }
+    // Spelled formats: with scales of halves and without, in short blocks and long, more than once spelled.
+    for format in [Format::Iq1M, Format::Iq2Xxs, Format::Tq1_0, Format::Nvfp4, Format::Q1_0] {
+        for (m, n, k) in [(1, 33, 1280), (20, 17, 2304)] {
             add(any, format, &[m, k], &[n, k]);
         }
     }

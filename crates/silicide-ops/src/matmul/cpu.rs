@@ -6,8 +6,8 @@
 //! each other in the last places.
 
 mod blocks;
-mod integer;
 pub(crate) mod few;
+pub(crate) mod integer;
 pub(crate) mod pack;
 pub(crate) mod tile;
 pub(crate) mod vector;
@@ -18,7 +18,7 @@ mod x86;
 mod tests;
 
 pub(super) use blocks::{BLOCKS_FEW, BLOCKS_MANY};
-pub(super) use integer::{INTEGER_FEW, INTEGER_MANY, may_round as may_round_blocks};
+pub(super) use integer::{INTEGER, may_round as may_round_blocks};
 
 use super::{Matmul, Problem};
 use crate::cpu::element::Float;

@@ -150,7 +150,7 @@ impl Op for Matmul {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Matmul>] {
-        static KERNELS: [&dyn Kernel<Op = Matmul>; 27] = [
+        static KERNELS: [&dyn Kernel<Op = Matmul>; 12] = [
             &cpu::FEW[0],
             &cpu::FEW[1],
             &cpu::FEW[2],
@@ -158,22 +158,7 @@ impl Op for Matmul {
             &cpu::MANY[0],
             &cpu::MANY[1],
             &cpu::MANY[2],
-            &cpu::INTEGER_FEW[0],
-            &cpu::INTEGER_FEW[1],
-            &cpu::INTEGER_FEW[2],
-            &cpu::INTEGER_FEW[3],
-            &cpu::INTEGER_FEW[4],
-            &cpu::INTEGER_FEW[5],
-            &cpu::INTEGER_FEW[6],
-            &cpu::INTEGER_FEW[7],
-            &cpu::INTEGER_MANY[0],
-            &cpu::INTEGER_MANY[1],
-            &cpu::INTEGER_MANY[2],
-            &cpu::INTEGER_MANY[3],
-            &cpu::INTEGER_MANY[4],
-            &cpu::INTEGER_MANY[5],
-            &cpu::INTEGER_MANY[6],
-            &cpu::INTEGER_MANY[7],
+            &cpu::INTEGER,
             &cpu::BLOCKS_FEW,
             &cpu::BLOCKS_MANY,
             &gpu::FEW,

@@ -1,6 +1,5 @@
 //! MLX weights on the CPU: runs of elements decoded to f32.
 
-use super::FORMATS;
 use silicide_hal::Tile;
 use silicide_quant::{MlxFormat, MlxPlanes};
 use std::ops::Range;
@@ -17,7 +16,7 @@ impl<'a, 'b> Planes<'a, 'b> {
     /// Planes from binding `first` on, in the format of this [`code`](super::code).
     #[inline(always)]
     pub(crate) fn new(tile: &'a Tile<'b>, first: usize, code: u32) -> Option<Planes<'a, 'b>> {
-        let format = *FORMATS.get(code as usize)?;
+        let format = super::from_code(code)?;
         Some(Planes { tile, first, format })
     }
 

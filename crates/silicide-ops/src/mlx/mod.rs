@@ -97,3 +97,9 @@ static FORMATS: LazyLock<Vec<MlxFormat>> = LazyLock::new(MlxFormat::all);
 pub(crate) fn code(format: MlxFormat) -> u32 {
     FORMATS.iter().position(|known| *known == format).unwrap_or(FORMATS.len()) as u32
 }
+
+/// The format of a parameter word.
+#[inline(always)]
+pub(crate) fn from_code(code: u32) -> Option<MlxFormat> {
+    FORMATS.get(code as usize).copied()
+}

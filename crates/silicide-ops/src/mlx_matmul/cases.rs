@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
     for &format in &formats {
         cases.push(case(format, &[1], 37, 5));
         cases.push(case(format, &[11], 33, 2));
+        cases.push(case(format, &[20], 49, 3));
     }
     if let [first, .., last] = formats[..] {
         cases.push(case(first, &[], 5, 1));

@@ -1,11 +1,13 @@
-//! `mlx_matmul` on the CPU: groups are decoded to f32 by the format's own decoder, into memory that stays in the first
-//! cache, and multiplied there with all rows. Sums are in a fixed order that no tile boundary changes.
+//! `mlx_matmul` on the CPU. Affine codes are multiplied in integers, with activations rounded to 8 bits, by the kernels of
+//! `matmul`. Groups of any format are decoded to f32 by the format's own decoder, into memory that stays in the first cache, and
+//! multiplied there with all rows. Sums are in a fixed order that no tile boundary changes.
 
 use super::{MlxMatmul, problem};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
 use crate::matmul::Problem;
 use crate::matmul::cpu::few::{self, Rows};
+use crate::matmul::cpu::integer::mlx as integer;
 use crate::matmul::cpu::pack;
 use crate::matmul::cpu::vector::Unit;
 use crate::mlx::{self, Planes};
@@ -22,6 +24,28 @@ const COLUMNS: usize = 24;
 #[repr(align(64))]
 struct Decoded([[f32; RUN]; COLUMNS]);
 
+/// Affine codes, in integers.
+pub(super) struct Integer;
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Integer {
+    type Op = MlxMatmul;
+
+    fn name(&self) -> &'static str {
+        "mlx_matmul.integer.cpu"
+    }
+
+    fn fits(&self, op: &MlxMatmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let problem = problem(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+        fits_cpu(on)?;
+        integer::declines(&problem, op.format).map_or(Ok(Cost::BEST), |why| Err(Decline(why)))
+    }
+
+    fn plan(&self, op: &MlxMatmul, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
+        problem(io).map_or(Plan::default(), |problem| integer::plan(&problem, op.format))
+    }
+}
+
 /// Any format.
 pub(super) struct Groups;
 
@@ -35,7 +59,7 @@ unsafe impl Kernel for Groups {
 
     fn fits(&self, _op: &MlxMatmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         problem(io).ok_or(Decline("takes extents of at most 32 bits"))?;
-        fits_cpu(on)
+        fits_cpu(on).map(|_| Cost::FALLBACK)
     }
 
     fn plan(&self, op: &MlxMatmul, io: &Io<'_>, _on: &DeviceInfo) -> Plan {

@@ -71,7 +71,7 @@ fn encode_slices<B: Encode<LEN>, const LEN: usize>(values: &[f32], out: &mut [u8
 }
 
 #[inline(always)]
-fn whole_blocks<B: Pod>(bytes: &[u8]) -> &[B] {
+pub(crate) fn whole_blocks<B: Pod>(bytes: &[u8]) -> &[B] {
     let whole = bytes.len() - bytes.len() % size_of::<B>();
     // Blocks have alignment 1 (checked where the table is made), so the cast succeeds.
     bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or(&[])

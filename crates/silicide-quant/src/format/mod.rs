@@ -11,12 +11,14 @@ pub(crate) mod iq4;
 mod iq_grids;
 pub(crate) mod k;
 pub(crate) mod legacy;
+mod spell;
 mod table;
 pub(crate) mod ternary;
 mod wgsl;
 
 use crate::simd::Isa;
 use crate::{DType, MlxMode};
+pub use spell::SPELLED_LEN;
 use std::fmt;
 pub use table::FormatInfo;
 

@@ -56,6 +56,32 @@ impl<const BITS: usize, const GROUP: usize> Task for Affine<'_, BITS, GROUP> {
     }
 }
 
+/// Takes codes apart whose lengths were checked.
+pub(super) fn take_apart(format: MlxFormat, isa: Isa, packed: &[u8], codes: &mut [u8]) {
+    match format.bits {
+        2 => isa.run(Codes::<2> { packed, codes }),
+        3 => isa.run(Codes::<3> { packed, codes }),
+        4 => isa.run(Codes::<4> { packed, codes }),
+        5 => isa.run(Codes::<5> { packed, codes }),
+        6 => isa.run(Codes::<6> { packed, codes }),
+        _ => isa.run(Codes::<8> { packed, codes }),
+    }
+}
+
+struct Codes<'a, const BITS: usize> {
+    packed: &'a [u8],
+    codes: &'a mut [u8],
+}
+
+impl<const BITS: usize> Task for Codes<'_, BITS> {
+    #[inline(always)]
+    fn run(self) {
+        for (codes, packed) in self.codes.as_chunks_mut::<32>().0.iter_mut().zip(runs::<BITS>(self.packed)) {
+            *codes = unpack::<BITS>(packed);
+        }
+    }
+}
+
 struct Floats<'a, const BITS: usize, S> {
     planes: MlxPlanes<&'a [u8]>,
     out: &'a mut [f32],

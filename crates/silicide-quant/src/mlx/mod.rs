@@ -168,6 +168,22 @@ impl MlxFormat {
         Ok(())
     }
 
+    /// Takes the codes of an affine format apart, a byte each; of others, leaves `codes` as they are. `packed` must be exactly
+    /// the words of `codes`, which are a multiple of 32.
+    pub fn codes(self, isa: Isa, packed: &[u8], codes: &mut [u8]) -> Result<(), FormatError> {
+        let (elements, expected) = (codes.len(), codes.len() / 32 * 4 * self.bits());
+        if !elements.is_multiple_of(32) {
+            return Err(FormatError::PartialBlock { elements, block_len: 32 });
+        }
+        if packed.len() != expected {
+            return Err(FormatError::Length { what: "packed codes", elements, expected, got: packed.len() });
+        }
+        if self.mode == MlxMode::Affine {
+            decode::take_apart(self, isa, packed, codes);
+        }
+        Ok(())
+    }
+
     /// Encodes whole groups with the fastest code that this machine runs, on as many threads. The planes must be exactly
     /// those of `values`. What stands for values that are not finite is unspecified.
     pub fn encode(
@@ -231,6 +247,26 @@ mod tests {
         }
         assert!(MlxFormat::new(MlxMode::Mxfp4, 4 + 256, 32, DType::U8).is_err());
         assert_eq!(MlxMode::from_name("mxfp8"), Some(MlxMode::Mxfp8));
+    }
+
+    #[test]
+    fn codes_are_what_is_scaled() {
+        for bits in [2, 3, 4, 5, 6, 8] {
+            let format = MlxFormat::new(MlxMode::Affine, bits, 32, DType::F32).unwrap();
+            let packed: Vec<u8> = (0..8 * bits).map(|i| (i * 89 + 7) as u8).collect();
+            let (scales, biases) = ([1f32.to_le_bytes(); 2].concat(), [0u8; 8]);
+            let mut values = [0.0; 64];
+            format
+                .decode(MlxPlanes { packed: &packed[..], scales: &scales, biases: &biases }, &mut values)
+                .unwrap();
+            for isa in Isa::available() {
+                let mut codes = [0; 64];
+                format.codes(isa, &packed, &mut codes).unwrap();
+                assert_eq!(codes.map(f32::from), values, "{bits} {isa}");
+            }
+            assert!(format.codes(Isa::PORTABLE, &packed, &mut [0; 32]).is_err());
+            assert!(format.codes(Isa::PORTABLE, &packed, &mut [0; 63]).is_err());
+        }
     }
 
     #[test]

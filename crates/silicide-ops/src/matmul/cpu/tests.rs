@@ -105,7 +105,7 @@ fn check(got: &[f32], expected: &[f64], tolerance: Tolerance, label: &str) {
 
 /// Whether a kernel rounds activations to 8 bits.
 fn rounds(kernel: &str) -> bool {
-    INTEGER_FEW.iter().chain(&INTEGER_MANY).any(|integer| integer.name() == kernel)
+    kernel == INTEGER.name()
 }
 
 #[test]
@@ -170,52 +170,58 @@ fn pairs_agree_with_the_reference_wherever_they_run() {
     assert!(runs >= 3);
 }
 
-/// In integers the two kernels are the same sums in the same order, tile boundaries and all.
+/// Formats with integer products.
+fn integer_formats() -> impl Iterator<Item = DType> {
+    silicide_quant::Format::ALL.into_iter().map(DType::Block).filter(|dtype| may_round_blocks(*dtype))
+}
+
+/// In integers an output is the same sum in the same order, however many rows and columns are computed beside it.
 #[test]
-fn integer_kernels_agree_bit_for_bit() {
-    let (n, k) = (70, 256);
+fn integer_products_agree_bit_for_bit() {
+    let (n, k) = (70, 2304);
     let mut random = Random::new(5);
     let activations: Vec<f32> = (0..130 * k).map(|_| random.gaussian() as f32).collect();
     let weights: Vec<f64> = (0..n * k).map(|_| random.gaussian()).collect();
-    for (few, many) in INTEGER_FEW.iter().zip(&INTEGER_MANY) {
-        let dtype = few.dtype();
+    for dtype in integer_formats() {
         let weights = silicide_quant::encode(dtype, &weights);
         let column = weights.len() / n;
-        let product = |kernel: &dyn Kernel<Op = Matmul>, isa: Isa, m: usize, n: usize| {
+        let product = |isa: Isa, m: usize, n: usize| {
             let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, k]).unwrap());
             let inputs = [info(DType::F32, m), info(dtype, n)];
             let outputs = Matmul::default().infer(&inputs).unwrap();
-            let plan = kernel.plan(&Matmul::default(), &Io { inputs: &inputs, outputs: &outputs }, &device(isa));
+            let io = Io { inputs: &inputs, outputs: &outputs };
+            let plan = INTEGER.plan(&Matmul::default(), &io, &device(isa));
             let a = bytemuck::cast_slice(&activations[..m * k]).to_vec();
             run(&plan, isa, &[a, weights[..n * column].to_vec()], m * n)
         };
         for isa in Isa::available() {
-            let whole = product(many, isa, 130, n);
-            for (kernel, m, columns) in [(few, 130, n), (few, 1, 17), (many, 3, 49), (many, 1, 16)] {
-                for (row, part) in product(kernel, isa, m, columns).chunks_exact(columns).enumerate() {
-                    assert_eq!(part, &whole[row * n..row * n + columns], "{} {isa}", kernel.name());
+            let whole = product(isa, 130, n);
+            for (m, columns) in [(1, 17), (3, 49), (16, n), (1, 16)] {
+                for (row, part) in product(isa, m, columns).chunks_exact(columns).enumerate() {
+                    assert_eq!(part, &whole[row * n..row * n + columns], "{dtype} {isa} {m}");
                 }
             }
         }
     }
 }
 
-/// A block of activations that is not finite spoils the outputs of its row, and of no other.
+/// A run of activations that is not finite spoils the outputs of its row, and of no other.
 #[test]
-fn integer_kernels_keep_nan_in_its_row() {
-    for kernel in INTEGER_FEW.iter().chain(&INTEGER_MANY) {
+fn integer_products_keep_nan_in_its_row() {
+    for dtype in integer_formats() {
         let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, 256]).unwrap());
-        let inputs = [info(DType::F32, 3), info(kernel.dtype(), 20)];
+        let inputs = [info(DType::F32, 3), info(dtype, 20)];
         let outputs = Matmul::default().infer(&inputs).unwrap();
-        let weights = silicide_quant::encode(kernel.dtype(), &[0.5; 20 * 256]);
+        let weights = silicide_quant::encode(dtype, &[0.5; 20 * 256]);
         for isa in Isa::available() {
             for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
                 let mut a = vec![1f32; 3 * 256];
                 a[256 + 40] = wrong;
-                let plan = kernel.plan(&Matmul::default(), &Io { inputs: &inputs, outputs: &outputs }, &device(isa));
+                let io = Io { inputs: &inputs, outputs: &outputs };
+                let plan = INTEGER.plan(&Matmul::default(), &io, &device(isa));
                 let y = run(&plan, isa, &[bytemuck::cast_slice(&a).to_vec(), weights.clone()], 60);
                 for (row, y) in y.chunks_exact(20).enumerate() {
-                    assert!(y.iter().all(|y| y.is_nan() == (row == 1)), "{} {isa} {wrong}: {y:?}", kernel.name());
+                    assert!(y.iter().all(|y| y.is_nan() == (row == 1)), "{dtype} {isa} {wrong}: {y:?}");
                 }
             }
         }

@@ -1,58 +1,93 @@
 //! Rounding activations: every 32 to 8 bits, under their own scale.
 //!
-//! A rounded block is [`BLOCK_BYTES`]: 32 signed bytes in -127..=127, the scale as f32, and two words that depend on the
-//! format of the weights ([`Side`]).
+//! A rounded row ([`Row`]) depends on nothing but its activations: kernels for all formats and instruction sets read the same
+//! one. It has 32 signed bytes in -127..=127 for every run, then the scales of all runs as f32, then the sums of the first
+//! halves of runs and of the second halves, as i32.
 
 use super::format::LEN;
-use super::unit::{Side, Unit};
-use crate::cpu::native_kernel;
-use silicide_hal::Tile;
+use crate::cpu::{Simd, native_kernel};
+use silicide_core::kernel::{Access, Arg, Plan};
+use silicide_hal::{Program, Tile};
 
-/// Where the scale is.
-pub(super) const SCALE: usize = LEN;
-/// Where the words beside it are.
-pub(super) const SIDE: usize = LEN + 4;
-/// Bytes of a rounded block; a multiple of 16.
-pub(super) const BLOCK_BYTES: usize = LEN + 16;
+/// Activations that one tile rounds, about.
+const ROUND_ELEMENTS: usize = 16 << 10;
+
+/// Where things are in a rounded row of so many runs, in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Row {
+    pub(super) scales: usize,
+    pub(super) first: usize,
+    pub(super) second: usize,
+    pub(super) bytes: usize,
+}
+
+impl Row {
+    #[inline(always)]
+    pub(super) const fn of(runs: usize) -> Row {
+        let (scales, sums) = (runs * LEN, runs * (LEN + 4));
+        Row { scales, first: sums, second: sums + 4 * runs, bytes: (sums + 8 * runs).next_multiple_of(64) }
+    }
+}
 
 native_kernel!(
-    /// Activations to rounded blocks.
+    /// Activations to rounded rows.
     ACTIVATIONS,
     "matmul.activations.cpu",
     tile::<S>
 );
 
+/// Adds rounding argument 0, of so many rows and runs, to a plan; returns the scratch with the rounded rows.
+pub(super) fn round(plan: &mut Plan, rows: usize, runs: usize) -> u8 {
+    let rounded = plan.scratch(rows * Row::of(runs).bytes);
+    let tile_rows = (ROUND_ELEMENTS / (runs * LEN)).max(1);
+    plan.push(
+        Program::Native(&ACTIVATIONS),
+        &[Arg::slot(0), Arg::scratch(rounded, Access::Write)],
+        &[rows, runs, tile_rows].map(|extent| extent as u32),
+        [rows.div_ceil(tile_rows) as u32, 1, 1],
+    );
+    rounded
+}
+
 /// A tile: some rows.
 ///
 /// # Safety
 ///
-/// The unit's instruction set is present; bindings are rows of f32 and as many rounded blocks as the parameters say.
+/// The instruction set is present; bindings are rows of f32 and as many rounded rows as the parameters say.
 #[inline(always)]
-unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
-    let [rows, blocks, tile_rows] = [0, 1, 2].map(|i| tile.param(i) as usize);
+unsafe fn tile<S: Simd>(tile: &Tile<'_>) {
+    let [rows, runs, tile_rows] = [0, 1, 2].map(|i| tile.param(i) as usize);
     let first = tile.index[0] as usize * tile_rows;
-    let range = first * blocks..(first + tile_rows).min(rows) * blocks;
-    // SAFETY: the planner made the grid for these extents; tiles have different rows.
-    let (from, to) = unsafe {
-        (
-            tile.read_part::<[f32; LEN]>(0, range.clone()),
-            tile.write::<[u8; BLOCK_BYTES]>(1, range),
-        )
-    };
-    let side = Side::from_word(tile.param(3));
-    for (from, to) in from.iter().zip(to) {
-        round::<U>(from, to, side);
+    let place = Row::of(runs);
+    for row in first..(first + tile_rows).min(rows) {
+        // SAFETY: the planner made the grid for these extents; tiles have different rows, and the parts of a row lie apart.
+        let (from, codes, scales, first, second) = unsafe {
+            let start = row * place.bytes;
+            let words = |at: usize| (start + at) / 4..(start + at) / 4 + runs;
+            (
+                tile.read_part::<[f32; LEN]>(0, row * runs..(row + 1) * runs),
+                tile.write::<[i8; LEN]>(1, start / LEN..start / LEN + runs),
+                tile.write::<f32>(1, words(place.scales)),
+                tile.write::<i32>(1, words(place.first)),
+                tile.write::<i32>(1, words(place.second)),
+            )
+        };
+        let parts = codes.iter_mut().zip(scales).zip(first.iter_mut().zip(second));
+        for (from, ((codes, scale), (first, second))) in from.iter().zip(parts) {
+            *scale = round_run(from, codes);
+            [*first, *second] = sums(codes);
+        }
     }
 }
 
-/// Rounds a block.
+/// Rounds a run to codes; returns its scale.
 #[inline(always)]
-fn round<U: Unit>(from: &[f32; LEN], to: &mut [u8; BLOCK_BYTES], side: Side) {
+fn round_run(from: &[f32; LEN], codes: &mut [i8; LEN]) -> f32 {
     // Added to a small number, it leaves the nearest whole number in the lowest bits.
     const ROUND: f32 = (3 << 22) as f32;
     // Sizes have the order of their bits; those of infinities and NaN come after all numbers.
-    let mut largest = [0u32; 8];
-    for chunk in from.as_chunks::<8>().0 {
+    let mut largest = [0u32; 16];
+    for chunk in from.as_chunks::<16>().0 {
         for (largest, value) in largest.iter_mut().zip(chunk) {
             *largest = (*largest).max(value.to_bits() & (u32::MAX >> 1));
         }
@@ -60,30 +95,20 @@ fn round<U: Unit>(from: &[f32; LEN], to: &mut [u8; BLOCK_BYTES], side: Side) {
     let largest = f32::from_bits(largest.into_iter().fold(0, u32::max));
     let scale = if largest.is_finite() { largest * (1.0 / 127.0) } else { f32::NAN };
     let inverse = if scale > 0.0 { 127.0 / largest } else { 0.0 };
-    let mut codes = [0i8; LEN];
     for (code, value) in codes.iter_mut().zip(from) {
         *code = (value * inverse + ROUND).to_bits() as i8;
     }
+    scale
+}
+
+/// The sums of both halves of a run.
+#[inline(always)]
+fn sums(codes: &[i8; LEN]) -> [i32; 2] {
     let mut sums = [0i32; 2];
     for (sum, half) in sums.iter_mut().zip(codes.as_chunks::<{ LEN / 2 }>().0) {
         for code in half {
             *sum += i32::from(*code);
         }
     }
-    let [first, second] = sums;
-    let words = match side {
-        Side::Sum => [(scale * (first + second) as f32).to_bits(), 0],
-        Side::Zero(zero) => [(-i32::from(zero) * (first + second)) as u32, 0],
-        Side::Bytes => [(-U::ZERO * (first + second)) as u32, 0],
-        Side::Halves => [(-32 * first) as u32, (-32 * second) as u32],
-    };
-    let mut block = [0; BLOCK_BYTES];
-    for (byte, code) in block.iter_mut().zip(codes) {
-        *byte = code as u8;
-    }
-    let [a, b] = words;
-    for (at, word) in [(SCALE, scale.to_bits()), (SIDE, a), (SIDE + 4, b)] {
-        block[at..at + 4].copy_from_slice(&word.to_ne_bytes());
-    }
-    *to = block;
+    sums
 }

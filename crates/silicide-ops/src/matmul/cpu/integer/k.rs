@@ -1,13 +1,34 @@
-//! The formats of 256 weights under one scale, with scales of their own for every 32 or 16 of them: Q4_K, Q5_K, Q6_K.
+//! The formats of 256 weights under one scale, with scales of their own for every 32 or 16 of them: Q2_K, Q3_K, Q4_K, Q5_K, Q6_K,
+//! and IQ4_XS, whose scales are made the same way; TQ2_0, with the codes of Q2_K and no other scales.
+//!
+//! Small scales are taken apart in all columns at once, from words that a transposition has put side by side.
 
-use super::format::{Codes, Columns, Scales};
-use super::unit::{MAX_LANES, Side, Unit};
+use super::format::{CODE_WORDS, Codes, Columns, Halves, Layout, Place, Zero, bytes_of_run, nibbles};
+use super::legacy::MINIMUMS;
+use super::levels::IQ4_LEVELS;
+use super::unit::Unit;
 use crate::matmul::cpu::vector::Vector;
-use silicide_quant::f16;
 
 /// Runs of a block.
 const RUNS: usize = 8;
 
+/// Does something for each number, which is a constant there: shifts by constants are one instruction.
+macro_rules! unroll {
+    ($name:ident in [$($number:literal),*] $body:block) => {
+        $({
+            const $name: usize = $number;
+            $body
+        })*
+    };
+}
+
+/// 2-bit codes with scales and minimums of 4 bits per 16. Scales, codes, a scale and a factor of minimums: each half of the
+/// codes is 32 bytes with the codes of a run in each pair of bits.
+pub(super) struct Q2K;
+/// 2-bit codes of -1, 0 and 1, then a scale.
+pub(super) struct Tq2_0;
+/// 3-bit codes with scales of 6 bits per 16. Upper bits, lower bits as in Q2_K, scales, a scale of all.
+pub(super) struct Q3K;
 /// 4-bit codes with scales and minimums of 6 bits. A scale and a factor of minimums, 12 bytes, then nibbles: 32 bytes have
 /// the codes of a run in their lower halves and of the next in their upper ones.
 pub(super) struct Q4K;
@@ -15,177 +36,319 @@ pub(super) struct Q4K;
 pub(super) struct Q5K;
 /// 6-bit codes with signed scales of 8 bits per 16. Nibbles, upper bits, scales, a scale of all.
 pub(super) struct Q6K;
+/// 4-bit codes of uneven levels with scales of 6 bits. A scale, upper bits of scales, lower bits, nibbles.
+pub(super) struct Iq4Xs;
 
-// SAFETY: reads blocks of 144 bytes only.
-unsafe impl Codes for Q4K {
-    const SIDE: Side = Side::Sum;
-    const BLOCK: usize = 144;
+// SAFETY: reads blocks of 84 bytes only.
+unsafe impl Codes for Q2K {
+    const LAYOUT: Layout = Layout { zero: Zero::Code(0), halves: true, minimums: true };
+    const BLOCK: usize = 84;
     const RUNS: usize = RUNS;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, run: usize) -> [U::Words; 8] {
+    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
         // SAFETY: the caller's promise.
         unsafe {
-            let start = columns.start.add(run / RUNS * Self::BLOCK + 16 + run % RUNS / 2 * 32);
-            half_bytes::<U>(start, columns.stride, run % 2 == 1)
+            two_bits::<U>(columns.start.add(block * Self::BLOCK + 16), columns.stride, to);
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: &mut Scales) {
-        // SAFETY: the caller's promise.
-        unsafe { scales::<U>(Part::of::<Self>(columns, first, count), six_bits, to) }
-    }
-}
-
-// SAFETY: reads blocks of 176 bytes only.
-unsafe impl Codes for Q5K {
-    const SIDE: Side = Side::Sum;
-    const BLOCK: usize = 176;
-    const RUNS: usize = RUNS;
-
-    #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, run: usize) -> [U::Words; 8] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let start = columns.start.add(run / RUNS * Self::BLOCK + 16);
-            let mut codes =
-                half_bytes::<U>(start.add(32 + run % RUNS / 2 * 32), columns.stride, run % 2 == 1);
-            upper_bits::<U>(&mut codes, start, columns.stride, (run as u32 % 8, 1));
-            codes
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: &mut Scales) {
-        // SAFETY: the caller's promise.
-        unsafe { scales::<U>(Part::of::<Self>(columns, first, count), six_bits, to) }
-    }
-}
-
-// SAFETY: reads blocks of 210 bytes only.
-unsafe impl Codes for Q6K {
-    const SIDE: Side = Side::Halves;
-    const BLOCK: usize = 210;
-    const RUNS: usize = RUNS;
-
-    #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, run: usize) -> [U::Words; 8] {
-        // SAFETY: the caller's promise. Each half of the block has 64 bytes of nibbles for four runs and 32 of upper bits.
-        unsafe {
-            let start = columns.start.add(run / RUNS * Self::BLOCK);
-            let (half, run) = (run % RUNS / 4, run % 4);
-            let mut codes =
-                half_bytes::<U>(start.add(half * 64 + run % 2 * 32), columns.stride, run >= 2);
-            upper_bits::<U>(&mut codes, start.add(128 + half * 32), columns.stride, (2 * run as u32, 3));
-            codes
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: &mut Scales) {
-        // SAFETY: the caller's promise.
-        unsafe { scales::<U>(Part::of::<Self>(columns, first, count), per_sixteen, to) }
-    }
-}
-
-/// Codes in the lower or upper halves of 32 bytes.
-#[inline(always)]
-unsafe fn half_bytes<U: Unit>(from: *const u8, stride: usize, upper: bool) -> [U::Words; 8] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let [a, b, c, d] = U::transpose(from, stride);
-        let [e, f, g, h] = U::transpose(from.add(16), stride);
-        let mut codes = [a, b, c, d, e, f, g, h];
-        for codes in &mut codes {
-            *codes = if upper { U::high(*codes) } else { U::low(*codes) };
-        }
-        codes
-    }
-}
-
-/// Adds bits from 32 bytes, from bit `shift` on those in `mask`, above the nibbles.
-#[inline(always)]
-unsafe fn upper_bits<U: Unit>(
-    codes: &mut [U::Words; 8],
-    from: *const u8,
-    stride: usize,
-    (shift, mask): (u32, u8),
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let [a, b, c, d] = U::transpose(from, stride);
-        let [e, f, g, h] = U::transpose(from.add(16), stride);
-        for (codes, upper) in codes.iter_mut().zip(&[a, b, c, d, e, f, g, h]) {
-            *codes = U::or(*codes, U::bits(*upper, shift, mask));
-        }
-    }
-}
-
-/// Blocks of columns.
-#[derive(Clone, Copy)]
-struct Part {
-    start: *const u8,
-    stride: usize,
-    blocks: usize,
-    block_bytes: usize,
-}
-
-impl Part {
-    /// Those of `count` runs from `first` on.
-    #[inline(always)]
-    unsafe fn of<F: Codes>(columns: Columns, first: usize, count: usize) -> Part {
-        // SAFETY: the caller's promise: the columns have these runs.
-        let start = unsafe { columns.start.add(first / F::RUNS * F::BLOCK) };
-        Part { start, stride: columns.stride, blocks: count / F::RUNS, block_bytes: F::BLOCK }
-    }
-}
-
-/// First and second scales of the runs of a block at a pointer.
-type Decode = unsafe fn(*const u8) -> ([f32; RUNS], [f32; RUNS]);
-
-/// Decodes scales, one column after the other, through memory.
-#[inline(always)]
-unsafe fn scales<U: Unit>(part: Part, decode: Decode, to: &mut Scales) {
-    let (first, second) = to.starts();
-    for lane in 0..U::Floats::LANES {
-        // SAFETY: the caller's promise: the columns have these blocks, of a format that `decode` knows, and there is room
-        // for the runs of them.
-        unsafe {
-            let start = part.start.add(lane * part.stride);
-            for block in 0..part.blocks {
-                let (one, two) = decode(start.add(block * part.block_bytes));
-                for (run, (one, two)) in one.into_iter().zip(two).enumerate() {
-                    let at = (block * RUNS + run) * MAX_LANES + lane;
-                    *first.add(at) = one;
-                    *second.add(at) = two;
-                }
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        for block in 0..count {
+            // SAFETY: the caller's promise; the last four bytes are the scale and the factor.
+            unsafe {
+                let start = columns.start.add((first + block) * Self::BLOCK);
+                let [.., halves] = U::transpose(start.add(68), columns.stride);
+                let (scale, factor) = (U::half(halves, 0), U::half(halves, 16));
+                let subs = U::transpose(start, columns.stride);
+                let factor = negated::<U>(factor);
+                unroll!(SUB in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+                    let (at, run) = (8 * (SUB % 4) as u32, block * RUNS + SUB / 2);
+                    let sub = U::number(U::field(subs[SUB / 4], at, 15), 0);
+                    product::<U>(scale, sub).store(to.scale(run, SUB % 2));
+                    let sub = U::number(U::field(subs[SUB / 4], at + 4, 15), 0);
+                    product::<U>(factor, sub).store(to.scale(run, 2 + SUB % 2));
+                });
             }
         }
     }
 }
 
-/// Scales and minimums of 6 bits: the first four of each are the lower bits of bytes 0..4 and 4..8; the others have
-/// their lower bits in the halves of bytes 8..12 and their upper ones above the first four.
-unsafe fn six_bits(block: *const u8) -> ([f32; RUNS], [f32; RUNS]) {
-    // SAFETY: the caller's promise: a block begins with two halves and twelve bytes.
-    let (scales, bytes) = unsafe { (block.cast::<[[u8; 2]; 2]>().read(), block.add(4).cast::<[u8; 12]>().read()) };
-    let [scale, minimum] = scales.map(|half| f16::from_le_bytes(half).to_f32());
-    let (mut one, mut two) = ([0.0; RUNS], [0.0; RUNS]);
-    for i in 0..4 {
-        let (low, high, packed) = (bytes[i], bytes[i + 4], bytes[i + 8]);
-        one[i] = scale * f32::from(low & 63);
-        two[i] = -minimum * f32::from(high & 63);
-        one[i + 4] = scale * f32::from(packed & 15 | low >> 6 << 4);
-        two[i + 4] = -minimum * f32::from(packed >> 4 | high >> 6 << 4);
+// SAFETY: reads blocks of 110 bytes only.
+unsafe impl Codes for Q3K {
+    const LAYOUT: Layout = Layout { zero: Zero::Code(4), halves: true, minimums: false };
+    const BLOCK: usize = 110;
+    const RUNS: usize = RUNS;
+
+    #[inline(always)]
+    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let start = columns.start.add(block * Self::BLOCK);
+            let upper = bytes_of_run::<U>(start, columns.stride);
+            unroll!(PART in [0, 1] {
+                let pairs = bytes_of_run::<U>(start.add(32 + PART * 32), columns.stride);
+                unroll!(RUN in [0, 1, 2, 3] {
+                    let mut codes = pairs;
+                    for (codes, upper) in codes.iter_mut().zip(&upper) {
+                        let third = U::bits(*upper, (PART * 4 + RUN) as u32, 1);
+                        *codes = U::join::<2>(U::bits(*codes, 2 * RUN as u32, 3), third);
+                    }
+                    to.codes::<U>(PART * 4 + RUN, &codes);
+                });
+            });
+        }
     }
-    (one, two)
+
+    #[inline(always)]
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        for block in 0..count {
+            // SAFETY: the caller's promise; twelve bytes of scales and a half are the last fourteen of the block.
+            unsafe {
+                let last = U::transpose(columns.start.add((first + block) * Self::BLOCK + 94), columns.stride);
+                let scale = U::half(last[3], 16);
+                unroll!(SUB in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+                    // Lower nibbles in bytes 0..8, first all lower halves, then all upper ones; pairs of bits in bytes 8..12.
+                    let (low, high) = (2 + SUB % 8, 10 + SUB % 4);
+                    let low = U::field(last[low / 4], (8 * (low % 4) + 4 * (SUB / 8)) as u32, 15);
+                    let high = U::field(last[high / 4], (8 * (high % 4) + 2 * (SUB / 4)) as u32, 3);
+                    let sub = U::number(U::join::<4>(low, high), 32);
+                    product::<U>(scale, sub).store(to.scale(block * RUNS + SUB / 2, SUB % 2));
+                });
+            }
+        }
+    }
 }
 
-/// Scales of 8 bits for every 16 weights.
-unsafe fn per_sixteen(block: *const u8) -> ([f32; RUNS], [f32; RUNS]) {
-    // SAFETY: the caller's promise: a block of 210 bytes ends with sixteen scales and a half.
-    let (bytes, scale) = unsafe { (block.add(192).cast::<[[i8; 2]; RUNS]>().read(), block.add(208).cast::<[u8; 2]>().read()) };
-    let scale = f16::from_le_bytes(scale).to_f32();
-    (bytes.map(|[one, _]| scale * f32::from(one)), bytes.map(|[_, two]| scale * f32::from(two)))
+// SAFETY: reads blocks of 144 bytes only.
+unsafe impl Codes for Q4K {
+    const LAYOUT: Layout = MINIMUMS;
+    const BLOCK: usize = 144;
+    const RUNS: usize = RUNS;
+
+    #[inline(always)]
+    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+        for pair in 0..RUNS / 2 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let start = columns.start.add(block * Self::BLOCK + 16 + pair * 32);
+                let (low, high) = half_bytes::<U>(start, columns.stride);
+                to.codes::<U>(2 * pair, &low);
+                to.codes::<U>(2 * pair + 1, &high);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { six_bits::<U, Self>(columns, first, count, to) }
+    }
+}
+
+// SAFETY: reads blocks of 176 bytes only.
+unsafe impl Codes for Q5K {
+    const LAYOUT: Layout = MINIMUMS;
+    const BLOCK: usize = 176;
+    const RUNS: usize = RUNS;
+
+    #[inline(always)]
+    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let start = columns.start.add(block * Self::BLOCK + 16);
+            let fifth = bytes_of_run::<U>(start, columns.stride);
+            unroll!(PAIR in [0, 1, 2, 3] {
+                let (mut low, mut high) = half_bytes::<U>(start.add(32 + PAIR * 32), columns.stride);
+                for (i, fifth) in fifth.iter().enumerate() {
+                    low[i] = U::join::<4>(low[i], U::bits(*fifth, 2 * PAIR as u32, 1));
+                    high[i] = U::join::<4>(high[i], U::bits(*fifth, 2 * PAIR as u32 + 1, 1));
+                }
+                to.codes::<U>(2 * PAIR, &low);
+                to.codes::<U>(2 * PAIR + 1, &high);
+            });
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { six_bits::<U, Self>(columns, first, count, to) }
+    }
+}
+
+// SAFETY: reads blocks of 210 bytes only.
+unsafe impl Codes for Q6K {
+    const LAYOUT: Layout = Layout { zero: Zero::Code(32), halves: true, minimums: false };
+    const BLOCK: usize = 210;
+    const RUNS: usize = RUNS;
+
+    #[inline(always)]
+    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+        for half in 0..2 {
+            // SAFETY: the caller's promise. Each half of the block has 64 bytes of nibbles for four runs and 32 of upper bits.
+            unsafe {
+                let start = columns.start.add(block * Self::BLOCK);
+                let upper = bytes_of_run::<U>(start.add(128 + half * 32), columns.stride);
+                unroll!(RUN in [0, 1] {
+                    let from = start.add(half * 64 + RUN * 32);
+                    let (mut low, mut high) = half_bytes::<U>(from, columns.stride);
+                    for (i, upper) in upper.iter().enumerate() {
+                        low[i] = U::join::<4>(low[i], U::bits(*upper, 2 * RUN as u32, 3));
+                        high[i] = U::join::<4>(high[i], U::bits(*upper, 2 * RUN as u32 + 4, 3));
+                    }
+                    to.codes::<U>(half * 4 + RUN, &low);
+                    to.codes::<U>(half * 4 + RUN + 2, &high);
+                });
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        for block in 0..count {
+            // SAFETY: the caller's promise; sixteen scales and a half end the block.
+            unsafe {
+                let start = columns.start.add((first + block) * Self::BLOCK + 192);
+                let [.., last] = U::transpose(start.add(2), columns.stride);
+                let (scale, subs) = (U::half(last, 16), U::transpose(start, columns.stride));
+                unroll!(SUB in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+                    let sub = U::signed(subs[SUB / 4], 8 * (SUB % 4) as u32);
+                    product::<U>(scale, sub).store(to.scale(block * RUNS + SUB / 2, SUB % 2));
+                });
+            }
+        }
+    }
+}
+
+// SAFETY: reads blocks of 136 bytes only.
+unsafe impl Codes for Iq4Xs {
+    const LAYOUT: Layout = Layout::plain(Zero::Bytes);
+    const BLOCK: usize = 136;
+    const RUNS: usize = RUNS;
+
+    #[inline(always)]
+    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+        for run in 0..RUNS {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let start = columns.start.add(block * Self::BLOCK + 8 + run * 16);
+                let mut codes = nibbles::<U>(U::transpose(start, columns.stride));
+                for codes in &mut codes {
+                    *codes = U::bytes(U::lookup(*codes, &IQ4_LEVELS));
+                }
+                to.codes::<U>(run, &codes);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        for block in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let start = columns.start.add((first + block) * Self::BLOCK);
+                let [high, low, ..] = U::transpose(start, columns.stride);
+                let scale = U::half(high, 0);
+                unroll!(RUN in [0, 1, 2, 3, 4, 5, 6, 7] {
+                    let low = U::field(low, 4 * RUN as u32, 15);
+                    let high = U::field(high, 16 + 2 * RUN as u32, 3);
+                    let sub = U::number(U::join::<4>(low, high), 32);
+                    product::<U>(scale, sub).store(to.scale(block * RUNS + RUN, 0));
+                });
+            }
+        }
+    }
+}
+
+// SAFETY: reads blocks of 66 bytes only.
+unsafe impl Codes for Tq2_0 {
+    const LAYOUT: Layout = Layout::plain(Zero::Code(1));
+    const BLOCK: usize = 66;
+    const RUNS: usize = RUNS;
+
+    #[inline(always)]
+    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { two_bits::<U>(columns.start.add(block * Self::BLOCK), columns.stride, to) }
+    }
+
+    #[inline(always)]
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { Halves::of::<Self>(columns, 64, first, count).unpack::<U, false>(to, RUNS, 0) }
+    }
+}
+
+/// Codes of a block in the pairs of bits of 64 bytes: those of four runs in each half.
+#[inline(always)]
+unsafe fn two_bits<U: Unit>(from: *const u8, stride: usize, to: Place) {
+    for part in 0..2 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let pairs = bytes_of_run::<U>(from.add(part * 32), stride);
+            unroll!(RUN in [0, 1, 2, 3] {
+                let mut codes = pairs;
+                for codes in &mut codes {
+                    *codes = U::bits(*codes, 2 * RUN as u32, 3);
+                }
+                to.codes::<U>(part * 4 + RUN, &codes);
+            });
+        }
+    }
+}
+
+/// Codes in the lower and in the upper halves of 32 bytes.
+#[inline(always)]
+unsafe fn half_bytes<U: Unit>(from: *const u8, stride: usize) -> ([U::Words; CODE_WORDS], [U::Words; CODE_WORDS]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut low = bytes_of_run::<U>(from, stride);
+        let mut high = low;
+        for (low, high) in low.iter_mut().zip(&mut high) {
+            (*low, *high) = (U::low(*low), U::high(*high));
+        }
+        (low, high)
+    }
+}
+
+/// A product.
+#[inline(always)]
+unsafe fn product<U: Unit>(a: U::Floats, b: U::Floats) -> U::Floats {
+    // SAFETY: the caller's promise.
+    unsafe { a.multiply_add(b, U::Floats::zero()) }
+}
+
+/// Floats with the other sign.
+#[inline(always)]
+unsafe fn negated<U: Unit>(floats: U::Floats) -> U::Floats {
+    // SAFETY: the caller's promise.
+    unsafe { product::<U>(floats, U::Floats::splat(&-1.0)) }
+}
+
+/// Scales and minimums of 6 bits: the first four of each are the lower bits of bytes 0..4 and 4..8; the others have
+/// their lower bits in the halves of bytes 8..12 and their upper ones above the first four.
+#[inline(always)]
+unsafe fn six_bits<U: Unit, F: Codes>(columns: Columns, first: usize, count: usize, to: Place) {
+    for block in 0..count {
+        // SAFETY: the caller's promise: a block begins with two halves and twelve bytes.
+        unsafe {
+            let start = columns.start.add((first + block) * F::BLOCK);
+            let [halves, one, two, both] = U::transpose(start, columns.stride);
+            let (scale, factor) = (U::half(halves, 0), negated::<U>(U::half(halves, 16)));
+            let to = to.skip(block * RUNS);
+            unroll!(I in [0, 1, 2, 3] {
+                let at = 8 * I as u32;
+                let sub = U::number(U::field(one, at, 63), 0);
+                product::<U>(scale, sub).store(to.scale(I, 0));
+                let sub = U::number(U::field(two, at, 63), 0);
+                product::<U>(factor, sub).store(to.scale(I, 1));
+                let sub = U::number(U::join::<4>(U::field(both, at, 15), U::field(one, at + 6, 3)), 0);
+                product::<U>(scale, sub).store(to.scale(I + 4, 0));
+                let sub = U::number(U::join::<4>(U::field(both, at + 4, 15), U::field(two, at + 6, 3)), 0);
+                product::<U>(factor, sub).store(to.scale(I + 4, 1));
+            });
+        }
+    }
 }

@@ -1,119 +1,155 @@
-//! Weights of block formats multiplied in integers: activations are rounded to 8 bits under a scale per 32, and dot
-//! products of 32 codes are exact in 32 bits.
+//! Weights multiplied in integers: activations are rounded to 8 bits under a scale per 32, and dot products of 32 codes
+//! are exact in 32 bits.
 //!
 //! | file | what |
 //! |---|---|
-//! | `activations` | rounding rows of activations, once per call |
-//! | `format` | what formats say of themselves: codes, scales and minimums of 32 weights in some columns at once |
-//! | `legacy`, `k` | the formats |
+//! | `activations` | rounding rows of activations, for all formats alike |
+//! | `format` | what formats say of themselves: how codes, scales and minimums of some columns get into a panel |
+//! | `legacy`, `k`, `levels`, `mlx` | formats that are taken apart by shifts and tables of sixteen |
+//! | `spelled` | all others |
 //! | `unit` | the operations on integers that kernels need, and their portable form; `x86` has the others |
-//! | `few` | few rows: codes go from memory to registers and meet all rows there |
-//! | `panel` | many rows: codes of some columns are unpacked into a panel once, and meet the rows there |
+//! | `panel` | multiplying a panel with rows: register tiles, for each layout of panels |
+//! | `product` | what a tile does: unpack some columns, multiply them with rows, go on |
 //!
-//! Lanes are columns, so nothing is ever summed across lanes. Every output is the sum over blocks, one after the other, of
-//! scaled dot products; tiles, rows beside it and the two kernels do not change its bits.
+//! Formats meet only where they are unpacked, so that everything else is compiled once for each instruction set. For few rows
+//! panels are small and stay in the first cache: unpacking is as far as memory is behind.
 //!
-//! What rounding does: an activation moves by at most 1/254 of the largest of its block. A block of
+//! Every output is the sum over runs of 32, one after the other, of scaled dot products; tiles, rows beside it and the size of
+//! panels do not change its bits.
+//!
+//! What rounding does: an activation moves by at most 1/254 of the largest of its run. A run of
 //! activations with a NaN or an infinity makes the outputs of its row NaN.
 
 mod activations;
-mod few;
 mod format;
 mod k;
 mod legacy;
+mod levels;
+pub(crate) mod mlx;
 mod panel;
+mod product;
+mod spelled;
 mod unit;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use super::vector::MAX_LANES;
 use super::{enough_tiles, on_cpu, stream_columns};
 use crate::cpu::native_kernel;
 use crate::matmul::{Matmul, Problem};
-use activations::{ACTIVATIONS, BLOCK_BYTES};
-use few::few_rows;
-use format::{Codes, LEN};
-use k::{Q4K, Q5K, Q6K};
+use activations::Row;
+use format::{Codes, Columns, LEN, Layout, MAX_RUNS, Part};
+use k::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
 use legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-use panel::{TILE_COLUMNS, many_rows};
+use levels::{Iq4Nl, Mxfp4, Nvfp4, Q1_0};
+use panel::VECTORS;
+use product::{MAX_COLUMNS, Product};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, NativeKernel, Program};
+use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{DType, Format};
-use unit::{MAX_LANES, Side};
+use unit::Unit;
 
-/// Up to this many rows, storing a panel does not pay.
+/// Up to this many rows, weights are read as a stream.
 const FEW_ROWS: usize = 16;
-/// A multiple of every number of columns that is taken at a time.
-const GROUP: usize = MAX_LANES;
+/// Runs of a panel for few rows, to stay in the first cache.
+const FEW_RUNS: usize = 16;
+/// Columns of a panel, or several.
+const PANEL: usize = VECTORS * MAX_LANES;
+/// Tiles beside each other that are enough to make them wider than a panel.
+const WIDE_TILES: usize = 16;
 /// Rows that make up for unpacking a panel.
 const LEAST_ROWS: usize = 64;
 /// Rows whose activations stay in the caches.
 const MOST_ROWS: usize = 1536;
-/// Activations that one tile rounds, about.
-const ROUND_ELEMENTS: usize = 16 << 10;
-
-/// A kernel for one format.
-pub(in crate::matmul) struct Integer {
-    format: Format,
-    side: Side,
-    many: bool,
-    program: &'static NativeKernel,
-}
 
 /// Declares the table of formats.
 macro_rules! table {
-    ($($few:ident, $many:ident, $format:ident, $few_label:literal, $many_label:literal;)*) => {
-        $(
-            native_kernel!($few, $few_label, few_rows::<S, $format>);
-            native_kernel!($many, $many_label, many_rows::<S, $format>);
-        )*
+    ($($format:ident),* $(,)?) => {
+        /// The layout that a format unpacks to, if it has integer products.
+        const fn layout(format: Format) -> Option<Layout> {
+            match format {
+                $(Format::$format => Some($format::LAYOUT),)*
+                _ => spelled::layout(format),
+            }
+        }
 
-        /// Formats with kernels in integers, for few rows.
-        pub(in crate::matmul) static INTEGER_FEW: [Integer; COUNT] =
-            [$(Integer { format: Format::$format, side: $format::SIDE, many: false, program: &$few }),*];
-        /// Formats with kernels in integers, for many rows.
-        pub(in crate::matmul) static INTEGER_MANY: [Integer; COUNT] =
-            [$(Integer { format: Format::$format, side: $format::SIDE, many: true, program: &$many }),*];
+        /// Unpacks a part of columns in a format.
+        ///
+        /// # Safety
+        ///
+        /// As for [`Unit::unpack`].
+        unsafe fn unpack<U: Unit>(format: u32, part: &Part) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                match Format::ALL.get(format as usize) {
+                    $(Some(Format::$format) => U::unpack::<$format>(part),)*
+                    Some(format) => spelled::unpack::<U>(*format, part),
+                    None => {}
+                }
+            }
+        }
     };
 }
 
-/// Formats in the table.
-const COUNT: usize = 8;
+table!(
+    Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs, Tq2_0, Mxfp4, Nvfp4, Q1_0
+);
 
-table! {
-    FEW_Q4_0, MANY_Q4_0, Q4_0, "matmul.q4_0.few.cpu", "matmul.q4_0.many.cpu";
-    FEW_Q4_1, MANY_Q4_1, Q4_1, "matmul.q4_1.few.cpu", "matmul.q4_1.many.cpu";
-    FEW_Q5_0, MANY_Q5_0, Q5_0, "matmul.q5_0.few.cpu", "matmul.q5_0.many.cpu";
-    FEW_Q5_1, MANY_Q5_1, Q5_1, "matmul.q5_1.few.cpu", "matmul.q5_1.many.cpu";
-    FEW_Q8_0, MANY_Q8_0, Q8_0, "matmul.q8_0.few.cpu", "matmul.q8_0.many.cpu";
-    FEW_Q4_K, MANY_Q4_K, Q4K, "matmul.q4_k.few.cpu", "matmul.q4_k.many.cpu";
-    FEW_Q5_K, MANY_Q5_K, Q5K, "matmul.q5_k.few.cpu", "matmul.q5_k.many.cpu";
-    FEW_Q6_K, MANY_Q6_K, Q6K, "matmul.q6_k.few.cpu", "matmul.q6_k.many.cpu";
+native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>);
+
+/// A tile: some columns and some rows of one batch.
+///
+/// # Safety
+///
+/// The unit's instruction set is present; bindings are rounded activations, weights and outputs of the extents in the
+/// parameters, with at least as many columns as there are lanes.
+#[inline(always)]
+unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
+    let [m, n, runs, tile_columns, tile_rows, group, chunk] = [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
+    let Some(&format) = Format::ALL.get(tile.param(7) as usize) else { return };
+    let Some(layout) = layout(format) else { return };
+    let [x, y, batch] = tile.index.map(|i| i as usize);
+    let (column, row) = (x * tile_columns, y * tile_rows);
+    let stride = runs * LEN / format.block_len() * format.block_bytes();
+    // SAFETY: the planner made the grid for these extents; tiles have different rows, columns or batches.
+    unsafe {
+        let product = Product {
+            a: tile.start(0).add((batch * m + row) * Row::of(runs).bytes),
+            rows: tile_rows.min(m - row),
+            runs,
+            weights: Columns::of_blocks(tile.start(1).add(batch * n * stride), stride),
+            group,
+            chunk,
+            y: tile.start(2).cast::<f32>().add((batch * m + row) * n),
+            y_stride: n,
+        };
+        product.multiply::<U>(column..(column + tile_columns).min(n), layout, unpack::<U>, format as u32);
+    }
 }
 
 /// Whether a kernel may round activations to 8 bits for these weights.
 pub(in crate::matmul) fn may_round(dtype: DType) -> bool {
-    INTEGER_FEW.iter().any(|kernel| dtype == kernel.dtype())
+    dtype.format().and_then(layout).is_some()
 }
 
-impl Integer {
-    /// The weights it is for.
-    pub(in crate::matmul) fn dtype(&self) -> DType {
-        DType::Block(self.format)
-    }
-}
+/// The kernel for all formats with integer products.
+pub(in crate::matmul) struct Integer;
+
+/// The kernel.
+pub(in crate::matmul) static INTEGER: Integer = Integer;
 
 // SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
 unsafe impl Kernel for Integer {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {
-        self.program.name
+        MULTIPLY.name
     }
 
     fn fits(&self, op: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let problem = on_cpu(io, on)?;
-        if io.input(1).dtype != self.dtype() {
-            return Err(Decline("is for another weight format"));
+        if !may_round(io.input(1).dtype) {
+            return Err(Decline("is for block formats that it has codes for"));
         }
         if op.exact {
             return Err(Decline("rounds activations"));
@@ -121,36 +157,35 @@ unsafe impl Kernel for Integer {
         if problem.n < MAX_LANES {
             return Err(Decline("needs more columns"));
         }
-        // Both take any number of rows, to be held against each other; the one meant for it is cheaper.
-        Ok(if self.many == (problem.m > FEW_ROWS) { Cost::BEST } else { Cost::GOOD })
+        Ok(Cost::BEST)
     }
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {
-        let Some(problem) = Problem::of(io) else { return Plan::default() };
-        let Problem { batch, m, n, k } = problem;
-        let (rows, blocks) = (batch * m, k / LEN);
-        let mut plan = Plan::default();
-        let rounded = plan.scratch(rows * blocks * BLOCK_BYTES);
-        let tile_rows = (ROUND_ELEMENTS / k).max(1);
-        plan.push(
-            Program::Native(&ACTIVATIONS),
-            &[Arg::slot(0), Arg::scratch(rounded, Access::Write)],
-            &[rows as u32, blocks as u32, tile_rows as u32, self.side.word()],
-            [rows.div_ceil(tile_rows) as u32, 1, 1],
-        );
-        let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2)];
-        let (tile, grid) = if self.many {
-            let across = n.div_ceil(TILE_COLUMNS);
-            let most = m.div_ceil(enough_tiles(across * batch)).clamp(LEAST_ROWS, MOST_ROWS);
-            let rows = m.div_ceil(m.div_ceil(most)).next_multiple_of(panel::STRIPS);
-            (rows, [across, m.div_ceil(rows), batch])
-        } else {
-            let bytes = k / self.format.block_len() * self.format.block_bytes();
-            let columns = stream_columns(bytes, n * batch).next_multiple_of(GROUP);
-            (columns, [n.div_ceil(columns), 1, batch])
+        let (Some(problem), Some(format)) = (Problem::of(io), io.input(1).dtype.format()) else {
+            return Plan::default();
         };
-        let params = [m, n, blocks, tile].map(|extent| extent as u32);
-        plan.push(Program::Native(self.program), &args, &params, grid.map(|extent| extent as u32));
+        let Problem { batch, m, k, .. } = problem;
+        let mut plan = Plan::default();
+        let rounded = activations::round(&mut plan, batch * m, k / LEN);
+        let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2)];
+        let (params, grid) = tiles(&problem, k / format.block_len() * format.block_bytes(), format as u32);
+        plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
         plan
     }
+}
+
+/// Parameters and grid of a problem whose columns have so many bytes. Rows are cut only where there are too few columns to keep
+/// many threads busy, since every cut unpacks the weights again; the number of threads plays no part.
+fn tiles(problem: &Problem, column_bytes: usize, format: u32) -> ([u32; 8], [u32; 3]) {
+    let Problem { batch, m, n, k } = *problem;
+    let (columns, rows, group, chunk) = if m <= FEW_ROWS {
+        (stream_columns(column_bytes, n * batch).next_multiple_of(PANEL), m, PANEL, FEW_RUNS)
+    } else {
+        // Activations pass once for all columns of a tile; but tiles must not be too few.
+        let columns = (n / WIDE_TILES).next_multiple_of(PANEL).clamp(PANEL, MAX_COLUMNS);
+        let most = m.div_ceil(enough_tiles(n.div_ceil(columns) * batch)).clamp(LEAST_ROWS, MOST_ROWS);
+        (columns, m.div_ceil(m.div_ceil(most)).next_multiple_of(panel::MAX_ROWS), columns, MAX_RUNS)
+    };
+    let params = [m, n, k / LEN, columns, rows, group, chunk, format as usize].map(|word| word as u32);
+    (params, [n.div_ceil(columns), m.div_ceil(rows), batch].map(|extent| extent as u32))
 }

@@ -1,125 +1,87 @@
-//! Many rows: the codes of some columns are unpacked into a panel on the tile's own stack, and meet all its rows there.
+//! Multiplying a panel of unpacked weights with rows of rounded activations.
 //!
-//! A panel is a sequence of sub-panels of [`VECTORS`] vectors of columns. A sub-panel is a sequence of runs of 32 weights: eight rows of
-//! words, four codes of each column side by side; then the scales, then the minimums or second scales.
+//! A panel is a sequence of runs in the [`Layout`] of its format, [`VECTORS`] vectors of columns wide. Lanes are columns, so
+//! nothing is ever summed across lanes. An output is the sum over runs, one after the other, of scaled dot products of a run or of
+//! its halves, then of minimums.
 
-use super::activations::{BLOCK_BYTES, SCALE, SIDE};
-use super::format::{Codes, Columns, STAGED, Scales, dot, start};
-use super::unit::{Side, Unit};
+use super::activations::Row;
+use super::format::{CODE_WORDS, LEN, Layout, MAX_RUNS, Zero};
+use super::unit::Unit;
 use crate::matmul::cpu::vector::{MAX_LANES, Vector};
-use silicide_hal::Tile;
-use std::mem::MaybeUninit;
 
-/// Columns of a tile.
-pub(super) const TILE_COLUMNS: usize = 32;
-/// A multiple of the height of every register tile.
-pub(super) const STRIPS: usize = 12;
-/// The most rows of any register tile.
+/// The most rows of any register tile; a multiple of each one's.
 pub(super) const MAX_ROWS: usize = 6;
 /// Vectors in a row of the register tile.
-const VECTORS: usize = 2;
-/// Words of a run in a panel, for each column: codes, scale, minimum or second scale.
-const WORDS: usize = 10;
-/// Runs in a panel.
-const RUNS: usize = 256;
+pub(super) const VECTORS: usize = 2;
 
-/// Room for a panel: 320 KiB, to stay in the second-level cache.
-#[repr(align(64))]
-struct Panel(MaybeUninit<[f32; TILE_COLUMNS * WORDS * RUNS]>);
-
-/// A block of outputs: some rows and the columns of a sub-panel.
+/// A block of outputs: some rows and the columns of one panel or several.
 #[derive(Clone, Copy)]
-struct Block {
-    a: *const u8,
-    /// Bytes from one row of rounded activations to the next.
-    a_stride: usize,
-    panel: *const f32,
-    runs: usize,
-    y: *mut f32,
-    y_stride: usize,
-    rows: usize,
-    columns: usize,
-    accumulate: bool,
+pub(super) struct Block {
+    /// The first rounded row, which has so many runs.
+    pub(super) a: *const u8,
+    pub(super) a_runs: usize,
+    /// Bytes from one row to the next.
+    pub(super) a_stride: usize,
+    /// The first run of the panel, and how many it has: at most [`MAX_RUNS`].
+    pub(super) first: usize,
+    pub(super) runs: usize,
+    /// The first panel; the others follow.
+    pub(super) panel: *const f32,
+    pub(super) y: *mut f32,
+    pub(super) y_stride: usize,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// Whether to add to the outputs rather than to overwrite them.
+    pub(super) accumulate: bool,
 }
 
-/// A tile: some columns and some rows of one batch.
+/// What a strip of rows needs beside its codes and scales, made of their sums: for each half of a run what dot products start
+/// from, and the sum under its scale. Where runs have no halves, only the first. Only what was written is read.
+struct Words {
+    starts: [[[i32; MAX_RUNS]; MAX_ROWS]; 2],
+    sums: [[[f32; MAX_RUNS]; MAX_ROWS]; 2],
+}
+
+/// Computes a block, in strips of nearly equal height, each with all panels: its activations stay in the first cache, and panels
+/// pass from the second.
 ///
 /// # Safety
 ///
-/// The unit's instruction set is present; bindings are rounded activations, weights and outputs of the extents in the
-/// parameters, with at least as many columns as there are lanes.
+/// The unit's instruction set is present, the panel is in this layout, rows, columns and runs are inside what the block says.
 #[inline(always)]
-pub(super) unsafe fn many_rows<U: Unit, F: Codes>(tile: &Tile<'_>) {
-    let [m, n, blocks, tile_rows] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
-    let [x, y, batch] = tile.index.map(|i| i as usize);
-    let (start, row) = (x * TILE_COLUMNS, y * tile_rows);
-    let (width, stride) = (VECTORS * U::Floats::LANES, blocks / F::RUNS * F::BLOCK);
-    let mut panel = Panel(MaybeUninit::uninit());
-    let panel = panel.0.as_mut_ptr().cast::<f32>();
-    for first in (0..blocks).step_by(RUNS) {
-        let runs = RUNS.min(blocks - first);
-        for column in (start..(start + TILE_COLUMNS).min(n)).step_by(width) {
-            // SAFETY: the planner made the grid for these extents; tiles have different rows, columns or batches. The
-            // panel has room for a sub-panel, and the multiplication reads only what was packed.
-            unsafe {
-                let columns = width.min(n - column);
-                let weights = tile.start(1).add(batch * n * stride);
-                for vector in 0..columns.div_ceil(U::Floats::LANES) {
-                    // A group that is not whole begins earlier, with columns that are computed and not written.
-                    let from = (column + vector * U::Floats::LANES).min(n - U::Floats::LANES);
-                    let group = Columns { start: weights.add(from * stride), stride };
-                    pack::<U, F>(group, first, runs, panel.add(vector * U::Floats::LANES));
-                }
-                multiply::<U, F>(&Block {
-                    a: tile.start(0).add(((batch * m + row) * blocks + first) * BLOCK_BYTES),
-                    a_stride: blocks * BLOCK_BYTES,
-                    panel,
-                    runs,
-                    y: tile.start(2).cast::<f32>().add((batch * m + row) * n + column),
-                    y_stride: n,
-                    rows: tile_rows.min(m - row),
-                    columns,
-                    accumulate: first > 0,
-                });
-            }
+pub(super) unsafe fn multiply<U: Unit>(layout: Layout, block: &Block) {
+    let bytes = layout.zero == Zero::Bytes;
+    let zero = match layout.zero {
+        Zero::Code(zero) => i32::from(zero),
+        Zero::Bytes => U::ZERO,
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (layout.halves, layout.minimums, bytes && (U::SIGNED || layout.minimums)) {
+            (false, false, false) => strips::<U, false, false, false>(block, zero),
+            (false, false, true) => strips::<U, false, false, true>(block, zero),
+            (false, true, false) => strips::<U, false, true, false>(block, zero),
+            (false, true, true) => strips::<U, false, true, true>(block, zero),
+            (true, false, false) => strips::<U, true, false, false>(block, zero),
+            (true, false, true) => strips::<U, true, false, true>(block, zero),
+            (true, true, _) => strips::<U, true, true, false>(block, zero),
         }
     }
 }
 
-/// Unpacks `runs` runs from `first` on of a group of columns; `to` is the first word of its vector in the sub-panel.
+/// [`multiply`] for a layout: with halves, with minimums, with codes in signed bytes.
 #[inline(always)]
-unsafe fn pack<U: Unit, F: Codes>(columns: Columns, first: usize, runs: usize, to: *mut f32) {
+unsafe fn strips<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool>(block: &Block, zero: i32) {
+    const { assert!(MAX_ROWS.is_multiple_of(U::ROWS)) };
+    let mut words = std::mem::MaybeUninit::<Words>::uninit();
+    let words = words.as_mut_ptr();
+    let run_words = Layout { zero: Zero::Bytes, halves: HALVES, minimums: MINIMUMS }.words();
     let width = VECTORS * U::Floats::LANES;
-    let mut scales = Scales::new();
-    for start in (0..runs).step_by(STAGED) {
-        let count = STAGED.min(runs - start);
-        // SAFETY: the caller's promise: the columns have these runs, and the sub-panel room for them.
-        unsafe {
-            F::scales::<U>(columns, first + start, count, &mut scales);
-            for i in 0..count {
-                let (scale, second) = scales.at::<U, F>(i);
-                let to = to.add((start + i) * WORDS * width);
-                for (word, codes) in F::codes::<U>(columns, first + start + i).iter().enumerate() {
-                    U::store(*codes, to.add(word * width).cast());
-                }
-                scale.store(to.add(8 * width));
-                second.store(to.add(9 * width));
-            }
-        }
-    }
-}
-
-/// Computes a block, in strips of nearly equal height.
-#[inline(always)]
-unsafe fn multiply<U: Unit, F: Codes>(block: &Block) {
-    const { assert!(U::ROWS <= MAX_ROWS && STRIPS.is_multiple_of(U::ROWS)) };
-    // Scales of halves take registers of their own.
-    let most = if F::SIDE == Side::Halves { U::ROWS.div_ceil(2) } else { U::ROWS };
-    let strips = block.rows.div_ceil(most);
+    let count = block.rows.div_ceil(U::ROWS);
     let mut row = 0;
-    for strip in 0..strips {
-        let end = (strip + 1) * block.rows / strips;
-        // SAFETY: the strip is part of the block.
+    for strip in 0..count {
+        let end = (strip + 1) * block.rows / count;
+        // SAFETY: the strip is part of the block, and has no more rows than there is room for.
         unsafe {
             let part = Block {
                 a: block.a.add(row * block.a_stride),
@@ -127,28 +89,78 @@ unsafe fn multiply<U: Unit, F: Codes>(block: &Block) {
                 rows: end - row,
                 ..*block
             };
-            if block.columns > U::Floats::LANES {
-                multiply_rows::<U, F, 2>(&part);
-            } else {
-                multiply_rows::<U, F, 1>(&part);
+            prepare::<U, HALVES, MINIMUMS, BYTES>(&part, zero, words);
+            for column in (0..block.columns).step_by(width) {
+                let part = Block {
+                    panel: block.panel.add(column * run_words * block.runs),
+                    y: part.y.add(column),
+                    columns: width.min(block.columns - column),
+                    ..part
+                };
+                if part.columns > U::Floats::LANES {
+                    rows::<U, HALVES, MINIMUMS, BYTES, 2>(&part, words);
+                } else {
+                    rows::<U, HALVES, MINIMUMS, BYTES, 1>(&part, words);
+                }
             }
         }
         row = end;
     }
 }
 
-/// [`multiply_tile`] for the block's number of rows.
+/// Makes the words of a strip.
 #[inline(always)]
-unsafe fn multiply_rows<U: Unit, F: Codes, const COUNT: usize>(block: &Block) {
+unsafe fn prepare<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool>(
+    part: &Block,
+    zero: i32,
+    words: *mut Words,
+) {
+    let place = Row::of(part.a_runs);
+    for row in 0..part.rows.min(MAX_ROWS) {
+        // SAFETY: the caller's promise: the row has these runs, and the words room for them. Words lie at multiples of four bytes
+        // from a row's start, and rows are aligned.
+        unsafe {
+            let start = part.a.add(row * part.a_stride);
+            let at = |offset: usize| start.add(offset + 4 * part.first);
+            let scales = std::slice::from_raw_parts(at(place.scales).cast::<f32>(), part.runs);
+            let first = std::slice::from_raw_parts(at(place.first).cast::<i32>(), part.runs);
+            let second = std::slice::from_raw_parts(at(place.second).cast::<i32>(), part.runs);
+            for half in 0..1 + usize::from(HALVES) {
+                let starts = (&raw mut (*words).starts).cast::<i32>().add((half * MAX_ROWS + row) * MAX_RUNS);
+                let sums = (&raw mut (*words).sums).cast::<f32>().add((half * MAX_ROWS + row) * MAX_RUNS);
+                for (run, ((scale, first), second)) in scales.iter().zip(first).zip(second).enumerate() {
+                    let sum = match (HALVES, half) {
+                        (false, _) => first + second,
+                        (true, 0) => *first,
+                        (true, _) => *second,
+                    };
+                    if !MINIMUMS || BYTES {
+                        *starts.add(run) = U::START - zero * sum;
+                    }
+                    if MINIMUMS {
+                        *sums.add(run) = scale * sum as f32;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// [`tile`] for the strip's number of rows.
+#[inline(always)]
+unsafe fn rows<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool, const COUNT: usize>(
+    part: &Block,
+    words: *const Words,
+) {
     // SAFETY: the caller's promise.
     unsafe {
-        match block.rows {
-            1 => multiply_tile::<U, F, 1, COUNT>(block),
-            2 => multiply_tile::<U, F, 2, COUNT>(block),
-            3 if U::ROWS >= 3 => multiply_tile::<U, F, 3, COUNT>(block),
-            4 if U::ROWS >= 4 => multiply_tile::<U, F, 4, COUNT>(block),
-            5 if U::ROWS >= 5 => multiply_tile::<U, F, 5, COUNT>(block),
-            6 if U::ROWS >= 6 => multiply_tile::<U, F, 6, COUNT>(block),
+        match part.rows {
+            1 => tile::<U, HALVES, MINIMUMS, BYTES, 1, COUNT>(part, words),
+            2 => tile::<U, HALVES, MINIMUMS, BYTES, 2, COUNT>(part, words),
+            3 if U::ROWS >= 3 => tile::<U, HALVES, MINIMUMS, BYTES, 3, COUNT>(part, words),
+            4 if U::ROWS >= 4 => tile::<U, HALVES, MINIMUMS, BYTES, 4, COUNT>(part, words),
+            5 if U::ROWS >= 5 => tile::<U, HALVES, MINIMUMS, BYTES, 5, COUNT>(part, words),
+            6 if U::ROWS >= 6 => tile::<U, HALVES, MINIMUMS, BYTES, 6, COUNT>(part, words),
             _ => {}
         }
     }
@@ -156,69 +168,77 @@ unsafe fn multiply_rows<U: Unit, F: Codes, const COUNT: usize>(block: &Block) {
 
 /// One register tile, of `ROWS` rows and `COUNT` vectors, over all runs of the panel.
 #[inline(always)]
-unsafe fn multiply_tile<U: Unit, F: Codes, const ROWS: usize, const COUNT: usize>(block: &Block) {
+unsafe fn tile<
+    U: Unit,
+    const HALVES: bool,
+    const MINIMUMS: bool,
+    const BYTES: bool,
+    const ROWS: usize,
+    const COUNT: usize,
+>(
+    part: &Block,
+    words: *const Words,
+) {
+    let layout = Layout { zero: Zero::Bytes, halves: HALVES, minimums: MINIMUMS };
     let lanes = U::Floats::LANES;
     let width = VECTORS * lanes;
+    let halves = layout.scales();
     // SAFETY: the caller's promise: the panel has the runs, rows and columns are inside theirs.
     unsafe {
+        let starts = (&raw const (*words).starts).cast::<i32>();
+        let added = (&raw const (*words).sums).cast::<f32>();
+        let scales = part.a.add(Row::of(part.a_runs).scales + 4 * part.first);
+        let codes_start = part.a.add(LEN * part.first);
         let mut sums = [[U::Floats::zero(); COUNT]; ROWS];
-        if block.accumulate {
+        if part.accumulate {
             for (row, sums) in sums.iter_mut().enumerate() {
                 for (i, sum) in sums.iter_mut().enumerate() {
-                    *sum = load(block.y.add(row * block.y_stride + i * lanes), block.columns - i * lanes);
+                    *sum = load(part.y.add(row * part.y_stride + i * lanes), part.columns - i * lanes);
                 }
             }
         }
-        for run in 0..block.runs {
-            let panel = block.panel.add(run * WORDS * width);
-            let a = block.a.add(run * BLOCK_BYTES);
-            let mut dots = [[U::zero(); COUNT]; ROWS];
-            let mut scaled = [[U::Floats::zero(); COUNT]; ROWS];
-            for (row, dots) in dots.iter_mut().enumerate() {
-                *dots = [start::<U, F>(a.add(row * block.a_stride + SIDE)); COUNT];
-            }
-            for word in 0..8 {
-                if F::SIDE == Side::Halves && word == 4 {
-                    for i in 0..COUNT {
-                        let scale = U::Floats::load(panel.add(8 * width + i * lanes));
-                        for (row, dots) in dots.iter_mut().enumerate() {
-                            scaled[row][i] = U::floats(dots[i]).multiply_add(scale, U::Floats::zero());
-                            dots[i] = start::<U, F>(a.add(row * block.a_stride + SIDE + 4));
+        for run in 0..part.runs {
+            let panel = part.panel.add(run * layout.words() * width);
+            let a = codes_start.add(run * LEN);
+            for half in 0..halves {
+                let mut dots = [[U::splat(&U::START); COUNT]; ROWS];
+                if !MINIMUMS || BYTES {
+                    for (row, dots) in dots.iter_mut().enumerate() {
+                        *dots = [U::splat(starts.add((half * MAX_ROWS + row) * MAX_RUNS + run)); COUNT];
+                    }
+                }
+                for word in half * CODE_WORDS / halves..(half + 1) * CODE_WORDS / halves {
+                    let mut codes = [U::load(panel.add(word * width).cast()); COUNT];
+                    for (i, codes) in codes.iter_mut().enumerate().skip(1) {
+                        *codes = U::load(panel.add(word * width + i * lanes).cast());
+                    }
+                    for (row, dots) in dots.iter_mut().enumerate() {
+                        let x = a.add(row * part.a_stride + 4 * word).cast();
+                        for (dots, codes) in dots.iter_mut().zip(codes) {
+                            *dots = if BYTES { U::dot::<true>(*dots, codes, x) } else { U::dot::<false>(*dots, codes, x) };
                         }
                     }
                 }
-                let mut codes = [U::load(panel.add(word * width).cast()); COUNT];
-                for (i, codes) in codes.iter_mut().enumerate().skip(1) {
-                    *codes = U::load(panel.add(word * width + i * lanes).cast());
-                }
-                for (row, dots) in dots.iter_mut().enumerate() {
-                    let a = a.add(row * block.a_stride + 4 * word);
-                    for (dots, codes) in dots.iter_mut().zip(codes) {
-                        *dots = dot::<U, F>(*dots, codes, a);
-                    }
-                }
-            }
-            for i in 0..COUNT {
-                let at = i * lanes;
-                let last = if F::SIDE == Side::Halves { 9 } else { 8 };
-                let scale = U::Floats::load(panel.add(last * width + at));
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let activations = U::Floats::splat(a.add(row * block.a_stride + SCALE).cast());
-                    let scaled = U::floats(dots[row][i]).multiply_add(scale, scaled[row][i]);
-                    sums[i] = scaled.multiply_add(activations, sums[i]);
-                }
-                if F::SIDE == Side::Sum {
-                    let minimum = U::Floats::load(panel.add(9 * width + at));
+                for i in 0..COUNT {
+                    let scale = U::Floats::load(panel.add((CODE_WORDS + half) * width + i * lanes));
+                    let offset = U::offset(scale);
                     for (row, sums) in sums.iter_mut().enumerate() {
-                        let activations = U::Floats::splat(a.add(row * block.a_stride + SIDE).cast());
-                        sums[i] = minimum.multiply_add(activations, sums[i]);
+                        let activations = U::Floats::splat(scales.add(row * part.a_stride + 4 * run).cast());
+                        sums[i] = U::scaled(dots[row][i], scale, offset).multiply_add(activations, sums[i]);
+                    }
+                    if MINIMUMS {
+                        let minimum = U::Floats::load(panel.add((CODE_WORDS + halves + half) * width + i * lanes));
+                        for (row, sums) in sums.iter_mut().enumerate() {
+                            let sum = U::Floats::splat(added.add((half * MAX_ROWS + row) * MAX_RUNS + run));
+                            sums[i] = minimum.multiply_add(sum, sums[i]);
+                        }
                     }
                 }
             }
         }
         for (row, sums) in sums.iter().enumerate() {
             for (i, sum) in sums.iter().enumerate() {
-                store(*sum, block.y.add(row * block.y_stride + i * lanes), block.columns - i * lanes);
+                store(*sum, part.y.add(row * part.y_stride + i * lanes), part.columns - i * lanes);
             }
         }
     }
@@ -240,7 +260,7 @@ unsafe fn load<V: Vector>(from: *const f32, left: usize) -> V {
 
 /// Writes the last `left` lanes; all of them, if there are fewer.
 #[inline(always)]
-pub(super) unsafe fn store<V: Vector>(vector: V, to: *mut f32, left: usize) {
+unsafe fn store<V: Vector>(vector: V, to: *mut f32, left: usize) {
     // SAFETY: the caller's promise; no more than the vector's lanes are copied.
     unsafe {
         if left >= V::LANES {

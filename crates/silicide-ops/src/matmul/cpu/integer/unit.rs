@@ -1,47 +1,12 @@
 //! The operations on integers that the kernels need, and their portable form.
 //!
-//! Methods are `#[inline(always)]`: code only gets an instruction set by being inlined into a function that has it.
+//! [`Unit::multiply`] and [`Unit::unpack`] are functions of their own, compiled once for each instruction set and what they are
+//! for; other methods are `#[inline(always)]`: code only gets an instruction set by being inlined into a function that has it.
 
+use super::format::{self, Codes, Layout, Part};
+use super::panel::{self, Block};
 use crate::cpu::{Portable, Simd};
 use crate::matmul::cpu::vector::{Lanes8, Vector};
-
-/// The most lanes of any unit.
-pub(super) const MAX_LANES: usize = 16;
-
-/// What goes beside the rounded activations of a block, so that unsigned codes stand for signed numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// Their sum under their scale, as f32: weights have a minimum.
-    Sum,
-    /// What dot products start from where this code stands for zero, as i32: as many times their negated sum.
-    Zero(u8),
-    /// The same for signed bytes, whose zero is the unit's own.
-    Bytes,
-    /// As for a zero of 32, for each half of the block: weights have a scale per 16.
-    Halves,
-}
-
-impl Side {
-    /// A word for it, that [`Side::from_word`] knows.
-    pub(super) const fn word(self) -> u32 {
-        match self {
-            Side::Sum => 0,
-            Side::Zero(zero) => zero as u32,
-            Side::Bytes => 256,
-            Side::Halves => 257,
-        }
-    }
-
-    /// What a word stands for.
-    #[inline(always)]
-    pub(super) fn from_word(word: u32) -> Side {
-        match word {
-            0 => Side::Sum,
-            257 => Side::Halves,
-            zero => u8::try_from(zero).map_or(Side::Bytes, Side::Zero),
-        }
-    }
-}
 
 /// An instruction set with integer dot products. Lanes are columns.
 ///
@@ -58,8 +23,12 @@ pub(super) unsafe trait Unit: Simd {
     type Sums: Copy;
     /// What is added to signed bytes by [`Unit::bytes`].
     const ZERO: i32;
-    /// Rows of the register tile for many rows, at most [`super::panel::MAX_ROWS`].
+    /// Rows of the register tile, at most [`panel::MAX_ROWS`].
     const ROWS: usize;
+    /// What [`Unit::scaled`] wants sums to start from.
+    const START: i32;
+    /// Whether [`Unit::dot`] must be told of signed bytes.
+    const SIGNED: bool;
 
     /// Sixteen bytes from each column, columns being `stride` bytes apart: word `i` has bytes `4i..4i + 4` of each.
     unsafe fn transpose(from: *const u8, stride: usize) -> [Self::Words; 4];
@@ -67,29 +36,47 @@ pub(super) unsafe trait Unit: Simd {
     unsafe fn low(words: Self::Words) -> Self::Words;
     /// Upper halves of bytes.
     unsafe fn high(words: Self::Words) -> Self::Words;
+    /// Unsigned bytes less 128: signed ones.
+    unsafe fn centred(words: Self::Words) -> Self::Words;
     /// Signed bytes, as [`Unit::dot`] wants them.
     unsafe fn bytes(words: Self::Words) -> Self::Words;
-    /// The two or fewer bits of `mask` of every byte, counted from bit `shift`, as bits 4 and 5.
+    /// The bits of `mask` of every byte, counted from bit `shift`; no more than the byte has.
     unsafe fn bits(words: Self::Words, shift: u32, mask: u8) -> Self::Words;
+    /// The bits of `mask` of every column's word, counted from bit `shift`.
+    unsafe fn field(words: Self::Words, shift: u32, mask: u8) -> Self::Words;
+    /// What the table has for every byte, which is below 16.
+    unsafe fn lookup(words: Self::Words, table: &[u8; 16]) -> Self::Words;
+    /// Nibbles, the lower one of each byte first: eight to a word, so two words.
+    unsafe fn pairs(words: Self::Words) -> [Self::Words; 2];
     /// Bit `shift + i` of each column's word as bit 4 of its byte `i`.
     unsafe fn spread(words: Self::Words, shift: u32) -> Self::Words;
-    /// The bits of both.
-    unsafe fn or(words: Self::Words, other: Self::Words) -> Self::Words;
+    /// The bits of both, those of `upper` moved up by so many.
+    unsafe fn join<const SHIFT: u32>(words: Self::Words, upper: Self::Words) -> Self::Words;
+    /// Every column's word, which is a number, less `zero`.
+    unsafe fn number(words: Self::Words, zero: i32) -> Self::Floats;
+    /// The signed byte from bit `shift` on of every column's word.
+    unsafe fn signed(words: Self::Words, shift: u32) -> Self::Floats;
+    /// The half-precision number from bit `shift` on, 0 or 16, of every column's word.
+    unsafe fn half(words: Self::Words, shift: u32) -> Self::Floats;
     /// Has a line of memory brought nearer, which need not exist.
     unsafe fn prefetch(at: *const u8);
     /// Words that were stored.
     unsafe fn load(from: *const u8) -> Self::Words;
     /// Stores words.
     unsafe fn store(words: Self::Words, to: *mut u8);
-    /// No sum yet.
-    unsafe fn zero() -> Self::Sums;
     /// The same sum in all columns.
     unsafe fn splat(from: *const i32) -> Self::Sums;
     /// Adds the products of each column's four codes with four activations. Codes are below 128, or, if `BYTES`, come from
     /// [`Unit::bytes`].
     unsafe fn dot<const BYTES: bool>(sums: Self::Sums, words: Self::Words, x: *const i8) -> Self::Sums;
-    /// The sums as floats.
-    unsafe fn floats(sums: Self::Sums) -> Self::Floats;
+    /// What [`Unit::scaled`] wants to know of scales.
+    unsafe fn offset(scales: Self::Floats) -> Self::Floats;
+    /// Sums that began at [`Unit::START`], times scales of at most 22 bits of precision; rounded once.
+    unsafe fn scaled(sums: Self::Sums, scales: Self::Floats, offset: Self::Floats) -> Self::Floats;
+    /// [`format::unpack`].
+    unsafe fn unpack<F: Codes>(part: &Part);
+    /// [`panel::multiply`].
+    unsafe fn multiply(layout: Layout, block: &Block);
 }
 
 /// Declares a unit in plain Rust.
@@ -103,6 +90,8 @@ macro_rules! portable {
             type Sums = [i32; 8];
             const ZERO: i32 = 0;
             const ROWS: usize = 2;
+            const START: i32 = 0;
+            const SIGNED: bool = false;
 
             #[inline(always)]
             unsafe fn transpose(from: *const u8, stride: usize) -> [Self::Words; 4] {
@@ -126,13 +115,39 @@ macro_rules! portable {
             }
 
             #[inline(always)]
+            unsafe fn centred(words: Self::Words) -> Self::Words {
+                words.map(|bytes| bytes.map(|byte| byte ^ 128))
+            }
+
+            #[inline(always)]
             unsafe fn bytes(words: Self::Words) -> Self::Words {
                 words
             }
 
             #[inline(always)]
             unsafe fn bits(words: Self::Words, shift: u32, mask: u8) -> Self::Words {
-                words.map(|bytes| bytes.map(|byte| ((byte >> shift) & mask) << 4))
+                words.map(|bytes| bytes.map(|byte| (byte >> shift) & mask))
+            }
+
+            #[inline(always)]
+            unsafe fn field(words: Self::Words, shift: u32, mask: u8) -> Self::Words {
+                let mut fields = [[0; 8]; 4];
+                for lane in 0..8 {
+                    let word = u32::from_le_bytes(words.map(|bytes| bytes[lane]));
+                    fields[0][lane] = (word >> shift) as u8 & mask;
+                }
+                fields
+            }
+
+            #[inline(always)]
+            unsafe fn lookup(words: Self::Words, table: &[u8; 16]) -> Self::Words {
+                words.map(|bytes| bytes.map(|byte| table[usize::from(byte & 15)]))
+            }
+
+            #[inline(always)]
+            unsafe fn pairs(words: Self::Words) -> [Self::Words; 2] {
+                let (low, high) = (words.map(|bytes| bytes.map(|byte| byte & 15)), words.map(|bytes| bytes.map(|byte| byte >> 4)));
+                [[low[0], high[0], low[1], high[1]], [low[2], high[2], low[3], high[3]]]
             }
 
             #[inline(always)]
@@ -144,8 +159,32 @@ macro_rules! portable {
             }
 
             #[inline(always)]
-            unsafe fn or(words: Self::Words, other: Self::Words) -> Self::Words {
-                std::array::from_fn(|i| std::array::from_fn(|lane| words[i][lane] | other[i][lane]))
+            unsafe fn join<const SHIFT: u32>(words: Self::Words, upper: Self::Words) -> Self::Words {
+                std::array::from_fn(|i| std::array::from_fn(|lane| words[i][lane] | upper[i][lane] << SHIFT))
+            }
+
+            #[inline(always)]
+            unsafe fn number(words: Self::Words, zero: i32) -> Lanes8 {
+                let floats: [f32; 8] =
+                    std::array::from_fn(|lane| (i32::from_le_bytes(words.map(|bytes| bytes[lane])) - zero) as f32);
+                // SAFETY: eight floats are a vector.
+                unsafe { Lanes8::load(floats.as_ptr()) }
+            }
+
+            #[inline(always)]
+            unsafe fn signed(words: Self::Words, shift: u32) -> Lanes8 {
+                let floats = words[shift as usize / 8 % 4].map(|byte| f32::from(byte as i8));
+                // SAFETY: eight floats are a vector.
+                unsafe { Lanes8::load(floats.as_ptr()) }
+            }
+
+            #[inline(always)]
+            unsafe fn half(words: Self::Words, shift: u32) -> Lanes8 {
+                let at = shift as usize / 8 % 4;
+                let halves: [u16; 8] =
+                    std::array::from_fn(|lane| u16::from_le_bytes([words[at][lane], words[(at + 1) % 4][lane]]));
+                // SAFETY: eight halves are a vector.
+                unsafe { Lanes8::load_f16(halves.as_ptr()) }
             }
 
             #[inline(always)]
@@ -161,11 +200,6 @@ macro_rules! portable {
             unsafe fn store(words: Self::Words, to: *mut u8) {
                 // SAFETY: the caller's promise.
                 unsafe { to.cast::<Self::Words>().write_unaligned(words) }
-            }
-
-            #[inline(always)]
-            unsafe fn zero() -> Self::Sums {
-                [0; 8]
             }
 
             #[inline(always)]
@@ -186,10 +220,25 @@ macro_rules! portable {
             }
 
             #[inline(always)]
-            unsafe fn floats(sums: Self::Sums) -> Lanes8 {
+            unsafe fn offset(scales: Lanes8) -> Lanes8 {
+                scales
+            }
+
+            #[inline(always)]
+            unsafe fn scaled(sums: Self::Sums, scales: Lanes8, _: Lanes8) -> Lanes8 {
                 let floats = sums.map(|sum| sum as f32);
                 // SAFETY: eight floats are a vector.
-                unsafe { Lanes8::load(floats.as_ptr()) }
+                unsafe { Lanes8::load(floats.as_ptr()).multiply_add(scales, Lanes8::zero()) }
+            }
+
+            unsafe fn unpack<F: Codes>(part: &Part) {
+                // SAFETY: the caller's promise.
+                unsafe { format::unpack::<$name, F>(part) }
+            }
+
+            unsafe fn multiply(layout: Layout, block: &Block) {
+                // SAFETY: the caller's promise.
+                unsafe { panel::multiply::<$name>(layout, block) }
             }
         }
     };

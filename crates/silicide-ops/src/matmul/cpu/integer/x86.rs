@@ -1,5 +1,7 @@
 //! [`Unit`] with the intrinsics of x86-64: AVX-512 with VNNI, and AVX2.
 
+use super::format::{self, Codes, Layout, Part};
+use super::panel::{self, Block};
 use super::unit::Unit;
 use crate::cpu::{Avx2, Avx512};
 use std::arch::x86_64::*;
@@ -35,6 +37,10 @@ unsafe impl Unit for Avx512 {
     const ZERO: i32 = 128;
     // By two vectors: 12 sums in integers and 12 in floats, 2 vectors of weights, 1 activation: 27 of 32 registers.
     const ROWS: usize = 6;
+    // As bits of a float: 1.5 * 2^23, to which sums of less than 2^22 add their units. So sums are floats without conversion, and
+    // what they are too large by is taken off when they are scaled; exactly, as scales are short.
+    const START: i32 = 0x4b40_0000;
+    const SIGNED: bool = false;
 
     #[inline(always)]
     unsafe fn transpose(from: *const u8, stride: usize) -> [__m512i; 4] {
@@ -67,6 +73,12 @@ unsafe impl Unit for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn centred(words: __m512i) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_xor_si512(words, _mm512_set1_epi8(-128)) }
+    }
+
+    #[inline(always)]
     unsafe fn bytes(words: __m512i) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe { _mm512_xor_si512(words, _mm512_set1_epi8(-128)) }
@@ -76,8 +88,38 @@ unsafe impl Unit for Avx512 {
     unsafe fn bits(words: __m512i, shift: u32, mask: u8) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe {
-            let bits = _mm512_srlv_epi32(words, _mm512_set1_epi32(shift as i32));
-            _mm512_slli_epi32::<4>(_mm512_and_si512(bits, _mm512_set1_epi8(mask as i8)))
+            let bits = _mm512_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
+            _mm512_and_si512(bits, _mm512_set1_epi8(mask as i8))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn field(words: __m512i, shift: u32, mask: u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm512_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
+            _mm512_and_si512(bits, _mm512_set1_epi32(i32::from(mask)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn lookup(words: __m512i, table: &[u8; 16]) -> __m512i {
+        // SAFETY: the caller's promise; the table has sixteen bytes.
+        unsafe { _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), words) }
+    }
+
+    #[inline(always)]
+    unsafe fn pairs(words: __m512i) -> [__m512i; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13));
+            let high = _mm512_broadcast_i32x4(_mm_setr_epi8(2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15));
+            // Each byte twice: of the first the lower half is kept, of the second the upper one.
+            let (low, high) = (_mm512_shuffle_epi8(words, low), _mm512_shuffle_epi8(words, high));
+            let (mask, upper) = (_mm512_set1_epi16(0x000f), _mm512_set1_epi16(0x0f00));
+            let one = _mm512_and_si512(_mm512_srli_epi16::<4>(low), upper);
+            let two = _mm512_and_si512(_mm512_srli_epi16::<4>(high), upper);
+            [_mm512_or_si512(_mm512_and_si512(low, mask), one), _mm512_or_si512(_mm512_and_si512(high, mask), two)]
         }
     }
 
@@ -94,15 +136,42 @@ unsafe impl Unit for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn or(words: __m512i, other: __m512i) -> __m512i {
+    unsafe fn join<const SHIFT: u32>(words: __m512i, upper: __m512i) -> __m512i {
         // SAFETY: the caller's promise.
-        unsafe { _mm512_or_si512(words, other) }
+        unsafe {
+            let upper = if SHIFT == 0 { upper } else { _mm512_sll_epi32(upper, _mm_cvtsi32_si128(SHIFT as i32)) };
+            _mm512_or_si512(words, upper)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn number(words: __m512i, zero: i32) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_cvtepi32_ps(_mm512_sub_epi32(words, _mm512_set1_epi32(zero))) }
+    }
+
+    #[inline(always)]
+    unsafe fn signed(words: __m512i, shift: u32) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let top = _mm512_sll_epi32(words, _mm_cvtsi32_si128(24 - shift as i32));
+            _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(top))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn half(words: __m512i, shift: u32) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let words = _mm512_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
+            _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words))
+        }
     }
 
     #[inline(always)]
     unsafe fn prefetch(at: *const u8) {
         // SAFETY: a hint, about any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 
     #[inline(always)]
@@ -118,12 +187,6 @@ unsafe impl Unit for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn zero() -> __m512i {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_setzero_si512() }
-    }
-
-    #[inline(always)]
     unsafe fn splat(from: *const i32) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe { _mm512_set1_epi32(from.read_unaligned()) }
@@ -136,9 +199,27 @@ unsafe impl Unit for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn floats(sums: __m512i) -> __m512 {
+    unsafe fn offset(scales: __m512) -> __m512 {
         // SAFETY: the caller's promise.
-        unsafe { _mm512_cvtepi32_ps(sums) }
+        unsafe { _mm512_mul_ps(scales, _mm512_set1_ps(-f32::from_bits(Self::START as u32))) }
+    }
+
+    #[inline(always)]
+    unsafe fn scaled(sums: __m512i, scales: __m512, offset: __m512) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_fmadd_ps(_mm512_castsi512_ps(sums), scales, offset) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
+    unsafe fn unpack<F: Codes>(part: &Part) {
+        // SAFETY: the caller's promise.
+        unsafe { format::unpack::<Avx512, F>(part) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
+    unsafe fn multiply(layout: Layout, block: &Block) {
+        // SAFETY: the caller's promise.
+        unsafe { panel::multiply::<Avx512>(layout, block) }
     }
 }
 
@@ -150,6 +231,8 @@ unsafe impl Unit for Avx2 {
     const ZERO: i32 = 0;
     // By two vectors: 4 sums in integers and 4 in floats, 2 vectors of weights, and what a product takes, of 16 registers.
     const ROWS: usize = 2;
+    const START: i32 = 0;
+    const SIGNED: bool = true;
 
     #[inline(always)]
     unsafe fn transpose(from: *const u8, stride: usize) -> [__m256i; 4] {
@@ -181,6 +264,12 @@ unsafe impl Unit for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn centred(words: __m256i) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_xor_si256(words, _mm256_set1_epi8(-128)) }
+    }
+
+    #[inline(always)]
     unsafe fn bytes(words: __m256i) -> __m256i {
         words
     }
@@ -189,8 +278,38 @@ unsafe impl Unit for Avx2 {
     unsafe fn bits(words: __m256i, shift: u32, mask: u8) -> __m256i {
         // SAFETY: the caller's promise.
         unsafe {
-            let bits = _mm256_srlv_epi32(words, _mm256_set1_epi32(shift as i32));
-            _mm256_slli_epi32::<4>(_mm256_and_si256(bits, _mm256_set1_epi8(mask as i8)))
+            let bits = _mm256_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
+            _mm256_and_si256(bits, _mm256_set1_epi8(mask as i8))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn field(words: __m256i, shift: u32, mask: u8) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm256_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
+            _mm256_and_si256(bits, _mm256_set1_epi32(i32::from(mask)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn lookup(words: __m256i, table: &[u8; 16]) -> __m256i {
+        // SAFETY: the caller's promise; the table has sixteen bytes.
+        unsafe { _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), words) }
+    }
+
+    #[inline(always)]
+    unsafe fn pairs(words: __m256i) -> [__m256i; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13));
+            let high = _mm256_broadcastsi128_si256(_mm_setr_epi8(2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15));
+            // Each byte twice: of the first the lower half is kept, of the second the upper one.
+            let (low, high) = (_mm256_shuffle_epi8(words, low), _mm256_shuffle_epi8(words, high));
+            let (mask, upper) = (_mm256_set1_epi16(0x000f), _mm256_set1_epi16(0x0f00));
+            let one = _mm256_and_si256(_mm256_srli_epi16::<4>(low), upper);
+            let two = _mm256_and_si256(_mm256_srli_epi16::<4>(high), upper);
+            [_mm256_or_si256(_mm256_and_si256(low, mask), one), _mm256_or_si256(_mm256_and_si256(high, mask), two)]
         }
     }
 
@@ -207,15 +326,44 @@ unsafe impl Unit for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn or(words: __m256i, other: __m256i) -> __m256i {
+    unsafe fn join<const SHIFT: u32>(words: __m256i, upper: __m256i) -> __m256i {
         // SAFETY: the caller's promise.
-        unsafe { _mm256_or_si256(words, other) }
+        unsafe {
+            let upper = if SHIFT == 0 { upper } else { _mm256_sll_epi32(upper, _mm_cvtsi32_si128(SHIFT as i32)) };
+            _mm256_or_si256(words, upper)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn number(words: __m256i, zero: i32) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_cvtepi32_ps(_mm256_sub_epi32(words, _mm256_set1_epi32(zero))) }
+    }
+
+    #[inline(always)]
+    unsafe fn signed(words: __m256i, shift: u32) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let top = _mm256_sll_epi32(words, _mm_cvtsi32_si128(24 - shift as i32));
+            _mm256_cvtepi32_ps(_mm256_srai_epi32::<24>(top))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn half(words: __m256i, shift: u32) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let words = _mm256_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
+            let words = _mm256_and_si256(words, _mm256_set1_epi32(0xffff));
+            let halves = _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+            _mm256_cvtph_ps(halves)
+        }
     }
 
     #[inline(always)]
     unsafe fn prefetch(at: *const u8) {
         // SAFETY: a hint, about any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 
     #[inline(always)]
@@ -228,12 +376,6 @@ unsafe impl Unit for Avx2 {
     unsafe fn store(words: __m256i, to: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe { _mm256_storeu_si256(to.cast(), words) }
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> __m256i {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_setzero_si256() }
     }
 
     #[inline(always)]
@@ -259,8 +401,25 @@ unsafe impl Unit for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn floats(sums: __m256i) -> __m256 {
+    unsafe fn offset(scales: __m256) -> __m256 {
+        scales
+    }
+
+    #[inline(always)]
+    unsafe fn scaled(sums: __m256i, scales: __m256, _: __m256) -> __m256 {
         // SAFETY: the caller's promise.
-        unsafe { _mm256_cvtepi32_ps(sums) }
+        unsafe { _mm256_mul_ps(_mm256_cvtepi32_ps(sums), scales) }
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn unpack<F: Codes>(part: &Part) {
+        // SAFETY: the caller's promise.
+        unsafe { format::unpack::<Avx2, F>(part) }
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn multiply(layout: Layout, block: &Block) {
+        // SAFETY: the caller's promise.
+        unsafe { panel::multiply::<Avx2>(layout, block) }
     }
 }

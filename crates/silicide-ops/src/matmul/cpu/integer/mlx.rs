@@ -1,0 +1,206 @@
+//! Weights of MLX in integers: affine codes of 4 and 8 bits by shifts, of other sizes spelled.
+
+use super::format::{Codes, Columns, Halves, LEN, Layout, Part, Place, Planes, Zero, bytes_of_run};
+use super::legacy::MINIMUMS;
+use super::product::Product;
+use super::unit::Unit;
+use super::{Row, activations, spelled, tiles};
+use crate::cpu::native_kernel;
+use crate::matmul::Problem;
+use crate::matmul::cpu::vector::{MAX_LANES, Vector};
+use crate::mlx;
+use silicide_core::kernel::{Access, Arg, Plan};
+use silicide_hal::{Program, Tile};
+use silicide_quant::{DType, Isa, MlxFormat, MlxMode};
+
+/// 4-bit codes, two to a byte, the lower half first.
+struct Affine4;
+/// 8-bit codes.
+struct Affine8;
+
+/// What codes that are bytes unpack to.
+const BYTES: Layout = Layout { zero: Zero::Bytes, halves: false, minimums: true };
+
+// SAFETY: reads 16 bytes of a run.
+unsafe impl Codes for Affine4 {
+    const LAYOUT: Layout = MINIMUMS;
+    const BLOCK: usize = LEN / 2;
+    const RUNS: usize = 1;
+
+    #[inline(always)]
+    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [a, b, c, d] = U::transpose(columns.start.add(block * Self::BLOCK), columns.stride);
+            let ([a, b], [c, d], [e, f], [g, h]) = (U::pairs(a), U::pairs(b), U::pairs(c), U::pairs(d));
+            to.codes::<U>(0, &[a, b, c, d, e, f, g, h]);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { scales_and_biases::<U>(columns, first, count, to) }
+    }
+}
+
+// SAFETY: reads 32 bytes of a run.
+unsafe impl Codes for Affine8 {
+    const LAYOUT: Layout = BYTES;
+    const BLOCK: usize = LEN;
+    const RUNS: usize = 1;
+
+    #[inline(always)]
+    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut codes = bytes_of_run::<U>(columns.start.add(block * Self::BLOCK), columns.stride);
+            for codes in &mut codes {
+                *codes = U::bytes(U::centred(*codes));
+            }
+            to.codes::<U>(0, &codes);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            scales_and_biases::<U>(columns, first, count, to);
+            // Codes were centred by 128.
+            let centre = U::Floats::splat(&128.0);
+            for run in 0..count {
+                let (scale, bias) = (U::Floats::load(to.scale(run, 0)), U::Floats::load(to.scale(run, 1)));
+                scale.multiply_add(centre, bias).store(to.scale(run, 1));
+            }
+        }
+    }
+}
+
+/// Unpacks the scales and biases of `count` runs from `first` on; both are whole groups.
+#[inline(always)]
+unsafe fn scales_and_biases<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    let Some(Planes { scales, biases, stride, runs, dtype }) = columns.planes else { return };
+    for (i, plane) in [scales, biases].into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let halves = Halves { start: plane.add(first / runs * 2), stride, bytes: 2, count: count / runs };
+            match dtype {
+                DType::F16 => halves.unpack::<U, false>(to, runs, i),
+                DType::BF16 => halves.unpack::<U, true>(to, runs, i),
+                _ => {
+                    for (lane, run) in (0..U::Floats::LANES).flat_map(|lane| (0..count).map(move |run| (lane, run))) {
+                        let at = plane.add(lane * stride + (first + run) / runs * 4);
+                        // Scales may not be more precise than this; of biases it takes nothing that rounding leaves.
+                        let bits = at.cast::<u32>().read_unaligned() & !3;
+                        *to.scale(run, i).add(lane) = f32::from_bits(bits);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Unpacks a part of columns in the format of this code.
+unsafe fn unpack<U: Unit>(code: u32, part: &Part) {
+    let Some(format) = mlx::from_code(code) else { return };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match format.bits() {
+            4 => U::unpack::<Affine4>(part),
+            8 => U::unpack::<Affine8>(part),
+            bits => {
+                let isa = Isa::best();
+                U::unpack::<Spelled>(part);
+                spelled::spell::<U>(part, |lane, first, codes, _| {
+                    let start = part.columns.start.add(lane * part.columns.stride + first * bits * (LEN / 8));
+                    let packed = std::slice::from_raw_parts(start, codes.len() / 8 * bits);
+                    // Lengths agree by construction, so this can't fail.
+                    let _ = format.codes(isa, packed, bytemuck::cast_slice_mut(codes));
+                });
+            }
+        }
+    }
+}
+
+/// Only scales and biases: codes are spelled.
+struct Spelled;
+
+// SAFETY: reads scales and biases.
+unsafe impl Codes for Spelled {
+    const LAYOUT: Layout = BYTES;
+    const BLOCK: usize = 0;
+    const RUNS: usize = 1;
+
+    #[inline(always)]
+    unsafe fn codes<U: Unit>(_: Columns, _: usize, _: Place) {}
+
+    #[inline(always)]
+    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { scales_and_biases::<U>(columns, first, count, to) }
+    }
+}
+
+native_kernel!(
+    /// Rounded activations times affine codes.
+    MULTIPLY,
+    "mlx_matmul.integer.cpu",
+    tile::<S>
+);
+
+/// A tile: some columns and some rows.
+///
+/// # Safety
+///
+/// The unit's instruction set is present; bindings are rounded activations, codes, scales, biases and outputs of the extents in the
+/// parameters, with at least as many columns as there are lanes.
+#[inline(always)]
+unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
+    let [m, n, runs, tile_columns, tile_rows, group, chunk] = [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
+    let Some(format) = mlx::from_code(tile.param(7)) else { return };
+    let layout = if format.bits() == 4 { Affine4::LAYOUT } else { BYTES };
+    let [x, y, _] = tile.index.map(|i| i as usize);
+    let (column, row) = (x * tile_columns, y * tile_rows);
+    let planes = Planes {
+        scales: tile.start(2),
+        biases: tile.start(3),
+        stride: runs * LEN / format.group() * format.scale_dtype().size(),
+        runs: format.group() / LEN,
+        dtype: format.scale_dtype(),
+    };
+    let stride = runs * (LEN / 8) * format.bits();
+    // SAFETY: the planner made the grid for these extents; tiles have different rows or columns.
+    unsafe {
+        let product = Product {
+            a: tile.start(0).add(row * Row::of(runs).bytes),
+            rows: tile_rows.min(m - row),
+            runs,
+            weights: Columns { start: tile.start(1), stride, planes: Some(planes) },
+            group,
+            chunk,
+            y: tile.start(4).cast::<f32>().add(row * n),
+            y_stride: n,
+        };
+        product.multiply::<U>(column..(column + tile_columns).min(n), layout, unpack::<U>, tile.param(7));
+    }
+}
+
+/// Why there are no integer products of this problem, if so.
+pub(crate) fn declines(problem: &Problem, format: MlxFormat) -> Option<&'static str> {
+    if format.mode() != MlxMode::Affine {
+        return Some("is for affine codes");
+    }
+    (problem.n < MAX_LANES).then_some("needs more columns")
+}
+
+/// The plan of a problem that is not declined. Arguments are activations, codes, scales, biases and outputs.
+pub(crate) fn plan(problem: &Problem, format: MlxFormat) -> Plan {
+    let Problem { m, k, .. } = *problem;
+    let mut plan = Plan::default();
+    let rounded = activations::round(&mut plan, m, k / LEN);
+    let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2), Arg::slot(3), Arg::slot(4)];
+    let (params, grid) = tiles(problem, k / 8 * format.bits(), mlx::code(format));
+    plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
+    plan
+}

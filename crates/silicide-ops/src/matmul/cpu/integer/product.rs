@@ -1,0 +1,91 @@
+//! A product of rounded rows and some columns of weights: panels are unpacked on the stack and multiplied there.
+//!
+//! This is what tiles of every op with integer products do, whatever rows and columns they take.
+
+use super::activations::Row;
+use super::format::{Columns, Layout, MAX_RUNS, Part, Place};
+use super::panel::{Block, VECTORS};
+use super::unit::Unit;
+use crate::matmul::cpu::vector::Vector;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// The most words of a run in a panel, for each column.
+const MAX_WORDS: usize = 12;
+
+/// The most columns that are unpacked at a time.
+pub(super) const MAX_COLUMNS: usize = 128;
+
+/// Room for panels: up to 384 KiB, to stay in the second cache.
+#[repr(align(64))]
+struct Panels(MaybeUninit<[f32; MAX_COLUMNS * MAX_WORDS * MAX_RUNS]>);
+
+/// Rows of activations and columns of weights. What a column holds is up to who unpacks it.
+#[derive(Clone, Copy)]
+pub(super) struct Product {
+    /// The first of so many rounded rows.
+    pub(super) a: *const u8,
+    pub(super) rows: usize,
+    /// Runs of a row, and of a column.
+    pub(super) runs: usize,
+    /// All columns.
+    pub(super) weights: Columns,
+    /// Columns that are unpacked at a time: whole panels, at most [`MAX_COLUMNS`].
+    pub(super) group: usize,
+    /// Runs that are unpacked at a time: whole blocks, at most [`MAX_RUNS`].
+    pub(super) chunk: usize,
+    /// The output of the first row and column; outputs from one row to the next.
+    pub(super) y: *mut f32,
+    pub(super) y_stride: usize,
+}
+
+impl Product {
+    /// Computes the outputs of some columns, which `unpack` unpacks to a layout.
+    ///
+    /// # Safety
+    ///
+    /// The unit's instruction set is present; rows, columns and outputs have the given extents, and columns up to the end of the range
+    /// are at least as many as there are lanes; nobody else touches these outputs; `unpack` writes what it is asked for.
+    #[inline(always)]
+    pub(super) unsafe fn multiply<U: Unit>(&self, range: Range<usize>, layout: Layout, unpack: unsafe fn(u32, &Part), format: u32) {
+        const { assert!(MAX_COLUMNS.is_multiple_of(VECTORS * U::Floats::LANES)) };
+        let (lanes, width) = (U::Floats::LANES, VECTORS * U::Floats::LANES);
+        let mut panels = Panels(MaybeUninit::uninit());
+        let panel = panels.0.as_mut_ptr().cast::<f32>();
+        let a_stride = Row::of(self.runs).bytes;
+        for column in range.clone().step_by(self.group) {
+            let columns = self.group.min(range.end - column);
+            for first in (0..self.runs).step_by(self.chunk) {
+                let runs = self.chunk.min(self.runs - first);
+                // SAFETY: the caller's promise. There is room for as many columns and runs, and what is multiplied was unpacked.
+                unsafe {
+                    for at in (0..columns).step_by(lanes) {
+                        // A vector that is not whole begins earlier, with columns that are computed and not written.
+                        let skipped = (column + at + lanes).saturating_sub(range.end);
+                        let columns = self.weights.skip((column + at).saturating_sub(skipped));
+                        let to = panel.add(at / width * width * layout.words() * runs + at % width);
+                        let to = Place { to, width, words: layout.words() };
+                        let next = columns.start.wrapping_add(lanes * columns.stride);
+                        unpack(format, &Part { columns, first, runs, to, next });
+                    }
+                    U::multiply(
+                        layout,
+                        &Block {
+                            a: self.a,
+                            a_runs: self.runs,
+                            a_stride,
+                            first,
+                            runs,
+                            panel,
+                            y: self.y.add(column),
+                            y_stride: self.y_stride,
+                            rows: self.rows,
+                            columns,
+                            accumulate: first > 0,
+                        },
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Matmul by weight format and number of rows, 8192 columns by a depth of 2048: bytes of weights in a second for few rows,
+//! and the part of the machine's peak for many; both limits are measured in the same run.
+//!
+//! Weights are copies that lie apart, taken in turn, of [`DISTINCT`] bytes together: no cache holds them all. On one thread
+//! times are the process's CPU time, which neighbours disturb less than they do the clock.
+
+use crate::limits;
+use crate::machine::cpu_time;
+use crate::report::{Report, Target};
+use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions};
+use silicide_ops::mlx::MlxOperands;
+use silicide_ops::{matmul, mlx_matmul};
+use silicide_quant::{DType, Format, MlxFormat, MlxMode};
+use std::time::{Duration, Instant};
+
+const COLUMNS: usize = 8192;
+const DEPTH: usize = 2048;
+/// Bytes of all copies of a weight, where there are few rows: more than the largest caches have.
+const DISTINCT: usize = 600 << 20;
+/// From this many rows on, one copy does: reading it is a small part.
+const MANY: usize = 64;
+/// Time for one figure.
+const BUDGET: Duration = Duration::from_millis(300);
+
+/// A weight: one tensor, or planes.
+enum Weight {
+    One(Buffer),
+    Planes(MlxFormat, Box<[Buffer; 3]>),
+}
+
+/// What is measured, by name: a type of elements, or `mlx4`, `mlx8`... for affine codes of so many bits in groups of 64.
+enum Kind {
+    One(DType),
+    Planes(MlxFormat),
+}
+
+impl Kind {
+    fn of(name: &str) -> anyhow::Result<Kind> {
+        if let Some(bits) = name.strip_prefix("mlx") {
+            return Ok(Kind::Planes(MlxFormat::new(MlxMode::Affine, bits.parse()?, 64, DType::BF16)?));
+        }
+        DType::from_name(name).map(Kind::One).ok_or_else(|| anyhow::anyhow!("no format {name}"))
+    }
+
+    /// Bytes of a weight.
+    fn bytes(&self) -> usize {
+        match self {
+            Kind::One(dtype) => COLUMNS * DEPTH / dtype.block_len() * dtype.block_bytes(),
+            Kind::Planes(format) => {
+                COLUMNS * DEPTH * format.bits() / 8 + COLUMNS * DEPTH / format.group() * 4
+            }
+        }
+    }
+
+    /// A weight on a device: a few columns again and again, as encoding takes longer than measuring.
+    fn weight(&self, device: &Device) -> anyhow::Result<Weight> {
+        let again = |some: &[u8], rows: usize| -> Vec<u8> {
+            some.iter().copied().cycle().take(some.len() / rows * COLUMNS).collect()
+        };
+        let some: Vec<f64> = (0..8 * DEPTH).map(|i| ((i * 53) % 211) as f64 / 211.0 - 0.5).collect();
+        match *self {
+            Kind::One(dtype) => {
+                let bytes = again(&silicide_quant::encode(dtype, &some), 8);
+                let b = Buffer::from_slice(device, bytes.len(), &bytes)?;
+                Ok(Weight::One(b.reinterpret(dtype)?.reshape([COLUMNS, DEPTH])?))
+            }
+            Kind::Planes(format) => {
+                let words = DEPTH * format.bits() / 32;
+                let packed: Vec<u8> = (0..8 * words * 4).map(|i| (i * 97 % 251) as u8).collect();
+                let packed = again(&packed, 8);
+                let scales = silicide_quant::encode(DType::BF16, &[0.01; DEPTH]);
+                let scales = again(scales.get(..DEPTH / format.group() * 2).unwrap_or_default(), 1);
+                let plane = |bytes: &[u8], dtype: DType, columns: usize| -> anyhow::Result<Buffer> {
+                    Ok(Buffer::from_slice(device, bytes.len(), bytes)?
+                        .reinterpret(dtype)?
+                        .reshape([COLUMNS, columns])?)
+                };
+                let groups = DEPTH / format.group();
+                let scale = || plane(&scales, DType::BF16, groups);
+                Ok(Weight::Planes(format, Box::new([plane(&packed, DType::U32, words)?, scale()?, scale()?])))
+            }
+        }
+    }
+}
+
+/// Seconds of the fastest quarter of runs.
+fn time(threads: usize, mut run: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+    run()?;
+    let (mut times, start) = (Vec::new(), Instant::now());
+    while times.len() < 4 || start.elapsed() < BUDGET {
+        let (cpu, clock) = (cpu_time(), Instant::now());
+        run()?;
+        let taken = if threads == 1 { cpu_time() - cpu } else { clock.elapsed() };
+        times.push(taken.as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times.get(times.len() / 4).copied().unwrap_or(f64::NAN))
+}
+
+pub(crate) fn run(
+    report: &mut Report,
+    formats: &[String],
+    rows: &[usize],
+    threads: &[usize],
+) -> anyhow::Result<()> {
+    for &threads in threads {
+        let mut options = DeviceOptions::default();
+        options.threads = Some(threads);
+        let device = Device::open_with("cpu", &options)?;
+        report.heading(&format!("Matmul by rows, {COLUMNS} columns by {DEPTH}, {threads} threads"));
+        let memory = vec![1u64; DISTINCT / 8];
+        let read = time(threads, || {
+            limits::read(&memory, threads);
+            Ok(())
+        })?;
+        drop(memory);
+        report.row("reading memory", DISTINCT as f64 / read / 1e9, 0.0, "GB/s", Target::None);
+        let operations = 4 << 30;
+        let (integers, floats) =
+            (limits::dots as fn(usize, usize) -> bool, limits::products as fn(usize, usize) -> bool);
+        let mut peaks = [f64::NAN; 2];
+        for (peak, work) in peaks.iter_mut().zip([integers, floats]) {
+            if work(1, threads) {
+                *peak = operations as f64 / time(threads, || Ok(_ = work(operations, threads)))?;
+            }
+        }
+        report.row("peak of 8-bit products", peaks[0] / 1e9, 0.0, "GOP/s", Target::None);
+        report.row("peak of f32 products", peaks[1] / 1e9, 0.0, "GFLOP/s", Target::None);
+        for name in formats {
+            one_format(report, &device, name, (rows, threads, peaks))?;
+        }
+    }
+    Ok(())
+}
+
+fn one_format(
+    report: &mut Report,
+    device: &Device,
+    name: &str,
+    (rows, threads, peaks): (&[usize], usize, [f64; 2]),
+) -> anyhow::Result<()> {
+    let kind = Kind::of(name)?;
+    let copies = if rows.iter().any(|&rows| rows < MANY) { DISTINCT.div_ceil(kind.bytes()) } else { 1 };
+    let weights: anyhow::Result<Vec<Weight>> = (0..copies).map(|_| kind.weight(device)).collect();
+    let weights = weights?;
+    for &m in rows {
+        let values: Vec<f32> = (0..m * DEPTH).map(|i| ((i * 37) % 101) as f32 / 101.0 - 0.5).collect();
+        let a = Buffer::from_slice(device, [m, DEPTH], &values)?;
+        let y = Buffer::allocate(device, DType::F32, [m, COLUMNS])?;
+        let mut turn = weights.iter().cycle();
+        let seconds = time(threads, || {
+            let mut encoder = CommandEncoder::new(device);
+            match turn.next() {
+                Some(Weight::One(b)) => matmul::matmul_into(&mut encoder, &a, b, &y)?,
+                Some(Weight::Planes(format, planes)) => {
+                    let [packed, scales, biases] = planes.as_ref();
+                    let weight = MlxOperands { format: *format, packed, scales, biases: Some(biases) };
+                    mlx_matmul::mlx_matmul_into(&mut encoder, &a, &weight, &y)?;
+                }
+                None => {}
+            }
+            Ok(encoder.submit()?.wait()?)
+        })?;
+        let speed = (2 * m * COLUMNS * DEPTH) as f64 / seconds;
+        let peak = if matches!(kind, Kind::One(dtype) if !dtype.is_block()) { peaks[1] } else { peaks[0] };
+        report.row(
+            &format!(
+                "{name}, {m} rows: {:.1} GB/s, {:.0} GOP/s, of the peak",
+                kind.bytes() as f64 / seconds / 1e9,
+                speed / 1e9
+            ),
+            speed / peak,
+            0.0,
+            "x",
+            Target::None,
+        );
+    }
+    Ok(())
+}
+
+/// What is measured unless told otherwise.
+pub(crate) fn formats() -> Vec<String> {
+    let blocks = Format::ALL.into_iter().filter(|format| !matches!(format, Format::Q8_1 | Format::Q8K));
+    let blocks = blocks.map(|format| format.name().to_owned());
+    blocks
+        .chain(["mlx2", "mlx3", "mlx4", "mlx5", "mlx6", "mlx8", "f16", "bf16", "f32"].map(str::to_owned))
+        .collect()
+}
