@@ -125,6 +125,8 @@ pub struct Plan {
     pub steps: SmallVec<[Step; 1]>,
     /// Bytes of each scratch operand. Contents are unspecified when the plan starts.
     pub scratch: SmallVec<[usize; 2]>,
+    /// The scratch operands that the first steps derive, one each ([`Plan::derive`]).
+    pub derived: SmallVec<[u8; 1]>,
 }
 
 impl Plan {
@@ -141,6 +143,21 @@ impl Plan {
     pub fn push(&mut self, program: Program, args: &[Arg], params: &[u32], grid: [u32; 3]) {
         let (args, params) = (SmallVec::from_slice(args), SmallVec::from_slice(params));
         self.steps.push(Step::Dispatch(Launch { program, args, params, grid }));
+    }
+
+    /// Adds a launch that makes scratch memory, of so many bytes, out of inputs alone; returns its number. The launch's arguments are
+    /// those inputs, and the scratch memory is bound after them. Such launches come before all others.
+    ///
+    /// Where a call just before this one has the same launch over the same bytes, what it made is used again, and nothing is run:
+    /// so what several calls make of one input is made once.
+    pub fn derive(&mut self, bytes: usize, mut launch: Launch) -> u8 {
+        let scratch = self.scratch(bytes);
+        launch.args.push(Arg::scratch(scratch, Access::Write));
+        if self.steps.len() == self.derived.len() {
+            self.derived.push(scratch);
+        }
+        self.steps.push(Step::Dispatch(launch));
+        scratch
     }
 
     /// Adds scratch memory and returns its number. A plan with more than 255 of them is refused when it is recorded.

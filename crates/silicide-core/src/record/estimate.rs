@@ -5,11 +5,12 @@
 //! more is used again. Nothing is allocated, so it tells whether work fits before any of it is begun.
 
 use super::Recorder;
+use super::derived::{self, Derived, Source};
 use super::recording::is_rested;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::kernel::{DynOp, Io, Op, Outputs, TensorInfo, select};
+use crate::kernel::{DynOp, Io, Launch, Op, Operand, Outputs, TensorInfo, select};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub struct Estimate {
     device: Device,
     /// Every temporary; one that only this list holds is free.
     temporaries: Vec<Arc<Temporary>>,
+    /// What ops made of temporaries, which are known by their address, for others to use.
+    derived: Derived<usize, Arc<Temporary>>,
     ops: usize,
     launches: usize,
 }
@@ -63,7 +66,8 @@ impl Estimated {
 impl Estimate {
     /// An empty count for a device.
     pub fn new(device: &Device) -> Estimate {
-        Estimate { device: device.clone(), temporaries: Vec::new(), ops: 0, launches: 0 }
+        let (temporaries, derived) = (Vec::new(), Derived::default());
+        Estimate { device: device.clone(), temporaries, derived, ops: 0, launches: 0 }
     }
 
     /// Bytes of temporaries that the recording so far takes from the device's pool.
@@ -106,19 +110,52 @@ impl Estimate {
         values.iter().filter_map(|value| value.memory.as_ref()).for_each(|memory| memory.touch(self.ops));
     }
 
-    fn plan(&mut self, op: &dyn DynOp, inputs: &[TensorInfo], outputs: &[TensorInfo]) -> Result<()> {
-        let (io, device) = (Io { inputs, outputs }, self.device.clone());
+    fn plan(&mut self, op: &dyn DynOp, inputs: &[&Estimated], outputs: &[&Estimated]) -> Result<()> {
+        let infos = |values: &[&Estimated]| -> SmallVec<[TensorInfo; 4]> {
+            values.iter().map(|value| value.info).collect()
+        };
+        let (inputs_info, outputs_info, device) = (infos(inputs), infos(outputs), self.device.clone());
+        let io = Io { inputs: &inputs_info, outputs: &outputs_info };
         let kernel = select(op, &io, device.info(), None)?;
         let plan = op.kernel_plan(kernel, &io, device.info());
-        let scratch: SmallVec<[Arc<Temporary>; 2]> = plan
-            .scratch
-            .iter()
-            .map(|&bytes| self.temporary(bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes)))
-            .collect();
+        let mut found: SmallVec<[(usize, Arc<Temporary>); 1]> = SmallVec::new();
+        for (launch, scratch) in derived::of(&plan) {
+            let made = sources(launch, inputs).and_then(|sources| self.derived.find(launch, &sources));
+            found.extend(made.map(|made| (scratch, made)));
+        }
+        let mut scratch: SmallVec<[Arc<Temporary>; 2]> = SmallVec::new();
+        for (i, &bytes) in plan.scratch.iter().enumerate() {
+            let made = found.iter().find(|(found, _)| *found == i).map(|(_, made)| Arc::clone(made));
+            let bytes = bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes);
+            scratch.push(made.unwrap_or_else(|| self.temporary(bytes)));
+        }
         scratch.iter().for_each(|memory| memory.touch(self.ops));
-        self.launches += plan.steps.len();
+        for (launch, i) in derived::of(&plan) {
+            let made = found.iter().any(|(found, _)| *found == i);
+            if let (false, Some(sources), Some(memory)) = (made, sources(launch, inputs), scratch.get(i)) {
+                self.derived.keep(launch, sources, Arc::clone(memory));
+            }
+        }
+        for memory in outputs.iter().filter_map(|output| output.memory.as_ref()) {
+            self.derived.forget(address(memory), &(0..usize::MAX));
+        }
+        self.launches += plan.steps.len() - found.len();
         Ok(())
     }
+}
+
+/// What a temporary is known by: the list holds it as long as there is one.
+fn address(memory: &Arc<Temporary>) -> usize {
+    Arc::as_ptr(memory) as usize
+}
+
+/// What a launch reads, if all of it are temporaries.
+fn sources(launch: &Launch, inputs: &[&Estimated]) -> Option<SmallVec<[Source<usize>; 1]>> {
+    let inputs = launch.args.iter().filter_map(|arg| match arg.operand {
+        Operand::Slot(i) => inputs.get(usize::from(i)),
+        _ => None,
+    });
+    inputs.map(|input| Some((address(input.memory.as_ref()?), 0..input.info.bytes()))).collect()
 }
 
 impl Recorder for Estimate {
@@ -144,8 +181,11 @@ impl Recorder for Estimate {
             .iter()
             .map(|info| Estimated { info: *info, memory: Some(self.temporary(info.bytes())) })
             .collect();
-        self.touch_all(&outputs.iter().collect::<SmallVec<[&Estimated; 2]>>());
-        self.plan(&op, &infos, &inferred)?;
+        {
+            let given: SmallVec<[&Estimated; 2]> = outputs.iter().collect();
+            self.touch_all(&given);
+            self.plan(&op, inputs, &given)?;
+        }
         Ok(outputs)
     }
 
@@ -155,7 +195,7 @@ impl Recorder for Estimate {
         op.check_outputs(&DynOp::infer(&op, &infos)?, &given)?;
         self.begin_op(inputs);
         self.touch_all(outputs);
-        self.plan(&op, &infos, &given)
+        self.plan(&op, inputs, outputs)
     }
 
     fn scope<T>(&mut self, _: &'static str, f: impl FnOnce(&mut Estimate) -> T) -> T {

@@ -3,8 +3,9 @@
 //!
 //! A plan is recorded whole or not at all: a step that can't be recorded leaves nothing of the others behind.
 
+use super::derived::{self, Source};
 use super::recording::{Place, Recording};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, StorageId};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Arg, DynOp, Launch, Operand, Plan, Step};
@@ -28,7 +29,9 @@ pub(super) fn lower(
     plan: &Plan,
     mark: Option<&'static str>,
 ) -> Result<()> {
-    let own = Own { scratch: scratch(recording, call.device, plan)?, tables: tables(call.device, plan)? };
+    let found = call.find_derived(recording, plan)?;
+    let scratch = scratch(recording, call.device, plan, &found)?;
+    let own = Own { scratch, found, tables: tables(call.device, plan)? };
     let before = recording.list.commands.len();
     recording.list.commands.extend(mark.map(|label| Command::Mark { label }));
     let recorded = steps(recording, call, &own, plan);
@@ -42,9 +45,14 @@ pub(super) fn lower(
 /// Tables by the words they hold.
 type Tables = SmallVec<[(&'static [u32], Buffer); 1]>;
 
+/// Scratch operands that another call has made, by number.
+type Found = SmallVec<[(usize, Buffer); 1]>;
+
 /// What a plan uses besides the arguments of its op.
 struct Own {
     scratch: SmallVec<[Buffer; 2]>,
+    /// Those among it that need not be made.
+    found: Found,
     tables: Tables,
 }
 
@@ -55,20 +63,46 @@ fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> 
         }
     }
     if call.device.poisons_scratch() {
-        for buffer in &own.scratch {
-            recording.fill(&Place::of(buffer, Access::Write)?, u32::MAX);
+        for (i, buffer) in own.scratch.iter().enumerate() {
+            if !own.has_found(i) {
+                recording.fill(&Place::of(buffer, Access::Write)?, u32::MAX);
+            }
         }
     }
-    for step in &plan.steps {
+    for (i, step) in plan.steps.iter().enumerate() {
+        let derived = plan.derived.get(i).map(|&scratch| usize::from(scratch));
+        if derived.is_some_and(|scratch| own.has_found(scratch)) {
+            continue;
+        }
         call.step(own, step, recording, true)?;
+        if let (Some(scratch), Step::Dispatch(launch)) = (derived, step)
+            && let Some(buffer) = own.scratch.get(scratch)
+        {
+            recording.derived.keep(launch, call.sources(launch), buffer.clone());
+        }
     }
     Ok(())
 }
 
+impl Own {
+    fn has_found(&self, scratch: usize) -> bool {
+        self.found.iter().any(|(found, _)| *found == scratch)
+    }
+}
+
 /// Scratch buffers of a plan: whole words, of any contents. Once used in a recording, it keeps their memory.
-fn scratch(recording: &mut Recording, device: &Device, plan: &Plan) -> Result<SmallVec<[Buffer; 2]>> {
+fn scratch(
+    recording: &mut Recording,
+    device: &Device,
+    plan: &Plan,
+    found: &Found,
+) -> Result<SmallVec<[Buffer; 2]>> {
     let mut buffers = SmallVec::new();
-    for &bytes in &plan.scratch {
+    for (i, &bytes) in plan.scratch.iter().enumerate() {
+        if let Some((_, buffer)) = found.iter().find(|(found, _)| *found == i) {
+            buffers.push(buffer.clone());
+            continue;
+        }
         let bytes = bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes);
         let shape = Shape::new(&[bytes]).map_err(|error| Error::bad_shape("scratch", error))?;
         buffers.push(recording.temporary(device, DType::U8, shape, bytes)?);
@@ -93,6 +127,28 @@ fn tables(device: &Device, plan: &Plan) -> Result<Tables> {
 }
 
 impl Call<'_> {
+    /// What a launch reads: the bytes of the inputs among its arguments.
+    fn sources(&self, launch: &Launch) -> SmallVec<[Source<StorageId>; 1]> {
+        let inputs = launch.args.iter().filter_map(|arg| match arg.operand {
+            Operand::Slot(i) => self.inputs.get(usize::from(i)),
+            _ => None,
+        });
+        inputs.map(|input| (input.storage_id(), input.range())).collect()
+    }
+
+    /// What other calls have made that this plan would make too.
+    fn find_derived(&self, recording: &Recording, plan: &Plan) -> Result<Found> {
+        let mut found = Found::new();
+        for (launch, scratch) in derived::of(plan) {
+            if plan.scratch.get(scratch).is_none() {
+                return Err(self.defect(format!("scratch {scratch}, which is not there")));
+            }
+            let buffer = recording.derived.find(launch, &self.sources(launch));
+            found.extend(buffer.map(|buffer| (scratch, buffer)));
+        }
+        Ok(found)
+    }
+
     /// Checks a step, and records it if it is to be. On failure nothing has changed.
     fn step(&self, own: &Own, step: &Step, recording: &mut Recording, record: bool) -> Result<()> {
         match step {

@@ -11,6 +11,7 @@
 //! | `submission.rs` | a list on its way: waiting, errors, times |
 //! | `estimate.rs` | [`Estimate`]: a recorder that only counts the memory a recording would take |
 
+mod derived;
 mod encoder;
 mod estimate;
 mod hazard;

@@ -6,8 +6,9 @@
 
 use super::format::LEN;
 use crate::cpu::{Simd, native_kernel};
-use silicide_core::kernel::{Access, Arg, Plan};
+use silicide_core::kernel::{Arg, Launch, Plan};
 use silicide_hal::{Program, Tile};
+use smallvec::smallvec;
 
 /// Activations that one tile rounds, about.
 const ROUND_ELEMENTS: usize = 16 << 10;
@@ -36,17 +37,17 @@ native_kernel!(
     tile::<S>
 );
 
-/// Adds rounding argument 0, of so many rows and runs, to a plan; returns the scratch with the rounded rows.
+/// Adds rounding argument 0, of so many rows and runs, to a plan; returns the scratch with the rounded rows. Calls that share an
+/// input share these, whatever the formats of their weights.
 pub(super) fn round(plan: &mut Plan, rows: usize, runs: usize) -> u8 {
-    let rounded = plan.scratch(rows * Row::of(runs).bytes);
     let tile_rows = (ROUND_ELEMENTS / (runs * LEN)).max(1);
-    plan.push(
-        Program::Native(&ACTIVATIONS),
-        &[Arg::slot(0), Arg::scratch(rounded, Access::Write)],
-        &[rows, runs, tile_rows].map(|extent| extent as u32),
-        [rows.div_ceil(tile_rows) as u32, 1, 1],
-    );
-    rounded
+    let launch = Launch {
+        program: Program::Native(&ACTIVATIONS),
+        args: smallvec![Arg::slot(0)],
+        params: [rows, runs, tile_rows].into_iter().map(|extent| extent as u32).collect(),
+        grid: [rows.div_ceil(tile_rows) as u32, 1, 1],
+    };
+    plan.derive(rows * Row::of(runs).bytes, launch)
 }
 
 /// A tile: some rows.
