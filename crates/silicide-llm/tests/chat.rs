@@ -140,6 +140,117 @@ fn harmful_templates_are_stopped() {
     assert!(matches!(render(&" ".repeat(2 << 20)).unwrap_err(), ChatError::TooLong { .. }));
 }
 
+/// The most memory that this process ever took, in bytes.
+fn peak_memory() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().trim_end_matches("kB").trim().parse::<usize>().ok().map(|kilobytes| kilobytes << 10)
+}
+
+#[test]
+fn templates_that_grow_are_stopped() {
+    let space = "{% set ns = namespace(s='x', l=[1], p=none) %}";
+    let often = |step: &str| format!("{space}{{% for i in range(40) %}}{step}{{% endfor %}}");
+    let always = |step: &str| format!("{space}{{% for i in range(99999) %}}{step}{{% endfor %}}");
+    let long = |rest: &str| format!("{{% set a = 'x' * 1000000 %}}{rest}");
+    let templates = [
+        often("{% set ns.s = ns.s ~ ns.s %}"),
+        often("{% set ns.s = ns.s + ns.s %}"),
+        often("{% set ns.s = ns.s * 2 %}"),
+        often("{% set ns.l = ns.l + ns.l %}"),
+        often("{% set ns.l = [ns.l, ns.l] %}") + "{{ ns.l }}",
+        often("{% set ns.l = [ns.l, ns.l] %}") + "{{ ns.l | tojson }}",
+        often("{% set ns.l = {'a': ns.l, 'b': ns.l} %}") + "{{ ns.l == ns.l }}",
+        // What nests deeply is freed deeply.
+        always("{% set ns.l = [ns.l] %}"),
+        always("{% set n = namespace() %}{% set n.p = ns.p %}{% set ns.p = n %}"),
+        "{% set s = 'x' %}".to_owned() + &"{% set s = s ~ s %}".repeat(60),
+        "{% macro f(s, n) %}{% if n %}{{ f(s ~ s ~ s ~ s, n - 1) }}{% endif %}{% endmacro %}{{ f('xxx', 15) }}".to_owned(),
+        format!("{{% set y %}}{{% for i in range(99999) %}}{}{{% endfor %}}{{% endset %}}", "r".repeat(500_000)),
+        "{{ 'x' * 10**10 }}".to_owned(),
+        "{{ [1] * 10**10 }}".to_owned(),
+        "{{ (1,) * 10**8 }}".to_owned(),
+        "{{ 'x' * 100000000 }}".repeat(1000),
+        "{{ '%2000000000d' | format(1) }}".to_owned(),
+        "{{ '%.2000000000f' | format(1.5) }}".to_owned(),
+        "{{ '{:>4000000000}'.format('a') }}".to_owned(),
+        "{{ [1] | batch(1000000000, 0) }}".to_owned(),
+        "{{ [1] | slice(1000000000) }}".to_owned(),
+        long("{{ a.replace('x', a) }}"),
+        long("{{ a | replace('', a) }}"),
+        long("{{ a.join(a) }}"),
+        long("{{ a | join(a) }}"),
+        long("{{ 'b' | indent(a) }}"),
+        long("{% set b = a ~ '' %}{% for i in range(99999) %}{% if a == b %}{% endif %}{% endfor %}"),
+        // Chains make trees as deep as they are long.
+        format!("{{{{ 'a'{} }}}}", "~'a'".repeat(200_000)),
+        format!("{{{{ 'a'{} }}}}", "|e".repeat(200_000)),
+        format!("{{% if x %}}{}{{% endif %}}", "{% elif x %}".repeat(50_000)),
+    ];
+    let before = peak_memory();
+    for source in &templates {
+        let shown = source.get(..source.len().min(120)).unwrap();
+        let start = std::time::Instant::now();
+        let rendered = ChatTemplate::new(source, "", "")
+            .and_then(|template| template.render(&[message("user", "x")], &generating()));
+        assert_eq!(rendered.unwrap_err(), ChatError::Exhausted, "{shown}");
+        assert!(start.elapsed().as_secs() < 5, "{shown}: {:?}", start.elapsed());
+        if let (Some(before), Some(after)) = (before, peak_memory()) {
+            assert!(after - before < 256 << 20, "{shown}: {} bytes", after - before);
+        }
+    }
+    for source in ["{{ 'x'.center(4000000000) }}", "{{ '%*d' | format(2000000000, 1) }}"] {
+        let error = ChatTemplate::new(source, "", "").unwrap().render(&[], &generating()).unwrap_err();
+        assert!(matches!(error, ChatError::Template { .. }), "{error}");
+    }
+}
+
+#[test]
+fn counting_changes_no_result() {
+    for (source, expected) in [
+        ("{{ 2 * 3 }} {{ 2 * 1.5 }} {{ true * 2 }} {{ 'ab' * 2 }} {{ 'a' * -1 }}", "6 3.0 2 abab "),
+        ("{{ [1] * 2 + [3] }} {{ [1, 2, 3][1:] }} {{ (1, 2)[::-1] | list }}", "[1, 1, 3] [2, 3] [2, 1]"),
+        ("{{ 'a' ~ true ~ none ~ 1.0 ~ [2] }}{{ nothing ~ '' }}", "aTrueNone1.0[2]"),
+        ("{{ '%05d|%s' | format(3, 'q') }} {{ '{:>3}{}'.format('a', 1) }}", "00003|q   a1"),
+        (
+            "{{ [1, 'b'] | join('-') }} {{ ','.join(['a', 'b']) }} {{ [{'n': 1}] | join(attribute='n') }}",
+            "1-b a,b 1",
+        ),
+        ("{{ 'aXb'.replace('X', '--') }} {{ 'aXb' | replace('X', 1) }} {{ [1, 2] | sum }}", "a--b a1b 3"),
+        ("{{ 'a\nb' | indent(2, true) }} {{ 'a\nb' | indent(width=1) }}", "  a\n  b a\n b"),
+        (
+            "{{ nothing is defined }} {{ nothing | default('d') }} {{ 'a' in 'ab' }} {{ 1 < 2 < 3 }}",
+            "False d True True",
+        ),
+        ("{% filter upper %}a{% endfilter %}{% block b %}c{% endblock %}{{ self.b() }}", "Acc"),
+        (
+            "{% macro m(a, b='d') %}{{ a }}{{ b }}{{ caller() }}{% endmacro %}{% call m('c') %}e{% endcall %}",
+            "cde",
+        ),
+        ("{% for n in [[1], [2]] recursive %}{{ loop(n) if n is sequence else n }}{% endfor %}", "12"),
+    ] {
+        let rendered = ChatTemplate::new(source, "", "").unwrap().render(&[], &generating());
+        assert_eq!(rendered.unwrap().text(), expected, "{source}");
+    }
+}
+
+#[test]
+fn long_files_are_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(testdata("models/mlx/llama-4bit")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), directory.path().join(entry.file_name())).unwrap();
+    }
+    let source = Source::open(directory.path()).unwrap();
+    let tokenizer = Tokenizer::from_source(&source).unwrap();
+    for name in ["tokenizer_config.json", "chat_template.jinja"] {
+        let file = std::fs::File::create(directory.path().join(name)).unwrap();
+        file.set_len(64 << 20).unwrap();
+        let error = ChatTemplate::of(&source, &tokenizer).unwrap_err();
+        assert!(matches!(error, ChatError::TooLong { .. }), "{error}");
+    }
+}
+
 #[test]
 fn files_without_a_template_fall_back() {
     let directory = tempfile::tempdir().unwrap();

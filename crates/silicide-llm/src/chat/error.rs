@@ -58,10 +58,15 @@ pub enum ChatError {
 #[error("{0}")]
 pub(super) struct Raised(pub(super) String);
 
-/// The output is longer than it may be.
+/// The template makes or reads more than it may.
 #[derive(Debug, thiserror::Error)]
-#[error("the output is too long")]
-pub(super) struct TooMuch;
+#[error("the template takes too much")]
+struct TooMuch;
+
+/// What ends a template that makes or reads too much.
+pub(super) fn exhausted() -> minijinja::Error {
+    minijinja::Error::new(ErrorKind::OutOfFuel, "too many bytes").with_source(TooMuch)
+}
 
 impl ChatError {
     pub(super) fn from_jinja(error: minijinja::Error) -> ChatError {
@@ -72,12 +77,7 @@ impl ChatError {
             }
             let jinja = inner.downcast_ref::<minijinja::Error>();
             let out = jinja.is_some_and(|jinja| jinja.kind() == ErrorKind::OutOfFuel);
-            // Errors of writing hide what they came from.
-            let long = inner.downcast_ref::<std::io::Error>();
-            if out
-                || inner.is::<TooMuch>()
-                || long.is_some_and(|error| error.get_ref().is_some_and(|e| e.is::<TooMuch>()))
-            {
+            if out || inner.is::<TooMuch>() {
                 return ChatError::Exhausted;
             }
             cause = inner.source();

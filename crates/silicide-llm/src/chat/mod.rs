@@ -4,12 +4,16 @@
 //! |---|---|
 //! | `mod.rs` | [`ChatTemplate`]: finding and rendering |
 //! | `environment.rs` | Jinja as templates expect it |
+//! | `rewrite.rs` | templates with every place marked where values grow |
+//! | `budget.rs` | what a rendering may make and read |
+//! | `filters.rs` | filters and methods that make long texts |
 //! | `python.rs` | values written as Python writes them |
 //! | `guard.rs` | what people wrote stays text |
 //! | `error.rs` | what can go wrong |
 //!
-//! Two things hold for every template and every message. A template runs out of fuel before it takes long. And text
-//! that people wrote never becomes a control token, whatever the template does with it: see [`guard`](self#guarding).
+//! Two things hold for every template and every message. A template runs out of fuel, or of the bytes that it may make
+//! and read, before it takes long or much memory. And text that people wrote never becomes a control token, whatever the
+//! template does with it: see [`guard`](self#guarding).
 //!
 //! # Guarding
 //!
@@ -22,26 +26,33 @@
 //! Templates look for some tags in messages, such as `</think>` in an earlier answer. A plain tag that the template
 //! itself mentions keeps its characters, unless it is a control token.
 
+mod budget;
 mod environment;
 mod error;
+mod filters;
 mod guard;
 mod python;
+mod rewrite;
 
 pub use error::ChatError;
 
 use crate::tokenizer::{Special, Tokenizer};
-use environment::Bounded;
+use environment::Program;
 use guard::Guard;
-use minijinja::Environment;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use silicide_weights::Source;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// What is used where a file has no template, but a vocabulary that is made for it.
 const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 /// Longest template, in bytes. The longest ones that models have are some 20 KB.
 const LIMIT: usize = 1 << 20;
+/// Longest `tokenizer_config.json`, in bytes. It may list all added tokens, which takes some hundred KB.
+const SETTINGS: usize = 16 << 20;
 /// Text that a template may write beyond a multiple of what it was given, in bytes.
 const OUTPUT: usize = 4 << 20;
 
@@ -90,7 +101,7 @@ pub fn message(role: &str, content: &str) -> Value {
 /// A model's chat template.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    program: Program,
     bos: String,
     eos: String,
     guard: Guard,
@@ -103,9 +114,9 @@ impl ChatTemplate {
         if source.len() > LIMIT {
             return Err(ChatError::TooLong { what: "template", got: source.len(), limit: LIMIT });
         }
-        let environment = environment::compile(source)?;
+        let program = Program::new(source)?;
         let guard = Guard::new(source, guard::COMMON.chars());
-        Ok(ChatTemplate { environment, bos: bos.to_owned(), eos: eos.to_owned(), guard, is_fallback: false })
+        Ok(ChatTemplate { program, bos: bos.to_owned(), eos: eos.to_owned(), guard, is_fallback: false })
     }
 
     /// The template of a model: from GGUF metadata, or from `chat_template.jinja` or `tokenizer_config.json` beside
@@ -148,15 +159,17 @@ impl ChatTemplate {
         context.insert("eos_token".to_owned(), self.eos.clone().into());
 
         let given = standins.given();
-        let mut output = Bounded::new(OUTPUT.saturating_add(given.saturating_mul(16)));
-        let template = self.environment.get_template(environment::NAME).map_err(ChatError::from_jinja)?;
         let mut variables = minijinja::Value::from(minijinja::value::Serde(&context));
         if let Some(now) = options.now {
             let clock = minijinja::Value::from(now.strftime(environment::CLOCK).to_string());
             variables = minijinja::context! { __now => clock, ..variables };
         }
-        template.render_captured_to(variables, &mut output).map_err(ChatError::from_jinja)?;
-        Ok(Rendered { pieces: standins.unmask(&output.into_text()) })
+        let counted = minijinja::Value::from(BTreeMap::from([(budget::GIVEN, given)]));
+        let text = self.program.run(minijinja::context! { ..counted, ..variables })?;
+        if text.len() > OUTPUT.saturating_add(given.saturating_mul(16)) {
+            return Err(ChatError::Exhausted);
+        }
+        Ok(Rendered { pieces: standins.unmask(&text) })
     }
 }
 
@@ -167,10 +180,11 @@ fn beside(source: &Source) -> Result<Option<String>, ChatError> {
         chat_template: Option<Value>,
     }
     let Some(path) = source.files().first().map(|file| file.path()) else { return Ok(None) };
-    if let Some(text) = read(&path.with_file_name("chat_template.jinja"))? {
+    if let Some(text) = read(&path.with_file_name("chat_template.jinja"), "template", LIMIT)? {
         return Ok(Some(text));
     }
-    let Some(text) = read(&path.with_file_name("tokenizer_config.json"))? else { return Ok(None) };
+    let settings = read(&path.with_file_name("tokenizer_config.json"), "tokenizer_config.json", SETTINGS)?;
+    let Some(text) = settings else { return Ok(None) };
     let settings = serde_json::from_str::<Settings>(&text).ok();
     Ok(settings.and_then(|settings| match settings.chat_template? {
         Value::String(text) => Some(text),
@@ -182,10 +196,22 @@ fn beside(source: &Source) -> Result<Option<String>, ChatError> {
     }))
 }
 
-fn read(path: &Path) -> Result<Option<String>, ChatError> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ChatError::Io { path: path.to_owned(), detail: error.to_string() }),
+/// A file beside a checkpoint, if there is one.
+fn read(path: &Path, what: &'static str, limit: usize) -> Result<Option<String>, ChatError> {
+    let failed = |error: std::io::Error| ChatError::Io { path: path.to_owned(), detail: error.to_string() };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut bytes = Vec::new();
+    // One byte more tells a file that is too long from one that just fits.
+    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() > limit {
+        let got = std::fs::metadata(path).map_or(bytes.len(), |data| data.len() as usize);
+        return Err(ChatError::TooLong { what, got, limit });
     }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| ChatError::Io { path: path.to_owned(), detail: "not UTF-8".to_owned() })?;
+    Ok(Some(text))
 }

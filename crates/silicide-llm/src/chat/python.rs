@@ -1,8 +1,10 @@
 //! Values written the way Python writes them: templates were tested there, and models trained on the result.
+//!
+//! A value can lead to the same list many times over, so what is written has a limit.
 
+use super::error::exhausted;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
-use std::fmt::Write;
 
 /// How JSON is laid out.
 #[derive(Clone, Debug)]
@@ -17,17 +19,52 @@ pub(super) struct Layout {
 /// Deepest nesting that is written.
 const DEPTH: usize = 128;
 
-/// A value as JSON, as Python's `json.dumps` has it.
-pub(super) fn json(value: &Value, layout: &Layout) -> Result<String, Error> {
-    let mut text = String::new();
-    write_json(value, layout, 0, &mut text)?;
-    Ok(text)
+/// A text up to a limit. What goes beyond is left out, and refused in the end.
+#[derive(Debug)]
+struct Bounded {
+    text: String,
+    limit: usize,
+    full: bool,
 }
 
-fn write_json(value: &Value, layout: &Layout, depth: usize, text: &mut String) -> Result<(), Error> {
+impl Bounded {
+    fn new(limit: usize) -> Bounded {
+        Bounded { text: String::new(), limit, full: false }
+    }
+
+    fn push_str(&mut self, text: &str) {
+        self.full |= self.text.len().saturating_add(text.len()) > self.limit;
+        if !self.full {
+            self.text.push_str(text);
+        }
+    }
+
+    fn push(&mut self, character: char) {
+        self.push_str(character.encode_utf8(&mut [0; 4]));
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.full { Err(exhausted()) } else { Ok(()) }
+    }
+
+    fn into_text(self) -> Result<String, Error> {
+        self.check()?;
+        Ok(self.text)
+    }
+}
+
+/// A value as JSON, as Python's `json.dumps` has it.
+pub(super) fn json(value: &Value, layout: &Layout, limit: usize) -> Result<String, Error> {
+    let mut text = Bounded::new(limit);
+    write_json(value, layout, 0, &mut text)?;
+    text.into_text()
+}
+
+fn write_json(value: &Value, layout: &Layout, depth: usize, text: &mut Bounded) -> Result<(), Error> {
     if depth > DEPTH {
         return Err(Error::new(ErrorKind::BadSerialization, "nested too deeply"));
     }
+    text.check()?;
     match value.kind() {
         ValueKind::None => text.push_str("null"),
         ValueKind::Bool => text.push_str(if value.is_true() { "true" } else { "false" }),
@@ -45,7 +82,10 @@ fn write_json(value: &Value, layout: &Layout, depth: usize, text: &mut String) -
                 keys.sort();
             }
             write_list(('{', '}'), &keys, layout, depth, text, |key, text| {
-                let name = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+                let name = match key.as_str() {
+                    Some(name) => name.to_owned(),
+                    None => display(key, text.limit)?,
+                };
                 quote(&name, layout.ascii, text);
                 text.push_str(&layout.key);
                 write_json(&value.get_item(key)?, layout, depth + 1, text)
@@ -64,10 +104,10 @@ fn write_list(
     items: &[Value],
     layout: &Layout,
     depth: usize,
-    text: &mut String,
-    mut write: impl FnMut(&Value, &mut String) -> Result<(), Error>,
+    text: &mut Bounded,
+    mut write: impl FnMut(&Value, &mut Bounded) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let line = |depth: usize, text: &mut String| {
+    let line = |depth: usize, text: &mut Bounded| {
         if let Some(indent) = &layout.indent {
             text.push('\n');
             (0..depth).for_each(|_| text.push_str(indent));
@@ -88,7 +128,7 @@ fn write_list(
     Ok(())
 }
 
-fn quote(string: &str, ascii: bool, text: &mut String) {
+fn quote(string: &str, ascii: bool, text: &mut Bounded) {
     text.push('"');
     let mut units = [0; 2];
     for character in string.chars() {
@@ -102,8 +142,7 @@ fn quote(string: &str, ascii: bool, text: &mut String) {
             '\u{c}' => text.push_str("\\f"),
             _ if character < ' ' || ascii && !character.is_ascii() => {
                 for unit in character.encode_utf16(&mut units) {
-                    // Writing to a string does not fail.
-                    let _ = write!(text, "\\u{unit:04x}");
+                    text.push_str(&format!("\\u{unit:04x}"));
                 }
             }
             _ => text.push(character),
@@ -113,21 +152,19 @@ fn quote(string: &str, ascii: bool, text: &mut String) {
 }
 
 /// A value as `str` has it.
-pub(super) fn display(value: &Value) -> String {
+pub(super) fn display(value: &Value, limit: usize) -> Result<String, Error> {
+    let mut text = Bounded::new(limit);
     match value.kind() {
-        ValueKind::Undefined => String::new(),
-        ValueKind::String => value.as_str().unwrap_or_default().to_owned(),
-        _ => {
-            let mut text = String::new();
-            repr(value, 0, &mut text);
-            text
-        }
+        ValueKind::Undefined => {}
+        ValueKind::String => text.push_str(value.as_str().unwrap_or_default()),
+        _ => repr(value, 0, &mut text)?,
     }
+    text.into_text()
 }
 
 /// A value as `repr` has it.
-fn repr(value: &Value, depth: usize, text: &mut String) {
-    let items = || value.try_iter().map(|items| items.collect::<Vec<_>>()).unwrap_or_default();
+fn repr(value: &Value, depth: usize, text: &mut Bounded) -> Result<(), Error> {
+    text.check()?;
     match value.kind() {
         _ if depth > DEPTH => text.push_str("..."),
         ValueKind::None => text.push_str("None"),
@@ -136,27 +173,28 @@ fn repr(value: &Value, depth: usize, text: &mut String) {
         ValueKind::String => quote_repr(value.as_str().unwrap_or_default(), text),
         ValueKind::Seq => {
             text.push('[');
-            for (number, item) in items().iter().enumerate() {
+            for (number, item) in value.try_iter()?.enumerate() {
                 text.push_str(if number > 0 { ", " } else { "" });
-                repr(item, depth + 1, text);
+                repr(&item, depth + 1, text)?;
             }
             text.push(']');
         }
         ValueKind::Map => {
             text.push('{');
-            for (number, key) in items().iter().enumerate() {
+            for (number, key) in value.try_iter()?.enumerate() {
                 text.push_str(if number > 0 { ", " } else { "" });
-                repr(key, depth + 1, text);
+                repr(&key, depth + 1, text)?;
                 text.push_str(": ");
-                repr(&value.get_item(key).unwrap_or_default(), depth + 1, text);
+                repr(&value.get_item(&key).unwrap_or_default(), depth + 1, text)?;
             }
             text.push('}');
         }
         _ => text.push_str(&value.to_string()),
     }
+    Ok(())
 }
 
-fn quote_repr(string: &str, text: &mut String) {
+fn quote_repr(string: &str, text: &mut Bounded) {
     let quote = if string.contains('\'') && !string.contains('"') { '"' } else { '\'' };
     text.push(quote);
     for character in string.chars() {
@@ -165,7 +203,10 @@ fn quote_repr(string: &str, text: &mut String) {
             '\n' => text.push_str("\\n"),
             '\r' => text.push_str("\\r"),
             '\t' => text.push_str("\\t"),
-            _ if character == quote => text.extend(['\\', character]),
+            _ if character == quote => {
+                text.push('\\');
+                text.push(character);
+            }
             _ => text.push(character),
         }
     }
@@ -199,11 +240,23 @@ mod tests {
         })));
         let flat = Layout { indent: None, item: ", ".into(), key: ": ".into(), ascii: false, sorted: false };
         let expected = r#"{"a": [1, 1.0, 1e+20, 5e-05, true, null], "b": "it's \"q\"\né", "c": {}, "d": []}"#;
-        assert_eq!(json(&value, &flat).unwrap(), expected);
+        assert_eq!(json(&value, &flat, 1000).unwrap(), expected);
         let deep = Layout { indent: Some("  ".into()), item: ",".into(), ascii: true, ..flat };
         let short = Value::from(minijinja::value::Serde(serde_json::json!({ "x": ["\u{1f600}"] })));
-        assert_eq!(json(&short, &deep).unwrap(), "{\n  \"x\": [\n    \"\\ud83d\\ude00\"\n  ]\n}");
+        assert_eq!(json(&short, &deep, 1000).unwrap(), "{\n  \"x\": [\n    \"\\ud83d\\ude00\"\n  ]\n}");
         let shown = r#"{'a': [1, 1.0, 1e+20, 5e-05, True, None], 'b': 'it\'s "q"\né', 'c': {}, 'd': []}"#;
-        assert_eq!(display(&value), shown);
+        assert_eq!(display(&value, shown.len()).unwrap(), shown);
+        assert!(display(&value, shown.len() - 1).is_err());
+    }
+
+    #[test]
+    fn what_repeats_itself_has_an_end() {
+        let mut value = Value::from("x");
+        for _ in 0..40 {
+            value = Value::from(vec![value.clone(), value]);
+        }
+        let flat = Layout { indent: None, item: ", ".into(), key: ": ".into(), ascii: false, sorted: false };
+        assert!(display(&value, 1 << 16).is_err());
+        assert!(json(&value, &flat, 1 << 16).is_err());
     }
 }

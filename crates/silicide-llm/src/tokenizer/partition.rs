@@ -6,12 +6,12 @@
 
 use super::error::TokenizerError;
 use super::vocabulary::{Kind, Vocabulary};
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::ops::Range;
 use std::path::Path;
 
 /// Bytes of all special tokens together: what the automata take is a multiple of this. Models have some 100 KB at most.
-const BYTES: usize = 4 << 20;
+const BYTES: usize = 256 << 10;
 
 /// White space that goes with a special token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,11 @@ impl Partition {
         let finder = |wanted: fn(Kind) -> bool| {
             let tokens: Vec<(u32, Strip)> = vocabulary.of_kind(wanted).map(|id| (id, strip(id))).collect();
             let texts = tokens.iter().map(|&(id, _)| vocabulary.text(id));
-            let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
+            // A full table of transitions would take a kilobyte and more per byte of the tokens.
+            let automaton = AhoCorasick::builder()
+                .kind(Some(AhoCorasickKind::ContiguousNFA))
+                .match_kind(MatchKind::LeftmostLongest)
+                .build(texts);
             automaton
                 .map(|automaton| Finder { automaton, tokens })
                 .map_err(|error| refused(error.to_string()))
@@ -155,6 +159,26 @@ mod tests {
         assert_eq!(partition.cut(text, &[0..3, 3..9]), [Text(0..5), Token(1)]);
         assert_eq!(partition.cut(b"", &[]), []);
         assert_eq!(partition.cut(b"<a><a><a>", std::slice::from_ref(&whole)), [Token(3), Token(0)]);
+    }
+
+    #[test]
+    fn long_tokens_take_little() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut vocabulary = Vocabulary::with_capacity(64);
+        let mut add = |vocabulary: &mut Vocabulary, bytes: usize| {
+            let text: String = (0..bytes).map(|_| random.alphanumeric()).collect();
+            vocabulary.push(text.as_bytes(), Kind::Control);
+            text
+        };
+        let texts: Vec<String> = (0..40).map(|_| add(&mut vocabulary, BYTES / 40)).collect();
+        let partition = Partition::new(&vocabulary, |_| Strip::default(), Path::new("")).unwrap();
+        let taken = partition.hidden.automaton.memory_usage();
+        assert!(taken < 64 * BYTES, "{taken}");
+        let text = texts[7].as_bytes();
+        let whole = 0..text.len();
+        assert_eq!(partition.cut(text, std::slice::from_ref(&whole)), [Token(7)]);
+        add(&mut vocabulary, 40);
+        assert!(Partition::new(&vocabulary, |_| Strip::default(), Path::new("")).is_err());
     }
 
     #[test]
