@@ -71,14 +71,6 @@ impl LanguageModel {
         let fit = Fit::check(device, (&description, &planned), &cache)?;
         drop(planned);
         let tokenizer = Tokenizer::from_source(source)?;
-        if tokenizer.len() > description.vocabulary {
-            return Err(Error::Setting {
-                path: source.path().to_owned(),
-                key: "tokenizer".to_owned(),
-                expected: format!("at most the {} tokens that the model knows", description.vocabulary),
-                got: tokenizer.len().to_string(),
-            });
-        }
         let loader = Loader::new(device, source, options.load.clone());
         let mut tensors = Tensors::loaded(loader, &description.config, description.architecture)?;
         let decoder = build(&mut tensors, description.architecture)?;
@@ -112,6 +104,16 @@ impl LanguageModel {
     /// Its tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// What is odd about it, though it can be used, one sentence each: what the tokenizer has to say, and whether it has
+    /// more tokens than the model, as some files do for markers that no text has. A session refuses such tokens.
+    pub fn warnings(&self) -> Vec<String> {
+        let (tokens, vocabulary) = (self.tokenizer.len(), self.description.vocabulary);
+        let more = (tokens > vocabulary).then(|| {
+            format!("the tokenizer has {tokens} tokens, the model {vocabulary}; those from {vocabulary} on can't be used")
+        });
+        self.tokenizer.warnings().iter().map(ToString::to_string).chain(more).collect()
     }
 
     /// Its chat template; an error if it came without one, or with a broken one.

@@ -1,9 +1,14 @@
 //! Settings from the `config.json` of safetensors and MLX checkpoints.
+//!
+//! What a file leaves out means what the architecture's [`Conventions`] say; what it says and nobody here computes is
+//! refused, because going on without it would be silently wrong.
 
-use super::config::{Config, Layout, RopeConfig};
+use super::config::{Config, Layout, LocalLayers, RopeConfig};
+use super::conventions::{Conventions, Unsaid};
+use super::rope_settings::Ropes;
 use super::settings::Settings;
 use crate::error::{Error, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use silicide::ops::rope::RopeScaling;
 use silicide::weights::Source;
 
@@ -27,6 +32,7 @@ struct Kind {
 #[derive(Debug, Deserialize)]
 struct Outer {
     text_config: Option<Model>,
+    tie_word_embeddings: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,38 +40,36 @@ struct Model {
     hidden_size: usize,
     intermediate_size: usize,
     num_hidden_layers: usize,
-    num_attention_heads: usize,
+    num_attention_heads: Option<usize>,
     num_key_value_heads: Option<usize>,
     head_dim: Option<usize>,
-    #[serde(default = "usual_context")]
-    max_position_embeddings: usize,
-    rms_norm_eps: f32,
+    max_position_embeddings: Option<usize>,
+    rms_norm_eps: Option<f32>,
+    hidden_act: Option<String>,
+    hidden_activation: Option<String>,
+    tie_word_embeddings: Option<bool>,
     rope_theta: Option<f64>,
     rope_local_base_freq: Option<f64>,
-    rope_scaling: Option<Rope>,
+    rope_scaling: Option<Ropes>,
     /// Where newer files have both the base and the scaling.
-    rope_parameters: Option<Rope>,
-    sliding_window: Option<u32>,
+    rope_parameters: Option<Ropes>,
+    /// `null` is no window, and nothing at all the usual one.
+    #[serde(default, deserialize_with = "given")]
+    sliding_window: Option<Option<u32>>,
     use_sliding_window: Option<bool>,
+    sliding_window_pattern: Option<usize>,
+    /// What newer files call it.
+    #[serde(rename = "_sliding_window_pattern")]
+    kept_sliding_window_pattern: Option<usize>,
+    layer_types: Option<Vec<String>>,
     query_pre_attn_scalar: Option<f32>,
+    attn_logit_softcapping: Option<f64>,
+    final_logit_softcapping: Option<f64>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Rope {
-    #[serde(alias = "type")]
-    rope_type: Option<String>,
-    rope_theta: Option<f64>,
-    factor: Option<f64>,
-    low_freq_factor: Option<f64>,
-    high_freq_factor: Option<f64>,
-    original_max_position_embeddings: Option<f64>,
-    beta_fast: Option<f64>,
-    beta_slow: Option<f64>,
-    attention_factor: Option<f64>,
-}
-
-fn usual_context() -> usize {
-    2048
+/// A key that is there, be it `null`.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// The settings of a checkpoint.
@@ -84,79 +88,109 @@ pub(super) fn config(source: &Source) -> Result<Config> {
             known: ARCHITECTURES.map(|(name, _)| name).join(", "),
         });
     };
-    let model = match text.parse()? {
-        Outer { text_config: Some(model) } => model,
-        Outer { text_config: None } => text.parse()?,
+    let Outer { text_config, tie_word_embeddings } = text.parse()?;
+    let mut model = match text_config {
+        Some(model) => model,
+        None => text.parse()?,
     };
-    for (key, extent) in [
-        ("hidden_size", model.hidden_size),
-        ("intermediate_size", model.intermediate_size),
-        ("num_hidden_layers", model.num_hidden_layers),
-        ("num_attention_heads", model.num_attention_heads),
-        ("num_key_value_heads", model.num_key_value_heads.unwrap_or(1)),
-        ("max_position_embeddings", model.max_position_embeddings),
-    ] {
-        if extent == 0 || extent > 1 << 24 {
-            return Err(settings.wrong(key, "a count between 1 and 16777216", &extent.to_string()));
-        }
-    }
-    let head_dim = model.head_dim.unwrap_or(model.hidden_size / model.num_attention_heads);
-    let rope = model.rope_parameters.as_ref().or(model.rope_scaling.as_ref());
-    let base = model.rope_theta.or(rope.and_then(|rope| rope.rope_theta)).unwrap_or(10_000.0);
-    Config {
-        architecture: architecture.to_owned(),
-        layout: Layout::Checkpoint,
-        layers: model.num_hidden_layers,
-        hidden: model.hidden_size,
-        heads: model.num_attention_heads,
-        kv_heads: model.num_key_value_heads.unwrap_or(model.num_attention_heads),
-        head_dim,
-        value_dim: head_dim,
-        feed_forward: model.intermediate_size,
-        trained_context: model.max_position_embeddings,
-        epsilon: model.rms_norm_eps,
-        rope: RopeConfig {
-            base,
-            local_base: model.rope_local_base_freq,
-            rotated: head_dim,
-            scaling: rope.map_or(Ok(RopeScaling::None), |rope| rope.scaling(&settings))?,
-        },
-        window: model.sliding_window.filter(|_| model.use_sliding_window != Some(false)),
-        attention_scale: model.query_pre_attn_scalar.map(|scalar| 1.0 / scalar.sqrt()),
-    }
-    .checked(&settings)
+    model.tie_word_embeddings = model.tie_word_embeddings.or(tie_word_embeddings);
+    let conventions = super::conventions(architecture).unwrap_or(Conventions::USUAL);
+    model.check(&settings, &conventions)?;
+    model.config(architecture, &settings, &conventions.unsaid)
 }
 
-impl Rope {
-    fn scaling(&self, settings: &Settings<'_>) -> Result<RopeScaling> {
-        let need = |key: &str, value: Option<f64>| {
-            let key = format!("rope_scaling.{key}");
-            value
-                .filter(|value| value.is_finite() && *value > 0.0)
-                .ok_or_else(|| settings.wrong(&key, "a number above 0", "none"))
-        };
-        let factor = || need("factor", self.factor);
-        let original = || need("original_max_position_embeddings", self.original_max_position_embeddings);
-        match self.rope_type.as_deref() {
-            None | Some("default") => Ok(RopeScaling::None),
-            Some("linear") => Ok(RopeScaling::Linear { factor: factor()? }),
-            Some("llama3") => Ok(RopeScaling::Llama3 {
-                factor: factor()?,
-                low: need("low_freq_factor", self.low_freq_factor)?,
-                high: need("high_freq_factor", self.high_freq_factor)?,
-                original: original()?,
-            }),
-            Some("yarn") => Ok(RopeScaling::Yarn {
-                factor: factor()?,
-                original: original()?,
-                beta_fast: self.beta_fast.unwrap_or(32.0),
-                beta_slow: self.beta_slow.unwrap_or(1.0),
-                attention_factor: self.attention_factor,
-            }),
-            Some(other) => {
-                let known = "default, linear, llama3 or yarn";
-                Err(settings.wrong("rope_scaling.rope_type", known, other))
+impl Model {
+    /// Refuses what this architecture does not compute.
+    fn check(&self, settings: &Settings<'_>, conventions: &Conventions) -> Result<()> {
+        for (key, activation) in
+            [("hidden_act", &self.hidden_act), ("hidden_activation", &self.hidden_activation)]
+        {
+            if let Some(activation) = activation.as_deref().filter(|name| *name != conventions.activation) {
+                return Err(settings.wrong(key, conventions.activation, activation));
             }
         }
+        settings.refuse_softcap("attn_logit_softcapping", self.attn_logit_softcapping)?;
+        settings.refuse_softcap("final_logit_softcapping", self.final_logit_softcapping)
+    }
+
+    fn config(&self, architecture: &str, settings: &Settings<'_>, unsaid: &Unsaid) -> Result<Config> {
+        let extent = |key: &str, said: Option<usize>| match said {
+            Some(extent @ 1..=16_777_216) => Ok(extent),
+            Some(extent) => Err(settings.wrong(key, "a count between 1 and 16777216", &extent.to_string())),
+            None => Err(settings.wrong(key, "a count above 0", "nothing: the key is missing")),
+        };
+        let hidden = extent("hidden_size", Some(self.hidden_size))?;
+        let heads = extent("num_attention_heads", self.num_attention_heads.or(unsaid.heads))?;
+        let kv_heads = self.num_key_value_heads.or(unsaid.kv_heads).unwrap_or(heads);
+        let head_dim = self.head_dim.or(unsaid.head_dim).unwrap_or(hidden / heads);
+        let context = self.max_position_embeddings.unwrap_or(unsaid.context);
+        let epsilon = self.rms_norm_eps.or(unsaid.epsilon);
+        let window = self.sliding_window.unwrap_or(unsaid.window).filter(|&window| window > 0);
+        Config {
+            architecture: architecture.to_owned(),
+            layout: Layout::Checkpoint,
+            layers: extent("num_hidden_layers", Some(self.num_hidden_layers))?,
+            hidden,
+            heads,
+            kv_heads: extent("num_key_value_heads", Some(kv_heads))?,
+            head_dim,
+            value_dim: head_dim,
+            feed_forward: extent("intermediate_size", Some(self.intermediate_size))?,
+            trained_context: extent("max_position_embeddings", Some(context))?,
+            epsilon: epsilon
+                .ok_or_else(|| settings.wrong("rms_norm_eps", "a number", "nothing: the key is missing"))?,
+            rope: self.rope(settings, (unsaid, head_dim))?,
+            window: window.filter(|_| self.use_sliding_window != Some(false)),
+            local_layers: self.local_layers(settings)?,
+            attention_scale: self.attention_scale(settings, unsaid)?,
+            tied: Some(self.tie_word_embeddings.unwrap_or(unsaid.tied)),
+        }
+        .checked(settings)
+    }
+
+    fn rope(&self, settings: &Settings<'_>, (unsaid, rotated): (&Unsaid, usize)) -> Result<RopeConfig> {
+        let (key, ropes) = match (&self.rope_parameters, &self.rope_scaling) {
+            (Some(ropes), _) => ("rope_parameters", Some(ropes)),
+            (None, ropes) => ("rope_scaling", ropes.as_ref()),
+        };
+        let global = ropes.map(Ropes::global);
+        let local = ropes.and_then(Ropes::local);
+        let scaling = |rope: &super::rope_settings::Rope| rope.scaling(settings, key);
+        if let Some(local) = local
+            && scaling(local)? != RopeScaling::None
+        {
+            let key = format!("{key}.sliding_attention.rope_type");
+            return Err(settings.wrong(&key, "default: local layers are never stretched", "another"));
+        }
+        let base = global.and_then(|rope| rope.rope_theta).or(self.rope_theta).unwrap_or(unsaid.base);
+        Ok(RopeConfig {
+            base,
+            local_base: local.and_then(|rope| rope.rope_theta).or(self.rope_local_base_freq),
+            rotated,
+            scaling: global.map_or(Ok(RopeScaling::None), scaling)?,
+        })
+    }
+
+    fn local_layers(&self, settings: &Settings<'_>) -> Result<Option<LocalLayers>> {
+        if let Some(types) = &self.layer_types {
+            let local = |kind: &String| match kind.as_str() {
+                "sliding_attention" => Ok(true),
+                "full_attention" => Ok(false),
+                other => Err(settings.wrong("layer_types", "sliding_attention or full_attention", other)),
+            };
+            return Ok(Some(LocalLayers::Listed(types.iter().map(local).collect::<Result<_>>()?)));
+        }
+        match self.sliding_window_pattern.or(self.kept_sliding_window_pattern) {
+            Some(0) => Err(settings.wrong("sliding_window_pattern", "a count above 0", "0")),
+            period => Ok(period.map(LocalLayers::AllButLastOf)),
+        }
+    }
+
+    fn attention_scale(&self, settings: &Settings<'_>, unsaid: &Unsaid) -> Result<Option<f32>> {
+        let Some(scalar) = self.query_pre_attn_scalar.or(unsaid.query_scalar) else { return Ok(None) };
+        if scalar.is_finite() && scalar > 0.0 {
+            return Ok(Some(1.0 / scalar.sqrt()));
+        }
+        Err(settings.wrong("query_pre_attn_scalar", "a number above 0", &scalar.to_string()))
     }
 }

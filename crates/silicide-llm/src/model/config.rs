@@ -8,6 +8,7 @@ use super::settings::Settings;
 use super::{ARCHITECTURES, unknown_architecture};
 use crate::error::Result;
 use silicide::ops::rope::{RopeScaling, RopeStyle};
+use silicide::weights::gguf::Value;
 use silicide::weights::{Container, Source};
 
 /// Kinds of files, which name and lay out the same model in two ways.
@@ -49,8 +50,33 @@ pub struct Config {
     pub rope: RopeConfig,
     /// Positions that local layers see, their own included.
     pub window: Option<u32>,
+    /// Which layers are local, where the file says; the architecture knows otherwise.
+    pub local_layers: Option<LocalLayers>,
     /// What replaces `1 / sqrt(head_dim)`.
     pub attention_scale: Option<f32>,
+    /// Whether the token table is the head too. `None` where files do not say: it is if there is no head.
+    pub tied: Option<bool>,
+}
+
+/// Which layers of a model are local.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LocalLayers {
+    /// All but the last of every so many; all if that is 0.
+    AllButLastOf(usize),
+    /// Each layer by itself.
+    Listed(Vec<bool>),
+}
+
+impl LocalLayers {
+    /// Whether a layer is local.
+    pub fn contains(&self, layer: usize) -> bool {
+        match self {
+            LocalLayers::AllButLastOf(0) => true,
+            LocalLayers::AllButLastOf(period) => layer % period != period - 1,
+            LocalLayers::Listed(layers) => layers.get(layer).copied().unwrap_or(false),
+        }
+    }
 }
 
 /// How positions turn queries and keys.
@@ -100,6 +126,14 @@ fn gguf(source: &Source) -> Result<Config> {
         return Err(unknown_architecture(source, &architecture));
     }
     let key = |name: &str| format!("{architecture}.{name}");
+    if let Some(experts @ 1..) = settings.optional_count(&key("expert_count"))? {
+        let expected = "0 experts: mixtures of experts are not supported yet";
+        return Err(settings.wrong(&key("expert_count"), expected, &experts.to_string()));
+    }
+    for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        let cap = settings.optional_number(&key(name))?;
+        settings.refuse_softcap(&key(name), cap)?;
+    }
     let extent = |name: &str| settings.extent(&key(name));
     let optional = |name: &str| settings.optional_extent(&key(name));
     let number = |name: &str| settings.optional_number(&key(name));
@@ -122,12 +156,34 @@ fn gguf(source: &Source) -> Result<Config> {
             rotated: optional("rope.dimension_count")?.unwrap_or(head_dim),
             scaling: gguf_scaling(&settings, &architecture)?,
         },
-        window: optional("attention.sliding_window")?.and_then(|window| u32::try_from(window).ok()),
-        attention_scale: number("attention.scale")?.map(|scale| scale as f32),
+        window: settings
+            .optional_count(&key("attention.sliding_window"))?
+            .and_then(|window| u32::try_from(window).ok())
+            .filter(|&window| window > 0),
+        local_layers: gguf_local_layers(&settings, &key("attention.sliding_window_pattern"))?,
+        // 0 is how files say that the scale is the usual one.
+        attention_scale: number("attention.scale")?.map(|scale| scale as f32).filter(|&scale| scale != 0.0),
+        tied: None,
         layout: Layout::Gguf,
         architecture,
     }
     .checked(&settings)
+}
+
+/// How GGUF says which layers are local: a period, or layer by layer.
+fn gguf_local_layers(settings: &Settings<'_>, key: &str) -> Result<Option<LocalLayers>> {
+    let Some(value) = settings.value(key) else { return Ok(None) };
+    let Some(array) = value.as_array() else {
+        return Ok(settings.optional_count(key)?.map(LocalLayers::AllButLastOf));
+    };
+    let local = |value: Value<'_>| {
+        let number = || value.as_u64().filter(|&number| number < 2).map(|number| number == 1);
+        value
+            .as_bool()
+            .or_else(number)
+            .ok_or_else(|| settings.wrong(key, "a period, or yes or no for each layer", value.kind().name()))
+    };
+    Ok(Some(LocalLayers::Listed(array.iter().map(local).collect::<Result<_>>()?)))
 }
 
 /// How GGUF says that frequencies are stretched. Frequency factors, as Llama 3 has them, are a tensor.
@@ -146,12 +202,15 @@ fn gguf_scaling(settings: &Settings<'_>, architecture: &str) -> Result<RopeScali
         None | Some("linear") => Ok(RopeScaling::Linear { factor }),
         Some("yarn") => {
             let original = settings.number(&key("scaling.original_context_length"))?;
+            // Both multiply what YaRN asks for, unlike the factor of checkpoints, which replaces it.
+            let given = [number("scaling.attn_factor")?, number("scaling.yarn_attn_factor")?];
+            let given = given.into_iter().flatten().reduce(|one, other| one * other);
             Ok(RopeScaling::Yarn {
                 factor,
                 original,
                 beta_fast: number("scaling.yarn_beta_fast")?.unwrap_or(32.0),
                 beta_slow: number("scaling.yarn_beta_slow")?.unwrap_or(1.0),
-                attention_factor: number("scaling.attn_factor")?,
+                attention_factor: given.map(|given| given * RopeScaling::usual_attention_factor(factor)),
             })
         }
         Some(other) => Err(settings.wrong(&key("scaling.type"), "none, linear or yarn", other)),
@@ -163,6 +222,19 @@ impl Config {
     pub(super) fn checked(self, settings: &Settings<'_>) -> Result<Config> {
         let refuse =
             |key: &str, expected: &str, got: usize| Err(settings.wrong(key, expected, &got.to_string()));
+        let named = |gguf, checkpoint| if self.layout == Layout::Gguf { gguf } else { checkpoint };
+        let tensors = settings.tensors();
+        if self.layers > tensors {
+            // Before anything is made for each of them.
+            let expected = format!("at most one layer for each of the {tensors} tensors");
+            return refuse(named("block_count", "num_hidden_layers"), &expected, self.layers);
+        }
+        if let Some(LocalLayers::Listed(listed)) = &self.local_layers
+            && listed.len() != self.layers
+        {
+            let expected = format!("one entry for each of the {} layers", self.layers);
+            return refuse(named("attention.sliding_window_pattern", "layer_types"), &expected, listed.len());
+        }
         if !self.heads.is_multiple_of(self.kv_heads) {
             let expected = format!("a divisor of the {} query heads", self.heads);
             return refuse("attention.head_count_kv", &expected, self.kv_heads);

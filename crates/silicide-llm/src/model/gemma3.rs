@@ -1,13 +1,13 @@
 //! Gemma 3: norms before and after each part, five local layers to each global one, two kinds of rotation.
 
 use super::blocks::{Attention, AttentionOptions, Embedding, FeedForward, Head, Norm};
-use super::{Architecture, Config, LayerKind, Pass, Tensors};
+use super::{Architecture, Config, Conventions, LayerKind, LocalLayers, Pass, Tensors, Unsaid};
 use crate::error::Result;
 use silicide::ops::glu::Activation;
 use silicide::ops::rope::RopeScaling;
 use silicide::{Recorder, ops};
 
-/// Every so many layers, one sees everything.
+/// Of every so many layers the last sees everything, where the file does not say.
 const PERIOD: usize = 6;
 /// The base of local layers where the file does not say.
 const LOCAL_BASE: f64 = 10_000.0;
@@ -33,6 +33,23 @@ struct Layer {
 }
 
 impl Architecture for Gemma3 {
+    const CONVENTIONS: Conventions = Conventions {
+        four_norms: true,
+        norms_less_one: true,
+        activation: "gelu_pytorch_tanh",
+        unsaid: Unsaid {
+            heads: Some(8),
+            kv_heads: Some(4),
+            head_dim: Some(256),
+            epsilon: Some(1e-6),
+            base: 1_000_000.0,
+            context: 131_072,
+            window: Some(4096),
+            query_scalar: Some(256.0),
+            tied: true,
+        },
+    };
+
     fn adapt(config: &mut Config) {
         if config.attention_scale.is_none() && config.layers == LARGEST_LAYERS {
             config.attention_scale = Some(((config.heads as f32) / config.hidden as f32).sqrt());
@@ -40,7 +57,8 @@ impl Architecture for Gemma3 {
     }
 
     fn kinds(config: &Config) -> Vec<LayerKind> {
-        let local = |layer: usize| layer % PERIOD != PERIOD - 1 && config.window.is_some();
+        let layers = config.local_layers.clone().unwrap_or(LocalLayers::AllButLastOf(PERIOD));
+        let local = |layer: usize| config.window.is_some() && layers.contains(layer);
         let kind = |local: bool| LayerKind { rope: local.into(), window: config.window.filter(|_| local) };
         (0..config.layers).map(|layer| kind(local(layer))).collect()
     }

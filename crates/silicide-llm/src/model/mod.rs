@@ -4,15 +4,20 @@
 pub mod blocks;
 mod checkpoint;
 mod config;
+mod conventions;
 mod gemma3;
 mod llama;
 mod names;
 mod qwen2;
 mod qwen3;
+mod rope_settings;
 mod settings;
 mod tensors;
+#[cfg(test)]
+mod tests;
 
-pub use config::{Config, Layout, RopeConfig};
+pub use config::{Config, Layout, LocalLayers, RopeConfig};
+pub use conventions::{Conventions, Unsaid};
 pub use names::Names;
 pub use tensors::Tensors;
 
@@ -62,6 +67,9 @@ pub struct LayerKind {
 
 /// An architecture: how a model of it is loaded, and its forward pass over any recorder.
 pub trait Architecture: Sized {
+    /// What its files have in common without saying it.
+    const CONVENTIONS: Conventions = Conventions::USUAL;
+
     /// Changes settings that files leave to the reader.
     fn adapt(config: &mut Config) {
         let _ = config;
@@ -107,6 +115,14 @@ macro_rules! architectures {
                     $($name => Some($module::$model::load(tensors).map(Decoder::$variant)),)*
                     _ => None,
                 }
+            }
+        }
+
+        /// The conventions of an architecture's files.
+        fn conventions(architecture: &str) -> Option<Conventions> {
+            match architecture {
+                $($name => Some($module::$model::CONVENTIONS),)*
+                _ => None,
             }
         }
 

@@ -1,10 +1,25 @@
 //! The names of tensors. Inside, everything goes by GGUF's names; checkpoints have others.
 
 use super::config::Layout;
+use silicide::weights::Source;
 
-/// Modules outside the layers: in GGUF, in checkpoints.
-const MODULES: [(&str, &str); 3] =
-    [("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
+/// Modules of the body outside the layers: in GGUF, in checkpoints.
+const MODULES: [(&str, &str); 2] = [("token_embd", "embed_tokens"), ("output_norm", "norm")];
+
+/// What GGUF calls the head.
+const HEAD: &str = "output";
+
+/// Where checkpoints have the body of the language model, and its head. The first is usual; models that see pictures
+/// too have the others.
+const PLACES: [(&str, &str); 3] = [
+    ("model", "lm_head"),
+    ("language_model.model", "language_model.lm_head"),
+    ("model.language_model", "lm_head"),
+];
+
+/// The parts of a model that see pictures.
+const PICTURES: [&str; 4] =
+    ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
 
 /// Modules of a layer.
 const LAYER_MODULES: [(&str, &str); 11] = [
@@ -34,12 +49,26 @@ const FOUR_NORMS: [(&str, &str); 4] = [
 pub struct Names {
     layout: Layout,
     four_norms: bool,
+    body: &'static str,
+    head: &'static str,
 }
 
 impl Names {
-    /// The names in files of an architecture.
+    /// The names in files of an architecture, which are of language models alone.
     pub fn of(layout: Layout, architecture: &str) -> Names {
-        Names { layout, four_norms: architecture == "gemma3" }
+        let four_norms = super::conventions(architecture).is_some_and(|conventions| conventions.four_norms);
+        let [(body, head), ..] = PLACES;
+        Names { layout, four_norms, body, head }
+    }
+
+    /// The names in a source, in which the language model may be a part.
+    pub fn in_source(source: &Source, layout: Layout, architecture: &str) -> Names {
+        let names = Names::of(layout, architecture);
+        let placed = PLACES.map(|(body, head)| Names { body, head, ..names });
+        let has_table = |names: &Names| {
+            names.in_file("token_embd.weight").is_some_and(|name| source.entry(&name).is_ok())
+        };
+        placed.into_iter().find(has_table).unwrap_or(names)
     }
 
     /// The name in the file of what GGUF calls `name`; `None` if this kind of file has no such tensor.
@@ -48,12 +77,16 @@ impl Names {
             return Some(name.to_owned());
         }
         let (module, kind) = name.rsplit_once('.')?;
+        if module == HEAD {
+            return Some(format!("{}.{kind}", self.head));
+        }
+        let body = self.body;
         if let Some((_, to)) = MODULES.iter().find(|(from, _)| *from == module) {
-            return Some(format!("{to}.{kind}"));
+            return Some(format!("{body}.{to}.{kind}"));
         }
         let (layer, module) = module.strip_prefix("blk.")?.split_once('.')?;
         let (_, to) = self.layer_modules().find(|(from, _)| *from == module)?;
-        Some(format!("model.layers.{layer}.{to}.{kind}"))
+        Some(format!("{body}.layers.{layer}.{to}.{kind}"))
     }
 
     /// GGUF's name of a checkpoint's tensor; `None` if it has none.
@@ -65,10 +98,14 @@ impl Names {
         if !matches!(kind, "weight" | "bias") {
             return None;
         }
+        if module == self.head {
+            return Some(format!("{HEAD}.{kind}"));
+        }
+        let module = module.strip_prefix(self.body)?.strip_prefix('.')?;
         if let Some((to, _)) = MODULES.iter().find(|(_, from)| *from == module) {
             return Some(format!("{to}.{kind}"));
         }
-        let (layer, module) = module.strip_prefix("model.layers.")?.split_once('.')?;
+        let (layer, module) = module.strip_prefix("layers.")?.split_once('.')?;
         let layer: u32 = layer.parse().ok()?;
         let (to, _) = self.layer_modules().find(|(_, from)| *from == module)?;
         Some(format!("blk.{layer}.{to}.{kind}"))
@@ -83,11 +120,11 @@ impl Names {
     /// Whether a tensor may stay unused: tables that can be computed, a head that is the embedding again, and the parts
     /// of a model that see pictures.
     pub fn may_be_left(&self, name: &str) -> bool {
+        // A bias of the head is nothing that the embedding has.
+        let head = || name.strip_prefix(self.head) == Some(".weight");
         name.ends_with("rotary_emb.inv_freq")
             || (self.layout == Layout::Checkpoint
-                && (name.starts_with("lm_head.")
-                    || name.starts_with("vision_tower.")
-                    || name.starts_with("multi_modal_projector.")))
+                && (head() || PICTURES.iter().any(|part| name.starts_with(part))))
     }
 }
 
@@ -115,6 +152,34 @@ mod tests {
             four.in_file("blk.3.ffn_norm.weight").unwrap(),
             "model.layers.3.pre_feedforward_layernorm.weight"
         );
+    }
+
+    #[test]
+    fn the_language_model_may_be_a_part() {
+        let plain = Names::of(Layout::Checkpoint, "gemma3");
+        for (body, head) in PLACES {
+            let names = Names { body, head, ..plain };
+            for (gguf, checkpoint) in [
+                ("token_embd.weight", format!("{body}.embed_tokens.weight")),
+                ("output.weight", format!("{head}.weight")),
+                ("blk.2.attn_q.weight", format!("{body}.layers.2.self_attn.q_proj.weight")),
+            ] {
+                assert_eq!(names.in_file(gguf).as_ref(), Some(&checkpoint));
+                assert_eq!(names.in_gguf(&checkpoint).as_deref(), Some(gguf));
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_not_needed_may_be_left() {
+        let names = Names::of(Layout::Checkpoint, "gemma3");
+        for name in ["lm_head.weight", "model.vision_tower.x.weight", "multi_modal_projector.y"] {
+            assert!(names.may_be_left(name), "{name}");
+        }
+        for name in ["lm_head.bias", "model.norm.weight", "model.layers.0.mlp.up_proj.bias"] {
+            assert!(!names.may_be_left(name), "{name}");
+        }
+        assert!(!Names::of(Layout::Gguf, "llama").may_be_left("lm_head.weight"));
     }
 
     #[test]

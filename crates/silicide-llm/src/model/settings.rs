@@ -18,6 +18,16 @@ impl<'a> Settings<'a> {
         Settings { source }
     }
 
+    /// The number of tensors beside the settings.
+    pub(super) fn tensors(&self) -> usize {
+        self.source.len()
+    }
+
+    /// The value of a key.
+    pub(super) fn value(&self, key: &str) -> Option<Value<'a>> {
+        self.source.get(key)
+    }
+
     /// An error about a key.
     pub(super) fn wrong(&self, key: &str, expected: &str, got: &str) -> Error {
         Error::Setting {
@@ -53,23 +63,38 @@ impl<'a> Settings<'a> {
 
     /// A count above zero. Counts that a file gives layer by layer must all be the same.
     pub(super) fn optional_extent(&self, key: &str) -> Result<Option<usize>> {
+        match self.optional_count(key)? {
+            Some(0) => Err(self.wrong(key, "a count above 0", "0")),
+            count => Ok(count),
+        }
+    }
+
+    /// A count that may be zero. Counts that a file gives layer by layer must all be the same.
+    pub(super) fn optional_count(&self, key: &str) -> Result<Option<usize>> {
         let Some(value) = self.source.get(key) else { return Ok(None) };
         let one = |value: &Value<'_>| match value.as_u64() {
-            Some(count @ 1..=LARGEST) => Ok(count as usize),
-            Some(count) => {
-                Err(self.wrong(key, &format!("a count between 1 and {LARGEST}"), &count.to_string()))
-            }
-            None => Err(self.wrong(key, "a count above 0", value.kind().name())),
+            Some(count @ 0..=LARGEST) => Ok(count as usize),
+            Some(count) => Err(self.wrong(key, &format!("a count up to {LARGEST}"), &count.to_string())),
+            None => Err(self.wrong(key, "a count", value.kind().name())),
         };
         let Some(array) = value.as_array() else { return one(&value).map(Some) };
         let mut counts = array.iter().map(|value| one(&value));
-        let first = counts.next().ok_or_else(|| self.wrong(key, "a count above 0", "an empty list"))??;
+        let first = counts.next().ok_or_else(|| self.wrong(key, "a count", "an empty list"))??;
         for count in counts {
             if count? != first {
                 return Err(self.wrong(key, "the same count for every layer", "different ones"));
             }
         }
         Ok(Some(first))
+    }
+
+    /// Refuses logits or scores that are to be bent: no architecture here has them, and computing without would be
+    /// silently wrong.
+    pub(super) fn refuse_softcap(&self, key: &str, cap: Option<f64>) -> Result<()> {
+        match cap {
+            None | Some(0.0) => Ok(()),
+            Some(cap) => Err(self.wrong(key, "none: this architecture has no softcap", &cap.to_string())),
+        }
     }
 
     /// A number that must be there.

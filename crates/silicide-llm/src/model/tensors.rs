@@ -5,6 +5,7 @@
 
 use super::blocks::Weight;
 use super::config::{Config, Layout};
+use super::conventions::Conventions;
 use super::names::Names;
 use crate::error::{Error, Result};
 use silicide::quant::decode_into;
@@ -25,6 +26,7 @@ pub struct Tensors<'a> {
     source: &'a Source,
     config: &'a Config,
     architecture: &'static str,
+    conventions: Conventions,
     names: Names,
     from: From<'a>,
     taken: HashSet<String>,
@@ -55,10 +57,17 @@ impl<'a> Tensors<'a> {
         architecture: &'static str,
         from: From<'a>,
     ) -> Result<Tensors<'a>> {
-        let names = Names::of(config.layout, architecture);
-        let taken = HashSet::new();
-        let mut tensors =
-            Tensors { source, config, architecture, names, from, taken, vocabulary: 0, bytes: 0 };
+        let mut tensors = Tensors {
+            source,
+            config,
+            architecture,
+            conventions: super::conventions(architecture).unwrap_or(Conventions::USUAL),
+            names: Names::in_source(source, config.layout, architecture),
+            from,
+            taken: HashSet::new(),
+            vocabulary: 0,
+            bytes: 0,
+        };
         let table = tensors.find("token_embd.weight")?;
         tensors.vocabulary = table.shape().axes().first().copied().unwrap_or(0);
         Ok(tensors)
@@ -107,7 +116,7 @@ impl<'a> Tensors<'a> {
     /// The weights of a norm: checkpoints of some architectures store them less one.
     pub fn norm(&mut self, name: &str, length: usize) -> Result<Buffer> {
         let mut values = self.values(name, length)?;
-        if self.config.layout == Layout::Checkpoint && self.architecture == "gemma3" {
+        if self.config.layout == Layout::Checkpoint && self.conventions.norms_less_one {
             values.iter_mut().for_each(|value| *value += 1.0);
         }
         self.upload(&values)

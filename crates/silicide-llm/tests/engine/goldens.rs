@@ -1,11 +1,13 @@
-//! Tiny models of every architecture against logits that were computed in float64.
+//! Tiny models of every architecture against logits that were computed in float64, and what may be odd about a folder.
 
 use crate::common::{cpu, devices, exact_session, floats, logits, nmse};
 use samples::testdata;
 use serde::Deserialize;
 use silicide::CancelToken;
-use silicide_llm::engine::{GenerateOptions, Wanted, generate};
+use silicide_llm::Error;
+use silicide_llm::engine::{EngineOptions, GenerateOptions, LanguageModel, Session, Wanted, generate};
 use silicide_llm::sample::SamplerOptions;
+use std::sync::Arc;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -59,17 +61,20 @@ fn logits_are_right_in_one_pass_in_pieces_and_token_by_token() {
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     for (name, _) in MODELS {
-        let (path, sequences) = (testdata(&format!("models/{name}.gguf")), golden(name).sequences);
-        let tokens = &sequences.last().unwrap().tokens;
-        let of = |threads: usize| {
-            let mut session = exact_session(&cpu(threads), &path, 64);
-            let bits = |logits: Vec<f32>| logits.into_iter().map(f32::to_bits).collect::<Vec<_>>();
-            (bits(logits(&mut session, tokens, tokens.len())), bits(logits(&mut session, tokens, 1)))
-        };
-        let one = of(1);
-        for threads in [2, 3] {
-            assert!(of(threads) == one, "{name}: {threads} threads");
-        }
+        same_bits_with_any_number_of_threads(name, &golden(name).sequences.last().unwrap().tokens);
+    }
+}
+
+fn same_bits_with_any_number_of_threads(name: &str, tokens: &[u32]) {
+    let path = testdata(&format!("models/{name}.gguf"));
+    let of = |threads: usize| {
+        let mut session = exact_session(&cpu(threads), &path, 64);
+        let bits = |logits: Vec<f32>| logits.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        (bits(logits(&mut session, tokens, tokens.len())), bits(logits(&mut session, tokens, 1)))
+    };
+    let one = of(1);
+    for threads in [2, 3] {
+        assert!(of(threads) == one, "{name}: {threads} threads");
     }
 }
 
@@ -118,19 +123,29 @@ struct Compared {
     tokens: Vec<u32>,
 }
 
+/// The models of `scripts/generate-tiny-models.py`, whose logits are llama.cpp's.
+const COMPARED: [&str; 2] = ["qwen2-yarn", "llama3-rope"];
+
+fn compared(name: &str) -> Vec<u32> {
+    let text = std::fs::read_to_string(testdata(&format!("models/{name}.json"))).unwrap();
+    serde_json::from_str::<Compared>(&text).unwrap().tokens
+}
+
 #[test]
 fn biases_and_stretched_frequencies_are_those_of_llama_cpp() {
     for device in devices() {
-        for name in ["qwen2-yarn", "llama3-rope"] {
-            let text = std::fs::read_to_string(testdata(&format!("models/{name}.json"))).unwrap();
-            let tokens = serde_json::from_str::<Compared>(&text).unwrap().tokens;
+        for name in COMPARED {
+            let tokens = compared(name);
             let truth = floats(&testdata(&format!("models/{name}.llamacpp.f32.bin")));
             let mut session = exact_session(&device, &testdata(&format!("models/{name}.gguf")), 64);
-            for size in [tokens.len(), 1] {
+            for size in [tokens.len(), 5, 1] {
                 let error = nmse(&logits(&mut session, &tokens, size), &truth);
                 assert!(error < 1e-9, "{name} on {}, by {size}: {error:e}", device.info().id);
             }
         }
+    }
+    for name in COMPARED {
+        same_bits_with_any_number_of_threads(name, &compared(name));
     }
 }
 
@@ -151,4 +166,48 @@ fn checkpoints_of_safetensors_and_mlx_are_right() {
             }
         }
     }
+}
+
+/// A copy of a checkpoint in which `file` has `to` for `from`, which is as long if the file is one of tensors.
+fn changed(file: &str, from: &str, to: &str) -> tempfile::TempDir {
+    let (folder, copy) = (testdata("models/mlx/llama-bf16"), tempfile::tempdir().unwrap());
+    for name in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(folder.join(name), copy.path().join(name)).unwrap();
+    }
+    let path = copy.path().join(file);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+    bytes.splice(at..at + from.len(), to.bytes());
+    std::fs::write(&path, bytes).unwrap();
+    copy
+}
+
+#[test]
+fn a_head_is_tied_only_where_the_file_says() {
+    let open = |folder: &tempfile::TempDir| {
+        LanguageModel::open(&cpu(1), folder.path(), &EngineOptions::default()).map(|_| ())
+    };
+    // The file has a head: the token table serves instead if it says so.
+    let (apart, tied) = ("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
+    open(&changed("config.json", apart, tied)).unwrap();
+    let headless = changed("model.safetensors", "\"lm_head.weight\"", "\"lm_head.absent\"");
+    let error = open(&headless).unwrap_err();
+    assert!(matches!(&error, Error::MissingTensor { tensor, .. } if tensor == "lm_head.weight"), "{error}");
+    // What else a head may have is not forgotten.
+    let config = std::fs::read_to_string(headless.path().join("config.json")).unwrap();
+    std::fs::write(headless.path().join("config.json"), config.replace(apart, tied)).unwrap();
+    let error = open(&headless).unwrap_err();
+    assert!(matches!(&error, Error::UnusedTensors { tensor, .. } if tensor == "lm_head.absent"), "{error}");
+}
+
+#[test]
+fn tokens_that_the_model_does_not_have_are_told_and_refused() {
+    let more = "\"added_tokens\": [{\"id\": 320, \"content\": \"<more>\", \"special\": true}, ";
+    let folder = changed("tokenizer.json", "\"added_tokens\": [", more);
+    let options = EngineOptions::default();
+    let model = Arc::new(LanguageModel::open(&cpu(1), folder.path(), &options).unwrap());
+    assert!(model.warnings().iter().any(|warning| warning.contains("321 tokens")), "{:?}", model.warnings());
+    let mut session = Session::new(&model).unwrap();
+    let error = session.feed(&[320], Wanted::Last, &CancelToken::new(), &mut |_, _| Ok(())).unwrap_err();
+    assert!(matches!(error, Error::BadToken { token: 320, vocabulary: 320 }), "{error}");
 }

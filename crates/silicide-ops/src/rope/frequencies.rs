@@ -39,9 +39,16 @@ pub enum RopeScaling {
         beta_fast: f64,
         /// Pairs that turn less often than this are slowed; usually 1.
         beta_slow: f64,
-        /// What cosines and sines are multiplied by; `1 + 0.1 ln factor` where none is given.
+        /// What cosines and sines are multiplied by; [`RopeScaling::usual_attention_factor`] where none is given.
         attention_factor: Option<f64>,
     },
+}
+
+impl RopeScaling {
+    /// What YaRN multiplies cosines and sines by: `1 + 0.1 ln factor`, and never less than 1.
+    pub fn usual_attention_factor(factor: f64) -> f64 {
+        1.0 + 0.1 * factor.max(1.0).ln()
+    }
 }
 
 /// Why there are no such frequencies.
@@ -90,8 +97,7 @@ impl Frequencies {
         }
         positive("the base", base)?;
         let pairs = rotated / 2;
-        let mut inverse: Vec<f64> =
-            (0..pairs).map(|i| base.powf(-2.0 * i as f64 / rotated as f64)).collect();
+        let mut inverse: Vec<f64> = (0..pairs).map(|i| base.powf(-2.0 * i as f64 / rotated as f64)).collect();
         if let Some(factors) = factors {
             if factors.len() != pairs {
                 return Err(FrequencyError::Factors { pairs, got: factors.len() });
@@ -170,7 +176,8 @@ fn scale(inverse: &mut [f64], scaling: RopeScaling, base: f64) -> Result<f64, Fr
                 let slowed = (i as f64 - first) / (last - first).max(0.001);
                 *inverse = mixed(*inverse, factor, 1.0 - slowed.clamp(0.0, 1.0));
             }
-            attention_factor.map_or(Ok(1.0 + 0.1 * factor.ln()), |given| positive("the attention factor", given))
+            let magnitude = attention_factor.unwrap_or_else(|| RopeScaling::usual_attention_factor(factor));
+            positive("the attention factor", magnitude)
         }
     }
 }
@@ -243,6 +250,8 @@ mod tests {
         let magnitude = |given| Frequencies::new(scaling(given), 100_000.0, 10, None).unwrap().magnitude();
         near(magnitude(None), 1.0 + 0.1 * 32f64.ln());
         near(magnitude(Some(1.25)), 1.25);
+        // A factor below 1 reaches no further, so nothing grows or shrinks.
+        near(RopeScaling::usual_attention_factor(0.5), 1.0);
     }
 
     #[test]

@@ -37,15 +37,13 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head of the file; the token table serves where there is no other.
+    /// The head of the file, or the token table where the two are one. A file that does not say so has them in one if
+    /// it has no head.
     pub fn load(tensors: &mut Tensors<'_>, embedding: &Embedding) -> Result<Head> {
         let extents = [tensors.vocabulary(), tensors.config().hidden];
         let norm = Norm::load(tensors, "output_norm", tensors.config().hidden)?;
-        let weight = if tensors.has("output.weight") {
-            tensors.matrix("output.weight", extents)?
-        } else {
-            embedding.table.clone()
-        };
+        let tied = tensors.config().tied.unwrap_or_else(|| !tensors.has("output.weight"));
+        let weight = if tied { embedding.table.clone() } else { tensors.matrix("output.weight", extents)? };
         Ok(Head { norm, weight })
     }
 

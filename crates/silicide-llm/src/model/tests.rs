@@ -1,0 +1,296 @@
+//! Settings of files that are made here, without a device.
+
+use super::config::{Config, LocalLayers};
+use super::names::Names;
+use super::{Architecture, Layout, gemma3};
+use crate::error::Error;
+use serde_json::{Value, json};
+use silicide::ops::rope::RopeScaling;
+use silicide::weights::gguf::GgufWriter;
+use silicide::weights::{Bytes, Source};
+use silicide::{DType, Shape};
+
+const LAYERS: usize = 12;
+
+/// Safetensors of `names`, one number each, beside a `config.json`.
+fn safetensors(config: &Value, names: &[String]) -> Source {
+    let entry = |i: usize| json!({"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]});
+    let header: serde_json::Map<_, _> =
+        names.iter().enumerate().map(|(i, name)| (name.clone(), entry(i))).collect();
+    let header = Value::Object(header).to_string();
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend(vec![0; 4 * names.len()]);
+    let config = silicide::weights::Config::new("config.json".as_ref(), config.to_string());
+    Source::from_safetensors(vec![Bytes::from_memory("made", bytes)], Some(config)).unwrap()
+}
+
+/// The settings of a `config.json`, beside as many tensors as there are layers.
+fn checkpoint(config: &Value) -> Result<Config, Error> {
+    let names: Vec<_> = (0..LAYERS).map(|i| format!("tensor.{i}")).collect();
+    Config::of(&safetensors(config, &names))
+}
+
+/// `base` with other settings set.
+fn with(mut base: Value, more: Value) -> Value {
+    let Value::Object(more) = more else { panic!("an object") };
+    base.as_object_mut().unwrap().extend(more);
+    base
+}
+
+fn llama() -> Value {
+    json!({
+        "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": LAYERS,
+        "num_attention_heads": 4, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+    })
+}
+
+/// As little as published files of Gemma 3 say.
+fn gemma3() -> Value {
+    json!({
+        "model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
+        "num_hidden_layers": LAYERS, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+        "sliding_window": 1024,
+    })
+}
+
+/// The key of the setting that is refused, and the message.
+fn refused(config: Result<Config, Error>) -> (String, String) {
+    let error = config.unwrap_err();
+    let message = error.to_string();
+    let Error::Setting { key, .. } = error else { panic!("{message}") };
+    (key, message)
+}
+
+/// The settings of a GGUF file of an architecture, beside as many tensors as there are layers.
+fn gguf(architecture: &str, fill: impl FnOnce(&mut GgufWriter)) -> Result<Config, Error> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("made.gguf");
+    let mut writer = GgufWriter::new(&path);
+    writer.meta("general.architecture", architecture).unwrap();
+    for (key, value) in [
+        ("embedding_length", 64u32),
+        ("feed_forward_length", 128),
+        ("context_length", 512),
+        ("attention.head_count", 4),
+    ] {
+        writer.meta(&format!("{architecture}.{key}"), &value).unwrap();
+    }
+    writer.meta(&format!("{architecture}.attention.layer_norm_rms_epsilon"), &1e-5f32).unwrap();
+    fill(&mut writer);
+    for i in 0..LAYERS {
+        writer.tensor(&format!("tensor.{i}"), Shape::new(&[1]).unwrap(), DType::F32).unwrap();
+    }
+    let mut stream = writer.begin().unwrap();
+    for _ in 0..LAYERS {
+        stream.write(&[0; 4]).unwrap();
+    }
+    stream.finish().unwrap();
+    Config::of(&Source::open(&path).unwrap())
+}
+
+/// GGUF with the right number of layers and other settings.
+fn gguf_with(architecture: &str, fill: impl FnOnce(&mut GgufWriter)) -> Result<Config, Error> {
+    gguf(architecture, |writer| {
+        writer.meta(&format!("{architecture}.block_count"), &(LAYERS as u32)).unwrap();
+        fill(writer);
+    })
+}
+
+fn local(config: &Config) -> Vec<bool> {
+    gemma3::Gemma3::kinds(config).iter().map(|kind| kind.window.is_some()).collect()
+}
+
+#[test]
+fn gemma_3_means_much_by_saying_nothing() {
+    let outer = json!({"model_type": "gemma3", "text_config": gemma3()});
+    for config in [gemma3(), outer] {
+        let config = checkpoint(&config).unwrap();
+        assert_eq!((config.heads, config.kv_heads, config.head_dim), (8, 4, 256));
+        assert_eq!((config.epsilon, config.trained_context), (1e-6, 131_072));
+        assert_eq!(config.rope.base, 1_000_000.0);
+        assert_eq!(config.rope.scaling, RopeScaling::Linear { factor: 8.0 });
+        assert_eq!((config.window, config.tied), (Some(1024), Some(true)));
+        assert_eq!(config.scale(), 1.0 / 16.0);
+    }
+    let (key, _) = refused(checkpoint(&with(llama(), json!({"num_attention_heads": null}))));
+    assert_eq!(key, "num_attention_heads");
+}
+
+#[test]
+fn language_models_are_found_inside_others() {
+    for (table, head) in [
+        ("model.embed_tokens.weight", "lm_head.weight"),
+        ("language_model.model.embed_tokens.weight", "language_model.lm_head.weight"),
+        ("model.language_model.embed_tokens.weight", "lm_head.weight"),
+    ] {
+        let source = safetensors(&gemma3(), &[table.to_owned()]);
+        let names = Names::in_source(&source, Layout::Checkpoint, "gemma3");
+        assert_eq!(names.in_file("token_embd.weight").as_deref(), Some(table));
+        assert_eq!(names.in_file("output.weight").as_deref(), Some(head));
+        assert!(names.may_be_left(head));
+    }
+}
+
+#[test]
+fn rotation_is_told_once_or_for_each_kind_of_layer() {
+    let flat = json!({"rope_type": "linear", "factor": 8, "rope_theta": 5e5});
+    let config = checkpoint(&with(llama(), json!({"rope_parameters": flat}))).unwrap();
+    assert_eq!((config.rope.base, config.rope.scaling), (5e5, RopeScaling::Linear { factor: 8.0 }));
+
+    let kinds = json!({
+        "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 2e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 2e4},
+    });
+    let newer = with(gemma3(), json!({"rope_scaling": null, "rope_parameters": kinds}));
+    let rope = checkpoint(&newer).unwrap().rope;
+    assert_eq!((rope.base, rope.local_base), (2e6, Some(2e4)));
+    assert_eq!(rope.scaling, RopeScaling::Linear { factor: 4.0 });
+
+    // Both names of the type at once, as some files have it.
+    let twice = json!({"type": "yarn", "rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+        "high_freq_factor": 4, "original_max_position_embeddings": 8192});
+    let config = checkpoint(&with(llama(), json!({"rope_scaling": twice}))).unwrap();
+    assert!(matches!(config.rope.scaling, RopeScaling::Llama3 { .. }));
+
+    for (wrong, named) in [
+        (json!({"everywhere": {"rope_theta": 1e6}}), "rope_parameters.everywhere"),
+        (json!({"rope_type": "yarn", "factor": 2, "mscale": 0.7}), "rope_parameters.mscale"),
+        (json!({"factor": 2}), "rope_parameters.rope_type"),
+        (json!({"rope_type": "dynamic", "factor": 2}), "rope_parameters.rope_type"),
+        (json!({"rope_type": "linear", "factor": 0}), "rope_parameters.factor"),
+    ] {
+        let (key, message) = refused(checkpoint(&with(llama(), json!({"rope_parameters": wrong}))));
+        assert_eq!(key, named, "{message}");
+    }
+    let stretched = json!({
+        "full_attention": {"rope_type": "default"},
+        "sliding_attention": {"rope_type": "linear", "factor": 2.0},
+    });
+    let (key, _) = refused(checkpoint(&with(gemma3(), json!({"rope_parameters": stretched}))));
+    assert_eq!(key, "rope_parameters.sliding_attention.rope_type");
+}
+
+#[test]
+fn other_activations_and_softcaps_are_refused() {
+    let (key, message) = refused(checkpoint(&with(llama(), json!({"hidden_act": "gelu"}))));
+    assert!(key == "hidden_act" && message.contains("silu") && message.contains("gelu"), "{message}");
+    let (key, message) = refused(checkpoint(&with(gemma3(), json!({"hidden_activation": "silu"}))));
+    assert!(key == "hidden_activation" && message.contains("gelu_pytorch_tanh"), "{message}");
+    checkpoint(&with(gemma3(), json!({"hidden_activation": "gelu_pytorch_tanh"}))).unwrap();
+
+    checkpoint(&with(gemma3(), json!({"final_logit_softcapping": null}))).unwrap();
+    for key in ["final_logit_softcapping", "attn_logit_softcapping"] {
+        assert_eq!(refused(checkpoint(&with(gemma3(), json!({key: 30.0})))).0, key);
+        let name = format!("gemma3.{key}");
+        let config = gguf_with("gemma3", |writer| writer.meta(&name, &30f32).unwrap());
+        assert_eq!(refused(config).0, name);
+        gguf_with("gemma3", |writer| writer.meta(&name, &0f32).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn heads_are_tied_where_the_file_or_the_architecture_says() {
+    let tied = |config: Value| checkpoint(&config).unwrap().tied;
+    assert_eq!(tied(llama()), Some(false));
+    assert_eq!(tied(with(llama(), json!({"tie_word_embeddings": true}))), Some(true));
+    assert_eq!(tied(with(gemma3(), json!({"tie_word_embeddings": false}))), Some(false));
+    let outer = json!({"model_type": "gemma3", "text_config": gemma3(), "tie_word_embeddings": false});
+    assert_eq!(tied(outer), Some(false));
+    assert_eq!(gguf_with("llama", |_| ()).unwrap().tied, None);
+}
+
+#[test]
+fn attention_factors_of_gguf_multiply_and_those_of_checkpoints_replace() {
+    let factor = |attention: &[(&str, f32)]| {
+        let config = gguf_with("qwen2", |writer| {
+            writer.meta("qwen2.rope.scaling.type", "yarn").unwrap();
+            writer.meta("qwen2.rope.scaling.factor", &4f32).unwrap();
+            writer.meta("qwen2.rope.scaling.original_context_length", &32u32).unwrap();
+            for (key, value) in attention {
+                writer.meta(&format!("qwen2.rope.scaling.{key}"), value).unwrap();
+            }
+        });
+        let RopeScaling::Yarn { attention_factor, .. } = config.unwrap().rope.scaling else { panic!("yarn") };
+        attention_factor
+    };
+    let usual = 1.0 + 0.1 * 4f64.ln();
+    assert_eq!(factor(&[]), None);
+    for (given, expected) in [
+        (&[("attn_factor", 0.5)][..], 0.5),
+        (&[("yarn_attn_factor", 2.0)], 2.0),
+        (&[("attn_factor", 0.5), ("yarn_attn_factor", 0.25)], 0.125),
+    ] {
+        assert!((factor(given).unwrap() - expected * usual).abs() < 1e-12, "{given:?}");
+    }
+    let yarn =
+        json!({"type": "yarn", "factor": 4, "original_max_position_embeddings": 32, "attention_factor": 0.5});
+    let config = checkpoint(&with(llama(), json!({"rope_scaling": yarn}))).unwrap();
+    assert!(matches!(config.rope.scaling, RopeScaling::Yarn { attention_factor: Some(0.5), .. }));
+}
+
+#[test]
+fn more_layers_than_tensors_are_refused() {
+    let (key, message) = refused(gguf("llama", |writer| {
+        writer.meta("llama.block_count", &(1u32 << 24)).unwrap();
+    }));
+    assert!(key == "block_count" && message.contains("12 tensors"), "{message}");
+    let (key, message) = refused(checkpoint(&with(llama(), json!({"num_hidden_layers": LAYERS + 1}))));
+    assert!(key == "num_hidden_layers" && message.contains("12 tensors"), "{message}");
+}
+
+#[test]
+fn zeros_mean_nothing_or_are_refused() {
+    let config = gguf_with("gemma3", |writer| {
+        writer.meta("gemma3.attention.sliding_window", &0u32).unwrap();
+        writer.meta("gemma3.attention.scale", &0f32).unwrap();
+    });
+    let config = config.unwrap();
+    assert_eq!((config.window, config.attention_scale), (None, None));
+    assert_eq!(local(&config), [false; LAYERS]);
+    for none in [json!(0), json!(null)] {
+        let config = checkpoint(&with(gemma3(), json!({"sliding_window": none}))).unwrap();
+        assert_eq!(config.window, None);
+    }
+    let (key, _) = refused(checkpoint(&with(gemma3(), json!({"query_pre_attn_scalar": 0}))));
+    assert_eq!(key, "query_pre_attn_scalar");
+    let (key, _) = refused(gguf("llama", |writer| writer.meta("llama.block_count", &0u32).unwrap()));
+    assert_eq!(key, "llama.block_count");
+}
+
+#[test]
+fn files_say_which_layers_are_local() {
+    let every = |period: usize| (1..=LAYERS).map(|layer| layer % period != 0).collect::<Vec<_>>();
+    let config = |more| checkpoint(&with(gemma3(), more)).unwrap();
+    assert_eq!(local(&config(json!({}))), every(6));
+    assert_eq!(local(&config(json!({"sliding_window_pattern": 3}))), every(3));
+    assert_eq!(local(&config(json!({"_sliding_window_pattern": 2}))), every(2));
+    let types: Vec<_> =
+        every(4).iter().map(|local| if *local { "sliding_attention" } else { "full_attention" }).collect();
+    assert_eq!(local(&config(json!({"layer_types": types, "sliding_window_pattern": 6}))), every(4));
+    for wrong in [json!({"layer_types": ["full_attention"]}), json!({"sliding_window_pattern": 0})] {
+        refused(checkpoint(&with(gemma3(), wrong)));
+    }
+
+    let key = "gemma3.attention.sliding_window_pattern";
+    let of = |fill: &dyn Fn(&mut GgufWriter)| {
+        gguf_with("gemma3", |writer| {
+            writer.meta("gemma3.attention.sliding_window", &16u32).unwrap();
+            fill(writer);
+        })
+    };
+    assert_eq!(local(&of(&|_| ()).unwrap()), every(6));
+    assert_eq!(local(&of(&|writer| writer.meta(key, &3u32).unwrap()).unwrap()), every(3));
+    assert_eq!(local(&of(&|writer| writer.meta(key, &every(5)).unwrap()).unwrap()), every(5));
+    let (_, message) = refused(of(&|writer| writer.meta(key, &vec![true]).unwrap()));
+    assert!(message.contains("12 layers"), "{message}");
+    assert!(LocalLayers::AllButLastOf(0).contains(7) && !LocalLayers::AllButLastOf(1).contains(7));
+}
+
+#[test]
+fn mixtures_of_experts_are_called_that() {
+    let of = |experts: u32| gguf_with("llama", |writer| writer.meta("llama.expert_count", &experts).unwrap());
+    of(0).unwrap();
+    let (key, message) = refused(of(8));
+    assert!(key == "llama.expert_count" && message.contains("mixtures of experts"), "{message}");
+}
