@@ -2,7 +2,7 @@
 """silicide beside llama.cpp, on the same files in one run: tokens per second of prompts (pp) and generation (tg), and ratios.
 
     cargo build --release && pip install llama-cpp-python
-    dev/bench/peers.py model-q4_1.gguf model-f16.gguf [-t 2] [-p 512] [-n 128] [-r 3]
+    dev/bench/peers.py model-q4_1.gguf model-f16.gguf [-t 2] [-p 512] [-n 128] [-r 3] [--least 0.7]
 
 Both run on the CPU, alternately, each time in a process of its own; the figures are medians.
 """
@@ -74,16 +74,20 @@ parser.add_argument("-t", type=int, default=2)
 parser.add_argument("-p", type=int, default=512)
 parser.add_argument("-n", type=int, default=128)
 parser.add_argument("-r", type=int, default=3)
+parser.add_argument("--least", type=float, default=0.0, help="end with 1 if a median ratio is below this")
 parser.add_argument("--llama", action="store_true", help=argparse.SUPPRESS)
 a = parser.parse_args()
 if a.llama:
     measure_llama(a)
     sys.exit()
 print("| model | test | silicide | llama.cpp | ratio | spread |\n|---|---|---|---|---|---|")
+slow = 0
 for path in a.models:
     pairs = [(ours(path, a), llama(path, a)) for _ in range(a.r)]
     for test, length in [("pp", a.p), ("tg", a.n)]:
         mine, theirs = ([pair[i][test] for pair in pairs] for i in (0, 1))
         ratios = [x / y for x, y in zip(mine, theirs)]
+        slow += statistics.median(ratios) < a.least
         print(f"| {pathlib.Path(path).stem} | {test}{length} | {statistics.median(mine):.1f} | {statistics.median(theirs):.1f} | "
               f"{statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} |", flush=True)
+sys.exit(slow > 0)

@@ -6,22 +6,41 @@ use clap::Args;
 use silicide::{CancelToken, DType, Device, DeviceOptions};
 use silicide_llm::engine::{EngineOptions, LanguageModel, Session};
 use silicide_llm::sample::SamplerOptions;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Flags that llama.cpp spells with one dash and several letters, which would be read as several flags.
-const ONE_DASH: [(&str, &str); 4] = [
+const ONE_DASH: [(&str, &str); 5] = [
+    ("-dev", "--device"),
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
     ("-ub", "--ubatch-size"),
     ("-sys", "--system-prompt"),
 ];
 
-/// An argument, spelled out if it is one of llama.cpp's with one dash.
-pub(crate) fn spell_out(argument: OsString) -> OsString {
-    let known = ONE_DASH.iter().find(|(short, _)| argument == *short);
-    known.map_or(argument, |(_, long)| OsString::from(long))
+/// The arguments, with llama.cpp's flags of one dash spelled out. What follows a flag of `command` that takes a value is that
+/// value, and stays as it is, as does everything after `--`.
+pub(crate) fn spell_out(command: &clap::Command, given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut valued = BTreeSet::new();
+    for argument in command.get_subcommands().flat_map(clap::Command::get_arguments) {
+        if argument.get_action().takes_values() {
+            valued.extend(argument.get_short().map(|short| format!("-{short}")));
+            valued.extend(
+                argument.get_long_and_visible_aliases().into_iter().flatten().map(|long| format!("--{long}")),
+            );
+        }
+    }
+    let (mut spelled, mut is_value, mut is_text) = (Vec::new(), false, false);
+    for argument in given {
+        let short = ONE_DASH.iter().find(|(short, _)| !is_value && !is_text && argument == *short);
+        let argument = short.map_or(argument, |(_, long)| OsString::from(long));
+        is_text |= !is_value && argument == "--";
+        is_value = !is_value && argument.to_str().is_some_and(|name| valued.contains(name));
+        spelled.push(argument);
+    }
+    spelled
 }
 
 /// What the CPU backend takes.
@@ -31,7 +50,7 @@ const MOST_THREADS: i64 = 64;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceArgs {
     /// The device: cpu, vulkan:0, metal:0 ... (see `silicide devices`); best takes a GPU where there is one.
-    #[arg(long, short_alias = 'D', default_value = "best", value_name = "NAME")]
+    #[arg(long, default_value = "best", value_name = "NAME")]
     pub(crate) device: String,
     /// Threads of the CPU; 0 for one per core, as by default.
     #[arg(short, long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
@@ -228,14 +247,18 @@ mod tests {
 
     #[test]
     fn flags_with_one_dash_are_spelled_out_and_others_are_left() {
+        let command = <crate::Arguments as clap::CommandFactory>::command();
         for (given, meant) in [
-            ("-ctk", "--cache-type-k"),
-            ("-ub", "--ubatch-size"),
-            ("-c", "-c"),
-            ("-ctkx", "-ctkx"),
-            ("text", "text"),
+            ("run -ctk f32", "run --cache-type-k f32"),
+            ("run -ub 3 -c 5", "run --ubatch-size 3 -c 5"),
+            ("run -dev cpu -ctkx text", "run --device cpu -ctkx text"),
+            // Values are not flags.
+            ("tokenize --text -ub --json", "tokenize --text -ub --json"),
+            ("run -p -sys -sys -p -n 3", "run -p -sys --system-prompt -p -n 3"),
+            ("run --raw -ub 3 -- -ub", "run --raw --ubatch-size 3 -- -ub"),
         ] {
-            assert_eq!(spell_out(given.into()), meant);
+            let spelled = spell_out(&command, given.split(' ').map(OsString::from));
+            assert_eq!(spelled.join(&OsString::from(" ")), meant);
         }
     }
 }

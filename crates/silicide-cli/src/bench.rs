@@ -28,7 +28,7 @@ pub(crate) struct Bench {
     #[arg(short = 'd', long, value_delimiter = ',', default_value = "0", value_name = "N")]
     n_depth: Vec<usize>,
     /// Threads of the CPU; one per core by default.
-    #[arg(short, long, value_delimiter = ',', value_name = "N", value_parser = threads)]
+    #[arg(short, long, value_delimiter = ',', value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     threads: Vec<usize>,
     /// Devices.
     #[arg(long, value_delimiter = ',', default_value = "best", value_name = "NAME")]
@@ -90,7 +90,14 @@ impl Bench {
         for device in &self.device {
             for &threads in &threads {
                 let device = DeviceArgs { device: device.clone(), threads };
-                self.measure_on(device, &cancel, &mut results)?;
+                match self.measure_on(device, &cancel, &mut results) {
+                    // What was measured is shown.
+                    Err(error) if error.is_cancelled() => {
+                        self.print(&results)?;
+                        return Err(Error::Interrupted);
+                    }
+                    outcome => outcome?,
+                }
             }
         }
         self.print(&results)
@@ -103,11 +110,16 @@ impl Bench {
         results: &mut Vec<Measured>,
     ) -> Result<(), Error> {
         let longest = |lengths: &[usize]| lengths.iter().copied().max().unwrap_or(0);
-        let room = longest(&self.n_prompt).max(longest(&self.n_gen)) + longest(&self.n_depth);
+        // Absurd sums stay absurd, and are refused with the context.
+        let room = longest(&self.n_prompt).max(longest(&self.n_gen)).saturating_add(longest(&self.n_depth));
         let mut engine = self.engine.clone();
-        engine.ctx_size = engine.ctx_size.or(Some(room.max(32)));
+        engine.ctx_size = engine.ctx_size.filter(|&size| size > 0).or(Some(room.max(32)));
         let arguments = ModelArgs { model: Some(self.model.clone()), device, engine };
         let mut session = arguments.session(cancel)?;
+        if room > session.context() {
+            let context = session.context();
+            return Err(silicide_llm::Error::ContextFull { tokens: room, context }.into());
+        }
         let tests = self.n_prompt.iter().filter(|&&count| count > 0).map(|&count| Test::Prompt(count));
         let tests: Vec<Test> = tests
             .chain(self.n_gen.iter().filter(|&&count| count > 0).map(|&count| Test::Generation(count)))

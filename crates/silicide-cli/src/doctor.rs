@@ -2,13 +2,15 @@
 
 use crate::error::Error;
 use clap::Args;
-use conformance::{Effort, Target};
+use conformance::{Effort, Problem, Target};
 use indicatif::{HumanBytes, ProgressBar};
 use serde::Serialize;
-use silicide::{Device, Isa};
+use silicide::{Device, DeviceInfo, Isa};
+use silicide_llm::store::Pip;
 use std::time::{Duration, Instant};
 
-/// Checks this machine: devices, instruction sets, and some cases of every op on every device, against exact results.
+/// Checks this machine: devices, instruction sets, and as many cases of every op as the time allows on every device, against
+/// exact results; what is missing, and how to get it.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print JSON.
@@ -16,10 +18,13 @@ pub(crate) struct Doctor {
     json: bool,
 }
 
-/// Cases of each op that are tried.
-const CASES: usize = 2;
-/// No op is begun after this long, all devices together.
+/// No case is begun after this long, all devices together.
 const TIME: Duration = Duration::from_secs(15);
+/// Rounds in which each op tries one more case: first every op once, then formats and shapes further and further apart.
+const ROUNDS: usize = 64;
+
+/// A prime with which rounds go through the cases: each is met once, neighbours in rounds are far apart in the list.
+const GOLDEN: usize = 7919;
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -37,8 +42,9 @@ struct Checked {
     device: String,
     name: String,
     memory: u64,
-    ops_passed: usize,
+    ops_tried: usize,
     ops_untried: usize,
+    cases_passed: usize,
     failures: Vec<String>,
 }
 
@@ -47,7 +53,7 @@ impl Doctor {
         let begin = Instant::now();
         let listing = Device::list();
         let ops = silicide::ops::all();
-        let bar = ProgressBar::new((listing.devices.len() * ops.len()) as u64);
+        let bar = ProgressBar::new((listing.devices.len() * ROUNDS) as u64);
         let mut findings = Findings {
             instruction_sets: Isa::available().iter().map(ToString::to_string).collect(),
             devices: Vec::new(),
@@ -55,20 +61,25 @@ impl Doctor {
             models: silicide_llm::store::cache_dir().map(|directory| directory.display().to_string()),
             seconds: 0.0,
         };
+        if let Err(error) = Pip::find() {
+            findings.missing.push(format!("{error} (only for fetching models by name)"));
+        }
         // The CPU first: it is quick, and always there.
         let mut devices = listing.devices;
-        devices.reverse();
+        devices.sort_by_key(DeviceInfo::is_gpu);
+        let share = TIME / devices.len().max(1) as u32;
         for info in &devices {
             let mut checked = Checked {
                 device: info.id.clone(),
                 name: info.name.clone(),
                 memory: info.memory.total as u64,
-                ops_passed: 0,
+                ops_tried: 0,
                 ops_untried: 0,
+                cases_passed: 0,
                 failures: Vec::new(),
             };
             match Device::open(&info.id) {
-                Ok(device) => checked.check(device, &ops, begin, &bar),
+                Ok(device) => checked.check(device, &ops, Instant::now() + share, &bar),
                 Err(error) => checked.failures.push(error.to_string()),
             }
             findings.devices.push(checked);
@@ -92,26 +103,36 @@ impl Checked {
         &mut self,
         device: Device,
         ops: &[(&'static str, Vec<silicide::ops::Case>)],
-        begin: Instant,
+        end: Instant,
         bar: &ProgressBar,
     ) {
         let label = self.device.clone();
         let targets = [Target { device: label.clone(), label, main: device, others: Vec::new() }];
-        for (op, cases) in ops {
+        let mut tried = vec![false; ops.len()];
+        for round in 0..ROUNDS {
             bar.inc(1);
-            if begin.elapsed() > TIME {
-                self.ops_untried += 1;
-                continue;
-            }
-            // The first case and one from the middle: simple and odd.
-            let stride = (cases.len() / CASES).max(1);
-            let some: Vec<_> = cases.iter().step_by(stride).take(CASES).cloned().collect();
-            let report = conformance::run(&[(*op, some)], &targets, Effort::Quick, &|_| ());
-            match report.failures.first() {
-                None => self.ops_passed += 1,
-                Some(failure) => self.failures.push(failure.to_string()),
+            for (tried, (op, cases)) in tried.iter_mut().zip(ops) {
+                // Cases of a kind stand together, so each round takes one far from those before.
+                let Some(case) =
+                    cases.get(round * GOLDEN % cases.len().max(1)).filter(|_| round < cases.len())
+                else {
+                    continue;
+                };
+                if Instant::now() > end {
+                    continue;
+                }
+                let report = conformance::run(&[(*op, vec![case.clone()])], &targets, Effort::Quick, &|_| ());
+                match report.failures.first() {
+                    // Not every device takes every format.
+                    Some(failure) if matches!(failure.problem, Problem::NothingRuns) => continue,
+                    None => self.cases_passed += 1,
+                    Some(failure) => self.failures.push(failure.to_string()),
+                }
+                *tried = true;
             }
         }
+        self.ops_tried = tried.iter().filter(|tried| **tried).count();
+        self.ops_untried = ops.len() - self.ops_tried;
     }
 }
 
@@ -119,17 +140,22 @@ impl Findings {
     fn print(&self) {
         println!("instruction sets: {}", self.instruction_sets.join(", "));
         for device in &self.devices {
-            let well = if device.failures.is_empty() { "well" } else { "NOT WELL" };
+            let well = match (device.failures.is_empty(), device.ops_untried) {
+                (false, _) => "NOT WELL",
+                (true, 0) => "well",
+                (true, _) => "well as far as checked",
+            };
             let untried = match device.ops_untried {
                 0 => String::new(),
-                count => format!(", {count} not tried for lack of time"),
+                count => format!(", {count} ops not tried for lack of time"),
             };
             println!(
-                "{}: {} ({}): {} ops right{untried}: {well}",
+                "{}: {} ({}): {} cases of {} ops right{untried}: {well}",
                 device.device,
                 device.name,
                 HumanBytes(device.memory),
-                device.ops_passed
+                device.cases_passed,
+                device.ops_tried
             );
             for failure in &device.failures {
                 println!("  {failure}");

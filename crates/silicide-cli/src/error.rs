@@ -64,6 +64,9 @@ pub(crate) enum Error {
         /// The device.
         device: String,
     },
+    /// Stopped by Ctrl-C, after showing what there was to show.
+    #[error("stopped")]
+    Interrupted,
     /// Arguments that do not go together.
     #[error("{0}")]
     Usage(String),
@@ -104,6 +107,16 @@ impl Error {
         Error::OutputFile { path: path.to_owned(), error }
     }
 
+    /// Whether this is someone's wish rather than trouble.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        use silicide::Error as Device;
+        matches!(
+            self,
+            Error::Device(Device::Cancelled { .. })
+                | Error::Model(silicide_llm::Error::Device(Device::Cancelled { .. }))
+        )
+    }
+
     /// What the program exits with.
     pub(crate) fn exit(&self) -> Exit {
         use silicide_llm::Error as Model;
@@ -111,7 +124,7 @@ impl Error {
             Error::Exists { .. } | Error::Usage(_) | Error::Model(Model::BadOption { .. }) => Exit::Usage,
             Error::Model(Model::Device(error)) => device_exit(error),
             Error::Model(Model::DoesNotFit { .. }) => Exit::Memory,
-            Error::Store(StoreError::Cancelled) => Exit::Interrupted,
+            Error::Interrupted | Error::Store(StoreError::Cancelled) => Exit::Interrupted,
             Error::Device(error) => device_exit(error),
             Error::Unwell { .. } => Exit::Device,
             _ => Exit::Input,

@@ -31,7 +31,7 @@ mod run;
 mod store;
 mod tokenize;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use error::{Error, Exit};
 use std::process::ExitCode;
 
@@ -72,14 +72,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse_from(std::env::args_os().map(arguments::spell_out)) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are asked for; everything else is a mistake. Nobody is left to tell if printing fails.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
-        }
-    };
+    let arguments =
+        match Arguments::try_parse_from(arguments::spell_out(&Arguments::command(), std::env::args_os())) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                // Help and version are asked for; everything else is a mistake. Nobody is left to tell if printing fails.
+                let _ = error.print();
+                return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
+            }
+        };
     let outcome = match arguments.command {
         Command::Run(run) => run.run(),
         Command::Bench(bench) => bench.run(),
@@ -98,6 +99,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough.
         Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        // What there was to say is said.
+        Err(Error::Interrupted) => Exit::Interrupted.into(),
         Err(error) => {
             eprintln!("error: {error}");
             error.exit().into()

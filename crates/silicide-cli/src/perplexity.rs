@@ -42,12 +42,19 @@ impl Perplexity {
             bar.set_style(style.progress_chars("=> "));
         }
         let begin = std::time::Instant::now();
+        let mut latest = None;
         let outcome = perplexity(&mut session, &tokens, window, &cancel, &mut |state| {
             bar.set_position(state.windows as u64);
             bar.set_message(format!("perplexity {:.4}", state.value));
+            latest = Some(*state);
         });
         bar.finish_and_clear();
-        let found = outcome?;
+        let (found, stopped) = match (outcome.map_err(Error::from), latest) {
+            (Ok(found), _) => (found, false),
+            // What was found so far is shown.
+            (Err(error), Some(latest)) if error.is_cancelled() => (latest, true),
+            (Err(error), _) => return Err(error),
+        };
         let seconds = begin.elapsed().as_secs_f64();
         if self.json {
             let report = json!({
@@ -62,6 +69,6 @@ impl Perplexity {
                 found.scored, found.windows
             );
         }
-        Ok(())
+        if stopped { Err(Error::Interrupted) } else { Ok(()) }
     }
 }

@@ -1,5 +1,6 @@
 //! `silicide tokenize`: the tokens of a text.
 
+use crate::arguments::DeviceArgs;
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use crate::store;
@@ -33,6 +34,9 @@ pub(crate) struct Tokenize {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// Taken because the other commands take them; tokens are made by one thread of the host.
+    #[command(flatten)]
+    _device: DeviceArgs,
 }
 
 /// What is printed as JSON.

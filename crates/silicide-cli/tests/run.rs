@@ -191,13 +191,16 @@ fn flags_that_make_no_sense_are_refused() {
     run(&["more words", "than one"], 1, &["one too many"]);
     run(&["-f", "also"], 1, &["--file", "--prompt"]);
     // More than any machine has.
-    run(&["-c", "2000000000"], 3, &["bytes are needed", "cache for 2000000000 tokens", "largest"]);
+    run(&["-c", "2000000000"], 3, &["GiB are needed", "cache for 2000000000 tokens", "largest"]);
     // The prompt alone fills the context.
     let long = "word ".repeat(100);
     says(&["run", "-m", &model, "-p", &long, "-c", "64"], 2, &["500 tokens", "context of 64", "-c"]);
     says(&["run", "-m", &model], 1, &["-p TEXT"]);
     says(&["run"], 1, &["which model?", "smollm2"]);
     says(&["bench", "-m", &model, "-p", "0", "-n", "0"], 1, &["nothing to measure"]);
+    let most = u64::MAX.to_string();
+    says(&["bench", "-m", &model, "-p", &most, "-d", "1"], 1, &["ctx-size", &most]);
+    says(&["bench", "-m", &model, "-d", "10000000000", "-c", "64"], 2, &["context of 64"]);
     let nowhere = directory.path().join("no/where");
     let nowhere = nowhere.to_str().unwrap();
     says(&["logits", "-m", &model, "--tokens", "1,2", "--out", nowhere], 2, &["can't write", nowhere]);
@@ -206,6 +209,10 @@ fn flags_that_make_no_sense_are_refused() {
     says(&unknown, 2, &["999999", "vocabulary"]);
     assert!(!out.exists(), "nothing half-written stays");
     // What llama.cpp's users write means what it means there.
+    let dashes = ["tokenize", "-m", &model, "--text", "-ub", "--device", "cpu", "-t", "2", "--json"];
+    assert_eq!(json(&dashes)["tokens"], serde_json::json!([47, 119, 100]));
+    let dashes = ["run", "-m", &model, "-p", "- item", "--raw", "-n", "1", "--json", "-dev", "cpu"];
+    assert_eq!(json(&dashes)["prompt_tokens"].as_array().unwrap().len(), 6);
     let fine = ["-n", "1", "--raw", "-t", "-1", "-s", "-1", "--top-k", "-1", "-c", "64", "--device", "cpu"];
     assert!(silicide(&[&["run", "-m", &model, "-p", "hi"], &fine[..]].concat()).status.success());
 }
@@ -244,5 +251,31 @@ fn every_command_teaches_itself() {
             help.status.success() && String::from_utf8_lossy(&help.stdout).contains("Usage:"),
             "{command}"
         );
+    }
+}
+
+/// Ctrl-C leaves the text so far and its figures, and an exit code that tells.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_what_there_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = tiny(directory.path(), "{{ messages[0].content }}");
+    let endless =
+        ["run", "-m", &model, "-p", "hi", "--raw", "--ignore-eos", "-c", "2000000", "--device", "cpu"];
+    let text = directory.path().join("text");
+    let measured = ["perplexity", "-m", &model, "-f", text.to_str().unwrap(), "-c", "64", "--device", "cpu"];
+    std::fs::write(&text, "All work and no play. ".repeat(2_000_000)).unwrap();
+    for (arguments, said) in [(&endless[..], "generated"), (&measured[..], "perplexity")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_silicide"));
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let output = child.wait_with_output().unwrap();
+        let all = [&output.stdout[..], &output.stderr[..]].concat();
+        let all = String::from_utf8_lossy(&all);
+        assert_eq!(output.status.code(), Some(130), "{arguments:?}: {all}");
+        assert!(all.contains(said) && !output.stdout.is_empty(), "{arguments:?}: {all}");
     }
 }

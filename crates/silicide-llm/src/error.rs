@@ -80,7 +80,8 @@ pub enum Error {
     },
     /// The model with its cache and working memory is larger than the memory there is.
     #[error(
-        "{device}: {needed} bytes are needed ({weights} weights + {cache} cache for {context} tokens + {activations} working memory), {available} are there; {advice}"
+        "{device}: {} are needed ({} weights + {} cache for {context} tokens + {} working memory), {} are there; {advice}",
+        size(*needed), size(*weights), size(*cache), size(*activations), size(*available)
     )]
     DoesNotFit {
         /// The device.
@@ -144,4 +145,12 @@ pub enum Error {
         /// The position.
         position: usize,
     },
+}
+
+/// Bytes as people say them.
+fn size(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes >= (1u64 << 30) as f64 => format!("{:.2} GiB", bytes / (1u64 << 30) as f64),
+        bytes => format!("{:.1} MiB", bytes / (1u64 << 20) as f64),
+    }
 }

@@ -117,8 +117,14 @@ impl<W: Write> Console<W> {
     fn regenerate(&mut self, partner: &mut dyn Talk) -> Result<(), Error> {
         let question = self.messages.iter().rposition(|message| role(message) == Some("user"));
         let Some(question) = question else { return self.say("There is nothing to answer yet.") };
+        let before = self.messages.clone();
         self.messages.truncate(question + 1);
-        self.answer(partner)
+        let answered = self.answer(partner);
+        if self.messages.len() <= question {
+            // It failed: the old answer is better than none.
+            self.messages = before;
+        }
+        answered
     }
 
     /// Lets the partner answer the last message. If it can't, the message is taken back, so that it can be said again.

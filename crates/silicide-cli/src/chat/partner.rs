@@ -57,7 +57,15 @@ impl Talk for ModelPartner {
         let model = Arc::clone(self.session.model());
         let prompt = model.chat_tokens(messages)?;
         self.options.cancel = self.interrupts.begin();
-        let generation = generate(&mut self.session, &prompt, &self.options, sink)?;
+        let generation = generate(&mut self.session, &prompt, &self.options, sink);
+        // Each answer draws anew, or asking again would give the same one.
+        self.options.sampler.seed = self.options.sampler.seed.wrapping_add(1);
+        let generation = generation.map_err(|error| match error {
+            silicide_llm::Error::ContextFull { .. } => {
+                Error::Usage(format!("{error}; or begin anew with /clear"))
+            }
+            error => error.into(),
+        })?;
         Ok(Reply {
             note: ending(&generation.finish, self.session.context()),
             figures: summary(&model, &generation.timings),

@@ -5,7 +5,7 @@ use super::{Run, warn_of_fallback};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use silicide_llm::chat::message;
-use silicide_llm::engine::{LanguageModel, generate};
+use silicide_llm::engine::{Finish, LanguageModel, generate};
 use silicide_llm::tokenizer::Special;
 use std::io::Write;
 
@@ -15,7 +15,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
     options.cancel = cancel_on_interrupt();
     let mut session = run.model.session(&options.cancel)?;
     let model = std::sync::Arc::clone(session.model());
-    for warning in model.tokenizer().warnings() {
+    for warning in model.warnings() {
         eprintln!("warning: {warning}");
     }
     let tokens = match run.raw {
@@ -48,7 +48,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
         }
         eprintln!("\n{}", summary(&model, &generation.timings));
     }
-    Ok(())
+    if generation.finish == Finish::Cancelled { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 /// The tokens of a conversation with one question.

@@ -32,13 +32,13 @@ pub(crate) struct Run {
     #[command(flatten)]
     model: ModelArgs,
     /// What to say to the model.
-    #[arg(short, long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
     /// A file with what to say to the model; - for standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
     file: Option<PathBuf>,
     /// What the model is told before: who it is, how to answer; -sys for short.
-    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw", allow_hyphen_values = true)]
     system_prompt: Option<String>,
     /// The most tokens to generate; -1 for no limit. [default: until the model ends or the context is full]
     #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N", value_parser = unlimited, allow_negative_numbers = true)]
@@ -47,7 +47,7 @@ pub(crate) struct Run {
     #[arg(long)]
     raw: bool,
     /// Ends generation; may be given several times.
-    #[arg(long = "stop", visible_alias = "reverse-prompt", value_name = "TEXT")]
+    #[arg(long = "stop", visible_alias = "reverse-prompt", value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
     /// Go on after tokens that end a text.
     #[arg(long)]
@@ -86,7 +86,7 @@ impl Run {
         let interrupts = Interrupts::listen();
         let session = self.model.session(&interrupts.begin())?;
         let model = session.model();
-        for warning in model.tokenizer().warnings() {
+        for warning in model.warnings() {
             eprintln!("warning: {warning}");
         }
         warn_of_fallback(model.template()?);

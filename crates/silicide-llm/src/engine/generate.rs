@@ -150,7 +150,9 @@ pub fn generate(
     };
     let mut next = follow(session, rest)?;
     out.timings.prompt = begin.elapsed();
-    (out.timings.prompt_tokens, out.timings.reused_tokens) = (prompt.len(), reused);
+    // Someone who stops during the prompt has fed only a part of it.
+    let fed = if next.is_some() { prompt.len() } else { session.tokens().len() };
+    (out.timings.prompt_tokens, out.timings.reused_tokens) = (fed.max(reused), reused);
     out.timings.first_token = out.timings.prompt;
     let generating = Instant::now();
     while out.tokens.len() < most {
@@ -180,8 +182,11 @@ pub fn generate(
         next = follow(session, &[token])?;
     }
     if out.finish != Finish::Stop {
-        let (text, _) = stops.push(&stream.finish());
-        let text = text + &stops.finish();
+        let (mut text, stopped) = stops.push(&stream.finish());
+        match stopped {
+            true => out.finish = Finish::Stop,
+            false => text += &stops.finish(),
+        }
         sink(&text);
         out.text += &text;
     }

@@ -69,7 +69,7 @@ impl Session {
     }
 
     /// Feeds tokens in passes of bounded size. Wanted logits are handed to `sink`, row by row with the position of
-    /// their token. Cancelling stops between passes; what was fed stays fed.
+    /// their token. Cancelling stops between passes; what was fed stays fed. After any other error of the device nothing does.
     pub fn feed(
         &mut self,
         tokens: &[u32],
@@ -77,8 +77,7 @@ impl Session {
         cancel: &CancelToken,
         sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
-        let (model, context) = (Arc::clone(&self.model), self.context());
-        let vocabulary = model.description().vocabulary;
+        let (vocabulary, context) = (self.model.description().vocabulary, self.context());
         let needed = self.tokens.len().saturating_add(tokens.len());
         if needed > context {
             return Err(Error::ContextFull { tokens: needed, context });
@@ -86,12 +85,29 @@ impl Session {
         if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
             return Err(Error::BadToken { token, vocabulary });
         }
-        let chunk = self.model.cache_options().chunk;
-        let rows = (LOGIT_BYTES / 4 / vocabulary.max(1)).clamp(1, chunk);
         let first = match wanted {
             Wanted::Last => tokens.len().saturating_sub(1),
             Wanted::From(first) => first,
         };
+        let fed = self.feed_passes(tokens, (first, wanted), cancel, sink);
+        if matches!(&fed, Err(Error::Device(error)) if !matches!(error, silicide::Error::Cancelled { .. })) {
+            // Nobody knows which passes reached the cache.
+            self.tokens.clear();
+        }
+        fed
+    }
+
+    /// Feeds checked tokens; logits are wanted from `first` on.
+    fn feed_passes(
+        &mut self,
+        tokens: &[u32],
+        (first, wanted): (usize, Wanted),
+        cancel: &CancelToken,
+        sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        let vocabulary = self.model.description().vocabulary;
+        let chunk = self.model.cache_options().chunk;
+        let rows = (LOGIT_BYTES / 4 / vocabulary.max(1)).clamp(1, chunk);
         let mut at = 0;
         while let Some(rest) = tokens.get(at..).filter(|rest| !rest.is_empty()) {
             cancel.check("feeding tokens")?;

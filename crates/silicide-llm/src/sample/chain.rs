@@ -45,16 +45,17 @@ impl Sampler {
         let options = &self.options;
         let penalised = self.penalties();
         let greedy = options.temperature == 0.0;
+        // One bad number is a sign of a device or a file that computes nonsense: no text should hide it.
+        if logits.iter().any(|logit| logit.is_nan() || *logit == f32::INFINITY) {
+            return Err(Error::NotANumber { position });
+        }
         if greedy && penalised.is_empty() {
             return likeliest(logits).ok_or(Error::NotANumber { position });
         }
         self.candidates.clear();
-        let tokens = (0..).zip(logits).filter(|(_, logit)| !logit.is_nan());
-        self.candidates.extend(tokens.map(|(token, &logit)| Candidate { token, logit }));
+        self.candidates.extend((0..).zip(logits).map(|(token, &logit)| Candidate { token, logit }));
         for (&token, &count) in &penalised {
-            // Ids and places agree unless a logit was no number.
-            let place = self.candidates.binary_search_by_key(&token, |candidate| candidate.token);
-            if let Some(candidate) = place.ok().and_then(|at| self.candidates.get_mut(at)) {
+            if let Some(candidate) = self.candidates.get_mut(token as usize) {
                 candidate.logit = options.penalise(candidate.logit, count);
             }
         }
@@ -121,7 +122,10 @@ mod tests {
     #[test]
     fn greedy_takes_the_first_of_the_likeliest() {
         let mut greedy = Sampler::new(SamplerOptions::greedy()).unwrap();
-        assert_eq!(greedy.choose(&[0.0, 5.0, 5.0, f32::NAN], 0).unwrap(), 1);
+        assert_eq!(greedy.choose(&[f32::NEG_INFINITY, 5.0, 5.0, 0.0], 0).unwrap(), 1);
+        for bad in [f32::NAN, f32::INFINITY] {
+            assert!(matches!(greedy.choose(&[0.0, 5.0, bad], 3), Err(Error::NotANumber { position: 3 })));
+        }
         assert!(matches!(greedy.choose(&[f32::NAN; 4], 7), Err(Error::NotANumber { position: 7 })));
         assert!(matches!(greedy.choose(&[], 7), Err(Error::NotANumber { .. })));
     }

@@ -5,4 +5,5 @@
 mod common;
 mod goldens;
 mod memory;
+mod rings;
 mod smollm2;

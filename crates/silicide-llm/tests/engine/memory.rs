@@ -2,7 +2,9 @@
 
 use crate::common::{devices, exact_session, logits};
 use samples::testdata;
-use silicide::Purpose;
+use silicide::{CancelToken, Purpose};
+use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
+use std::sync::Arc;
 
 #[test]
 fn a_model_takes_what_was_counted() {
@@ -12,11 +14,7 @@ fn a_model_takes_what_was_counted() {
         let usage = device.usage();
         assert_eq!(usage.of(Purpose::Cache).bytes as u64, fit.cache);
         let tokens: Vec<u32> = (0..64).collect();
-        session
-            .feed(&tokens, silicide_llm::engine::Wanted::Last, &silicide::CancelToken::new(), &mut |_, _| {
-                Ok(())
-            })
-            .unwrap();
+        session.feed(&tokens, Wanted::Last, &CancelToken::new(), &mut |_, _| Ok(())).unwrap();
         logits(&mut session, &tokens[..1], 1);
         let usage = device.usage();
         let working = usage.of(Purpose::Activations).peak;
@@ -29,4 +27,26 @@ fn a_model_takes_what_was_counted() {
             fit.activations
         );
     }
+}
+
+#[test]
+fn two_thousand_tokens_take_no_more_than_two_hundred() {
+    let device = crate::common::cpu(2);
+    let mut options = EngineOptions::default();
+    options.context = Some(2048);
+    let model = LanguageModel::open(&device, &testdata("models/llama-tied.gguf"), &options).unwrap();
+    let mut session = Session::new(&Arc::new(model)).unwrap();
+    let mut feed = |count: usize| {
+        for token in 0..count as u32 {
+            let sink = &mut |_: usize, _: &[f32]| Ok(());
+            session.feed(&[token % 300], Wanted::Last, &CancelToken::new(), sink).unwrap();
+        }
+        device.usage()
+    };
+    let early = feed(200);
+    let late = feed(1800);
+    for purpose in [Purpose::Activations, Purpose::Cache, Purpose::Weights] {
+        assert_eq!(late.of(purpose).peak, early.of(purpose).peak, "{purpose:?}");
+    }
+    assert_eq!(late.total(), early.total());
 }
