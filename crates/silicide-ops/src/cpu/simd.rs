@@ -198,19 +198,49 @@ impl Simd for Neon {
 
     #[inline(always)]
     unsafe fn widen_f16(from: &[f16], to: &mut [f32]) {
-        // SAFETY: the portable code needs nothing.
-        unsafe { Portable::widen_f16(from, to) }
+        use std::arch::{aarch64::*, asm};
+        let count = from.len().min(to.len());
+        let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
+        let (mut inputs, mut outputs) = (from.chunks_exact(4), to.chunks_exact_mut(4));
+        for (to, from) in (&mut outputs).zip(&mut inputs) {
+            // SAFETY: every aarch64 has the instruction; both chunks hold 4 elements.
+            unsafe {
+                let halves = vld1_u16(from.as_ptr().cast());
+                let wide: float32x4_t;
+                asm!("fcvtl {0:v}.4s, {1:v}.4h", lateout(vreg) wide, in(vreg) halves,
+                    options(pure, nomem, nostack, preserves_flags));
+                vst1q_f32(to.as_mut_ptr(), wide);
+            }
+        }
+        for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
+            *to = widen(from.to_bits());
+        }
     }
 
     #[inline(always)]
     unsafe fn narrow_f16(from: &[f32], to: &mut [f16]) {
-        // SAFETY: as above.
-        unsafe { Portable::narrow_f16(from, to) }
+        use std::arch::{aarch64::*, asm};
+        let count = from.len().min(to.len());
+        let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
+        let (mut inputs, mut outputs) = (from.chunks_exact(4), to.chunks_exact_mut(4));
+        for (to, from) in (&mut outputs).zip(&mut inputs) {
+            // SAFETY: as above.
+            unsafe {
+                let wide = vld1q_f32(from.as_ptr());
+                let halves: uint16x4_t;
+                asm!("fcvtn {0:v}.4h, {1:v}.4s", lateout(vreg) halves, in(vreg) wide,
+                    options(pure, nomem, nostack, preserves_flags));
+                vst1_u16(to.as_mut_ptr().cast(), halves);
+            }
+        }
+        for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
+            *to = f16::from_bits(narrow(*from));
+        }
     }
 
     #[inline(always)]
     unsafe fn stream_line(from: *const u8, to: *mut u8) {
-        // SAFETY: as above.
+        // SAFETY: the portable code needs nothing.
         unsafe { Portable::stream_line(from, to) }
     }
 }
@@ -249,23 +279,30 @@ mod tests {
         }
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_machine_converts_as_the_portable_code_does() {
-        if !silicide_hal::cpu::Isa::Avx2.is_available() {
-            return;
+        #[cfg(target_arch = "x86_64")]
+        if silicide_hal::cpu::Isa::Avx2.is_available() {
+            converts_as_the_portable_code_does::<Avx2>();
         }
+        #[cfg(target_arch = "aarch64")]
+        converts_as_the_portable_code_does::<Neon>();
+        converts_as_the_portable_code_does::<Portable>();
+    }
+
+    /// The instruction set is present.
+    fn converts_as_the_portable_code_does<S: Simd>() {
         let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
         let mut wide = vec![0.0; halves.len()];
-        // SAFETY: the instruction set was just detected.
-        unsafe { Avx2::widen_f16(halves.split_at(65_531).0, &mut wide) };
+        // SAFETY: the instruction set is the caller's promise.
+        unsafe { S::widen_f16(halves.split_at(65_531).0, &mut wide) };
         for (half, wide) in halves.iter().zip(&wide).take(65_531) {
             let expected = widen(half.to_bits());
             assert!(expected.to_bits() == wide.to_bits() || (expected.is_nan() && wide.is_nan()));
         }
         let mut back = vec![f16::ZERO; halves.len()];
         // SAFETY: as above.
-        unsafe { Avx2::narrow_f16(&wide, &mut back) };
+        unsafe { S::narrow_f16(&wide, &mut back) };
         for (half, back) in halves.iter().zip(&back).take(65_531) {
             assert!(half.to_bits() == back.to_bits() || (half.is_nan() && back.is_nan()));
         }

@@ -64,6 +64,12 @@ pub(crate) unsafe trait Unit {
     unsafe fn multiply(block: &Block);
 }
 
+/// Every aarch64 has an instruction for halves.
+#[cfg(target_arch = "aarch64")]
+type Halves = Neon;
+#[cfg(not(target_arch = "aarch64"))]
+type Halves = Portable;
+
 /// Eight lanes as the compiler vectorises them: two registers of 128 bits.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes8([f32; 8]);
@@ -95,7 +101,7 @@ unsafe impl Vector for Lanes8 {
     unsafe fn load_f16(from: *const u16) -> Self {
         let mut wide = [0.0; 8];
         // SAFETY: the caller's promise.
-        unsafe { Portable::widen_f16(&from.cast::<[f16; 8]>().read_unaligned(), &mut wide) };
+        unsafe { Halves::widen_f16(&from.cast::<[f16; 8]>().read_unaligned(), &mut wide) };
         Lanes8(wide)
     }
 

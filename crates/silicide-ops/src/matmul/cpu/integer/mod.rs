@@ -7,7 +7,7 @@
 //! | `format` | what formats say of themselves: how codes, scales and minimums of some columns get into a panel |
 //! | `legacy`, `k`, `levels`, `mlx` | formats that are taken apart by shifts and tables of sixteen |
 //! | `spelled` | all others |
-//! | `unit` | the operations on integers that kernels need, and their portable form; `x86` has the others |
+//! | `unit` | the operations on integers that kernels need, and their portable form; `x86` and `neon` have the others |
 //! | `panel` | multiplying a panel with rows: register tiles, for each layout of panels |
 //! | `product` | what a tile does: unpack some columns, multiply them with rows, go on |
 //!
@@ -26,6 +26,8 @@ mod k;
 mod legacy;
 mod levels;
 pub(crate) mod mlx;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod panel;
 mod product;
 mod spelled;

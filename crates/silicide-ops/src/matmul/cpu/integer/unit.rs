@@ -79,175 +79,161 @@ pub(super) unsafe trait Unit: Simd {
     unsafe fn multiply(layout: Layout, block: &Block);
 }
 
-/// Declares a unit in plain Rust.
-macro_rules! portable {
-    ($(#[$meta:meta])* $name:ident) => {
-        $(#[$meta])*
-        // SAFETY: plain Rust, which every machine of the target runs.
-        unsafe impl Unit for $name {
-            type Floats = Lanes8;
-            type Words = [[u8; 8]; 4];
-            type Sums = [i32; 8];
-            const ZERO: i32 = 0;
-            const ROWS: usize = 2;
-            const START: i32 = 0;
-            const SIGNED: bool = false;
+// SAFETY: plain Rust, which every machine of the target runs.
+unsafe impl Unit for Portable {
+    type Floats = Lanes8;
+    type Words = [[u8; 8]; 4];
+    type Sums = [i32; 8];
+    const ZERO: i32 = 0;
+    const ROWS: usize = 2;
+    const START: i32 = 0;
+    const SIGNED: bool = false;
 
-            #[inline(always)]
-            unsafe fn transpose(from: *const u8, stride: usize) -> [Self::Words; 4] {
-                let columns: [[u8; 16]; 8] = std::array::from_fn(|i| {
-                    // SAFETY: the caller's promise covers sixteen bytes of each of eight columns.
-                    unsafe { from.add(i * stride).cast::<[u8; 16]>().read_unaligned() }
-                });
-                std::array::from_fn(|word| {
-                    std::array::from_fn(|byte| columns.map(|column| column[4 * word + byte]))
-                })
-            }
+    #[inline(always)]
+    unsafe fn transpose(from: *const u8, stride: usize) -> [Self::Words; 4] {
+        let columns: [[u8; 16]; 8] = std::array::from_fn(|i| {
+            // SAFETY: the caller's promise covers sixteen bytes of each of eight columns.
+            unsafe { from.add(i * stride).cast::<[u8; 16]>().read_unaligned() }
+        });
+        std::array::from_fn(|word| {
+            std::array::from_fn(|byte| columns.map(|column| column[4 * word + byte]))
+        })
+    }
 
-            #[inline(always)]
-            unsafe fn low(words: Self::Words) -> Self::Words {
-                words.map(|bytes| bytes.map(|byte| byte & 15))
-            }
+    #[inline(always)]
+    unsafe fn low(words: Self::Words) -> Self::Words {
+        words.map(|bytes| bytes.map(|byte| byte & 15))
+    }
 
-            #[inline(always)]
-            unsafe fn high(words: Self::Words) -> Self::Words {
-                words.map(|bytes| bytes.map(|byte| byte >> 4))
-            }
+    #[inline(always)]
+    unsafe fn high(words: Self::Words) -> Self::Words {
+        words.map(|bytes| bytes.map(|byte| byte >> 4))
+    }
 
-            #[inline(always)]
-            unsafe fn centred(words: Self::Words) -> Self::Words {
-                words.map(|bytes| bytes.map(|byte| byte ^ 128))
-            }
+    #[inline(always)]
+    unsafe fn centred(words: Self::Words) -> Self::Words {
+        words.map(|bytes| bytes.map(|byte| byte ^ 128))
+    }
 
-            #[inline(always)]
-            unsafe fn bytes(words: Self::Words) -> Self::Words {
-                words
-            }
+    #[inline(always)]
+    unsafe fn bytes(words: Self::Words) -> Self::Words {
+        words
+    }
 
-            #[inline(always)]
-            unsafe fn bits(words: Self::Words, shift: u32, mask: u8) -> Self::Words {
-                words.map(|bytes| bytes.map(|byte| (byte >> shift) & mask))
-            }
+    #[inline(always)]
+    unsafe fn bits(words: Self::Words, shift: u32, mask: u8) -> Self::Words {
+        words.map(|bytes| bytes.map(|byte| (byte >> shift) & mask))
+    }
 
-            #[inline(always)]
-            unsafe fn field(words: Self::Words, shift: u32, mask: u8) -> Self::Words {
-                let mut fields = [[0; 8]; 4];
-                for lane in 0..8 {
-                    let word = u32::from_le_bytes(words.map(|bytes| bytes[lane]));
-                    fields[0][lane] = (word >> shift) as u8 & mask;
-                }
-                fields
-            }
-
-            #[inline(always)]
-            unsafe fn lookup(words: Self::Words, table: &[u8; 16]) -> Self::Words {
-                words.map(|bytes| bytes.map(|byte| table[usize::from(byte & 15)]))
-            }
-
-            #[inline(always)]
-            unsafe fn pairs(words: Self::Words) -> [Self::Words; 2] {
-                let (low, high) = (words.map(|bytes| bytes.map(|byte| byte & 15)), words.map(|bytes| bytes.map(|byte| byte >> 4)));
-                [[low[0], high[0], low[1], high[1]], [low[2], high[2], low[3], high[3]]]
-            }
-
-            #[inline(always)]
-            unsafe fn spread(words: Self::Words, shift: u32) -> Self::Words {
-                std::array::from_fn(|i| {
-                    let bit = shift as usize + i;
-                    words[bit / 8 % 4].map(|byte| ((byte >> (bit % 8)) & 1) << 4)
-                })
-            }
-
-            #[inline(always)]
-            unsafe fn join<const SHIFT: u32>(words: Self::Words, upper: Self::Words) -> Self::Words {
-                std::array::from_fn(|i| std::array::from_fn(|lane| words[i][lane] | upper[i][lane] << SHIFT))
-            }
-
-            #[inline(always)]
-            unsafe fn number(words: Self::Words, zero: i32) -> Lanes8 {
-                let floats: [f32; 8] =
-                    std::array::from_fn(|lane| (i32::from_le_bytes(words.map(|bytes| bytes[lane])) - zero) as f32);
-                // SAFETY: eight floats are a vector.
-                unsafe { Lanes8::load(floats.as_ptr()) }
-            }
-
-            #[inline(always)]
-            unsafe fn signed(words: Self::Words, shift: u32) -> Lanes8 {
-                let floats = words[shift as usize / 8 % 4].map(|byte| f32::from(byte as i8));
-                // SAFETY: eight floats are a vector.
-                unsafe { Lanes8::load(floats.as_ptr()) }
-            }
-
-            #[inline(always)]
-            unsafe fn half(words: Self::Words, shift: u32) -> Lanes8 {
-                let at = shift as usize / 8 % 4;
-                let halves: [u16; 8] =
-                    std::array::from_fn(|lane| u16::from_le_bytes([words[at][lane], words[(at + 1) % 4][lane]]));
-                // SAFETY: eight halves are a vector.
-                unsafe { Lanes8::load_f16(halves.as_ptr()) }
-            }
-
-            #[inline(always)]
-            unsafe fn prefetch(_: *const u8) {}
-
-            #[inline(always)]
-            unsafe fn load(from: *const u8) -> Self::Words {
-                // SAFETY: the caller's promise.
-                unsafe { from.cast::<Self::Words>().read_unaligned() }
-            }
-
-            #[inline(always)]
-            unsafe fn store(words: Self::Words, to: *mut u8) {
-                // SAFETY: the caller's promise.
-                unsafe { to.cast::<Self::Words>().write_unaligned(words) }
-            }
-
-            #[inline(always)]
-            unsafe fn splat(from: *const i32) -> Self::Sums {
-                // SAFETY: the caller's promise.
-                [unsafe { from.read_unaligned() }; 8]
-            }
-
-            #[inline(always)]
-            unsafe fn dot<const BYTES: bool>(sums: Self::Sums, words: Self::Words, x: *const i8) -> Self::Sums {
-                // SAFETY: the caller's promise.
-                let x = unsafe { x.cast::<[i8; 4]>().read_unaligned() }.map(i16::from);
-                // Codes below 128 are the same number, signed or not; no product of 8 bits exceeds 16.
-                std::array::from_fn(|i| {
-                    let product = |j: usize| i32::from(i16::from(words[j][i] as i8) * x[j]);
-                    sums[i] + (product(0) + product(1)) + (product(2) + product(3))
-                })
-            }
-
-            #[inline(always)]
-            unsafe fn offset(scales: Lanes8) -> Lanes8 {
-                scales
-            }
-
-            #[inline(always)]
-            unsafe fn scaled(sums: Self::Sums, scales: Lanes8, _: Lanes8) -> Lanes8 {
-                let floats = sums.map(|sum| sum as f32);
-                // SAFETY: eight floats are a vector.
-                unsafe { Lanes8::load(floats.as_ptr()).multiply_add(scales, Lanes8::zero()) }
-            }
-
-            unsafe fn unpack<F: Codes>(part: &Part) {
-                // SAFETY: the caller's promise.
-                unsafe { format::unpack::<$name, F>(part) }
-            }
-
-            unsafe fn multiply(layout: Layout, block: &Block) {
-                // SAFETY: the caller's promise.
-                unsafe { panel::multiply::<$name>(layout, block) }
-            }
+    #[inline(always)]
+    unsafe fn field(words: Self::Words, shift: u32, mask: u8) -> Self::Words {
+        let mut fields = [[0; 8]; 4];
+        for lane in 0..8 {
+            let word = u32::from_le_bytes(words.map(|bytes| bytes[lane]));
+            fields[0][lane] = (word >> shift) as u8 & mask;
         }
-    };
-}
+        fields
+    }
 
-portable!(Portable);
-portable!(
-    #[cfg(target_arch = "aarch64")]
-    Neon
-);
-#[cfg(target_arch = "aarch64")]
-use crate::cpu::Neon;
+    #[inline(always)]
+    unsafe fn lookup(words: Self::Words, table: &[u8; 16]) -> Self::Words {
+        words.map(|bytes| bytes.map(|byte| table[usize::from(byte & 15)]))
+    }
+
+    #[inline(always)]
+    unsafe fn pairs(words: Self::Words) -> [Self::Words; 2] {
+        let (low, high) = (words.map(|bytes| bytes.map(|byte| byte & 15)), words.map(|bytes| bytes.map(|byte| byte >> 4)));
+        [[low[0], high[0], low[1], high[1]], [low[2], high[2], low[3], high[3]]]
+    }
+
+    #[inline(always)]
+    unsafe fn spread(words: Self::Words, shift: u32) -> Self::Words {
+        std::array::from_fn(|i| {
+            let bit = shift as usize + i;
+            words[bit / 8 % 4].map(|byte| ((byte >> (bit % 8)) & 1) << 4)
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn join<const SHIFT: u32>(words: Self::Words, upper: Self::Words) -> Self::Words {
+        std::array::from_fn(|i| std::array::from_fn(|lane| words[i][lane] | upper[i][lane] << SHIFT))
+    }
+
+    #[inline(always)]
+    unsafe fn number(words: Self::Words, zero: i32) -> Lanes8 {
+        let floats: [f32; 8] =
+            std::array::from_fn(|lane| (i32::from_le_bytes(words.map(|bytes| bytes[lane])) - zero) as f32);
+        // SAFETY: eight floats are a vector.
+        unsafe { Lanes8::load(floats.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn signed(words: Self::Words, shift: u32) -> Lanes8 {
+        let floats = words[shift as usize / 8 % 4].map(|byte| f32::from(byte as i8));
+        // SAFETY: eight floats are a vector.
+        unsafe { Lanes8::load(floats.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn half(words: Self::Words, shift: u32) -> Lanes8 {
+        let at = shift as usize / 8 % 4;
+        let halves: [u16; 8] =
+            std::array::from_fn(|lane| u16::from_le_bytes([words[at][lane], words[(at + 1) % 4][lane]]));
+        // SAFETY: eight halves are a vector.
+        unsafe { Lanes8::load_f16(halves.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(_: *const u8) {}
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self::Words {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<Self::Words>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn store(words: Self::Words, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<Self::Words>().write_unaligned(words) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(from: *const i32) -> Self::Sums {
+        // SAFETY: the caller's promise.
+        [unsafe { from.read_unaligned() }; 8]
+    }
+
+    #[inline(always)]
+    unsafe fn dot<const BYTES: bool>(sums: Self::Sums, words: Self::Words, x: *const i8) -> Self::Sums {
+        // SAFETY: the caller's promise.
+        let x = unsafe { x.cast::<[i8; 4]>().read_unaligned() }.map(i16::from);
+        // Codes below 128 are the same number, signed or not; no product of 8 bits exceeds 16.
+        std::array::from_fn(|i| {
+            let product = |j: usize| i32::from(i16::from(words[j][i] as i8) * x[j]);
+            sums[i] + (product(0) + product(1)) + (product(2) + product(3))
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn offset(scales: Lanes8) -> Lanes8 {
+        scales
+    }
+
+    #[inline(always)]
+    unsafe fn scaled(sums: Self::Sums, scales: Lanes8, _: Lanes8) -> Lanes8 {
+        let floats = sums.map(|sum| sum as f32);
+        // SAFETY: eight floats are a vector.
+        unsafe { Lanes8::load(floats.as_ptr()).multiply_add(scales, Lanes8::zero()) }
+    }
+
+    unsafe fn unpack<F: Codes>(part: &Part) {
+        // SAFETY: the caller's promise.
+        unsafe { format::unpack::<Portable, F>(part) }
+    }
+
+    unsafe fn multiply(layout: Layout, block: &Block) {
+        // SAFETY: the caller's promise.
+        unsafe { panel::multiply::<Portable>(layout, block) }
+    }
+}
