@@ -2,7 +2,7 @@
 //! wrong; a device that can't be opened counts as wrong unless `--device` leaves it out.
 
 use clap::Parser;
-use conformance::{Effort, Event, open, run, support};
+use conformance::{Call, Effort, Event, Target, open, run, support};
 use indicatif::{ProgressBar, ProgressStyle};
 use silicide_core::Isa;
 use std::path::PathBuf;
@@ -24,6 +24,12 @@ struct Arguments {
     /// On the CPU, only this instruction set: portable, neon, avx2, avx512, avx512bf16.
     #[arg(long, value_parser = parse_isa)]
     isa: Option<Isa>,
+    /// On the CPU, one thread only.
+    #[arg(long)]
+    single: bool,
+    /// Only cases that move and compute no more than this, in bytes and floating-point operations together.
+    #[arg(long, value_name = "AMOUNT")]
+    work: Option<u64>,
     /// Write the support table to this file instead of trying anything.
     #[arg(long, value_name = "FILE")]
     support: Option<PathBuf>,
@@ -38,6 +44,12 @@ struct Arguments {
 fn parse_isa(name: &str) -> Result<Isa, String> {
     let known = || Isa::ALL.map(Isa::name).join(", ");
     Isa::ALL.into_iter().find(|isa| isa.name() == name).ok_or_else(|| format!("known are {}", known()))
+}
+
+/// Bytes and operations of a call.
+fn amount(call: &Call) -> u64 {
+    let work = call.op.work(&call.io());
+    work.bytes.saturating_add(work.flops)
 }
 
 fn main() -> ExitCode {
@@ -63,7 +75,15 @@ fn conform(arguments: &Arguments) -> Result<bool, String> {
         return Err(format!("there is no op called {unknown}; known are {}", known.join(", ")));
     }
     ops.retain(|(op, _)| arguments.op.is_empty() || arguments.op.iter().any(|name| name == op));
-    let (targets, missing) = open(&arguments.device, arguments.isa);
+    if let Some(most) = arguments.work {
+        for (_, cases) in &mut ops {
+            cases.retain(|case| Call::of(case).map_or(true, |call| amount(&call) <= most));
+        }
+    }
+    let (mut targets, missing) = open(&arguments.device, arguments.isa);
+    if arguments.single {
+        targets = targets.into_iter().map(Target::single).collect();
+    }
     let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
     // Hidden where standard error is no terminal.
     let bar = ProgressBar::new(0);

@@ -20,6 +20,17 @@ pub struct Target {
     pub others: Vec<Device>,
 }
 
+impl Target {
+    /// The same with one thread only, where there are threads: emulators are bad at waiting.
+    pub fn single(mut self) -> Target {
+        if let Some(i) = self.others.iter().position(|device| device.info().threads == 1) {
+            self.main = self.others.swap_remove(i);
+        }
+        self.others.clear();
+        self
+    }
+}
+
 /// Opens devices by name, the CPU once for each instruction set (or only `isa`). `msl` runs the kernels as Metal has
 /// them, on the host, and `msl:wgsl` their translations even where there are kernels written by hand. What can't be opened is a failure.
 pub fn open(names: &[String], isa: Option<Isa>) -> (Vec<Target>, Vec<Failure>) {
@@ -83,6 +94,8 @@ mod tests {
             assert_eq!(target.main.info().threads, 2);
             assert_eq!(target.others.len(), 2);
         }
+        let single = targets.into_iter().map(Target::single);
+        assert!(single.into_iter().all(|target| target.main.info().threads == 1 && target.others.is_empty()));
     }
 
     #[test]
