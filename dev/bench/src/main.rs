@@ -4,6 +4,7 @@
 mod attention;
 mod formats;
 mod gpu;
+mod gpu_matmul;
 mod limits;
 mod load;
 mod machine;
@@ -70,6 +71,12 @@ enum What {
     Record,
     /// Recording and submitting on the GPU: Metal on Apple's systems, Vulkan elsewhere.
     Gpu,
+    /// Matmul by weight format on the GPU, with the shapes of a small model.
+    GpuMatmul {
+        /// Weight formats: q4_1, q8_0, f16.
+        #[arg(long = "format", default_values_t = quantized::formats())]
+        formats: Vec<String>,
+    },
     /// Loading a file of weights: time, and memory beside the weights.
     Load {
         /// The size of the file.
@@ -98,6 +105,7 @@ fn main() -> anyhow::Result<()> {
         What::Attention => attention::run(&mut report)?,
         What::Record => record::run(&mut report)?,
         What::Gpu => gpu::run(&mut report)?,
+        What::GpuMatmul { formats } => gpu_matmul::run(&mut report, &formats)?,
         What::Load { gigabytes } => load::run(&mut report, gigabytes)?,
         What::Formats { write } => return formats::run(write.as_deref()),
         What::All => {

@@ -9,22 +9,27 @@ use silicide_ops::matmul;
 use silicide_quant::{DType, Format};
 use std::time::Duration;
 
-const LAYERS: usize = 30;
+pub(crate) const LAYERS: usize = 30;
 const ROWS: usize = 512;
 /// Columns and depth of a layer's matrices: query, key, value, output; gate, up, down.
-const LAYER: [(usize, usize); 7] =
+pub(crate) const LAYER: [(usize, usize); 7] =
     [(576, 576), (192, 576), (192, 576), (576, 576), (1536, 576), (1536, 576), (576, 1536)];
-const HEAD: (usize, usize) = (49152, 576);
+pub(crate) const HEAD: (usize, usize) = (49152, 576);
 
 /// One product: activations, weights, outputs.
-struct Product {
+pub(crate) struct Product {
     a: Buffer,
-    b: Buffer,
+    pub(crate) b: Buffer,
     y: Buffer,
 }
 
 impl Product {
-    fn new(device: &Device, dtype: DType, m: usize, (n, k): (usize, usize)) -> anyhow::Result<Product> {
+    pub(crate) fn new(
+        device: &Device,
+        dtype: DType,
+        m: usize,
+        (n, k): (usize, usize),
+    ) -> anyhow::Result<Product> {
         // Depths of whole blocks, so that formats of longer ones can be measured too.
         let k = k.next_multiple_of(dtype.block_len());
         let values: Vec<f32> = (0..m * k).map(|i| ((i * 37) % 101) as f32 / 101.0 - 0.5).collect();
@@ -38,7 +43,7 @@ impl Product {
     }
 }
 
-fn multiply(device: &Device, products: &[Product]) -> anyhow::Result<()> {
+pub(crate) fn multiply(device: &Device, products: &[Product]) -> anyhow::Result<()> {
     let mut encoder = CommandEncoder::new(device);
     for Product { a, b, y } in products {
         matmul::matmul_into(&mut encoder, a, b, y)?;

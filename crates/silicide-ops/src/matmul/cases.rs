@@ -36,7 +36,7 @@ pub fn cases() -> Vec<Case> {
     add(F32, &[256, 1024], &[256, 1024]);
     // Half-width weights, with depths that leave half a word.
     for dtype in [F16, BF16] {
-        for (m, n, k) in [(1, 257, 576), (1, 17, 31), (3, 64, 100), (8, 3, 64), (33, 64, 31), (130, 257, 100), (33, 50, 2100)] {
+        for (m, n, k) in [(1, 257, 576), (1, 17, 31), (3, 64, 100), (6, 7, 33), (8, 3, 64), (33, 64, 31), (130, 257, 100), (33, 50, 2100)] {
             add(dtype, &[m, k], &[n, k]);
         }
     }
@@ -84,6 +84,13 @@ fn blocks(cases: &mut Vec<Case>) {
     for format in [Format::Iq1M, Format::Iq2Xxs, Format::Tq1_0, Format::Nvfp4, Format::Q1_0] {
         for (m, n, k) in [(1, 33, 1280), (20, 17, 2304)] {
             add(any, format, &[m, k], &[n, k]);
+        }
+    }
+    // One block deep, and every number of rows and columns beside those that GPU kernels take at a time.
+    for format in [Format::Q4_1, Format::Q5_0, Format::Q8_0, Format::Q4K, Format::Q6K, Format::Mxfp4] {
+        let k = format.block_len();
+        for (m, n) in [(1, 1), (2, 6), (5, 3), (6, 9), (8, 66), (9, 5), (33, 67)] {
+            add(exact, format, &[m, k], &[n, k]);
         }
     }
     // More than one panel deep; batches; grouped heads.

@@ -24,14 +24,18 @@ static FEW_BODY: Snippet = Snippet { name: "matmul.few.wgsl", text: include_str!
 static PARAMS_ONE: Snippet = Snippet { name: "matmul params", text: params!() };
 static PARAMS_TWO: Snippet = Snippet { name: "matmul params, scales", text: params!("scales") };
 static PARAMS_THREE: Snippet = Snippet { name: "matmul params, biases", text: params!("scales" "biases") };
-static FEW_SINGLE: Snippet = Snippet { name: "matmul few, single weights", text: include_str!("few_single.wgsl") };
-static FEW_EIGHT: Snippet = Snippet { name: "matmul few, eight weights", text: include_str!("few_eight.wgsl") };
+static FEW_SHARED: Snippet = Snippet { name: "matmul few, shared", text: include_str!("few_shared.wgsl") };
+static FEW_SUBGROUP: Snippet = Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
 
-/// The most rows of the kernel for few: two vectors of sums.
+/// The most rows of the kernel for few.
 const FEW_ROWS: usize = 8;
-/// Invocations that share a column, at most.
-const TEAM: usize = 32;
+/// Invocations of its workgroups: whole subgroups of every size.
+const FEW_WORKGROUP: u32 = 64;
+/// Columns that a team of invocations has, as in `few.wgsl`.
+const FEW_COLUMNS: usize = 4;
+/// Invocations that share columns, at most.
+const TEAM: u32 = 32;
 /// The smaller square of invocations, which every device has room for, and the larger.
 const SIDES: [u32; 2] = [8, 16];
 /// Problems with at least this many rows and columns use the larger square.
@@ -39,16 +43,19 @@ const LARGE: usize = 128;
 /// Depth that passes through shared memory at a time, as in `tiled.wgsl`.
 const STEP: u32 = 16;
 /// Parameter words.
-const PARAMS: u32 = 7;
+const PARAMS: u32 = 6;
 
-/// The kernel for few rows: one team of invocations per column.
-pub(super) struct Few;
+/// The kernel for few rows: a team of invocations for every four columns.
+pub(super) struct Few {
+    /// Whether teams add inside of subgroups, or through shared memory.
+    subgroups: bool,
+}
 
 /// The kernel for many rows: squares of outputs through shared memory.
 pub(super) struct Tiled;
 
-/// The kernel for few rows.
-pub(super) static FEW: Few = Few;
+/// The kernel for few rows: with subgroups, and for every device.
+pub(super) static FEW: [Few; 2] = [Few { subgroups: true }, Few { subgroups: false }];
 /// The kernel for many rows.
 pub(super) static TILED: Tiled = Tiled;
 
@@ -85,11 +92,11 @@ impl Weights {
         })
     }
 
-    /// The part that defines `eight_b`, where weights come in runs of that many.
-    fn eight(self) -> Option<Part> {
+    /// Parts that define `eight_b`, `sixteen_b` and `SPREAD_b`.
+    fn sixteen(self) -> SmallVec<[Part; 2]> {
         match self {
-            Weights::Of(dtype) => Some(Part::bound(wgsl::load_eight(dtype.format()?)?, "b", 1)),
-            Weights::Mlx(format) => Some(mlx::gpu::eight(format, 1)),
+            Weights::Of(dtype) => wgsl::load_sixteen(dtype).iter().map(|part| Part::bound(part, "b", 1)).collect(),
+            Weights::Mlx(format) => smallvec![mlx::gpu::eight(format, 1), Part::bound(&wgsl::TWICE_EIGHT, "b", 1)],
         }
     }
 
@@ -164,8 +171,8 @@ impl Run {
     }
 
     /// Parameter words.
-    fn params(&self, problem: &Problem, team: usize) -> [u32; PARAMS as usize] {
-        [self.rows.len(), self.columns.len(), problem.k, self.batches.len(), problem.n, self.columns.start, team]
+    fn params(&self, problem: &Problem) -> [u32; PARAMS as usize] {
+        [self.rows.len(), self.columns.len(), problem.k, self.batches.len(), problem.n, self.columns.start]
             .map(|extent| extent as u32)
     }
 }
@@ -193,21 +200,43 @@ fn kernel(bodies: &[&'static Snippet], weights: Weights, on: &DeviceInfo) -> Opt
     })
 }
 
-/// The plan for few rows: weights that come in runs of eight are read so, others one by one.
-pub(crate) fn plan_few(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
-    let (mut plan, workgroup, eight) = (Plan::default(), wgsl::workgroup(on), weights.eight());
-    let meeting = if eight.is_some() { &FEW_EIGHT } else { &FEW_SINGLE };
-    let Some(mut kernel) = kernel(&[&FEW_BODY, meeting], weights, on) else { return plan };
-    kernel.parts.extend(eight);
-    let kernel = kernel.constant("WG", workgroup);
-    let turns = if eight.is_some() { problem.k / 8 } else { problem.k.div_ceil(4) };
-    let team = turns.min(TEAM).min(workgroup as usize).next_power_of_two();
+/// The plan for few rows.
+pub(crate) fn plan_few(problem: &Problem, weights: Weights, on: &DeviceInfo, subgroups: bool) -> Plan {
+    let mut plan = Plan::default();
+    let workgroup = FEW_WORKGROUP.min(wgsl::workgroup(on));
+    // Teams inside of a subgroup need no barrier.
+    let (adding, most) = match subgroups {
+        true => (&FEW_SUBGROUP, on.features.subgroup_size.0),
+        false => (&FEW_SHARED, TEAM),
+    };
+    let Some(mut kernel) = kernel(&[&FEW_BODY, adding], weights, on) else { return plan };
+    kernel.parts.extend(weights.sixteen());
+    let team = team(problem.k, most.min(workgroup));
     for run in runs(problem, weights, on) {
-        let groups = (run.batches.len() * run.columns.len()).div_ceil(workgroup as usize / team);
-        let (args, params) = (run.args(problem, weights), run.params(problem, team));
-        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(groups, on));
+        // Calls are cut by rows too.
+        let rows = run.rows.len().next_power_of_two() as u32;
+        let kernel = kernel.clone().constant("WG", workgroup).constant("TEAM", team).constant("ROWS", rows);
+        let teams = run.batches.len() * run.columns.len().div_ceil(FEW_COLUMNS);
+        let groups = teams.div_ceil((workgroup / team) as usize);
+        let (args, params) = (run.args(problem, weights), run.params(problem));
+        plan.push(Program::Wgsl(kernel), &args, &params, wgsl::grid(groups, on));
     }
     plan
+}
+
+/// Whether the workgroups of the kernel for few rows are whole subgroups.
+pub(crate) fn has_subgroups(on: &DeviceInfo) -> bool {
+    let (least, most) = on.features.subgroup_size;
+    on.features.subgroups && least > 1 && FEW_WORKGROUP.min(wgsl::workgroup(on)).is_multiple_of(most)
+}
+
+/// Invocations that share a column of `k` weights, sixteen at a time: as many as there may be without leaving more than
+/// an eighth of them idle on average.
+fn team(k: usize, most: u32) -> u32 {
+    let turns = k.div_ceil(16);
+    let teams = (0..=TEAM.min(most).max(1).ilog2()).rev().map(|power| 1u32 << power);
+    let idle = |team: u32| turns.next_multiple_of(team as usize) - turns;
+    teams.into_iter().find(|&team| idle(team) <= turns / 8).unwrap_or(1)
 }
 
 /// The plan for many rows.
@@ -223,7 +252,7 @@ pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -
     for run in runs(problem, weights, on) {
         let tile = 4 * side as usize;
         let tiles = run.rows.len().div_ceil(tile) * run.columns.len().div_ceil(tile) * run.batches.len();
-        let (args, params) = (run.args(problem, weights), run.params(problem, 1));
+        let (args, params) = (run.args(problem, weights), run.params(problem));
         plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
     }
     plan
@@ -234,16 +263,20 @@ unsafe impl Kernel for Few {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {
-        FEW_BODY.name
+        if self.subgroups { "matmul.few.subgroup.wgsl" } else { FEW_BODY.name }
     }
 
     fn fits(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        check_few(Problem::of(io), on).map(|_| Cost::BEST)
+        check_few(Problem::of(io), on)?;
+        if self.subgroups && !has_subgroups(on) {
+            return Err(Decline("needs subgroups that fill its workgroups"));
+        }
+        Ok(Cost::BEST)
     }
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let weights = Weights::Of(io.input(1).dtype);
-        Problem::of(io).map_or(Plan::default(), |problem| plan_few(&problem, weights, on))
+        Problem::of(io).map_or(Plan::default(), |problem| plan_few(&problem, weights, on, self.subgroups))
     }
 }
 
@@ -333,7 +366,7 @@ mod tests {
                 };
                 let mut expected = [host(&outputs[0], &vec![0.0; outputs[0].elements()])];
                 Op::reference(&Matmul::default(), &[host(&inputs[0], &a), host(&inputs[1], &b)], &mut expected);
-                for kernel in [&FEW as &dyn Kernel<Op = Matmul>, &TILED] {
+                for kernel in [&FEW[1] as &dyn Kernel<Op = Matmul>, &TILED] {
                     if kernel.fits(&Matmul::default(), &io, &on).is_err() {
                         continue;
                     }

@@ -150,7 +150,7 @@ impl Op for Matmul {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Matmul>] {
-        static KERNELS: [&dyn Kernel<Op = Matmul>; 12] = [
+        static KERNELS: [&dyn Kernel<Op = Matmul>; 13] = [
             &cpu::FEW[0],
             &cpu::FEW[1],
             &cpu::FEW[2],
@@ -161,7 +161,8 @@ impl Op for Matmul {
             &cpu::INTEGER,
             &cpu::BLOCKS_FEW,
             &cpu::BLOCKS_MANY,
-            &gpu::FEW,
+            &gpu::FEW[0],
+            &gpu::FEW[1],
             &gpu::TILED,
         ];
         &KERNELS

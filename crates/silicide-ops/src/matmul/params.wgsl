@@ -6,7 +6,5 @@
     // Of the output: elements from one row to the next, and the first column of this launch.
     y_stride: u32,
     y_column: u32,
-    // Invocations that share a column in the kernel for few rows.
-    team: u32,
 }
 var<immediate> p: Params;

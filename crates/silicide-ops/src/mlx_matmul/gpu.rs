@@ -1,7 +1,7 @@
 //! `mlx_matmul` on GPUs: the kernels of `matmul`, with weights in planes.
 
 use super::{MlxMatmul, problem};
-use crate::matmul::gpu::{Weights, check, check_few, plan_few, plan_tiled};
+use crate::matmul::gpu::{Weights, check, check_few, has_subgroups, plan_few, plan_tiled};
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::DeviceInfo;
 
@@ -24,7 +24,7 @@ unsafe impl Kernel for Few {
     }
 
     fn plan(&self, op: &MlxMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        problem(io).map_or(Plan::default(), |problem| plan_few(&problem, Weights::Mlx(op.format), on))
+        problem(io).map_or(Plan::default(), |problem| plan_few(&problem, Weights::Mlx(op.format), on, has_subgroups(on)))
     }
 }
 

@@ -45,6 +45,9 @@ snippets! {
     LOAD_F32 = "element/get32.wgsl" "element/load_f32.wgsl";
     LOAD_F16 = "element/get16.wgsl" "element/load_f16.wgsl";
     LOAD_BF16 = "element/get16.wgsl" "element/load_bf16.wgsl";
+    SIXTEEN_F32 = "element/sixteen32.wgsl";
+    SIXTEEN_F16 = "element/sixteen16.wgsl" "element/floats_f16.wgsl";
+    SIXTEEN_BF16 = "element/sixteen16.wgsl" "element/floats_bf16.wgsl";
     STORE_F32 = "element/put32.wgsl" "element/store_f32.wgsl";
     STORE_F16 = "element/put16.wgsl" "element/store_f16.wgsl";
     STORE_F16_ATOMIC = "element/put16_atomic.wgsl" "element/store_f16.wgsl";
@@ -76,13 +79,28 @@ static FORMATS: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
     Format::ALL.into_iter().map(|format| Snippet { name: format.name(), text: format.wgsl() }).collect()
 });
 
-/// With [`load`] of a block format: `eight_$NAME(at) -> mat2x4<f32>`, eight elements from a multiple of eight on.
-pub(crate) fn load_eight(format: Format) -> Option<&'static Snippet> {
-    EIGHTS.get(format as usize)
+/// With [`load`] of the same type: `eight_$NAME(at) -> mat2x4<f32>`, eight elements, and `sixteen_$NAME(at) -> mat4x4<f32>`,
+/// twice eight, `SPREAD_$NAME` apart, as [`Format::wgsl_sixteen`] says. In block formats `at` is a multiple of eight.
+pub(crate) fn load_sixteen(dtype: DType) -> &'static [Snippet] {
+    match dtype {
+        DType::F32 => std::slice::from_ref(&SIXTEEN_F32),
+        DType::F16 => std::slice::from_ref(&SIXTEEN_F16),
+        DType::BF16 => std::slice::from_ref(&SIXTEEN_BF16),
+        DType::Block(format) => SIXTEENS.get(format as usize).map_or(&[], |texts| texts.as_slice()),
+        _ => &[],
+    }
 }
 
-static EIGHTS: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
-    Format::ALL.into_iter().map(|format| Snippet { name: format.name(), text: format.wgsl_eight() }).collect()
+/// What makes sixteen elements of eight, for weights of other kinds.
+pub(crate) static TWICE_EIGHT: Snippet = Snippet { name: "TWICE_EIGHT", text: Format::WGSL_SIXTEEN };
+
+/// Eight and sixteen of every block format, in the order of [`Format::ALL`].
+static SIXTEENS: LazyLock<Vec<[Snippet; 2]>> = LazyLock::new(|| {
+    let texts = |format: Format| [format.wgsl_eight(), format.wgsl_sixteen()];
+    Format::ALL
+        .into_iter()
+        .map(|format| texts(format).map(|text| Snippet { name: format.name(), text }))
+        .collect()
 });
 
 static TABLE: Snippet = Snippet { name: "TABLE", text: Format::WGSL_TABLE };

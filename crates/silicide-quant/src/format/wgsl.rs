@@ -7,6 +7,11 @@
 //! [`Format::wgsl_eight`] is text that goes with it and defines `eight_$NAME(at: u32) -> mat2x4<f32>`: eight elements from
 //! a multiple of eight on, whose scales are read and unpacked once where that is worth it.
 //!
+//! [`Format::wgsl_sixteen`] goes with both and defines `sixteen_$NAME(at: u32) -> mat4x4<f32>` and `SPREAD_$NAME`: eight
+//! elements from `at` on and eight from `at + SPREAD_$NAME` on, which share their bytes where the format packs so. The
+//! spread is a power of two of at least 8, twice the spread divides the block, and `at` is a multiple of 8 in the first half of a run of
+//! twice the spread.
+//!
 //! Formats with a code book ([`Format::wgsl_table`]) also expect `word_$NAME(code: u32) -> u32`, which [`Format::WGSL_TABLE`] defines
 //! over a binding of the book's words: as a constant in the text, compilers would copy it for every invocation.
 //!
@@ -49,6 +54,9 @@ static IQ3_S: [u32; 256] = pairs(&iq_grids::IQ3_S);
 impl Format {
     /// The text that reads the table of a format, bound at `$BINDING`, for the argument `$NAME`.
     pub const WGSL_TABLE: &'static str = include_str!("wgsl/table.wgsl");
+
+    /// Sixteen elements in a row by twice eight.
+    pub const WGSL_SIXTEEN: &'static str = include_str!("wgsl/sixteen.wgsl");
 
     /// The words that GPU kernels need beside blocks to read the format: its code book, if it has one.
     pub const fn wgsl_table(self) -> Option<&'static [u32]> {
@@ -112,6 +120,21 @@ impl Format {
             Format::Iq4Nl => eight!("iq4_nl"),
             Format::Iq4Xs => eight!("iq4_xs"),
             _ => include_str!("wgsl/eight.wgsl"),
+        }
+    }
+
+    /// How GPU kernels read sixteen elements at a time; belongs to [`Format::wgsl`] and [`Format::wgsl_eight`].
+    pub const fn wgsl_sixteen(self) -> &'static str {
+        match self {
+            Format::Q4_0 => include_str!("wgsl/sixteen_q4_0.wgsl"),
+            Format::Q4_1 => include_str!("wgsl/sixteen_q4_1.wgsl"),
+            Format::Q5_0 => include_str!("wgsl/sixteen_q5_0.wgsl"),
+            Format::Q5_1 => include_str!("wgsl/sixteen_q5_1.wgsl"),
+            Format::Q8_0 => include_str!("wgsl/sixteen_q8_0.wgsl"),
+            Format::Q4K => concat!(include_str!("wgsl/k_pairs.wgsl"), include_str!("wgsl/sixteen_q4_k.wgsl")),
+            Format::Q5K => concat!(include_str!("wgsl/k_pairs.wgsl"), include_str!("wgsl/sixteen_q5_k.wgsl")),
+            Format::Q6K => include_str!("wgsl/sixteen_q6_k.wgsl"),
+            _ => Format::WGSL_SIXTEEN,
         }
     }
 }

@@ -18,8 +18,13 @@ fn quad_$NAME(position: u32) -> u32 {
     let high = $NAME[(at + 3u) >> 2u];
     return select((low >> shift) | (high << (32u - shift)), low, shift == 0u);
 }
+// Blocks with halves lie at even positions, and so do the halves in them.
 fn half_$NAME(position: u32) -> f32 {
-    return widened_$NAME(pair_$NAME(position));
+    return widened_$NAME(even_$NAME(position));
+}
+fn even_$NAME(position: u32) -> u32 {
+    let at = p.$NAME_offset + position;
+    return ($NAME[at >> 2u] >> ((at & 2u) << 3u)) & 0xffffu;
 }
 // Bits of a half as f32. Below the normal range of halves by hand: devices may take such a half for zero, though it is
 // a normal f32.

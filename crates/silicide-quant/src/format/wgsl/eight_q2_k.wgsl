@@ -4,7 +4,7 @@ fn eight_$NAME(at: u32) -> mat2x4<f32> {
     let i = at & 31u;
     let group = (at >> 5u) & 7u;
     let position = block + 16u + ((group >> 2u) << 5u) + i;
-    let codes = (vec2<u32>(quad_$NAME(position), quad_$NAME(position + 4u)) >> vec2<u32>((group & 3u) << 1u))
+    let codes = (octet_$NAME(position) >> vec2<u32>((group & 3u) << 1u))
         & vec2<u32>(0x03030303u);
     let sub = byte_$NAME(block + (group << 1u) + (i >> 4u));
     let scale = half_$NAME(block + 80u) * f32(sub & 15u);

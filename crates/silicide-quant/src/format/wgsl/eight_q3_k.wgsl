@@ -4,9 +4,9 @@ fn eight_$NAME(at: u32) -> mat2x4<f32> {
     let i = at & 31u;
     let group = (at >> 5u) & 7u;
     let position = block + 32u + ((group >> 2u) << 5u) + i;
-    let low = (vec2<u32>(quad_$NAME(position), quad_$NAME(position + 4u)) >> vec2<u32>((group & 3u) << 1u))
+    let low = (octet_$NAME(position) >> vec2<u32>((group & 3u) << 1u))
         & vec2<u32>(0x03030303u);
-    let high = (vec2<u32>(quad_$NAME(block + i), quad_$NAME(block + i + 4u)) >> vec2<u32>(group))
+    let high = (octet_$NAME(block + i) >> vec2<u32>(group))
         & vec2<u32>(0x01010101u);
     let codes = low | (high << vec2<u32>(2u));
     let s = (group << 1u) + (i >> 4u);

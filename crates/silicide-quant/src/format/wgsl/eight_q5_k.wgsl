@@ -5,7 +5,7 @@ fn eight_$NAME(at: u32) -> mat2x4<f32> {
     let s = (at >> 5u) & 7u;
     let subs = subs_$NAME(block + 4u, s);
     let low = nibbles_$NAME(block + 48u + ((s >> 1u) << 5u) + i, (s & 1u) << 2u);
-    let high = (vec2<u32>(quad_$NAME(block + 16u + i), quad_$NAME(block + 20u + i)) >> vec2<u32>(s))
+    let high = (octet_$NAME(block + 16u + i) >> vec2<u32>(s))
         & vec2<u32>(0x01010101u);
     let codes = low | (high << vec2<u32>(4u));
     let scale = half_$NAME(block) * subs.x;

@@ -6,7 +6,7 @@ fn eight_$NAME(at: u32) -> mat2x4<f32> {
     let run = (at >> 5u) & 3u;
     let low = nibbles_$NAME(block + (part << 6u) + ((run & 1u) << 5u) + i, (run >> 1u) << 2u);
     let position = block + 128u + (part << 5u) + i;
-    let high = (vec2<u32>(quad_$NAME(position), quad_$NAME(position + 4u)) >> vec2<u32>(run << 1u))
+    let high = (octet_$NAME(position) >> vec2<u32>(run << 1u))
         & vec2<u32>(0x03030303u);
     let codes = low | (high << vec2<u32>(4u));
     let scale = half_$NAME(block + 208u) * signed_$NAME(block + 192u + (part << 3u) + (run << 1u) + (i >> 4u));

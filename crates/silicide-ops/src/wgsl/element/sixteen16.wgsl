@@ -1,0 +1,24 @@
+// Eight elements, and sixteen, in a row: words are read once, and hold two.
+const SPREAD_$NAME: u32 = 8u;
+// Four words from the half word `at` on.
+fn words_$NAME(at: u32) -> vec4<u32> {
+    let word = at >> 1u;
+    let low = vec4<u32>($NAME[word], $NAME[word + 1u], $NAME[word + 2u], $NAME[word + 3u]);
+    // None past the last.
+    let high = vec4<u32>(low.yzw, $NAME[(at + 7u) >> 1u]);
+    return select(low, (low >> vec4<u32>(16u)) | (high << vec4<u32>(16u)), vec4<bool>((at & 1u) == 1u));
+}
+fn eight_$NAME(at: u32) -> mat2x4<f32> {
+    let words = words_$NAME(p.$NAME_offset + at);
+    let low = words & vec4<u32>(0xffffu);
+    let high = words >> vec4<u32>(16u);
+    return mat2x4<f32>(
+        floats_$NAME(vec4<u32>(low.x, high.x, low.y, high.y)),
+        floats_$NAME(vec4<u32>(low.z, high.z, low.w, high.w)),
+    );
+}
+fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
+    let low = eight_$NAME(at);
+    let high = eight_$NAME(at + 8u);
+    return mat4x4<f32>(low[0], low[1], high[0], high[1]);
+}

@@ -1,0 +1,13 @@
+// Sixteen elements of q4_0 blocks: both nibbles of eight bytes.
+const SPREAD_$NAME: u32 = 16u;
+fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
+    let block = (at >> 5u) * 18u;
+    let codes = octet_$NAME(block + 2u + (at & 15u));
+    let low = codes & vec2<u32>(0x0f0f0f0fu);
+    let high = (codes >> vec2<u32>(4u)) & vec2<u32>(0x0f0f0f0fu);
+    let scale = half_$NAME(block);
+    return mat4x4<f32>(
+        (lanes_$NAME(low.x) - 8.0) * scale, (lanes_$NAME(low.y) - 8.0) * scale,
+        (lanes_$NAME(high.x) - 8.0) * scale, (lanes_$NAME(high.y) - 8.0) * scale,
+    );
+}
