@@ -27,6 +27,8 @@ static PARAMS_THREE: Snippet = Snippet { name: "matmul params, biases", text: pa
 static FEW_SHARED: Snippet = Snippet { name: "matmul few, shared", text: include_str!("few_shared.wgsl") };
 static FEW_SUBGROUP: Snippet = Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
+static TILED_EIGHT: Snippet = Snippet { name: "matmul tiled, eight", text: include_str!("tiled_eight.wgsl") };
+static TILED_SINGLE: Snippet = Snippet { name: "matmul tiled, single", text: include_str!("tiled_single.wgsl") };
 
 /// The most rows of the kernel for few.
 const FEW_ROWS: usize = 8;
@@ -36,10 +38,10 @@ const FEW_WORKGROUP: u32 = 64;
 const FEW_COLUMNS: usize = 4;
 /// Invocations that share columns, at most.
 const TEAM: u32 = 32;
-/// The smaller square of invocations, which every device has room for, and the larger.
-const SIDES: [u32; 2] = [8, 16];
-/// Problems with at least this many rows and columns use the larger square.
-const LARGE: usize = 128;
+/// Invocations along each side of a workgroup's square, which every device has room for, as in `tiled.wgsl`.
+const SIDE: u32 = 8;
+/// Problems with more rows and columns than this have squares of 8 x 8 outputs in an invocation, others of 4 x 4.
+const LARGE: usize = 40;
 /// Depth that passes through shared memory at a time, as in `tiled.wgsl`.
 const STEP: u32 = 16;
 /// Parameter words.
@@ -242,15 +244,21 @@ fn team(k: usize, most: u32) -> u32 {
 /// The plan for many rows.
 pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
     let mut plan = Plan::default();
-    let Some(kernel) = kernel(&[&TILED_BODY], weights, on) else { return plan };
-    let side = side(problem, on);
+    let whole = problem.k.is_multiple_of(STEP as usize);
+    let fill = if whole { &TILED_EIGHT } else { &TILED_SINGLE };
+    let Some(mut kernel) = kernel(&[&TILED_BODY, fill], weights, on) else { return plan };
+    if whole {
+        kernel.parts.extend(weights.sixteen());
+    }
+    let quads = if problem.m.min(problem.n) > LARGE { 2 } else { 1 };
+    let pitch = SIDE * quads + 1;
     let kernel = kernel
-        .constant("WG", side * side)
-        .constant("SIDE", side)
-        .constant("PITCH", side + 1)
-        .constant("CELLS", (side + 1) * STEP);
+        .constant("WG", SIDE * SIDE)
+        .constant("QUADS", quads)
+        .constant("PITCH", pitch)
+        .constant("CELLS", pitch * STEP);
     for run in runs(problem, weights, on) {
-        let tile = 4 * side as usize;
+        let tile = (4 * SIDE * quads) as usize;
         let tiles = run.rows.len().div_ceil(tile) * run.columns.len().div_ceil(tile) * run.batches.len();
         let (args, params) = (run.args(problem, weights), run.params(problem));
         plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
@@ -296,14 +304,6 @@ unsafe impl Kernel for Tiled {
         let weights = Weights::Of(io.input(1).dtype);
         Problem::of(io).map_or(Plan::default(), |problem| plan_tiled(&problem, weights, on))
     }
-}
-
-/// Invocations along each side of a workgroup's square.
-fn side(problem: &Problem, on: &DeviceInfo) -> u32 {
-    let [small, large] = SIDES;
-    let shared = (2 * (large + 1) * STEP * 16) as usize;
-    let room = on.limits.max_workgroup >= large * large && on.limits.max_workgroup_bytes >= shared;
-    if room && problem.m >= LARGE && problem.n >= LARGE { large } else { small }
 }
 
 #[cfg(test)]
