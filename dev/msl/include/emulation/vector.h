@@ -237,6 +237,13 @@ constexpr matrix<T, C, R> operator*(matrix<T, C, R> a, T b) {
     return a;
 }
 template <class T, int C, int R>
+constexpr matrix<T, R, C> transpose(matrix<T, C, R> a) {
+    matrix<T, R, C> turned;
+    for (int c = 0; c < C; c++)
+        for (int r = 0; r < R; r++) turned.columns[r].e[c] = a.columns[c].e[r];
+    return turned;
+}
+template <class T, int C, int R>
 constexpr vec<T, R> operator*(matrix<T, C, R> a, vec<T, C> b) {
     vec<T, R> sum;
     for (int i = 0; i < C; i++) sum += a.columns[i] * b.e[i];
