@@ -5,14 +5,14 @@
     cargo build --release && scripts/picture-chat.py docs/chat.svg
 
 Everything in the picture was on the screen: the text, its figures and when each line came. Lines appear at the times they
-appeared, sped up by nothing; programs that do not animate show the last state.
+appeared; programs that do not animate show the last state.
 """
 import fcntl, html, os, pty, select, struct, sys, termios, time
 import pyte
 
 COLUMNS, ROWS, MOST_SECONDS = 100, 30, 120
-PROGRAM = ["target/release/silicide", "run", "smollm2", "--temp", "0", "-n", "90", "--device", "cpu"]
-TYPED = ["Why is the sky blue?", "And in the evening, in one sentence?", "/quit"]
+PROGRAM = ["target/release/silicide", "run", "smollm2", "--temp", "0", "-n", "60", "--device", "cpu"]
+TYPED = ["Why is the sky blue?", "What is the capital of France?", "/stats", "/quit"]
 
 
 def record():
