@@ -17,18 +17,23 @@
 //! 6. **Order.** Submissions take effect in the order of their tickets, as if a barrier stood between them. Within
 //!    a list only [`Command::Barrier`] orders: everything before it happens, and is visible, before anything
 //!    after it. Commands of one group (between two barriers) may run at once.
+//! 7. **A baked list is a list.** [`RawDevice::bake`] puts it into the form that the device runs, once;
+//!    [`RawDevice::replay`] is a submission of it, with the same promises on both sides. What a list uses, its
+//!    baked form uses until it is unbaked. Replays may follow each other without waiting.
 //!
 //! # Where things are
 //!
 //! | module | what |
 //! |---|---|
 //! | [`command`] | the flat command list |
+//! | [`baked`] | lists kept for replay by backends without a form of their own for it |
 //! | [`program`] | what a pipeline is made from: a native function or WGSL |
 //! | [`info`] | limits, features and memory of a device |
 //! | [`error`] | what can go wrong down here |
 //! | [`cpu`], [`vulkan`], `metal` (on Apple's systems), [`null`] | the backends |
 //! | [`wgsl`] | the only door to naga: WGSL to SPIR-V and MSL |
 
+pub mod baked;
 pub mod command;
 pub mod cpu;
 pub mod error;
@@ -44,7 +49,7 @@ pub mod vulkan;
 pub mod wgsl;
 mod window;
 
-pub use command::{Binding, Command, CommandList, Dispatch, Words};
+pub use command::{Binding, Command, CommandList, Dispatch, SlotWord, Words};
 pub use error::{HalError, Result};
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
 pub use native_msl::{Math, NativeMsl};
@@ -64,6 +69,10 @@ pub struct RawBlock(pub u64);
 /// A compiled kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RawPipeline(pub u64);
+
+/// A list in the form that a device runs, kept to be run again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RawBaked(pub u64);
 
 /// A point on a device's timeline: the work submitted with it, and all before it, is finished when it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -216,6 +225,25 @@ pub unsafe trait RawDevice: Send + Sync {
     /// Handles are live, ranges lie in their blocks, hazards are separated by barriers, `ticket` is greater than
     /// every ticket submitted before, and submissions do not race each other.
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()>;
+
+    /// Puts a list into the form that this device runs, for [`RawDevice::replay`]. Nothing runs.
+    ///
+    /// # Safety
+    /// As for `submit`, from now until the list is unbaked: handles stay live, and their ranges where they are.
+    unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked>;
+
+    /// Runs a baked list, with these values of its slots: one for each slot that [`CommandList::slots`] names. Otherwise
+    /// as `submit`.
+    ///
+    /// # Safety
+    /// The list is baked and there is a value for each of its slots. The rest is as for `submit`.
+    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()>;
+
+    /// Frees a baked list.
+    ///
+    /// # Safety
+    /// It is baked, and every ticket that it was replayed with was reached.
+    unsafe fn unbake(&self, baked: RawBaked);
 
     /// Waits until `ticket` is reached and says how its list went.
     fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()>;

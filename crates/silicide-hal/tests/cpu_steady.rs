@@ -65,10 +65,20 @@ fn submitting_allocates_nothing() {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     (11..=200).for_each(submit);
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+    // SAFETY: as above, until the list is unbaked.
+    let baked = unsafe { device.bake(&list).unwrap() };
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for ticket in 201..=400 {
+        // SAFETY: as above; there are no slots.
+        unsafe { device.replay(baked, &[], Ticket(ticket)).unwrap() };
+        device.wait(Ticket(ticket), std::time::Duration::ZERO).unwrap();
+    }
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "not even the first replay");
     // SAFETY: live, and nothing is running.
     unsafe {
         let words = device.map(block).unwrap().cast::<u32>();
-        assert_eq!((*words.as_ptr(), *words.as_ptr().add(1023)), (200 * 50, 200 * 50));
+        assert_eq!((*words.as_ptr(), *words.as_ptr().add(1023)), (400 * 50, 400 * 50));
+        device.unbake(baked);
         device.free(block);
         device.discard(pipeline);
     }

@@ -96,5 +96,25 @@ fn steady_submissions_allocate_nothing() {
         );
         assert!(warming_up > 0, "the allocator counts");
         assert_eq!(steady, 0, "allocations in 20 submissions");
+        // SAFETY: as above.
+        let baked = unsafe { device.bake(&list) }.unwrap();
+        let (mut before, mut replaying) = (0, Duration::MAX);
+        for turn in 0..30 {
+            if turn == 10 {
+                before = ALLOCATIONS.get();
+            }
+            ticket += 1;
+            let start = Instant::now();
+            // SAFETY: as above; there are no slots.
+            unsafe { device.replay(baked, &[], Ticket(ticket)) }.unwrap();
+            replaying = replaying.min(start.elapsed());
+            device.wait(Ticket(ticket), Duration::from_secs(60)).unwrap();
+        }
+        println!(
+            "replaying {DISPATCHES} dispatches: {replaying:?}, recording and submitting: {submitting:?}"
+        );
+        assert_eq!(ALLOCATIONS.get() - before, 0, "allocations in 20 replays");
+        // SAFETY: all were reached.
+        unsafe { device.unbake(baked) };
     }
 }

@@ -5,11 +5,12 @@ use crate::clang::Clang;
 use crate::unit::{Kernel, launcher, unit};
 use libloading::Library;
 use silicide_core::{Device, DeviceOptions};
+use silicide_hal::baked::BakedLists;
 use silicide_hal::null::{self, NullDevice, NullOptions};
 use silicide_hal::wgsl::MslTarget;
 use silicide_hal::{
     Backend, Binding, BlockDesc, Command, CommandList, DeviceInfo, Dispatch, Features, HalError, HostRegion,
-    Imported, Memory, Program, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
+    Imported, Memory, Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
 };
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -67,6 +68,7 @@ pub struct MslDevice {
     place: TempDir,
     state: Arc<NullDevice>,
     pipelines: RwLock<HashMap<RawPipeline, Pipeline>>,
+    baked: BakedLists,
 }
 
 /// A compiled kernel.
@@ -96,7 +98,8 @@ impl MslDevice {
         };
         let state = null::open(&NullOptions::default().limits(LARGEST, LARGEST).keep_lists(0))?;
         let place = TempDir::new().map_err(failed)?;
-        Ok(MslDevice { info: info(), clang, target, place, state, pipelines: RwLock::default() })
+        let (pipelines, baked) = (RwLock::default(), BakedLists::default());
+        Ok(MslDevice { info: info(), clang, target, place, state, pipelines, baked })
     }
 
     /// The first byte of a binding.
@@ -237,6 +240,19 @@ unsafe impl RawDevice for MslDevice {
         }
         // SAFETY: the caller's promises; this moves the timeline.
         unsafe { self.state.submit(list, ticket) }
+    }
+
+    unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
+        Ok(self.baked.bake(list))
+    }
+
+    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+        // SAFETY: the caller's promises; a baked list is a list.
+        self.baked.with(baked, slots, |list| unsafe { self.submit(list, ticket) })
+    }
+
+    unsafe fn unbake(&self, baked: RawBaked) {
+        self.baked.unbake(baked);
     }
 
     fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {

@@ -5,8 +5,8 @@ use super::Released;
 use silicide_core::hal::cpu::{self, CpuOptions};
 use silicide_core::hal::null::{self, NullDevice, NullOptions};
 use silicide_core::hal::{
-    BlockDesc, CommandList, DeviceInfo, HalError, HostRegion, Imported, MemoryKind, Program, RawBlock,
-    RawDevice, RawPipeline, Span, Ticket,
+    BlockDesc, CommandList, DeviceInfo, HalError, HostRegion, Imported, MemoryKind, Program, RawBaked,
+    RawBlock, RawDevice, RawPipeline, Span, Ticket,
 };
 use silicide_core::{Device, DeviceOptions};
 use std::collections::HashSet;
@@ -124,6 +124,22 @@ unsafe impl RawDevice for Wrapped {
         }
         // SAFETY: see above.
         unsafe { self.raw.submit(list, ticket) }
+    }
+    unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
+        // SAFETY: see above.
+        unsafe { self.raw.bake(list) }
+    }
+    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+        let instead = self.state.lock().unwrap().instead.take();
+        if let Some(instead) = instead {
+            return Err(instead());
+        }
+        // SAFETY: see above.
+        unsafe { self.raw.replay(baked, slots, ticket) }
+    }
+    unsafe fn unbake(&self, baked: RawBaked) {
+        // SAFETY: see above.
+        unsafe { self.raw.unbake(baked) }
     }
     fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {
         self.raw.wait(ticket, timeout)

@@ -2,6 +2,7 @@
 //!
 //! **`submit` runs the list on the calling thread, together with the pool, and returns when it is done.** The caller
 //! is a core like the others: handing the list over to another thread would add two wake-ups and gain nothing.
+//! A baked list is its plan, made once: groups of tiles with functions and addresses, so that a replay looks nothing up.
 //! Submissions are serialised by a lock. A kernel that panics does not make `submit` fail: the ticket is reached,
 //! the rest of its list is skipped, and every `wait` for it reports the panic (for the last 4096 failures; older
 //! ones are forgotten and count as success).
@@ -14,7 +15,7 @@ use super::timeline::Timeline;
 use super::{Isa, machine, memory};
 use crate::{
     Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, NativeFn,
-    Program, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
+    Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, SlotWord, Span, Ticket,
 };
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,6 +60,14 @@ pub(crate) struct Kernel {
     pub label: String,
 }
 
+/// A list ready to be run again. A [`RawBaked`] is the address of a boxed one.
+struct Baked {
+    plan: Plan,
+    /// Parameter words, those of slots as the last replay had them.
+    params: Vec<u32>,
+    slots: Vec<SlotWord>,
+}
+
 struct CpuDevice {
     info: DeviceInfo,
     isa: Isa,
@@ -67,6 +76,16 @@ struct CpuDevice {
     plan: Mutex<Plan>,
     fault: Fault,
     timeline: Timeline,
+}
+
+impl CpuDevice {
+    /// Runs a plan to its end and notes how it went. Whoever calls holds the lock that serialises submissions.
+    fn run(&self, plan: &Plan, params: &[u32], ticket: Ticket) {
+        self.pool.run(&Run { plan, params, fault: &self.fault });
+        let failure = self.fault.take();
+        let spans = if failure.is_none() { plan.spans() } else { Vec::new() };
+        self.timeline.finish(ticket, failure, spans);
+    }
 }
 
 // SAFETY: blocks stay mapped until freed, groups run one after the other, and a ticket is reached only after its
@@ -122,11 +141,37 @@ unsafe impl RawDevice for CpuDevice {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the caller's promise.
         unsafe { plan.build(list) };
-        self.pool.run(&Run { plan: &plan, list, fault: &self.fault });
-        let failure = self.fault.take();
-        let spans = if failure.is_none() { plan.spans() } else { Vec::new() };
-        self.timeline.finish(ticket, failure, spans);
+        self.run(&plan, &list.params, ticket);
         Ok(())
+    }
+
+    unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
+        let mut plan = Plan::default();
+        // SAFETY: the caller's promise.
+        unsafe { plan.build(list) };
+        let baked = Box::new(Baked { plan, params: list.params.clone(), slots: list.slots.clone() });
+        Ok(RawBaked(Box::into_raw(baked).expose_provenance() as u64))
+    }
+
+    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+        // Held to the end: one list runs at a time, and so nobody else has this one.
+        let _turn = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let baked = std::ptr::with_exposed_provenance_mut::<Baked>(baked.0 as usize);
+        // SAFETY: a live baked list is the exposed address of a leaked box, and whoever has the turn has it alone.
+        let Baked { plan, params, slots: words } = unsafe { &mut *baked };
+        for SlotWord { word, slot } in words {
+            if let (Some(word), Some(value)) = (params.get_mut(*word as usize), slots.get(*slot as usize)) {
+                *word = *value;
+            }
+        }
+        self.run(plan, params, ticket);
+        Ok(())
+    }
+
+    unsafe fn unbake(&self, baked: RawBaked) {
+        let baked = std::ptr::with_exposed_provenance_mut::<Baked>(baked.0 as usize);
+        // SAFETY: a live baked list is the exposed address of a leaked box.
+        drop(unsafe { Box::from_raw(baked) });
     }
 
     fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {

@@ -332,6 +332,56 @@ fn the_device_describes_itself() {
 }
 
 #[test]
+fn a_replay_is_a_submission() {
+    for threads in [1, 3] {
+        let mut bench = Bench::new(threads);
+        let pipeline = bench.compile(&kernel!("affine", affine));
+        let (submitted, replayed) = (bench.words(&[1; 700]), bench.words(&[1; 700]));
+        let list = |data: Binding, word: u32| {
+            let mut list = CommandList::default();
+            list.commands.push(Command::Mark { label: "all" });
+            for round in 0..3 {
+                list.dispatch(pipeline, [700, 1, 1], &[data], &[3, if round == 1 { word } else { round }]);
+                list.commands.push(Command::Barrier);
+            }
+            list.slots.push(crate::SlotWord { word: 3, slot: 1 });
+            list
+        };
+        // SAFETY: handles stay live until the list is unbaked.
+        let baked = unsafe { bench.device.bake(&list(replayed, 0)).unwrap() };
+        for word in [5, 5, 900, 0] {
+            bench.submit(&list(submitted, word)).unwrap();
+            bench.last.0 += 1;
+            // SAFETY: as above; both slots have a value.
+            unsafe { bench.device.replay(baked, &[77, word], bench.last).unwrap() };
+            bench.device.wait(bench.last, Duration::ZERO).unwrap();
+            assert_eq!(bench.view(submitted), bench.view(replayed), "{threads} threads, {word}");
+            assert_eq!(bench.device.spans(bench.last).len(), 1);
+        }
+        // SAFETY: everything was reached.
+        unsafe { bench.device.unbake(baked) };
+    }
+}
+
+#[test]
+fn a_replay_that_panics_can_be_replayed() {
+    let mut bench = Bench::new(2);
+    let bad = bench.compile(&kernel!("bad", fail));
+    let mut list = CommandList::default();
+    list.dispatch(bad, [8, 1, 1], &[], &[0]);
+    list.slots.push(crate::SlotWord { word: 0, slot: 0 });
+    // SAFETY: handles stay live until the list is unbaked, and there is one slot.
+    unsafe {
+        let baked = bench.device.bake(&list).unwrap();
+        bench.device.replay(baked, &[3], Ticket(1)).unwrap();
+        bench.device.replay(baked, &[9], Ticket(2)).unwrap();
+        bench.device.unbake(baked);
+    }
+    assert!(matches!(bench.device.wait(Ticket(1), Duration::ZERO), Err(HalError::KernelPanicked { .. })));
+    assert_eq!(bench.device.wait(Ticket(2), Duration::ZERO), Ok(()));
+}
+
+#[test]
 fn submissions_from_many_threads_are_serialised() {
     let mut bench = Bench::new(3);
     let pipeline = bench.compile(&kernel!("affine", affine));

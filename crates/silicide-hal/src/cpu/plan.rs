@@ -8,7 +8,7 @@
 //! begun. That makes times exact and costs the overlap across the mark.
 //!
 //! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
-//! being submitted, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
+//! being submitted or replayed, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
 
 use super::{
     executor::Kernel,
@@ -220,10 +220,10 @@ unsafe fn address(binding: &Binding) -> *mut u8 {
     unsafe { memory::resolve(binding.block).start.as_ptr().add(binding.offset as usize) }
 }
 
-/// A plan with the list that its parameter words lie in, while it runs.
+/// A plan with the parameter words of its list, while it runs.
 pub(crate) struct Run<'a> {
     pub plan: &'a Plan,
-    pub list: &'a CommandList,
+    pub params: &'a [u32],
     pub fault: &'a Fault,
 }
 
@@ -249,7 +249,7 @@ impl Run<'_> {
         match *work {
             Work::Launch { kernel, grid, bindings, params } => {
                 let bindings = self.plan.bindings.get(bindings.range()).unwrap_or(&[]);
-                let params = self.list.params.get(params.range()).unwrap_or(&[]);
+                let params = self.params.get(params.range()).unwrap_or(&[]);
                 // SAFETY: the pipeline is live (see the module).
                 let entry = unsafe { (*kernel).entry };
                 for index in indices(grid, from, to) {

@@ -8,9 +8,10 @@ use super::pipeline::Pipelines;
 use super::record::Objects;
 use super::residency::Residency;
 use super::submit::Queue;
+use crate::baked::BakedLists;
 use crate::{
-    BlockDesc, CommandList, DeviceInfo, HostRegion, Imported, NativeObject, Program, RawBlock, RawDevice,
-    RawPipeline, Result, Span, Ticket,
+    BlockDesc, CommandList, DeviceInfo, HostRegion, Imported, NativeObject, Program, RawBaked, RawBlock,
+    RawDevice, RawPipeline, Result, Span, Ticket,
 };
 use objc2::rc::Retained;
 use std::ffi::c_void;
@@ -24,6 +25,7 @@ pub(super) struct MetalDevice {
     queue: Queue,
     pipelines: Pipelines,
     blocks: Blocks,
+    baked: BakedLists,
     gpu: Arc<Gpu>,
 }
 
@@ -35,6 +37,7 @@ impl MetalDevice {
             queue: Queue::new(&gpu, &residency)?,
             pipelines: Pipelines::new(&gpu, options.driver_cache.as_deref())?,
             blocks: Blocks::new(&gpu, &residency),
+            baked: BakedLists::default(),
             gpu,
         })
     }
@@ -111,6 +114,21 @@ unsafe impl RawDevice for MetalDevice {
             self.queue.timeline.ledger.skip(ticket, error);
         }
         outcome
+    }
+
+    unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
+        self.gpu.check()?;
+        Ok(self.baked.bake(list))
+    }
+
+    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+        // Command buffers are used once, so the list is encoded anew.
+        // SAFETY: the caller's promise; a baked list is a list.
+        self.baked.with(baked, slots, |list| unsafe { self.submit(list, ticket) })
+    }
+
+    unsafe fn unbake(&self, baked: RawBaked) {
+        self.baked.unbake(baked);
     }
 
     fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {

@@ -4,10 +4,11 @@
 //! given back, so that tests see whether the layers above do.
 
 use super::options::NullOptions;
+use crate::baked::BakedLists;
 use crate::cpu::memory;
 use crate::{
     Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, Memory,
-    Program, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
+    Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ptr::NonNull;
@@ -25,6 +26,7 @@ pub fn open(options: &NullOptions) -> Result<Arc<NullDevice>> {
         options: options.clone(),
         state: Mutex::new(state),
         moved: Condvar::new(),
+        baked: BakedLists::default(),
     }))
 }
 
@@ -34,6 +36,7 @@ pub struct NullDevice {
     options: NullOptions,
     state: Mutex<State>,
     moved: Condvar,
+    baked: BakedLists,
 }
 
 /// What a null device holds and was asked for.
@@ -49,8 +52,10 @@ pub struct Counts {
     pub allocs: u64,
     /// Calls of `compile`, failed ones included.
     pub compiles: u64,
-    /// Calls of `submit`, failed ones included.
+    /// Calls of `submit` and `replay`, failed ones included.
     pub submissions: u64,
+    /// Live baked lists.
+    pub baked: usize,
 }
 
 #[derive(Default)]
@@ -77,7 +82,7 @@ enum Block {
 impl NullDevice {
     /// What the device holds now and was asked for so far.
     pub fn counts(&self) -> Counts {
-        self.lock().counts
+        Counts { baked: self.baked.len(), ..self.lock().counts }
     }
 
     /// The last lists that were submitted, oldest first.
@@ -239,6 +244,20 @@ unsafe impl RawDevice for NullDevice {
         }
         self.moved.notify_all();
         Ok(())
+    }
+
+    unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
+        drop(self.lock_live()?);
+        Ok(self.baked.bake(list))
+    }
+
+    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+        // SAFETY: the caller's promise; a baked list is a list.
+        self.baked.with(baked, slots, |list| unsafe { self.submit(list, ticket) })
+    }
+
+    unsafe fn unbake(&self, baked: RawBaked) {
+        self.baked.unbake(baked);
     }
 
     fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {

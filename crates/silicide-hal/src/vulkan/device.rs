@@ -8,8 +8,8 @@ use super::record::Objects;
 use super::submit::Queue;
 use super::timeline::Timeline;
 use crate::{
-    BlockDesc, CommandList, DeviceInfo, HostRegion, Imported, Program, RawBlock, RawDevice, RawPipeline,
-    Result, Span, Ticket,
+    BlockDesc, CommandList, DeviceInfo, HostRegion, Imported, Program, RawBaked, RawBlock, RawDevice,
+    RawPipeline, Result, Span, Ticket,
 };
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -90,6 +90,30 @@ unsafe impl RawDevice for VulkanDevice {
             self.timeline.ledger.skip(ticket, error);
         }
         outcome
+    }
+
+    unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
+        self.gpu.check()?;
+        let (blocks, pipelines) = (self.blocks.read(), self.pipelines.read());
+        let objects = Objects { blocks: &blocks, pipelines: &pipelines };
+        // SAFETY: the caller's promise.
+        unsafe { self.queue.bake(list, &objects) }
+    }
+
+    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+        let (blocks, pipelines) = (self.blocks.read(), self.pipelines.read());
+        let objects = Objects { blocks: &blocks, pipelines: &pipelines };
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { self.queue.replay((baked, slots), ticket, &objects, &self.timeline) };
+        if let Err(error) = &outcome {
+            self.timeline.ledger.skip(ticket, error);
+        }
+        outcome
+    }
+
+    unsafe fn unbake(&self, baked: RawBaked) {
+        // SAFETY: the caller's promise.
+        unsafe { self.queue.unbake(baked, &self.timeline) };
     }
 
     fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {

@@ -12,6 +12,7 @@
 //! | `memory`, `memory_types` | blocks: allocated, imported, mapped; where they go |
 //! | `pipeline`, `layout` | compiled kernels and the layouts they share |
 //! | `submit`, `record`, `descriptors` | lists into command buffers, recycled |
+//! | `baked` | command buffers that are kept and submitted again |
 //! | `timeline` | tickets: waiting, and what failed |
 //! | `timestamps` | device times of marks |
 //! | `debug` | validation messages and labels for debuggers |
@@ -20,6 +21,7 @@
 //! device that fails half-way through opening leaks nothing.
 
 mod adapter;
+mod baked;
 mod debug;
 mod descriptors;
 mod device;

@@ -74,14 +74,19 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Records a list, replacing the one before.
+    /// Records a list to be run once, or again and again, replacing the one before.
     ///
     /// # Safety
     /// The list keeps the contract of [`RawDevice::submit`](crate::RawDevice::submit), and the device is through with
     /// the list recorded before.
-    pub(super) unsafe fn record(&mut self, list: &CommandList, objects: &Objects<'_>) -> Result<()> {
+    pub(super) unsafe fn record(
+        &mut self,
+        list: &CommandList,
+        objects: &Objects<'_>,
+        usage: vk::CommandBufferUsageFlags,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.begin() }?;
+        unsafe { self.begin(usage) }?;
         self.barrier(COMMANDS, COMMANDS, READS | WRITES);
         let mut last = vk::Pipeline::null();
         for command in &list.commands {
@@ -127,7 +132,7 @@ impl Recording {
 
     /// # Safety
     /// The device is through with the list recorded before.
-    unsafe fn begin(&mut self) -> Result<()> {
+    unsafe fn begin(&mut self, usage: vk::CommandBufferUsageFlags) -> Result<()> {
         self.timestamps.reset();
         self.is_labelled = false;
         // SAFETY: the caller's promise.
@@ -136,7 +141,7 @@ impl Recording {
         // SAFETY: the caller's promise. The pool keeps its memory.
         unsafe { device.reset_command_pool(self.pool, vk::CommandPoolResetFlags::empty()) }
             .map_err(|result| self.gpu.error("vkResetCommandPool", result))?;
-        let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        let begin = vk::CommandBufferBeginInfo::default().flags(usage);
         // SAFETY: the buffer was reset with its pool.
         unsafe { device.begin_command_buffer(self.buffer, &begin) }
             .map_err(|result| self.gpu.error("vkBeginCommandBuffer", result))

@@ -1,13 +1,16 @@
 //! The queue: lists become command buffers, command buffers are used again when their tickets were reached.
 //!
 //! In steady state a submission allocates nothing: idle recordings are taken, flying ones come back in ticket order.
+//! Baked lists are recordings that stay: see `baked`.
 
+use super::baked::Baked;
 use super::gpu::Gpu;
 use super::record::{Objects, Recording};
 use super::timeline::Timeline;
 use crate::history::History;
 use crate::{CommandList, Result, Span, Ticket};
 use ash::vk;
+use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,11 +26,21 @@ pub(super) struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     idle: Vec<Recording>,
     /// By ticket, oldest first.
-    flying: VecDeque<(u64, Recording)>,
+    flying: VecDeque<(u64, Flown)>,
     history: History,
+    pub(super) baked: Slab<Baked>,
+}
+
+/// What a ticket runs. A recording is not boxed: submitting allocates nothing.
+#[allow(clippy::large_enum_variant)]
+enum Flown {
+    /// A recording that is used for another list afterwards.
+    Once(Recording),
+    /// A baked list.
+    Baked(usize),
 }
 
 impl Queue {
@@ -49,43 +62,45 @@ impl Queue {
         timeline: &Timeline,
     ) -> Result<()> {
         let mut state = self.lock();
-        state.land(timeline.counter()?);
-        if let Some((oldest, _)) = state.flying.front().filter(|_| state.flying.len() >= FLYING) {
-            let oldest = *oldest;
-            timeline.wait_for(oldest, Duration::MAX)?;
-            state.land(oldest);
-        }
+        state.make_room(timeline)?;
         let mut recording = match state.idle.pop() {
             Some(recording) => recording,
             None => Recording::new(&self.gpu)?,
         };
         // SAFETY: the caller's promise; the recording's last list was reached.
-        let (recorded, complaint) = self.gpu.watched(|| unsafe { recording.record(list, objects) });
+        let (recorded, complaint) = self.gpu.watched(|| unsafe {
+            recording.record(list, objects, vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT)
+        });
         if let Some(error) = recorded.err().or(complaint) {
             state.idle.push(recording);
             return Err(error);
         }
-        let announced = timeline.ledger.announce(ticket);
-        let (started, complaint) = self.gpu.watched(|| self.start(&recording, ticket, timeline));
-        match started {
+        match self.fly(recording.buffer, ticket, timeline) {
             Ok(()) => {
-                state.flying.push_back((ticket.0, recording));
-                if let Some(error) = complaint {
-                    timeline.ledger.fail(ticket, &error);
-                }
+                state.flying.push_back((ticket.0, Flown::Once(recording)));
                 Ok(())
             }
             Err(error) => {
-                timeline.ledger.retract(announced);
                 state.idle.push(recording);
                 Err(error)
             }
         }
     }
 
-    /// Hands a recorded buffer to the device.
-    fn start(&self, recording: &Recording, ticket: Ticket, timeline: &Timeline) -> Result<()> {
-        let (buffers, semaphores, values) = ([recording.buffer], [timeline.semaphore], [ticket.0]);
+    /// Hands a recorded buffer to the device, and notes it.
+    pub(super) fn fly(&self, buffer: vk::CommandBuffer, ticket: Ticket, timeline: &Timeline) -> Result<()> {
+        let announced = timeline.ledger.announce(ticket);
+        let (started, complaint) = self.gpu.watched(|| self.start(buffer, ticket, timeline));
+        match (&started, complaint) {
+            (Ok(()), Some(error)) => timeline.ledger.fail(ticket, &error),
+            (Ok(()), None) => {}
+            (Err(_), _) => timeline.ledger.retract(announced),
+        }
+        started
+    }
+
+    fn start(&self, buffer: vk::CommandBuffer, ticket: Ticket, timeline: &Timeline) -> Result<()> {
+        let (buffers, semaphores, values) = ([buffer], [timeline.semaphore], [ticket.0]);
         let mut signal = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
         let submits = [vk::SubmitInfo::default()
             .command_buffers(&buffers)
@@ -112,19 +127,48 @@ impl Queue {
         (state.idle.len(), state.flying.len())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
+    /// Takes back what has finished, and waits until one more list may be under way.
+    pub(super) fn make_room(&mut self, timeline: &Timeline) -> Result<()> {
+        self.land(timeline.counter()?);
+        let oldest = self.flying.front().filter(|_| self.flying.len() >= FLYING).map(|(ticket, _)| *ticket);
+        oldest.map_or(Ok(()), |oldest| self.wait_for(oldest, timeline))
+    }
+
+    /// Waits for a ticket and takes back what it ran.
+    pub(super) fn wait_for(&mut self, ticket: u64, timeline: &Timeline) -> Result<()> {
+        timeline.wait_for(ticket, Duration::MAX)?;
+        self.land(ticket);
+        Ok(())
+    }
+
+    /// Notes that a ticket runs a baked list.
+    pub(super) fn baked_flies(&mut self, ticket: Ticket, key: usize) {
+        self.flying.push_back((ticket.0, Flown::Baked(key)));
+    }
+
     /// Takes back the recordings of all tickets up to `reached`.
-    fn land(&mut self, reached: u64) {
-        while let Some((ticket, mut recording)) = self.flying.pop_front_if(|(ticket, _)| *ticket <= reached) {
-            if recording.timestamps.has_marks() {
+    pub(super) fn land(&mut self, reached: u64) {
+        while let Some((ticket, flown)) = self.flying.pop_front_if(|(ticket, _)| *ticket <= reached) {
+            let recording = match flown {
+                Flown::Once(recording) => {
+                    self.idle.push(recording);
+                    self.idle.last_mut()
+                }
+                Flown::Baked(key) => self.baked.get_mut(key).map(|baked| &mut baked.recording),
+            };
+            if let Some(recording) = recording.filter(|recording| recording.timestamps.has_marks()) {
                 self.history.keep(ticket, |spans| recording.timestamps.read(spans));
             }
-            self.idle.push(recording);
         }
     }
 }

@@ -39,6 +39,14 @@ impl Timestamps {
         !self.labels.is_empty()
     }
 
+    /// Lets the same command buffer write its timestamps again, which the device is through with.
+    pub(super) fn rearm(&mut self) {
+        for pool in self.pools.iter().take(self.written.div_ceil(QUERIES)) {
+            // SAFETY: host resets are enabled with timestamps, and the device is through with the pool.
+            unsafe { self.gpu.device.reset_query_pool(*pool, 0, QUERIES as u32) };
+        }
+    }
+
     /// Writes a mark's timestamp.
     pub(super) fn mark(&mut self, buffer: vk::CommandBuffer, label: &'static str) -> Result<()> {
         if !self.gpu.adapter.info.features.timestamps {

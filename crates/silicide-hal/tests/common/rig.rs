@@ -1,8 +1,8 @@
 //! A device under test: allocates, submits and waits, and at its end looks for validation messages.
 
 use silicide_hal::{
-    Binding, BlockDesc, CommandList, MemoryKind, Program, RawBlock, RawDevice, RawPipeline, Result, Ticket,
-    WgslKernel,
+    Binding, BlockDesc, CommandList, MemoryKind, Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result,
+    Ticket, WgslKernel,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +52,13 @@ impl Rig {
         let ticket = Ticket(self.tickets.fetch_add(1, Ordering::SeqCst) + 1);
         // SAFETY: handles are live, ranges lie in their blocks, one thread submits.
         (ticket, unsafe { self.device.submit(list, ticket) })
+    }
+
+    pub(crate) fn replay(&self, baked: RawBaked, slots: &[u32]) -> Ticket {
+        let ticket = Ticket(self.tickets.fetch_add(1, Ordering::SeqCst) + 1);
+        // SAFETY: baked by the test, which keeps handles live and gives as many values as there are slots.
+        unsafe { self.device.replay(baked, slots, ticket) }.unwrap();
+        ticket
     }
 
     pub(crate) fn run(&self, list: &CommandList) -> Ticket {
