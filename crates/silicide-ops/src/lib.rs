@@ -49,6 +49,9 @@ ops![
     top_k,
     cumsum,
     matmul,
+    route,
+    expert_matmul,
+    weighted_sum,
     mlx_dequantize,
     mlx_gather_rows,
     mlx_matmul,
@@ -66,6 +69,7 @@ pub use cache_write::cache_write;
 pub use cast::{cast, cast_into};
 pub use cumsum::{cumsum, cumsum_into};
 pub use dequantize::{dequantize, dequantize_into};
+pub use expert_matmul::expert_matmul;
 pub use gather_rows::{gather_rows, gather_rows_into};
 pub use glu::{glu, glu_into};
 pub use l2_norm::{l2_norm, l2_norm_into};
@@ -77,6 +81,8 @@ pub use mlx_gather_rows::{mlx_gather_rows, mlx_gather_rows_into};
 pub use mlx_matmul::{mlx_matmul, mlx_matmul_into};
 pub use rms_norm::{add_rms_norm, add_rms_norm_into, rms_norm, rms_norm_into};
 pub use rope::{rope, rope_into};
+pub use route::route;
 pub use softmax::{softmax, softmax_into};
 pub use top_k::{top_k, top_k_into};
 pub use unary::{gelu_erf, gelu_tanh, relu, sigmoid, silu, softcap, tanh};
+pub use weighted_sum::weighted_sum;

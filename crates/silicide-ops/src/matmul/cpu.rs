@@ -18,7 +18,8 @@ mod x86;
 mod tests;
 
 pub(super) use blocks::{BLOCKS_FEW, BLOCKS_MANY};
-pub(super) use integer::{INTEGER, may_round as may_round_blocks};
+pub(super) use integer::INTEGER;
+pub(crate) use integer::may_round as may_round_blocks;
 
 use super::{Matmul, Problem};
 use crate::cpu::element::Float;
@@ -34,9 +35,9 @@ use tile::Block;
 use vector::Unit;
 
 /// Columns of a tile: 1 x 48, 3 x 16 or 6 x 8 in register tiles.
-const TILE_COLUMNS: usize = 48;
+pub(crate) const TILE_COLUMNS: usize = 48;
 /// Words of depth in a panel.
-const PANEL_DEPTH: usize = 1024;
+pub(crate) const PANEL_DEPTH: usize = 1024;
 /// Words of a panel: 192 KiB, to stay in the second-level cache beside the activations that pass.
 const PANEL_WORDS: usize = TILE_COLUMNS * PANEL_DEPTH;
 /// Up to this many rows, packing a panel does not pay, with weights of 32 bits and of 16, which move less.
@@ -129,7 +130,7 @@ unsafe fn few_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
 
 /// Room for a panel.
 #[repr(align(64))]
-struct Panel(MaybeUninit<[f32; PANEL_WORDS]>);
+pub(crate) struct Panel(pub(crate) MaybeUninit<[f32; PANEL_WORDS]>);
 
 /// A tile of the kernel for many rows: some columns and some rows of one batch. Activations are words: f32, or pairs
 /// of bf16, as the unit wants them.

@@ -24,8 +24,8 @@ static FEW_BODY: Snippet = Snippet { name: "matmul.few.wgsl", text: include_str!
 static PARAMS_ONE: Snippet = Snippet { name: "matmul params", text: params!() };
 static PARAMS_TWO: Snippet = Snippet { name: "matmul params, scales", text: params!("scales") };
 static PARAMS_THREE: Snippet = Snippet { name: "matmul params, biases", text: params!("scales" "biases") };
-static FEW_SHARED: Snippet = Snippet { name: "matmul few, shared", text: include_str!("few_shared.wgsl") };
-static FEW_SUBGROUP: Snippet = Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
+pub(crate) static FEW_SHARED: Snippet = Snippet { name: "matmul few, shared", text: include_str!("few_shared.wgsl") };
+pub(crate) static FEW_SUBGROUP: Snippet = Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
 static TILED_EIGHT: Snippet = Snippet { name: "matmul tiled, eight", text: include_str!("tiled_eight.wgsl") };
 static TILED_SINGLE: Snippet = Snippet { name: "matmul tiled, single", text: include_str!("tiled_single.wgsl") };
@@ -33,11 +33,11 @@ static TILED_SINGLE: Snippet = Snippet { name: "matmul tiled, single", text: inc
 /// The most rows of the kernel for few.
 const FEW_ROWS: usize = 8;
 /// Invocations of its workgroups: whole subgroups of every size.
-const FEW_WORKGROUP: u32 = 64;
+pub(crate) const FEW_WORKGROUP: u32 = 64;
 /// Columns that a team of invocations has, as in `few.wgsl`.
 const FEW_COLUMNS: usize = 4;
 /// Invocations that share columns, at most.
-const TEAM: u32 = 32;
+pub(crate) const TEAM: u32 = 32;
 /// Invocations along each side of a workgroup's square, which every device has room for, as in `tiled.wgsl`.
 const SIDE: u32 = 8;
 /// Problems with more rows and columns than this have squares of 8 x 8 outputs in an invocation, others of 4 x 4.
@@ -234,7 +234,7 @@ pub(crate) fn has_subgroups(on: &DeviceInfo) -> bool {
 
 /// Invocations that share a column of `k` weights, sixteen at a time: as many as there may be without leaving more than
 /// an eighth of them idle on average.
-fn team(k: usize, most: u32) -> u32 {
+pub(crate) fn team(k: usize, most: u32) -> u32 {
     let turns = k.div_ceil(16);
     let teams = (0..=TEAM.min(most).max(1).ilog2()).rev().map(|power| 1u32 << power);
     let idle = |team: u32| turns.next_multiple_of(team as usize) - turns;

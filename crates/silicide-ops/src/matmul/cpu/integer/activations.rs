@@ -59,25 +59,36 @@ pub(super) fn round(plan: &mut Plan, rows: usize, runs: usize) -> u8 {
 unsafe fn tile<S: Simd>(tile: &Tile<'_>) {
     let [rows, runs, tile_rows] = [0, 1, 2].map(|i| tile.param(i) as usize);
     let first = tile.index[0] as usize * tile_rows;
-    let place = Row::of(runs);
     for row in first..(first + tile_rows).min(rows) {
-        // SAFETY: the planner made the grid for these extents; tiles have different rows, and the parts of a row lie apart.
-        let (from, codes, scales, first, second) = unsafe {
-            let start = row * place.bytes;
-            let words = |at: usize| (start + at) / 4..(start + at) / 4 + runs;
-            (
-                tile.read_part::<[f32; LEN]>(0, row * runs..(row + 1) * runs),
-                tile.write::<[i8; LEN]>(1, start / LEN..start / LEN + runs),
-                tile.write::<f32>(1, words(place.scales)),
-                tile.write::<i32>(1, words(place.first)),
-                tile.write::<i32>(1, words(place.second)),
-            )
-        };
-        let parts = codes.iter_mut().zip(scales).zip(first.iter_mut().zip(second));
-        for (from, ((codes, scale), (first, second))) in from.iter().zip(parts) {
-            *scale = round_run(from, codes);
-            [*first, *second] = sums(codes);
-        }
+        // SAFETY: the planner made the grid for these extents; tiles have different rows.
+        unsafe { round_row(tile, (row, 0), (row, 1), runs) }
+    }
+}
+
+/// Rounds a row of a binding, of so many runs, to a rounded row of another.
+///
+/// # Safety
+///
+/// The bindings have these rows, and nobody else touches the rounded one.
+#[inline(always)]
+pub(super) unsafe fn round_row(tile: &Tile<'_>, (row, binding): (usize, usize), (to, to_binding): (usize, usize), runs: usize) {
+    let place = Row::of(runs);
+    // SAFETY: the caller's promise; the parts of a row lie apart.
+    let (from, codes, scales, first, second) = unsafe {
+        let start = to * place.bytes;
+        let words = |at: usize| (start + at) / 4..(start + at) / 4 + runs;
+        (
+            tile.read_part::<[f32; LEN]>(binding, row * runs..(row + 1) * runs),
+            tile.write::<[i8; LEN]>(to_binding, start / LEN..start / LEN + runs),
+            tile.write::<f32>(to_binding, words(place.scales)),
+            tile.write::<i32>(to_binding, words(place.first)),
+            tile.write::<i32>(to_binding, words(place.second)),
+        )
+    };
+    let parts = codes.iter_mut().zip(scales).zip(first.iter_mut().zip(second));
+    for (from, ((codes, scale), (first, second))) in from.iter().zip(parts) {
+        *scale = round_run(from, codes);
+        [*first, *second] = sums(codes);
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `spelled` | all others |
 //! | `unit` | the operations on integers that kernels need, and their portable form; `x86` and `neon` have the others |
 //! | `panel` | multiplying a panel with rows: register tiles, for each layout of panels |
+//! | `experts` | products by expert, for the op of that name |
 //! | `product` | what a tile does: unpack some columns, multiply them with rows, go on |
 //!
 //! Formats meet only where they are unpacked, so that everything else is compiled once for each instruction set. For few rows
@@ -21,6 +22,7 @@
 //! activations with a NaN or an infinity makes the outputs of its row NaN.
 
 mod activations;
+pub(crate) mod experts;
 mod format;
 mod k;
 mod legacy;
@@ -130,7 +132,7 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
 }
 
 /// Whether a kernel may round activations to 8 bits for these weights.
-pub(in crate::matmul) fn may_round(dtype: DType) -> bool {
+pub(crate) fn may_round(dtype: DType) -> bool {
     dtype.format().and_then(layout).is_some()
 }
 

@@ -77,7 +77,7 @@ impl Product {
                             first,
                             runs,
                             panel,
-                            y: self.y.add(column),
+                            y: self.y.wrapping_add(column),
                             y_stride: self.y_stride,
                             rows: self.rows,
                             columns,

@@ -1,0 +1,232 @@
+//! Pairs grouped by expert, and cut in strips: what a tile multiplies with some columns of one expert.
+//!
+//! Grouping is one pass over the ids to count and one to place them, so that the pairs of an expert stay in order; pairs whose id no
+//! expert has form a last group of their own. Groups are cut in strips of at most [`STRIP`] pairs. The words that say so are
+//! derived from the ids alone, so that calls with the same ids share them.
+//!
+//! A single row of ids needs no grouping: each pair is a strip.
+
+use super::super::Problem;
+use crate::cpu::native_kernel;
+use silicide_core::kernel::{Access, Arg, Launch, Plan};
+use silicide_hal::{NativeKernel, Program, Tile};
+use smallvec::smallvec;
+
+/// The most pairs of a strip: their outputs stay in the caches until they are put where they belong.
+pub(crate) const STRIP: usize = 128;
+
+/// Words that describe a strip: expert, first place, pairs.
+const WORDS: usize = 3;
+
+/// The binding of multiplying kernels that says which pairs are where: the groups, or the ids where there are none.
+pub(crate) const PLACES: usize = 2;
+
+/// The first parameters of multiplying kernels: pairs, experts, pairs that share a row, strips or 0, `n`, `k`, columns of a tile.
+pub(crate) const HEADER: usize = 7;
+
+/// How the pairs of a problem are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The most strips there can be; 0 where each pair is one.
+    most: usize,
+    pairs: usize,
+    experts: usize,
+}
+
+impl Cut {
+    /// The cut of a problem.
+    pub(crate) fn of(problem: &Problem) -> Cut {
+        let Problem { pairs, used, experts, .. } = *problem;
+        let most = if pairs == used { 0 } else { pairs.min(experts + 1) + pairs / STRIP };
+        Cut { most, pairs, experts }
+    }
+
+    /// Whether each pair is a strip, and nothing is to be sorted.
+    pub(crate) fn is_single(&self) -> bool {
+        self.most == 0
+    }
+
+    /// Tiles that cover all strips.
+    pub(crate) fn tiles(&self) -> usize {
+        if self.most == 0 { self.pairs } else { self.most }
+    }
+
+    /// Pairs of a strip, about, if rows are spread evenly.
+    pub(crate) fn usual(&self) -> usize {
+        if self.most == 0 { 1 } else { self.pairs.div_ceil(self.experts) }
+    }
+
+    /// Words of the groups: how many strips, the strips, pairs by place, and where the next pair of each group goes.
+    fn words(&self) -> usize {
+        1 + WORDS * self.most + self.pairs + self.experts + 1
+    }
+
+    /// The parameters that begin with [`HEADER`], for tiles of so many columns.
+    pub(crate) fn params(&self, problem: &Problem, columns: usize) -> [u32; HEADER] {
+        let Problem { pairs, sharing, experts, n, k, .. } = *problem;
+        [pairs, experts, sharing, self.most, n, k, columns].map(|extent| extent as u32)
+    }
+}
+
+/// Activations in the order of their pairs' places, and what says which pairs are where: the first and third arguments of a
+/// multiplying kernel.
+pub(crate) struct Sorted {
+    pub(crate) activations: Arg,
+    pub(crate) places: Arg,
+}
+
+/// Adds grouping, and then `order`, which makes a row of so many bytes of each pair's activations: of argument 0, in the order of
+/// places. Its parameters are those given, and the number of pairs, the pairs that share a row, the strips and the rows of a
+/// tile; its bindings are activations, ids, groups and outputs.
+pub(crate) fn sort(plan: &mut Plan, problem: &Problem, order: &'static NativeKernel, (row, k): (usize, usize)) -> Sorted {
+    let cut = Cut::of(problem);
+    let group = Launch {
+        program: Program::Native(&GROUP),
+        args: smallvec![Arg::slot(2)],
+        params: [cut.pairs, cut.experts, cut.most].into_iter().map(|extent| extent as u32).collect(),
+        grid: [1, 1, 1],
+    };
+    let groups = Arg::scratch(plan.derive(cut.words() * 4, group), Access::Read);
+    let tile_rows = (ORDER_ELEMENTS / problem.k).max(1);
+    let params = [problem.pairs, problem.sharing, cut.most, tile_rows, k];
+    let launch = Launch {
+        program: Program::Native(order),
+        // The ids say what the groups, which are made of them alone, can't: what this is made of.
+        args: smallvec![Arg::slot(0), Arg::slot(2), groups],
+        params: params.into_iter().map(|extent| extent as u32).collect(),
+        grid: [problem.pairs.div_ceil(tile_rows) as u32, 1, 1],
+    };
+    let activations = plan.derive(problem.pairs * row, launch);
+    Sorted { activations: Arg::scratch(activations, Access::Read), places: groups }
+}
+
+/// Activations that one tile puts in order, about.
+const ORDER_ELEMENTS: usize = 16 << 10;
+
+/// For a tile of an ordering kernel ([`sort`]): each of its places, and the row of activations that goes there.
+///
+/// # Safety
+///
+/// The parameters and bindings are those that [`sort`] gives.
+#[inline(always)]
+pub(crate) unsafe fn places<'a>(tile: &Tile<'a>) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+    let [pairs, sharing, most, tile_rows] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
+    let first = tile.index[0] as usize * tile_rows;
+    let end = (first + tile_rows).min(pairs);
+    let start = 1 + WORDS * most;
+    // SAFETY: the groups have a word for every pair, which nobody writes any more.
+    let order = unsafe { tile.read_part::<u32>(2, start + first..start + end) };
+    (first..end).zip(order.iter().map(move |&pair| pair as usize / sharing))
+}
+
+native_kernel!(GROUP, "expert_matmul.group.cpu", group);
+
+/// Groups all pairs. Bindings: ids, groups. Parameters: pairs, experts, the most strips.
+///
+/// # Safety
+///
+/// The bindings have the extents of the parameters.
+#[inline(always)]
+unsafe fn group(tile: &Tile<'_>) {
+    let [pairs, experts, most] = [0, 1, 2].map(|i| tile.param(i) as usize);
+    let cut = Cut { most, pairs, experts };
+    // SAFETY: the planner made room for these words, and there is one tile.
+    let (ids, words) = unsafe { (tile.read_part::<u32>(0, 0..pairs), tile.write::<u32>(1, 0..cut.words())) };
+    let Some((count, words)) = words.split_first_mut() else { return };
+    let Some((strips, words)) = words.split_at_mut_checked(WORDS * most) else { return };
+    let Some((order, next)) = words.split_at_mut_checked(pairs) else { return };
+    // Negative ids are above all experts, as numbers without sign.
+    let group_of = |id: u32| (id as usize).min(experts);
+    next.fill(0);
+    for id in ids {
+        if let Some(pairs) = next.get_mut(group_of(*id)) {
+            *pairs += 1;
+        }
+    }
+    let (mut first, mut made) = (0, 0);
+    let mut places = strips.as_chunks_mut::<WORDS>().0.iter_mut();
+    for (expert, next) in next.iter_mut().enumerate() {
+        let pairs = std::mem::replace(next, first);
+        // Nearly equal parts.
+        let parts = pairs.div_ceil(STRIP as u32);
+        for (part, strip) in (0..parts).zip(&mut places) {
+            let (start, end) = (part * pairs / parts, (part + 1) * pairs / parts);
+            *strip = [expert as u32, first + start, end - start];
+            made += 1;
+        }
+        first += pairs;
+    }
+    *count = made;
+    for (pair, id) in ids.iter().enumerate() {
+        let Some(next) = next.get_mut(group_of(*id)) else { continue };
+        if let Some(place) = order.get_mut(*next as usize) {
+            *place = pair as u32;
+        }
+        *next += 1;
+    }
+}
+
+/// Pairs that a tile multiplies with columns of one expert.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strip<'a> {
+    /// The expert; none where there is no such expert.
+    pub(crate) expert: Option<usize>,
+    /// The first row of activations; the others follow.
+    pub(crate) row: usize,
+    /// The pairs whose outputs these are.
+    pairs: Pairs<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pairs<'a> {
+    One(usize),
+    Many(&'a [u32]),
+}
+
+impl<'a> Strip<'a> {
+    /// The strip of a tile, if there is one left for it.
+    ///
+    /// # Safety
+    ///
+    /// The parameters begin with [`HEADER`], and binding [`PLACES`] is what they say.
+    #[inline(always)]
+    pub(crate) unsafe fn of(tile: &Tile<'a>) -> Option<Strip<'a>> {
+        let [pairs, experts, sharing, most] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
+        let number = tile.index[1] as usize;
+        let known = |expert: u32| Some(expert as usize).filter(|&expert| expert < experts);
+        // SAFETY: the caller's promise; nobody writes these words.
+        unsafe {
+            if most == 0 {
+                let id = *tile.read_part::<u32>(PLACES, number..number + 1).first()?;
+                return Some(Strip { expert: known(id), row: number / sharing, pairs: Pairs::One(number) });
+            }
+            let words = tile.read_part::<u32>(PLACES, 0..1 + WORDS * most + pairs);
+            let (count, words) = words.split_first()?;
+            let (strips, order) = words.split_at_checked(WORDS * most)?;
+            let strips = strips.as_chunks::<WORDS>().0.get(..*count as usize)?;
+            let [expert, first, pairs] = *strips.get(number)?;
+            let first = first as usize;
+            let pairs = order.get(first..first + pairs as usize)?;
+            Some(Strip { expert: known(expert), row: first, pairs: Pairs::Many(pairs) })
+        }
+    }
+
+    /// The number of pairs.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        match self.pairs {
+            Pairs::One(_) => 1,
+            Pairs::Many(pairs) => pairs.len(),
+        }
+    }
+
+    /// The pairs, in the order of rows of activations.
+    #[inline(always)]
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let (one, many) = match self.pairs {
+            Pairs::One(pair) => (Some(pair), &[][..]),
+            Pairs::Many(pairs) => (None, pairs),
+        };
+        one.into_iter().chain(many.iter().map(|&pair| pair as usize))
+    }
+}

@@ -1,0 +1,55 @@
+//! `weighted_sum` on GPUs: an invocation for a few outputs.
+
+use super::{Extents, WeightedSum};
+use crate::elementwise::gpu;
+use crate::wgsl::{self, row_spans};
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_quant::DType;
+
+static BODY: Snippet = Snippet { name: "weighted_sum", text: include_str!("weighted_sum.wgsl") };
+
+/// An invocation for a few outputs.
+pub(super) struct Elements;
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Elements {
+    type Op = WeightedSum;
+
+    fn name(&self) -> &'static str {
+        "weighted_sum.elements.wgsl"
+    }
+
+    fn fits(&self, _op: &WeightedSum, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if !on.is_gpu() {
+            return Err(Decline("runs on GPUs only"));
+        }
+        let Extents { count, n, .. } = Extents::of(io);
+        let spans = row_spans(1, count.saturating_mul(n), 4, on);
+        spans.map(|_| Cost::GOOD).ok_or(Decline("the rows of a sum exceed the largest binding"))
+    }
+
+    fn plan(&self, _op: &WeightedSum, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let (Extents { sums, count, n }, mut plan) = (Extents::of(io), Plan::default());
+        let (Some(load), Some(store)) = (wgsl::load(DType::F32), wgsl::store(DType::F32, &on.features)) else {
+            return plan;
+        };
+        let [linear, main] = gpu::entry();
+        let parts = [
+            Part::plain(&BODY),
+            Part::bound(load, "x", 0),
+            Part::bound(load, "weights", 1),
+            Part::bound(store, "y", 2),
+            linear,
+            main,
+        ];
+        let kernel = WgslKernel::new(self.name(), &parts, 3, 3);
+        for span in row_spans(sums, count * n, 4, on).into_iter().flatten() {
+            let window = |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
+            let outputs = span.len() * n;
+            let params = [outputs, count, n].map(|word| word as u32);
+            gpu::push(&mut plan, &kernel, &[window(0, count * n), window(1, count), window(2, n)], (outputs, &params), on);
+        }
+        plan
+    }
+}
