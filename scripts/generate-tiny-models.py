@@ -4,6 +4,7 @@
 Needs the packages numpy, gguf and llama-cpp-python:  python3 scripts/generate-tiny-models.py
 
     qwen2-yarn    biases on queries, keys and values; frequencies stretched by YaRN; an output matrix of its own
+    mixtral       experts, five of which each token goes to two, in the architecture of Llama
     llama3-rope   frequency factors in the tensor rope_freqs.weight, as Llama 3.1 has them; tied embeddings
 
 Weights are random, exact in F16 and stored in F32; logits are those of one batch of 48 tokens, with a cache of F32 and without
@@ -20,7 +21,7 @@ MODELS = pathlib.Path(__file__).resolve().parent.parent / "testdata" / "models"
 HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD, INNER, VOCABULARY, TOKENS = 64, 2, 4, 2, 16, 128, 320, 48
 
 
-def write(name, architecture, biases, tied, settings, factors=None):
+def write(name, architecture, biases, tied, settings, factors=None, experts=None):
     random = np.random.default_rng(sum(name.encode()))
 
     def tensor(*shape, scale=0.1, center=0.0):
@@ -58,9 +59,12 @@ def write(name, architecture, biases, tied, settings, factors=None):
             if biases:
                 writer.add_tensor(f"blk.{layer}.{part}.bias", tensor(count, scale=0.5))
         writer.add_tensor(f"blk.{layer}.attn_output.weight", tensor(HIDDEN, HEADS * HEAD, scale=0.2))
-        writer.add_tensor(f"blk.{layer}.ffn_gate.weight", tensor(INNER, HIDDEN, scale=0.2))
-        writer.add_tensor(f"blk.{layer}.ffn_up.weight", tensor(INNER, HIDDEN, scale=0.2))
-        writer.add_tensor(f"blk.{layer}.ffn_down.weight", tensor(HIDDEN, INNER, scale=0.2))
+        of, suffix = ((experts,), "_exps") if experts else ((), "")
+        if experts:
+            writer.add_tensor(f"blk.{layer}.ffn_gate_inp.weight", tensor(experts, HIDDEN, scale=0.3))
+        writer.add_tensor(f"blk.{layer}.ffn_gate{suffix}.weight", tensor(*of, INNER, HIDDEN, scale=0.2))
+        writer.add_tensor(f"blk.{layer}.ffn_up{suffix}.weight", tensor(*of, INNER, HIDDEN, scale=0.2))
+        writer.add_tensor(f"blk.{layer}.ffn_down{suffix}.weight", tensor(*of, HIDDEN, INNER, scale=0.2))
         for norm in ["attn_norm", "ffn_norm"]:
             writer.add_tensor(f"blk.{layer}.{norm}.weight", tensor(HIDDEN, scale=0.25, center=1.0))
     writer.write_header_to_file()
@@ -99,6 +103,12 @@ def yarn(writer):
     writer.add_rope_scaling_orig_ctx_len(128)
 
 
+def mixture(writer):
+    writer.add_expert_count(5)
+    writer.add_expert_used_count(2)
+
+
 write("qwen2-yarn", "qwen2", biases=True, tied=False, settings=yarn)
 write("llama3-rope", "llama", biases=False, tied=True, settings=lambda writer: None,
       factors=[1.0, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 8.0])
+write("mixtral", "llama", biases=False, tied=False, settings=mixture, experts=5)

@@ -4,7 +4,8 @@
 //! refused, because going on without it would be silently wrong.
 
 use super::config::{Config, Layout, LocalLayers, RopeConfig};
-use super::conventions::{Conventions, Unsaid};
+use super::conventions::{Conventions, Mixture, Unsaid};
+use super::mixture::{ExpertConfig, Said};
 use super::rope_settings::Ropes;
 use super::settings::Settings;
 use crate::error::{Error, Result};
@@ -13,11 +14,13 @@ use silicide::ops::rope::RopeScaling;
 use silicide::weights::Source;
 
 /// The names of architectures in `config.json`, and in GGUF.
-const ARCHITECTURES: [(&str, &str); 6] = [
+const ARCHITECTURES: [(&str, &str); 8] = [
     ("llama", "llama"),
     ("mistral", "llama"),
+    ("mixtral", "llama"),
     ("qwen2", "qwen2"),
     ("qwen3", "qwen3"),
+    ("qwen3_moe", "qwen3moe"),
     ("gemma3_text", "gemma3"),
     ("gemma3", "gemma3"),
 ];
@@ -63,6 +66,14 @@ struct Model {
     kept_sliding_window_pattern: Option<usize>,
     layer_types: Option<Vec<String>>,
     query_pre_attn_scalar: Option<f32>,
+    num_experts: Option<usize>,
+    /// What Mixtral calls it.
+    num_local_experts: Option<usize>,
+    num_experts_per_tok: Option<usize>,
+    moe_intermediate_size: Option<usize>,
+    norm_topk_prob: Option<bool>,
+    decoder_sparse_step: Option<usize>,
+    mlp_only_layers: Option<Vec<usize>>,
     attn_logit_softcapping: Option<f64>,
     final_logit_softcapping: Option<f64>,
 }
@@ -96,7 +107,8 @@ pub(super) fn config(source: &Source) -> Result<Config> {
     model.tie_word_embeddings = model.tie_word_embeddings.or(tie_word_embeddings);
     let conventions = super::conventions(architecture).unwrap_or(Conventions::USUAL);
     model.check(&settings, &conventions)?;
-    model.config(architecture, &settings, &conventions.unsaid)
+    let experts = model.experts(&settings, conventions.experts)?;
+    Ok(Config { experts, ..model.config(architecture, &settings, &conventions.unsaid)? })
 }
 
 impl Model {
@@ -136,6 +148,7 @@ impl Model {
             head_dim,
             value_dim: head_dim,
             feed_forward: extent("intermediate_size", Some(self.intermediate_size))?,
+            experts: None,
             trained_context: extent("max_position_embeddings", Some(context))?,
             epsilon: epsilon
                 .ok_or_else(|| settings.wrong("rms_norm_eps", "a number", "nothing: the key is missing"))?,
@@ -146,6 +159,30 @@ impl Model {
             tied: Some(self.tie_word_embeddings.unwrap_or(unsaid.tied)),
         }
         .checked(settings)
+    }
+
+    /// The experts, if there are any.
+    fn experts(&self, settings: &Settings<'_>, mixture: Mixture) -> Result<Option<ExpertConfig>> {
+        let (key, count) = match (self.num_experts, self.num_local_experts) {
+            (None, Some(count)) => ("num_local_experts", Some(count)),
+            (count, _) => ("num_experts", count),
+        };
+        let sparse =
+            self.decoder_sparse_step.unwrap_or(1) == 1 && self.mlp_only_layers.iter().all(Vec::is_empty);
+        if count.unwrap_or(0) > 0 && !sparse {
+            let expected = "experts in every layer";
+            return Err(settings.wrong("decoder_sparse_step", expected, "layers without them"));
+        }
+        let said = Said {
+            keys: [key, "num_experts_per_tok"],
+            count,
+            used: self.num_experts_per_tok,
+            feed_forward: self.moe_intermediate_size.unwrap_or(self.intermediate_size),
+            // Mixtral's weights are a softmax over the chosen: the same as being divided by their sum.
+            normalized: self.norm_topk_prob.unwrap_or(key == "num_local_experts"),
+            scale: None,
+        };
+        said.checked(settings, mixture)
     }
 
     fn rope(&self, settings: &Settings<'_>, (unsaid, rotated): (&Unsaid, usize)) -> Result<RopeConfig> {

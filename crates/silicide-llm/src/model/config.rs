@@ -4,6 +4,8 @@
 //! bounded, and tensors are compared with them when they are loaded.
 
 use super::checkpoint;
+use super::conventions::Mixture;
+use super::mixture::{self, ExpertConfig};
 use super::settings::Settings;
 use super::{ARCHITECTURES, unknown_architecture};
 use crate::error::Result;
@@ -40,8 +42,10 @@ pub struct Config {
     pub head_dim: usize,
     /// Numbers per value head.
     pub value_dim: usize,
-    /// Numbers per token inside the feed-forward.
+    /// Numbers per token inside the feed-forward; nobody asks where all layers have experts.
     pub feed_forward: usize,
+    /// The experts that layers have for their feed-forward, if they have.
+    pub experts: Option<ExpertConfig>,
     /// Tokens the model was trained to look back over.
     pub trained_context: usize,
     /// The constant of the norms.
@@ -126,10 +130,6 @@ fn gguf(source: &Source) -> Result<Config> {
         return Err(unknown_architecture(source, &architecture));
     }
     let key = |name: &str| format!("{architecture}.{name}");
-    if let Some(experts @ 1..) = settings.optional_count(&key("expert_count"))? {
-        let expected = "0 experts: mixtures of experts are not supported yet";
-        return Err(settings.wrong(&key("expert_count"), expected, &experts.to_string()));
-    }
     for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
         let cap = settings.optional_number(&key(name))?;
         settings.refuse_softcap(&key(name), cap)?;
@@ -137,6 +137,8 @@ fn gguf(source: &Source) -> Result<Config> {
     let extent = |name: &str| settings.extent(&key(name));
     let optional = |name: &str| settings.optional_extent(&key(name));
     let number = |name: &str| settings.optional_number(&key(name));
+    let mixed = super::conventions(&architecture).map_or(Mixture::Never, |conventions| conventions.experts);
+    let experts = mixture::gguf(&settings, &architecture, mixed, optional("feed_forward_length")?)?;
     let (hidden, heads) = (extent("embedding_length")?, extent("attention.head_count")?);
     let usual = hidden / heads;
     let head_dim = optional("attention.key_length")?.unwrap_or(usual);
@@ -147,7 +149,11 @@ fn gguf(source: &Source) -> Result<Config> {
         kv_heads: optional("attention.head_count_kv")?.unwrap_or(heads),
         head_dim,
         value_dim: optional("attention.value_length")?.unwrap_or(usual),
-        feed_forward: extent("feed_forward_length")?,
+        feed_forward: match experts {
+            Some(experts) => optional("feed_forward_length")?.unwrap_or(experts.feed_forward),
+            None => extent("feed_forward_length")?,
+        },
+        experts,
         trained_context: extent("context_length")?,
         epsilon: settings.number(&key("attention.layer_norm_rms_epsilon"))? as f32,
         rope: RopeConfig {

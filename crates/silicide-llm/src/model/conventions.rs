@@ -11,8 +11,21 @@ pub struct Conventions {
     pub norms_less_one: bool,
     /// What `config.json` calls the activation of the feed-forward.
     pub activation: &'static str,
+    /// Whether layers have experts for their feed-forward.
+    pub experts: Mixture,
     /// What `config.json` means where it says nothing.
     pub unsaid: Unsaid,
+}
+
+/// Whether models of an architecture have experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mixture {
+    /// None have.
+    Never,
+    /// Some have.
+    Possible,
+    /// All have.
+    Always,
 }
 
 /// What a `config.json` means by leaving a setting out; `None` where it may not, or where the setting then follows from
@@ -46,6 +59,7 @@ impl Conventions {
         four_norms: false,
         norms_less_one: false,
         activation: "silu",
+        experts: Mixture::Never,
         unsaid: Unsaid {
             heads: None,
             kv_heads: None,

@@ -1,7 +1,7 @@
 //! Gemma 3: norms before and after each part, five local layers to each global one, two kinds of rotation.
 
 use super::blocks::{Attention, AttentionOptions, Embedding, FeedForward, Head, Norm};
-use super::{Architecture, Config, Conventions, LayerKind, LocalLayers, Pass, Tensors, Unsaid};
+use super::{Architecture, Config, Conventions, LayerKind, LocalLayers, Mixture, Pass, Tensors, Unsaid};
 use crate::error::Result;
 use silicide::ops::glu::Activation;
 use silicide::ops::rope::RopeScaling;
@@ -37,6 +37,7 @@ impl Architecture for Gemma3 {
         four_norms: true,
         norms_less_one: true,
         activation: "gelu_pytorch_tanh",
+        experts: Mixture::Never,
         unsaid: Unsaid {
             heads: Some(8),
             kv_heads: Some(4),

@@ -1,6 +1,7 @@
-//! Llama, and what is built like it: Mistral, SmolLM2, Llama 3 with its stretched frequencies.
+//! Llama, and what is built like it: Mistral, SmolLM2, Llama 3 with its stretched frequencies, Mixtral with its experts.
 
-use super::blocks::{Attention, AttentionOptions, Embedding, FeedForward, Head, Norm};
+use super::blocks::{Attention, AttentionOptions, Embedding, Head, Inner, Norm};
+use super::conventions::{Conventions, Mixture};
 use super::{Architecture, Pass, Tensors};
 use crate::error::Result;
 use silicide::Recorder;
@@ -19,7 +20,7 @@ struct Layer {
     attention_norm: Norm,
     attention: Attention,
     feed_forward_norm: Norm,
-    feed_forward: FeedForward,
+    feed_forward: Inner,
 }
 
 impl Llama {
@@ -32,7 +33,7 @@ impl Llama {
                 attention_norm: Norm::load(tensors, &format!("blk.{layer}.attn_norm"), hidden)?,
                 attention: Attention::load(tensors, layer, options)?,
                 feed_forward_norm: Norm::load(tensors, &format!("blk.{layer}.ffn_norm"), hidden)?,
-                feed_forward: FeedForward::load(tensors, layer, Activation::Silu)?,
+                feed_forward: Inner::load(tensors, layer, Activation::Silu)?,
             })
         });
         let layers = layers.collect::<Result<_>>()?;
@@ -42,6 +43,8 @@ impl Llama {
 }
 
 impl Architecture for Llama {
+    const CONVENTIONS: Conventions = Conventions { experts: Mixture::Possible, ..Conventions::USUAL };
+
     fn load(tensors: &mut Tensors<'_>) -> Result<Llama> {
         let style = tensors.config().rope_style(true);
         let options = AttentionOptions { style, rope: 0, window: None, head_norms: false };

@@ -7,9 +7,11 @@ mod config;
 mod conventions;
 mod gemma3;
 mod llama;
+mod mixture;
 mod names;
 mod qwen2;
 mod qwen3;
+mod qwen3moe;
 mod rope_settings;
 mod settings;
 mod tensors;
@@ -17,7 +19,8 @@ mod tensors;
 mod tests;
 
 pub use config::{Config, Layout, LocalLayers, RopeConfig};
-pub use conventions::{Conventions, Unsaid};
+pub use conventions::{Conventions, Mixture, Unsaid};
+pub use mixture::ExpertConfig;
 pub use names::Names;
 pub use tensors::Tensors;
 
@@ -144,6 +147,7 @@ architectures! {
     "llama" => Llama(llama::Llama),
     "qwen2" => Qwen2(qwen2::Qwen2),
     "qwen3" => Qwen3(qwen3::Qwen3),
+    "qwen3moe" => Qwen3Moe(qwen3moe::Qwen3Moe),
     "gemma3" => Gemma3(gemma3::Gemma3),
 }
 

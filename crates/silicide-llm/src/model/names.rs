@@ -22,7 +22,7 @@ const PICTURES: [&str; 4] =
     ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
 
 /// Modules of a layer.
-const LAYER_MODULES: [(&str, &str); 11] = [
+const LAYER_MODULES: [(&str, &str); 15] = [
     ("attn_q", "self_attn.q_proj"),
     ("attn_k", "self_attn.k_proj"),
     ("attn_v", "self_attn.v_proj"),
@@ -34,6 +34,25 @@ const LAYER_MODULES: [(&str, &str); 11] = [
     ("ffn_down", "mlp.down_proj"),
     ("attn_norm", "input_layernorm"),
     ("ffn_norm", "post_attention_layernorm"),
+    ("ffn_gate_inp", "mlp.gate"),
+    ("ffn_gate_exps", "mlp.switch_mlp.gate_proj"),
+    ("ffn_up_exps", "mlp.switch_mlp.up_proj"),
+    ("ffn_down_exps", "mlp.switch_mlp.down_proj"),
+];
+
+/// Modules of a layer of Mixtral, which calls its experts otherwise.
+const BLOCK_SPARSE: [(&str, &str); 4] = [
+    ("ffn_gate_inp", "block_sparse_moe.gate"),
+    ("ffn_gate_exps", "block_sparse_moe.switch_mlp.gate_proj"),
+    ("ffn_up_exps", "block_sparse_moe.switch_mlp.up_proj"),
+    ("ffn_down_exps", "block_sparse_moe.switch_mlp.down_proj"),
+];
+
+/// The matrices of experts one by one: all in one tensor in GGUF, in older files of it, in checkpoints, in Mixtral's.
+const SINGLE: [(&str, &str, &str, &str); 3] = [
+    ("ffn_gate_exps", "ffn_gate", "gate_proj", "w1"),
+    ("ffn_up_exps", "ffn_up", "up_proj", "w3"),
+    ("ffn_down_exps", "ffn_down", "down_proj", "w2"),
 ];
 
 /// Modules of a layer that has norms before and after each of its two parts.
@@ -49,6 +68,7 @@ const FOUR_NORMS: [(&str, &str); 4] = [
 pub struct Names {
     layout: Layout,
     four_norms: bool,
+    block_sparse: bool,
     body: &'static str,
     head: &'static str,
 }
@@ -58,7 +78,7 @@ impl Names {
     pub fn of(layout: Layout, architecture: &str) -> Names {
         let four_norms = super::conventions(architecture).is_some_and(|conventions| conventions.four_norms);
         let [(body, head), ..] = PLACES;
-        Names { layout, four_norms, body, head }
+        Names { layout, four_norms, block_sparse: false, body, head }
     }
 
     /// The names in a source, in which the language model may be a part.
@@ -68,7 +88,22 @@ impl Names {
         let has_table = |names: &Names| {
             names.in_file("token_embd.weight").is_some_and(|name| source.entry(&name).is_ok())
         };
-        placed.into_iter().find(has_table).unwrap_or(names)
+        let names = placed.into_iter().find(has_table).unwrap_or(names);
+        let router = format!("{}.layers.0.block_sparse_moe.gate.weight", names.body);
+        Names { block_sparse: layout == Layout::Checkpoint && source.entry(&router).is_ok(), ..names }
+    }
+
+    /// The name in the file of one expert's part of the tensor that GGUF calls `name`, in files that have experts one by one.
+    pub fn of_expert(&self, name: &str, expert: usize) -> Option<String> {
+        let (layer, module) = name.strip_prefix("blk.")?.split_once('.')?;
+        let (module, kind) = module.split_once('.')?;
+        let (_, gguf, usual, mixtral) = SINGLE.iter().find(|(all, ..)| *all == module)?;
+        let body = self.body;
+        Some(match (self.layout, self.block_sparse) {
+            (Layout::Gguf, _) => format!("blk.{layer}.{gguf}.{expert}.{kind}"),
+            (_, true) => format!("{body}.layers.{layer}.block_sparse_moe.experts.{expert}.{mixtral}.{kind}"),
+            (_, false) => format!("{body}.layers.{layer}.mlp.experts.{expert}.{usual}.{kind}"),
+        })
     }
 
     /// The name in the file of what GGUF calls `name`; `None` if this kind of file has no such tensor.
@@ -113,8 +148,9 @@ impl Names {
 
     fn layer_modules(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
         let norms: &[_] = if self.four_norms { &FOUR_NORMS } else { &[] };
+        let experts: &[_] = if self.block_sparse { &BLOCK_SPARSE } else { &[] };
         // The first that matches counts.
-        norms.iter().chain(&LAYER_MODULES)
+        norms.iter().chain(experts).chain(&LAYER_MODULES)
     }
 
     /// Whether a tensor may stay unused: tables that can be computed, a head that is the embedding again, and the parts
@@ -152,6 +188,26 @@ mod tests {
             four.in_file("blk.3.ffn_norm.weight").unwrap(),
             "model.layers.3.pre_feedforward_layernorm.weight"
         );
+    }
+
+    #[test]
+    fn experts_have_names_together_and_one_by_one() {
+        let gguf = Names::of(Layout::Gguf, "llama");
+        let usual = Names::of(Layout::Checkpoint, "qwen3moe");
+        let mixtral = Names { block_sparse: true, ..Names::of(Layout::Checkpoint, "llama") };
+        let name = "blk.3.ffn_down_exps.weight";
+        let of = |names: &Names| names.of_expert(name, 7).unwrap();
+        assert_eq!(of(&gguf), "blk.3.ffn_down.7.weight");
+        assert_eq!(of(&usual), "model.layers.3.mlp.experts.7.down_proj.weight");
+        assert_eq!(of(&mixtral), "model.layers.3.block_sparse_moe.experts.7.w2.weight");
+        assert_eq!(usual.in_file(name).unwrap(), "model.layers.3.mlp.switch_mlp.down_proj.weight");
+        assert_eq!(usual.in_file("blk.3.ffn_gate_inp.weight").unwrap(), "model.layers.3.mlp.gate.weight");
+        let router = "model.layers.3.block_sparse_moe.gate.weight";
+        assert_eq!(mixtral.in_file("blk.3.ffn_gate_inp.weight").unwrap(), router);
+        assert_eq!(mixtral.in_gguf(router).unwrap(), "blk.3.ffn_gate_inp.weight");
+        // One expert's matrix is no tensor of GGUF.
+        assert_eq!(usual.in_gguf(&of(&usual)), None);
+        assert_eq!(usual.of_expert("blk.3.attn_q.weight", 0), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::conventions::Conventions;
 use super::names::Names;
 use crate::error::{Error, Result};
 use silicide::quant::decode_into;
-use silicide::weights::{Entry, Source};
+use silicide::weights::{Entry, Source, Stored};
 use silicide::{Buffer, DType, Device, Loader, Shape};
 use std::collections::HashSet;
 
@@ -102,6 +102,48 @@ impl<'a> Tensors<'a> {
         }
     }
 
+    /// The matrices of all experts, `[experts, rows, columns]`, in whatever format the file has them. Files that have them one
+    /// by one are copied together: kernels want them in one piece.
+    pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Buffer> {
+        let [count, rows, columns] = extents;
+        let first = self.names.of_expert(name, 0).filter(|name| self.source.entry(name).is_ok());
+        if self.has(name) || first.is_none() {
+            let entry = self.take(name, &extents)?;
+            return match &mut self.from {
+                From::File(loader) => whole(loader.load_entry(&entry)?, &entry),
+                From::Plan(device) => planned(device, &entry, entry.shape()),
+            };
+        }
+        let shape =
+            Shape::new(&extents).map_err(|source| silicide::Error::BadShape { what: "experts", source })?;
+        let mut all: Option<Buffer> = None;
+        for expert in 0..count {
+            let of_expert = self.names.of_expert(name, expert).unwrap_or_default();
+            let entry = self.take_entry(&of_expert, &[rows, columns])?;
+            let all = match &all {
+                Some(all) => all,
+                None => all.insert(match &self.from {
+                    From::File(loader) => Buffer::allocate(loader.device(), entry.dtype()?, shape)?,
+                    From::Plan(device) => planned(device, &entry, shape)?,
+                }),
+            };
+            if entry.dtype()? != all.dtype() {
+                return Err(Error::Device(silicide::Error::DTypeMismatch {
+                    op: "expert_matmul",
+                    slot: "weights",
+                    expected: format!("{} for all experts, as tensor {:?} is not", all.dtype(), entry.name()),
+                    got: entry.dtype()?,
+                }));
+            }
+            if let From::File(loader) = &mut self.from {
+                let part = whole(loader.load_entry(&entry)?, &entry)?;
+                let bytes = part.size();
+                all.as_bytes()?.view(expert * bytes, bytes)?.copy_from(&part.as_bytes()?)?;
+            }
+        }
+        all.ok_or_else(|| self.missing(name))
+    }
+
     /// A vector of f32, whatever the file has it in: vectors are small.
     pub fn vector(&mut self, name: &str, length: usize) -> Result<Buffer> {
         let values = self.values(name, length)?;
@@ -181,16 +223,26 @@ impl<'a> Tensors<'a> {
     /// The entry of a tensor that must be there.
     fn find(&self, name: &str) -> Result<Entry<'a>> {
         let in_file = self.names.in_file(name).unwrap_or_else(|| name.to_owned());
-        self.source.entry(&in_file).map_err(|_| Error::MissingTensor {
+        self.source.entry(&in_file).map_err(|_| self.missing(&in_file))
+    }
+
+    fn missing(&self, in_file: &str) -> Error {
+        Error::MissingTensor {
             path: self.source.path().to_owned(),
-            tensor: in_file,
+            tensor: in_file.to_owned(),
             architecture: self.architecture,
-        })
+        }
     }
 
     /// Takes a tensor of a shape.
     fn take(&mut self, name: &str, extents: &[usize]) -> Result<Entry<'a>> {
-        let entry = self.find(name)?;
+        let in_file = self.names.in_file(name).unwrap_or_else(|| name.to_owned());
+        self.take_entry(&in_file, extents)
+    }
+
+    /// Takes a tensor of a shape, by its name in the file.
+    fn take_entry(&mut self, in_file: &str, extents: &[usize]) -> Result<Entry<'a>> {
+        let entry = self.source.entry(in_file).map_err(|_| self.missing(in_file))?;
         if entry.shape().axes() != extents {
             let expected =
                 Shape::new(extents).map_or_else(|_| format!("{extents:?}"), |shape| shape.to_string());
@@ -205,4 +257,31 @@ impl<'a> Tensors<'a> {
     fn wrong_shape(&self, name: &str, expected: String, got: String) -> Error {
         Error::TensorShape { path: self.source.path().to_owned(), tensor: name.to_owned(), expected, got }
     }
+}
+
+/// A tensor in one piece.
+fn whole(weight: silicide::Weight, entry: &Entry<'_>) -> Result<Buffer> {
+    match weight {
+        silicide::Weight::Whole(buffer) => Ok(buffer),
+        _ => Err(in_planes(entry)),
+    }
+}
+
+/// A tensor in one piece, without memory.
+fn planned(device: &Device, entry: &Entry<'_>, shape: Shape) -> Result<Buffer> {
+    match entry.stored() {
+        Stored::Mlx(_) => Err(in_planes(entry)),
+        _ => Ok(Buffer::new(device, entry.dtype()?, shape)?),
+    }
+}
+
+fn in_planes(entry: &Entry<'_>) -> Error {
+    Error::Device(silicide::Error::BadParameter {
+        op: "expert_matmul",
+        what: format!(
+            "tensor {:?} of {}: experts in planes can't be multiplied yet",
+            entry.name(),
+            entry.stored()
+        ),
+    })
 }

@@ -289,8 +289,33 @@ fn files_say_which_layers_are_local() {
 
 #[test]
 fn mixtures_of_experts_are_called_that() {
-    let of = |experts: u32| gguf_with("llama", |writer| writer.meta("llama.expert_count", &experts).unwrap());
-    of(0).unwrap();
-    let (key, message) = refused(of(8));
-    assert!(key == "llama.expert_count" && message.contains("mixtures of experts"), "{message}");
+    let of = |architecture: &str, experts: u32, used: u32| {
+        let key = |name: &str| format!("{architecture}.{name}");
+        gguf_with(architecture, |writer| {
+            writer.meta(&key("expert_count"), &experts).unwrap();
+            writer.meta(&key("expert_used_count"), &used).unwrap();
+            writer.meta(&key("expert_feed_forward_length"), &24u32).unwrap();
+        })
+    };
+    assert_eq!(of("llama", 0, 0).unwrap().experts, None);
+    let experts = of("qwen3moe", 8, 2).unwrap().experts.unwrap();
+    assert_eq!((experts.count, experts.used, experts.feed_forward, experts.scale), (8, 2, 24, 1.0));
+    for (architecture, experts, used, key, expected) in [
+        ("qwen2", 8, 2, "qwen2.expert_count", "no mixtures of experts"),
+        ("llama", 8, 9, "llama.expert_used_count", "between 1 and the 8 experts"),
+        ("llama", 8, 0, "llama.expert_used_count", "between 1 and the 8 experts"),
+        ("llama", 1025, 2, "llama.expert_count", "at most 1024 experts"),
+        ("qwen3moe", 0, 0, "qwen3moe.expert_count", "a count above 0"),
+    ] {
+        let (got, message) = refused(of(architecture, experts, used));
+        assert!(got == key && message.contains(expected), "{message}");
+    }
+    let mixtral = json!({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2});
+    let experts = checkpoint(&with(llama(), mixtral)).unwrap().experts.unwrap();
+    assert!(experts.normalized && experts.count == 8);
+    let qwen = json!({"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48});
+    let experts = checkpoint(&with(llama(), qwen.clone())).unwrap().experts.unwrap();
+    assert!(!experts.normalized && experts.feed_forward == 48);
+    let (key, _) = refused(checkpoint(&with(with(llama(), qwen), json!({"mlp_only_layers": [0]}))));
+    assert_eq!(key, "decoder_sparse_step");
 }

@@ -27,11 +27,12 @@ struct Greedy {
 }
 
 /// The models, and how far from the truth they may be: weights of 8 bits have their activations rounded too.
-const MODELS: [(&str, f64); 5] = [
+const MODELS: [(&str, f64); 6] = [
     ("llama-tied", 1e-9),
     ("llama-tied-f16", 1e-9),
     ("llama-tied-q8_0", 5e-3),
     ("qwen3", 1e-9),
+    ("qwen3moe", 1e-9),
     ("gemma3", 1e-9),
 ];
 
@@ -124,7 +125,7 @@ struct Compared {
 }
 
 /// The models of `scripts/generate-tiny-models.py`, whose logits are llama.cpp's.
-const COMPARED: [&str; 2] = ["qwen2-yarn", "llama3-rope"];
+const COMPARED: [&str; 3] = ["qwen2-yarn", "llama3-rope", "mixtral"];
 
 fn compared(name: &str) -> Vec<u32> {
     let text = std::fs::read_to_string(testdata(&format!("models/{name}.json"))).unwrap();
@@ -132,7 +133,7 @@ fn compared(name: &str) -> Vec<u32> {
 }
 
 #[test]
-fn biases_and_stretched_frequencies_are_those_of_llama_cpp() {
+fn biases_stretched_frequencies_and_experts_are_those_of_llama_cpp() {
     for device in devices() {
         for name in COMPARED {
             let tokens = compared(name);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
+mod experts;
 mod goldens;
 mod memory;
 mod rings;

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 #[test]
 fn a_model_takes_what_was_counted() {
-    for device in devices() {
-        let mut session = exact_session(&device, &testdata("models/gemma3.gguf"), 64);
+    for (device, name) in
+        devices().into_iter().chain(devices()).zip(["gemma3", "gemma3", "qwen3moe", "qwen3moe"])
+    {
+        let mut session = exact_session(&device, &testdata(&format!("models/{name}.gguf")), 64);
         let fit = *session.model().fit();
         let usage = device.usage();
         assert_eq!(usage.of(Purpose::Cache).bytes as u64, fit.cache);

@@ -2,12 +2,14 @@
 
 mod attention;
 mod embedding;
+mod experts;
 mod feed_forward;
 mod linear;
 mod norm;
 
 pub use attention::{Attention, AttentionOptions};
 pub use embedding::{Embedding, Head};
+pub use experts::{Experts, Inner};
 pub use feed_forward::FeedForward;
 pub use linear::{Linear, Planes, Weight};
 pub use norm::Norm;

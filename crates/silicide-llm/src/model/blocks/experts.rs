@@ -1,0 +1,84 @@
+//! A mixture of experts: the feed-forward of each token is the weighted sum of a few of many.
+
+use super::{FeedForward, Linear};
+use crate::error::Result;
+use crate::model::{ExpertConfig, Tensors};
+use silicide::ops::glu::Activation;
+use silicide::ops::route::Route;
+use silicide::{Buffer, Recorder, ops};
+
+/// `Σ weight · down(activation(gate(x)) * up(x))` over the experts that a router chooses for each token.
+#[derive(Clone, Debug)]
+pub struct Experts {
+    router: Linear,
+    route: Route,
+    gate: Buffer,
+    up: Buffer,
+    down: Buffer,
+    activation: Activation,
+}
+
+impl Experts {
+    /// The experts of layer `layer`.
+    pub fn load(
+        tensors: &mut Tensors<'_>,
+        layer: usize,
+        experts: &ExpertConfig,
+        activation: Activation,
+    ) -> Result<Experts> {
+        let (hidden, inner, count) = (tensors.config().hidden, experts.feed_forward, experts.count);
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let route =
+            Route { normalized: experts.normalized, scale: experts.scale, ..Route::softmax(experts.used) };
+        Ok(Experts {
+            router: Linear::load(tensors, &name("ffn_gate_inp"), [count, hidden])?,
+            route,
+            gate: tensors.experts(&name("ffn_gate_exps.weight"), [count, inner, hidden])?,
+            up: tensors.experts(&name("ffn_up_exps.weight"), [count, inner, hidden])?,
+            down: tensors.experts(&name("ffn_down_exps.weight"), [count, hidden, inner])?,
+            activation,
+        })
+    }
+
+    /// Records the part.
+    pub fn apply<R: Recorder>(&self, recorder: &mut R, x: &R::Value) -> Result<R::Value> {
+        let logits = self.router.apply(recorder, x)?;
+        let (ids, weights) = ops::route(recorder, self.route, &logits, None)?;
+        drop(logits);
+        let [gate, up, down] = [&self.gate, &self.up, &self.down].map(|weight| recorder.constant(weight));
+        let gate = ops::expert_matmul(recorder, x, &gate, &ids)?;
+        let up = ops::expert_matmul(recorder, x, &up, &ids)?;
+        ops::glu_into(recorder, self.activation, (&gate, &up), &gate)?;
+        drop(up);
+        let y = ops::expert_matmul(recorder, &gate, &down, &ids)?;
+        Ok(ops::weighted_sum(recorder, &y, &weights)?)
+    }
+}
+
+/// What a layer has after its attention: one feed-forward, or experts where the model has them.
+#[derive(Clone, Debug)]
+pub enum Inner {
+    /// One for all tokens.
+    Dense(Box<FeedForward>),
+    /// A mixture.
+    Experts(Box<Experts>),
+}
+
+impl Inner {
+    /// That of layer `layer`.
+    pub fn load(tensors: &mut Tensors<'_>, layer: usize, activation: Activation) -> Result<Inner> {
+        match tensors.config().experts {
+            Some(experts) => Experts::load(tensors, layer, &experts, activation)
+                .map(|experts| Inner::Experts(Box::new(experts))),
+            None => FeedForward::load(tensors, layer, activation).map(|dense| Inner::Dense(Box::new(dense))),
+        }
+    }
+
+    /// Records the part.
+    pub fn apply<R: Recorder>(&self, recorder: &mut R, x: &R::Value) -> Result<R::Value> {
+        match self {
+            Inner::Dense(feed_forward) => feed_forward.apply(recorder, x),
+            Inner::Experts(experts) => experts.apply(recorder, x),
+        }
+    }
+}
