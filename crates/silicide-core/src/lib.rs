@@ -7,6 +7,7 @@
 //! | [`memory`] | allocators, pools, mapped files, usage by purpose |
 //! | [`kernel`] | ops, kernels, plans, selection, the registry of compiled kernels |
 //! | [`record`] | the command encoder, hazards, submissions |
+//! | [`graph`] | passes captured once, rewritten, planned, baked and replayed |
 //! | [`weights`] | tensors of weight files as buffers |
 //! | [`CancelToken`] | asking long work to stop |
 //! | [`error`] | the one error type |
@@ -18,6 +19,7 @@ pub mod buffer;
 mod cancel;
 pub mod device;
 pub mod error;
+pub mod graph;
 pub mod kernel;
 pub mod memory;
 pub mod record;
@@ -29,6 +31,7 @@ pub use buffer::{
 pub use cancel::CancelToken;
 pub use device::{Capture, Counters, Device, DeviceOptions, Listing};
 pub use error::{Error, Result};
+pub use graph::{ComputeGraph, GraphBuilder, GraphExecutor, GraphOptions, GraphSession, GraphValue, Pass};
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
 pub use record::{
     BufferRange, CommandEncoder, EncoderOptions, Estimate, Estimated, MemRanges, Recorder, Submission,

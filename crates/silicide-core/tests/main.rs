@@ -11,6 +11,8 @@ mod buffer;
 mod devices;
 mod failures;
 mod foreign;
+mod graph;
+mod graph_sessions;
 mod guards;
 mod mapped;
 mod memory;

@@ -131,6 +131,16 @@ impl Buffer {
         Buffer { id, device: device.clone(), storage, offset: 0, size, dtype, shape }
     }
 
+    /// A tensor that lies in this buffer from byte `offset` on.
+    pub(crate) fn within(&self, offset: usize, dtype: DType, shape: Shape) -> Result<Buffer> {
+        let (what, size) = ("view", shape.bytes(dtype).map_err(|error| Error::bad_shape("view", error))?);
+        if offset.checked_add(size).is_none_or(|end| end > self.size) {
+            return Err(Error::OutOfBounds { what, offset, bytes: size, size: self.size });
+        }
+        let (id, offset) = (BufferId(fresh_id()), self.offset + offset);
+        Ok(Buffer { id, offset, size, dtype, shape, ..self.clone() })
+    }
+
     /// This handle's identity; a view has its own.
     pub fn id(&self) -> BufferId {
         self.id

@@ -11,7 +11,7 @@
 use super::Device;
 use crate::buffer::{Storage, StorageState};
 use crate::error::{Error, Result};
-use crate::record::Touch;
+use crate::record::{BakedList, Touch};
 use silicide_hal::{CommandList, HalError, RawDevice, Ticket};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -37,7 +37,25 @@ pub(crate) struct StorageUse {
 #[derive(Debug)]
 struct Flight {
     ticket: Ticket,
-    uses: Vec<StorageUse>,
+    held: Held,
+}
+
+/// What a flight keeps alive.
+#[derive(Debug)]
+enum Held {
+    /// The storages of a list that is run once.
+    Once(Vec<StorageUse>),
+    /// A list that is run again and again.
+    Baked(Arc<BakedList>),
+}
+
+impl Flight {
+    fn uses(&self) -> &[StorageUse] {
+        match &self.held {
+            Held::Once(uses) => uses,
+            Held::Baked(baked) => &baked.uses,
+        }
+    }
 }
 
 /// Flights that were settled, on their way out of the queue. There is rarely more than one.
@@ -81,24 +99,36 @@ impl Timeline {
         touches: &[Touch],
     ) -> Result<Ticket> {
         let mut queue = self.queue();
-        queue.last += 1;
-        let ticket = Ticket(queue.last);
-        claim(uses, touches, ticket)?;
+        let ticket = queue.claim(uses, touches)?;
         // SAFETY: the list was recorded by an encoder, which keeps the constitution: handles live in `uses` and
         // the registry, ranges were checked, barriers separate hazards. The queue's lock orders submissions.
         if let Err(error) = unsafe { device.raw().submit(list, ticket) } {
-            for used in uses.iter() {
-                used.storage.state().unclaim(ticket);
-            }
-            return Err(Error::device(&device.info().id, error));
+            return Err(refused(device, uses, ticket, error));
         }
-        queue.submitted = ticket.0;
-        queue.flights.push_back(Flight { ticket, uses: std::mem::take(uses) });
+        self.fly(device, queue, Flight { ticket, held: Held::Once(std::mem::take(uses)) });
+        Ok(ticket)
+    }
+
+    /// Submits a baked list. On failure nothing has changed. Allocates nothing.
+    pub(crate) fn replay(&self, device: &Device, baked: &Arc<BakedList>) -> Result<Ticket> {
+        let mut queue = self.queue();
+        let ticket = queue.claim(&baked.uses, &baked.touches)?;
+        // SAFETY: as for `submit`; the flight holds the baked list, which holds all that it uses, and it has no slots.
+        if let Err(error) = unsafe { device.raw().replay(baked.raw, &[], ticket) } {
+            return Err(refused(device, &baked.uses, ticket, error));
+        }
+        self.fly(device, queue, Flight { ticket, held: Held::Baked(Arc::clone(baked)) });
+        Ok(ticket)
+    }
+
+    /// Notes a list that the device has taken.
+    fn fly(&self, device: &Device, mut queue: MutexGuard<'_, Queue>, flight: Flight) {
+        queue.submitted = flight.ticket.0;
+        queue.flights.push_back(flight);
         // Backends that run a list at once have finished it: whoever waits for it need not take the lock.
         let done = self.take_done(device.raw(), &mut queue);
         drop(queue);
         retire(device, done);
-        Ok(ticket)
     }
 
     /// Waits for the list of a ticket that was submitted and says how it went.
@@ -235,6 +265,24 @@ impl Timeline {
     }
 }
 
+impl Queue {
+    /// The next ticket, with which all storages of a list are marked.
+    fn claim(&mut self, uses: &[StorageUse], touches: &[Touch]) -> Result<Ticket> {
+        self.last += 1;
+        let ticket = Ticket(self.last);
+        claim(uses, touches, ticket)?;
+        Ok(ticket)
+    }
+}
+
+/// Takes the claims of a list back that the device has refused.
+fn refused(device: &Device, uses: &[StorageUse], ticket: Ticket, error: HalError) -> Error {
+    for used in uses {
+        used.storage.state().unclaim(ticket);
+    }
+    Error::device(&device.info().id, error)
+}
+
 /// Marks every storage of a list with its ticket, after checking guards and poison; all or nothing.
 fn claim(uses: &[StorageUse], touches: &[Touch], ticket: Ticket) -> Result<()> {
     for (index, used) in uses.iter().enumerate() {
@@ -274,7 +322,7 @@ fn is_loss(error: &HalError) -> bool {
 fn settle(raw: &dyn RawDevice, flight: &Flight) -> Option<Arc<Error>> {
     let failure = match raw.wait(flight.ticket, Duration::ZERO) {
         Ok(()) => {
-            let tainted = flight.uses.iter().filter(|used| used.reads && !used.overwrites);
+            let tainted = flight.uses().iter().filter(|used| used.reads && !used.overwrites);
             let cause = tainted.map(|used| used.storage.state().poison().cloned()).find(Option::is_some);
             cause
                 .flatten()
@@ -286,7 +334,7 @@ fn settle(raw: &dyn RawDevice, flight: &Flight) -> Option<Arc<Error>> {
         }
     };
     let (cause, failure) = failure.unzip();
-    for used in flight.uses.iter().filter(|used| used.writes) {
+    for used in flight.uses().iter().filter(|used| used.writes) {
         let mut state = used.storage.state();
         match &cause {
             Some(cause) => state.set_poison(Arc::clone(cause)),
@@ -299,8 +347,10 @@ fn settle(raw: &dyn RawDevice, flight: &Flight) -> Option<Arc<Error>> {
 
 /// Drops storages outside the queue's lock, and keeps the vectors for later recordings.
 fn retire(device: &Device, done: Done) {
-    for mut flight in done {
-        flight.uses.clear();
-        device.recycler().give_uses(flight.uses);
+    for flight in done {
+        if let Held::Once(mut uses) = flight.held {
+            uses.clear();
+            device.recycler().give_uses(uses);
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use silicide_hal::DeviceInfo;
 use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
+use std::any::Any;
 use std::fmt;
 
 /// How an argument is touched. The only source of hazards, lifetimes and aliasing rules.
@@ -181,7 +182,8 @@ impl Tolerance {
     }
 }
 
-/// An operation. Implementors are small plain values holding the op's parameters.
+/// An operation. Implementors are small plain values holding the op's parameters, all of which their `Debug` shows: two
+/// of the same type and text compute the same.
 pub trait Op: fmt::Debug + Send + Sync + 'static {
     /// Its name: the folder it lives in.
     fn name(&self) -> &'static str;
@@ -233,6 +235,8 @@ mod sealed {
 
 /// An op without its type: what the recorder, conformance and the benches work with. Every [`Op`] has it.
 pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
+    /// The op itself, for those who know its type.
+    fn as_any(&self) -> &dyn Any;
     /// See [`Op::name`].
     fn name(&self) -> &'static str;
     /// See [`Op::slots`].
@@ -258,6 +262,9 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
 }
 
 impl<O: Op> DynOp for O {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
     fn name(&self) -> &'static str {
         Op::name(self)
     }

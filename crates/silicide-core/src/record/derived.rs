@@ -60,7 +60,7 @@ impl<S: Copy + PartialEq, M: Clone> Derived<S, M> {
 }
 
 /// Whether two launches do the same, wherever their scratch memory is.
-fn is_same(one: &Launch, other: &Launch) -> bool {
+pub(crate) fn is_same(one: &Launch, other: &Launch) -> bool {
     let inputs = |launch: &Launch| -> SmallVec<[_; 2]> {
         launch.args.iter().filter(|arg| !matches!(arg.operand, Operand::Scratch(..))).copied().collect()
     };
@@ -71,7 +71,7 @@ fn is_same(one: &Launch, other: &Launch) -> bool {
 }
 
 /// The launches of a plan that derive something, with the scratch memory that they make.
-pub(super) fn of(plan: &Plan) -> impl Iterator<Item = (&Launch, usize)> {
+pub(crate) fn of(plan: &Plan) -> impl Iterator<Item = (&Launch, usize)> {
     plan.steps.iter().zip(&plan.derived).filter_map(|(step, &scratch)| match step {
         Step::Dispatch(launch) => Some((launch, usize::from(scratch))),
         _ => None,

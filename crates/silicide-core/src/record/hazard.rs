@@ -123,6 +123,15 @@ impl MemRanges {
         barrier
     }
 
+    /// The same for storages that someone else has numbered.
+    pub(crate) fn check_numbered(&mut self, touches: &[Touch]) -> bool {
+        let storages = touches.iter().map(|touch| touch.storage as usize + 1).max().unwrap_or(0);
+        if self.storages.len() < storages {
+            self.storages.resize_with(storages, Touched::default);
+        }
+        self.check_and_record_touches(touches)
+    }
+
     fn conflicts(&self, touch: &Touch) -> bool {
         let touched = self.storages.get(touch.storage as usize).filter(|touched| touched.epoch == self.epoch);
         touched.is_some_and(|touched| {

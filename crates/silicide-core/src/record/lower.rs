@@ -14,12 +14,12 @@ use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
 
 /// An op with the buffers it is called on.
-pub(super) struct Call<'a> {
-    pub(super) device: &'a Device,
-    pub(super) op: &'a dyn DynOp,
-    pub(super) kernel: &'static str,
-    pub(super) inputs: &'a [&'a Buffer],
-    pub(super) outputs: &'a [&'a Buffer],
+pub(crate) struct Call<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) op: &'a dyn DynOp,
+    pub(crate) kernel: &'static str,
+    pub(crate) inputs: &'a [&'a Buffer],
+    pub(crate) outputs: &'a [&'a Buffer],
 }
 
 /// Records the steps of a plan, after a mark if there is to be one.
@@ -49,7 +49,7 @@ type Tables = SmallVec<[(&'static [u32], Buffer); 1]>;
 type Found = SmallVec<[(usize, Buffer); 1]>;
 
 /// What a plan uses besides the arguments of its op.
-struct Own {
+pub(crate) struct Own {
     scratch: SmallVec<[Buffer; 2]>,
     /// Those among it that need not be made.
     found: Found,
@@ -85,6 +85,11 @@ fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> 
 }
 
 impl Own {
+    /// Scratch memory that lies somewhere, and the tables of a plan.
+    pub(crate) fn new(device: &Device, plan: &Plan, scratch: SmallVec<[Buffer; 2]>) -> Result<Own> {
+        Ok(Own { scratch, found: Found::new(), tables: tables(device, plan)? })
+    }
+
     fn has_found(&self, scratch: usize) -> bool {
         self.found.iter().any(|(found, _)| *found == scratch)
     }
@@ -150,7 +155,7 @@ impl Call<'_> {
     }
 
     /// Checks a step, and records it if it is to be. On failure nothing has changed.
-    fn step(&self, own: &Own, step: &Step, recording: &mut Recording, record: bool) -> Result<()> {
+    pub(crate) fn step(&self, own: &Own, step: &Step, recording: &mut Recording, record: bool) -> Result<()> {
         match step {
             Step::Dispatch(launch) => self.dispatch(own, launch, recording, record),
             Step::Copy { from, to } => self.copy(own, (from, to), recording, record),

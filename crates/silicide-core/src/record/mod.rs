@@ -5,12 +5,15 @@
 //! | `recorder.rs` | the trait that model code is written against |
 //! | `encoder.rs` | [`CommandEncoder`]: ops and transfers in, a submission out |
 //! | `lower.rs` | a kernel's plan becomes commands |
+//! | `derived.rs` | what calls make of one input is made once |
 //! | `hazard.rs` | which commands may run at once, by byte ranges |
 //! | `ranges.rs` | sets of byte ranges |
 //! | `recording.rs` | the growing list with everything it uses |
+//! | `baked.rs` | a list in its device's form, with everything it uses |
 //! | `submission.rs` | a list on its way: waiting, errors, times |
 //! | `estimate.rs` | [`Estimate`]: a recorder that only counts the memory a recording would take |
 
+mod baked;
 mod derived;
 mod encoder;
 mod estimate;
@@ -21,10 +24,13 @@ mod recorder;
 mod recording;
 mod submission;
 
+pub(crate) use baked::BakedList;
+pub(crate) use derived::{is_same as is_same_launch, of as derives};
 pub use encoder::{CommandEncoder, EncoderOptions};
 pub use estimate::{Estimate, Estimated};
 pub(crate) use hazard::Touch;
 pub use hazard::{BufferRange, MemRanges, place};
+pub(crate) use lower::{Call, Own};
 pub use recorder::Recorder;
-pub(crate) use recording::{Recycler, fill_block};
+pub(crate) use recording::{Place, Recording, Recycler, check_device, fill_block};
 pub use submission::Submission;

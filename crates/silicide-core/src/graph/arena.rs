@@ -1,0 +1,110 @@
+//! The arena: values that live at different times share bytes.
+//!
+//! A lifetime is counted in groups of commands, and both ends belong to it: what is last used in one group and what is first
+//! used in the next have a barrier between them. So sharing never needs a barrier of its own.
+
+/// Offsets are multiples of this, which is what every device binds from and what blocks are aligned to.
+const ALIGNMENT: usize = 256;
+
+/// A value or scratch memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lifetime {
+    pub(super) bytes: usize,
+    /// The first group that touches it.
+    pub(super) first: usize,
+    /// The last one.
+    pub(super) last: usize,
+}
+
+impl Lifetime {
+    fn meets(&self, other: &Lifetime) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// Where everything lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Arena {
+    /// The offset of each value.
+    pub(super) offsets: Vec<usize>,
+    /// Bytes of the arena.
+    pub(super) bytes: usize,
+    /// Bytes that live at once at the worst time: no arena is smaller.
+    pub(super) live: usize,
+}
+
+/// Places values, the largest first, each at the lowest offset that is free while it lives.
+pub(super) fn plan(lifetimes: &[Lifetime]) -> Arena {
+    let rounded = |bytes: usize| bytes.max(1).next_multiple_of(ALIGNMENT);
+    let mut order: Vec<usize> = (0..lifetimes.len()).collect();
+    let key = |index: usize| lifetimes.get(index).map(|life| (usize::MAX - life.bytes, life.first));
+    order.sort_by_key(|&index| key(index));
+    let mut arena = Arena { offsets: vec![0; lifetimes.len()], ..Arena::default() };
+    // Start and end of what was placed, with its lifetime, by start.
+    let mut placed: Vec<(usize, usize, Lifetime)> = Vec::new();
+    for index in order {
+        let Some(life) = lifetimes.get(index) else { continue };
+        let bytes = rounded(life.bytes);
+        let mut offset = 0;
+        for (start, end, other) in &placed {
+            if !other.meets(life) {
+                continue;
+            }
+            if offset + bytes <= *start {
+                break;
+            }
+            offset = offset.max(*end);
+        }
+        let at = placed.partition_point(|(start, ..)| *start <= offset);
+        placed.insert(at, (offset, offset + bytes, *life));
+        arena.bytes = arena.bytes.max(offset + bytes);
+        if let Some(place) = arena.offsets.get_mut(index) {
+            *place = offset;
+        }
+    }
+    let groups = lifetimes.iter().map(|life| life.first);
+    let living = |group: usize| {
+        let alive = lifetimes.iter().filter(|life| life.first <= group && group <= life.last);
+        alive.map(|life| rounded(life.bytes)).sum::<usize>()
+    };
+    arena.live = groups.map(living).max().unwrap_or(0);
+    arena
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_lives_at_once_never_shares_bytes(
+            lives in proptest::collection::vec((1..5000usize, 0..30usize, 0..12usize), 0..60),
+        ) {
+            let lives: Vec<Lifetime> = lives
+                .into_iter()
+                .map(|(bytes, first, length)| Lifetime { bytes, first, last: first + length })
+                .collect();
+            let arena = plan(&lives);
+            for (i, (a, &at)) in lives.iter().zip(&arena.offsets).enumerate() {
+                prop_assert!(at % ALIGNMENT == 0 && at + a.bytes <= arena.bytes);
+                for (b, &other) in lives.iter().zip(&arena.offsets).skip(i + 1) {
+                    let apart = at + a.bytes <= other || other + b.bytes <= at;
+                    prop_assert!(apart || !a.meets(b), "{a:?} at {at}, {b:?} at {other}");
+                }
+            }
+            prop_assert!(arena.live <= arena.bytes);
+            let all: usize = lives.iter().map(|life| life.bytes.next_multiple_of(ALIGNMENT)).sum();
+            prop_assert!(arena.bytes <= all);
+        }
+    }
+
+    #[test]
+    fn a_chain_needs_two_places() {
+        let chain: Vec<Lifetime> =
+            (0..10).map(|group| Lifetime { bytes: 1000, first: group, last: group + 1 }).collect();
+        let arena = plan(&chain);
+        assert_eq!((arena.bytes, arena.live), (2 * 1024, 2 * 1024));
+        assert_eq!(plan(&[]), Arena::default());
+    }
+}

@@ -1,0 +1,285 @@
+//! Ops become commands: a kernel is chosen for each node, its plan is made, and what each step touches is written down
+//! in terms of rooms: memory that is not placed yet.
+//!
+//! Nothing is allocated or compiled here, so a graph can be measured before there is memory for it.
+
+use super::compute::{ComputeGraph, Node, Operand, Place, ValueId};
+use crate::error::{Error, Result};
+use crate::kernel::{Access, Arg, Io, Launch, Operand as PlanOperand, Plan, Step, TensorInfo, select};
+use crate::record::{Touch, derives, is_same_launch};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Memory that commands touch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// A buffer from outside, by its storage.
+    Constant(crate::buffer::StorageId),
+    Input(usize),
+    Value(ValueId),
+    /// Scratch memory, by node and number.
+    Scratch(usize, usize),
+}
+
+/// A room of the arena: bytes to find a place for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Bytes; none for memory from outside.
+    pub(super) bytes: Option<usize>,
+}
+
+/// A node with the kernel that computes it.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) kernel: usize,
+    pub(super) plan: Plan,
+    /// The rooms of its scratch memory.
+    pub(super) scratch: SmallVec<[u32; 2]>,
+}
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// A step of its node's plan.
+    Step(usize),
+    /// Fills scratch memory with NaN, for tests that look for kernels that read it.
+    Poison(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Command {
+    pub(super) node: usize,
+    pub(super) piece: Piece,
+    touches: Range<usize>,
+}
+
+/// A launch whose output may lie where its input does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InPlace {
+    pub(super) command: usize,
+    pub(super) from: u32,
+    pub(super) to: u32,
+}
+
+/// All commands of a graph, in the order of its nodes.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    pub(super) calls: Vec<Call>,
+    pub(super) commands: Vec<Command>,
+    pub(super) rooms: Vec<Room>,
+    pub(super) in_place: Vec<InPlace>,
+    touches: Vec<Touch>,
+    keys: FxHashMap<Key, u32>,
+    /// What launches made of values alone.
+    derived: Vec<Derived>,
+}
+
+/// Values that a launch reads.
+type Sources = SmallVec<[ValueId; 1]>;
+
+/// Scratch memory that a launch made of values alone.
+#[derive(Debug)]
+struct Derived {
+    sources: Sources,
+    node: usize,
+    step: usize,
+    room: u32,
+}
+
+/// Bytes of a room.
+struct Part {
+    room: u32,
+    start: usize,
+    bytes: usize,
+}
+
+impl Commands {
+    /// Chooses kernels and writes commands down.
+    pub(super) fn of(graph: &ComputeGraph) -> Result<Commands> {
+        let mut commands = Commands::default();
+        let changed = graph.changed_places();
+        for (index, node) in graph.nodes.iter().enumerate() {
+            commands.add(graph, &changed, (index, node))?;
+        }
+        Ok(commands)
+    }
+
+    /// What a command touches.
+    pub(super) fn touches(&self, command: usize) -> &[Touch] {
+        let range = self.commands.get(command).map(|command| command.touches.clone());
+        range.and_then(|range| self.touches.get(range)).unwrap_or(&[])
+    }
+
+    /// The room of a value in the arena.
+    pub(super) fn room_of(&self, graph: &ComputeGraph, value: ValueId) -> Option<u32> {
+        match graph.place(value) {
+            Place::Arena(root) => self.keys.get(&Key::Value(root)).copied(),
+            _ => None,
+        }
+    }
+
+    fn add(&mut self, graph: &ComputeGraph, changed: &[Place], (index, node): (usize, &Node)) -> Result<()> {
+        let (inputs, outputs) = graph.infos(&node.inputs, &node.outputs);
+        let io = Io { inputs: &inputs, outputs: &outputs };
+        let on = graph.device.info();
+        let kernel = select(&*node.op, &io, on, None)?;
+        let plan = node.op.kernel_plan(kernel, &io, on);
+        let mut found: SmallVec<[(usize, u32); 1]> = SmallVec::new();
+        let mut made: Vec<(Sources, usize, usize)> = Vec::new();
+        for (step, (launch, scratch)) in derives(&plan).enumerate() {
+            let sources = sources(node, launch);
+            if !sources.iter().all(|value| graph.stays(*value, changed)) {
+                continue;
+            }
+            match self.find(launch, &sources) {
+                Some(room) => found.push((scratch, room)),
+                None => made.push((sources, step, scratch)),
+            }
+        }
+        let mut scratch: SmallVec<[u32; 2]> = SmallVec::new();
+        for (number, &bytes) in plan.scratch.iter().enumerate() {
+            let known = found.iter().find(|(found, _)| *found == number);
+            scratch.push(match known {
+                Some((_, room)) => *room,
+                None => self.room(Key::Scratch(index, number), Some(scratch_bytes(bytes))),
+            });
+        }
+        for (sources, step, number) in made {
+            if let Some(&room) = scratch.get(number) {
+                self.derived.push(Derived { sources, node: index, step, room });
+            }
+        }
+        let has_found = |number: usize| found.iter().any(|(found, _)| *found == number);
+        if graph.device.poisons_scratch() {
+            for (number, &room) in scratch.iter().enumerate().filter(|(number, _)| !has_found(*number)) {
+                let end = self.room_bytes(room) as u64;
+                let from = self.touches.len();
+                self.touches.push(Touch { storage: room, access: Access::Write, start: 0, end });
+                self.command(index, Piece::Poison(number), from);
+            }
+        }
+        self.calls.push(Call { kernel, plan: plan.clone(), scratch });
+        for (step, planned) in plan.steps.iter().enumerate() {
+            if plan.derived.get(step).is_some_and(|&scratch| has_found(usize::from(scratch))) {
+                continue;
+            }
+            let from = self.touches.len();
+            self.touch_step(graph, (index, node), planned)?;
+            self.command(index, Piece::Step(step), from);
+        }
+        if let ([Step::Dispatch(_)], false) = (plan.steps.as_slice(), graph.device.poisons_scratch()) {
+            self.note_in_place(graph, node);
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, node: usize, piece: Piece, from: usize) {
+        self.commands.push(Command { node, piece, touches: from..self.touches.len() });
+    }
+
+    fn find(&self, launch: &Launch, sources: &[ValueId]) -> Option<u32> {
+        let same = |made: &&Derived| {
+            let planned = self.calls.get(made.node).and_then(|call| call.plan.steps.get(made.step));
+            made.sources.as_slice() == sources
+                && matches!(planned, Some(Step::Dispatch(planned)) if is_same_launch(planned, launch))
+        };
+        self.derived.iter().rev().find(same).map(|made| made.room)
+    }
+
+    fn room(&mut self, key: Key, bytes: Option<usize>) -> u32 {
+        let next = self.rooms.len() as u32;
+        let room = *self.keys.entry(key).or_insert(next);
+        if room == next {
+            self.rooms.push(Room { bytes });
+        }
+        room
+    }
+
+    fn room_bytes(&self, room: u32) -> usize {
+        self.rooms.get(room as usize).and_then(|room| room.bytes).unwrap_or(0)
+    }
+
+    fn touch_step(&mut self, graph: &ComputeGraph, (index, node): (usize, &Node), step: &Step) -> Result<()> {
+        let args: SmallVec<[(&Arg, Option<Access>); 8]> = match step {
+            Step::Dispatch(launch) => launch.args.iter().map(|arg| (arg, None)).collect(),
+            Step::Copy { from, to } => {
+                SmallVec::from_slice(&[(from, Some(Access::Read)), (to, Some(Access::Write))])
+            }
+            Step::Fill { to, .. } => SmallVec::from_slice(&[(to, Some(Access::Write))]),
+        };
+        for (arg, forced) in args {
+            let (part, access) = match arg.operand {
+                PlanOperand::Table(_) => continue,
+                PlanOperand::Scratch(number, access) => {
+                    let call = self.calls.get(index).and_then(|call| call.scratch.get(usize::from(number)));
+                    let room = *call.ok_or_else(|| missing(node, arg))?;
+                    (Part { room, start: 0, bytes: self.room_bytes(room) }, access)
+                }
+                PlanOperand::Slot(slot) => {
+                    let slot = usize::from(slot);
+                    let output = || node.outputs.get(slot.wrapping_sub(node.inputs.len()));
+                    let operand = node.inputs.get(slot).or_else(output);
+                    let access = node.op.slots().get(slot).map(|slot| slot.access);
+                    let (operand, access) = operand.zip(access).ok_or_else(|| missing(node, arg))?;
+                    (self.part(graph, *operand), access)
+                }
+            };
+            let start = part.start + arg.start;
+            let bytes =
+                if arg.bytes == usize::MAX { part.bytes.saturating_sub(arg.start) } else { arg.bytes };
+            let (start, end) = (start as u64, (start + bytes) as u64);
+            self.touches.push(Touch { storage: part.room, access: forced.unwrap_or(access), start, end });
+        }
+        Ok(())
+    }
+
+    /// The bytes of an operand.
+    fn part(&mut self, graph: &ComputeGraph, operand: Operand) -> Part {
+        let bytes = graph.info(operand).bytes();
+        let (key, start, size) = match graph.place(operand.value) {
+            Place::Constant(storage, range) => (Key::Constant(storage), range.start, None),
+            Place::Input(input) => (Key::Input(input), 0, None),
+            Place::Arena(root) => (Key::Value(root), 0, Some(bytes)),
+        };
+        Part { room: self.room(key, size), start, bytes }
+    }
+
+    /// Notes outputs of the last command that may lie where inputs do.
+    fn note_in_place(&mut self, graph: &ComputeGraph, node: &Node) {
+        let command = self.commands.len().saturating_sub(1);
+        for (slot, output) in super::compute::output_slots(&*node.op).zip(&node.outputs) {
+            let to = self.room_of(graph, output.value).filter(|_| graph.root(output.value) == output.value);
+            let allowed = |input: usize| slot.in_place & 1u32.checked_shl(input as u32).unwrap_or(0) != 0;
+            for input in &node.inputs {
+                let same = |info: TensorInfo| (info.dtype, info.bytes());
+                let fits = same(graph.info(*input)) == same(graph.info(*output));
+                let from = self.room_of(graph, input.value).filter(|_| fits);
+                let mut places = node.inputs.iter().enumerate();
+                let everywhere = places.all(|(i, other)| other.value != input.value || allowed(i));
+                if let (Some(from), Some(to), true) = (from, to, everywhere) {
+                    self.in_place.push(InPlace { command, from, to });
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Scratch memory is whole words.
+pub(super) fn scratch_bytes(bytes: usize) -> usize {
+    bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes)
+}
+
+/// The values that a launch reads.
+fn sources(node: &Node, launch: &Launch) -> Sources {
+    let inputs = launch.args.iter().filter_map(|arg| match arg.operand {
+        PlanOperand::Slot(slot) => node.inputs.get(usize::from(slot)),
+        _ => None,
+    });
+    inputs.map(|input| input.value).collect()
+}
+
+fn missing(node: &Node, arg: &Arg) -> Error {
+    Error::BadPlan { kernel: node.op.name(), what: format!("{:?}, which is not there", arg.operand) }
+}

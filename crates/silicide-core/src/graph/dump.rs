@@ -1,0 +1,91 @@
+//! Graphs for people: as text, one line for each node, and for Graphviz.
+
+use super::compute::{ComputeGraph, Node, Operand, Origin, ValueId};
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+impl ComputeGraph {
+    /// Some of the nodes as a drawing for Graphviz, in boxes by scope. What comes from elsewhere has dashed borders.
+    pub fn dot(&self, nodes: Range<usize>) -> String {
+        let mut text = String::from("digraph {\n  node [shape=box, fontname=\"sans-serif\", fontsize=11];\n");
+        let shown: Vec<(usize, &Node)> =
+            self.nodes.iter().enumerate().filter(|(index, _)| nodes.contains(index)).collect();
+        let mut drawn: Vec<ValueId> = Vec::new();
+        let mut open = None;
+        for (index, node) in &shown {
+            if node.scope != open {
+                if open.is_some() {
+                    text.push_str("  }\n");
+                }
+                open = node.scope;
+                if let Some(scope) = open {
+                    let label = self.scope_of(node).unwrap_or("");
+                    let _ = writeln!(text, "  subgraph cluster_{scope}_{index} {{ label=\"{label}\";");
+                }
+            }
+            let outputs: Vec<String> =
+                node.outputs.iter().map(|output| self.info(*output).to_string()).collect();
+            let _ = writeln!(text, "  n{index} [label=\"{}\\n{}\"];", node.op.name(), outputs.join(", "));
+        }
+        if open.is_some() {
+            text.push_str("  }\n");
+        }
+        for (index, node) in &shown {
+            for input in &node.inputs {
+                let maker = self.maker(input.value).filter(|maker| nodes.contains(maker));
+                let Some(maker) = maker else {
+                    if !drawn.contains(&input.value) {
+                        drawn.push(input.value);
+                        let (name, info) = (self.name(input.value), self.info(*input));
+                        let id = input.value.0;
+                        let _ = writeln!(text, "  v{id} [label=\"{name}\\n{info}\", style=dashed];");
+                    }
+                    let _ = writeln!(text, "  v{} -> n{index};", input.value.0);
+                    continue;
+                };
+                let _ = writeln!(text, "  n{maker} -> n{index};");
+            }
+        }
+        text.push_str("}\n");
+        text
+    }
+
+    /// What a value is called: `%7`, `constant`, or the name of an input.
+    fn name(&self, value: ValueId) -> String {
+        match self.origin(self.root(value)) {
+            Some(Origin::Constant(_)) => "constant".to_owned(),
+            Some(Origin::Input(input)) => {
+                self.inputs.get(*input).map_or_else(String::new, |input| input.name.clone())
+            }
+            _ => format!("%{}", value.0),
+        }
+    }
+
+    fn write_operands(&self, f: &mut fmt::Formatter<'_>, operands: &[Operand]) -> fmt::Result {
+        for (i, operand) in operands.iter().enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            write!(f, "{separator}{} {}", self.name(operand.value), self.info(*operand))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ComputeGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} nodes, {} inputs", self.nodes.len(), self.inputs.len())?;
+        let mut scope = None;
+        for node in &self.nodes {
+            if node.scope != scope {
+                scope = node.scope;
+                writeln!(f, "{}:", self.scope_of(node).unwrap_or("outside"))?;
+            }
+            f.write_str("  ")?;
+            self.write_operands(f, &node.outputs)?;
+            write!(f, " = {:?} (", node.op)?;
+            self.write_operands(f, &node.inputs)?;
+            writeln!(f, ")")?;
+        }
+        f.write_str("gives ")?;
+        self.write_operands(f, &self.outputs)
+    }
+}

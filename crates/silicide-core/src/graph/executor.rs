@@ -1,0 +1,213 @@
+//! The executor: a graph that was rewritten, put in order and given an arena, for any number of sessions.
+
+use super::arena::{self, Arena, Lifetime};
+use super::commands::{Commands, InPlace};
+use super::compute::ComputeGraph;
+use super::pass::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Pass, PassReport};
+use super::schedule::{Schedule, schedule};
+use super::session::GraphSession;
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::record::MemRanges;
+use std::fmt;
+use std::sync::Arc;
+
+/// How to make an executor.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GraphOptions {
+    /// Passes to run, in order.
+    pub passes: Vec<Pass>,
+    /// Put a timing mark before each op, in recorded order, so that a replay's times name ops.
+    pub mark_ops: bool,
+}
+
+impl Default for GraphOptions {
+    fn default() -> GraphOptions {
+        GraphOptions { passes: vec![COMMON_SUBEXPRESSIONS, DEAD_CODE], mark_ops: false }
+    }
+}
+
+/// What became of a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GraphReport {
+    /// Ops as captured, and after all passes.
+    pub ops: (usize, usize),
+    /// Rewrites of each pass.
+    pub passes: Vec<PassReport>,
+    /// Launches, copies and fills.
+    pub commands: usize,
+    /// Barriers in recorded order, and as scheduled.
+    pub barriers: (usize, usize),
+    /// Bytes of a session's arena.
+    pub arena_bytes: usize,
+    /// Bytes that live at once at the worst time.
+    pub live_bytes: usize,
+    /// Bytes of all values and scratch memory, if none shared any.
+    pub value_bytes: usize,
+}
+
+impl fmt::Display for GraphReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} ops, {} as captured", self.ops.1, self.ops.0)?;
+        for PassReport { name, rewrites } in &self.passes {
+            writeln!(f, "  {name}: {rewrites} rewrites")?;
+        }
+        writeln!(
+            f,
+            "{} commands, {} barriers ({} in recorded order)",
+            self.commands, self.barriers.1, self.barriers.0
+        )?;
+        write!(
+            f,
+            "arena of {} bytes; {} live at once, {} in all",
+            self.arena_bytes, self.live_bytes, self.value_bytes
+        )
+    }
+}
+
+/// A graph ready to be bound to memory and run. Clones share it, and any thread may use it.
+#[derive(Clone, Debug)]
+pub struct GraphExecutor {
+    pub(super) compiled: Arc<Compiled>,
+}
+
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) graph: ComputeGraph,
+    pub(super) commands: Commands,
+    pub(super) schedule: Schedule,
+    /// Where rooms lie; those outside lie nowhere.
+    pub(super) offsets: Vec<usize>,
+    pub(super) mark_ops: bool,
+    report: GraphReport,
+}
+
+const _: () = {
+    const fn shared_between_threads<T: Send + Sync>() {}
+    shared_between_threads::<GraphExecutor>();
+};
+
+impl GraphExecutor {
+    /// Rewrites, orders and plans a graph. Neither allocates memory nor compiles kernels.
+    pub fn new(mut graph: ComputeGraph, options: &GraphOptions) -> Result<GraphExecutor> {
+        let captured = graph.nodes().len();
+        let passes = graph.optimise(&options.passes)?;
+        let commands = Commands::of(&graph)?;
+        let count = commands.commands.len();
+        let mut recorded = MemRanges::new();
+        let needs = |command: usize| recorded.check_numbered(commands.touches(command));
+        let before = (0..count).map(needs).filter(|needed| *needed).count();
+        let schedule = match options.mark_ops {
+            // Marks are between ops: these stay in their order, each command in a group of its own.
+            true => Schedule { order: (0..count).collect(), groups: (0..count).collect() },
+            false => schedule((0..count).map(|command| commands.touches(command))),
+        };
+        let (arena, offsets, value_bytes) = place(&graph, &commands, &schedule);
+        let after = schedule.group_count().saturating_sub(1);
+        let report = GraphReport {
+            ops: (captured, graph.nodes().len()),
+            passes,
+            commands: count,
+            barriers: (before, after),
+            arena_bytes: arena.bytes,
+            live_bytes: arena.live,
+            value_bytes,
+        };
+        let mark_ops = options.mark_ops;
+        let compiled = Compiled { graph, commands, schedule, offsets, mark_ops, report };
+        Ok(GraphExecutor { compiled: Arc::new(compiled) })
+    }
+
+    /// What became of the graph.
+    pub fn report(&self) -> &GraphReport {
+        &self.compiled.report
+    }
+
+    /// The graph after all passes.
+    pub fn graph(&self) -> &ComputeGraph {
+        &self.compiled.graph
+    }
+
+    /// Bytes that a session allocates.
+    pub fn arena_bytes(&self) -> usize {
+        self.compiled.report.arena_bytes
+    }
+
+    /// A session with an arena of its own over these buffers, one for each input in the order of their naming.
+    pub fn session(&self, inputs: &[&Buffer]) -> Result<GraphSession> {
+        GraphSession::bind(self, inputs)
+    }
+}
+
+/// Gives every room of the arena an offset. Also: bytes without sharing.
+fn place(graph: &ComputeGraph, commands: &Commands, schedule: &Schedule) -> (Arena, Vec<usize>, usize) {
+    let group = |command: usize| schedule.groups.get(command).copied().unwrap_or(0);
+    let mut lives: Vec<Option<Lifetime>> = vec![None; commands.rooms.len()];
+    for command in 0..commands.commands.len() {
+        for touch in commands.touches(command) {
+            let room = touch.storage as usize;
+            let Some(bytes) = commands.rooms.get(room).and_then(|room| room.bytes) else { continue };
+            let now = group(command);
+            let Some(life) = lives.get_mut(room) else { continue };
+            let life = life.get_or_insert(Lifetime { bytes, first: now, last: now });
+            (life.first, life.last) = (life.first.min(now), life.last.max(now));
+        }
+    }
+    for output in graph.outputs() {
+        let room = commands.room_of(graph, output.value);
+        let life = room.and_then(|room| lives.get_mut(room as usize)).and_then(Option::as_mut);
+        if let Some(life) = life {
+            life.last = usize::MAX;
+        }
+    }
+    let value_bytes = lives.iter().flatten().map(|life| life.bytes).sum();
+    let owners = share_in_place(commands, schedule, &mut lives);
+    let rooms: Vec<usize> =
+        (0..lives.len()).filter(|&room| lives.get(room).is_some_and(Option::is_some)).collect();
+    let placed: Vec<Lifetime> = rooms.iter().filter_map(|&room| lives.get(room).copied().flatten()).collect();
+    let arena = arena::plan(&placed);
+    let mut offsets = vec![0; lives.len()];
+    for (&room, &offset) in rooms.iter().zip(&arena.offsets) {
+        if let Some(place) = offsets.get_mut(room) {
+            *place = offset;
+        }
+    }
+    let offsets = owners.iter().map(|&owner| offsets.get(owner).copied().unwrap_or(0)).collect();
+    (arena, offsets, value_bytes)
+}
+
+/// Lets outputs take the place of inputs that are not needed any more; gives the room that each room lies in.
+fn share_in_place(commands: &Commands, schedule: &Schedule, lives: &mut [Option<Lifetime>]) -> Vec<usize> {
+    let mut owners: Vec<usize> = (0..lives.len()).collect();
+    let touches_of = |room: u32, group: usize| {
+        let members = schedule.groups.iter().enumerate().filter(move |(_, other)| **other == group);
+        members
+            .filter(move |(command, _)| commands.touches(*command).iter().any(|touch| touch.storage == room))
+            .count()
+    };
+    let mut pairs: Vec<&InPlace> = commands.in_place.iter().collect();
+    pairs.sort_by_key(|pair| schedule.groups.get(pair.command).copied());
+    for InPlace { command, from, to } in pairs {
+        let Some(&group) = schedule.groups.get(*command) else { continue };
+        let owner = owners.get(*from as usize).copied().unwrap_or(0);
+        let (Some(Some(old)), Some(Some(new))) =
+            (lives.get(owner).copied(), lives.get(*to as usize).copied())
+        else {
+            continue;
+        };
+        let alone = touches_of(*from, group) == 1;
+        if old.last != group || new.first != group || old.bytes < new.bytes || !alone || owner == *to as usize
+        {
+            continue;
+        }
+        if let Some(life) = lives.get_mut(owner) {
+            *life = Some(Lifetime { last: new.last, ..old });
+        }
+        if let (Some(life), Some(place)) = (lives.get_mut(*to as usize), owners.get_mut(*to as usize)) {
+            (*life, *place) = (None, owner);
+        }
+    }
+    owners
+}

@@ -1,0 +1,132 @@
+//! Passes: rewrites of a graph, as values. Those here need to know no op; those that do live with the ops.
+
+use super::compute::{ComputeGraph, Node, Operand, Origin, Place, ValueId, output_slots};
+use crate::error::Result;
+use crate::kernel::Access;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::any::TypeId;
+
+/// A rewrite that never changes what a graph computes beyond the tolerance of its ops.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// Its name, for reports.
+    pub name: &'static str,
+    /// Rewrites a graph; says how often.
+    pub run: fn(&mut ComputeGraph) -> Result<usize>,
+}
+
+/// What a pass has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassReport {
+    /// The pass.
+    pub name: &'static str,
+    /// Rewrites.
+    pub rewrites: usize,
+}
+
+/// Removes nodes whose results nobody needs. Writing to memory from outside is always needed.
+pub const DEAD_CODE: Pass = Pass { name: "dead code", run: |graph| Ok(graph.remove_dead_code()) };
+
+/// Lets nodes that would compute the same of the same values do it once.
+pub const COMMON_SUBEXPRESSIONS: Pass =
+    Pass { name: "common subexpressions", run: |graph| Ok(graph.share_subexpressions()) };
+
+impl ComputeGraph {
+    /// Runs passes in order.
+    pub fn optimise(&mut self, passes: &[Pass]) -> Result<Vec<PassReport>> {
+        let report = |pass: &Pass| Ok(PassReport { name: pass.name, rewrites: (pass.run)(self)? });
+        passes.iter().map(report).collect()
+    }
+
+    fn remove_dead_code(&mut self) -> usize {
+        let mut needed: FxHashSet<ValueId> = self.outputs.iter().map(|output| output.value).collect();
+        let mut alive = vec![false; self.nodes.len()];
+        for (node, alive) in self.nodes.iter().zip(&mut alive).rev() {
+            let wanted = |output: &Operand| needed.contains(&output.value) || self.is_outside(output.value);
+            if node.outputs.iter().any(wanted) {
+                *alive = true;
+                needed.extend(self.reads(node));
+            }
+        }
+        let before = self.nodes.len();
+        let mut alive = alive.into_iter();
+        self.nodes.retain(|_| alive.next().unwrap_or(true));
+        before - self.nodes.len()
+    }
+
+    fn share_subexpressions(&mut self) -> usize {
+        let updated: FxHashSet<ValueId> = self
+            .values
+            .iter()
+            .filter_map(|value| match value.origin {
+                Origin::Update(of) => Some(of),
+                _ => None,
+            })
+            .collect();
+        let changed = self.changed_places();
+        let mut known: FxHashMap<(TypeId, String, Vec<Operand>), usize> = FxHashMap::default();
+        let mut same: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        let mut doubles = vec![false; self.nodes.len()];
+        for index in 0..self.nodes.len() {
+            let Some(node) = self.nodes.get_mut(index) else { break };
+            for input in &mut node.inputs {
+                input.value = same.get(&input.value).copied().unwrap_or(input.value);
+            }
+            let Some(node) = self.nodes.get(index) else { break };
+            if !self.is_plain(node, &updated, &changed) {
+                continue;
+            }
+            // An op is a plain value, and its text has all of it.
+            let key = (node.op.as_any().type_id(), format!("{:?}", node.op), node.inputs.to_vec());
+            match known.get(&key).and_then(|&first| self.nodes.get(first)) {
+                Some(first) => {
+                    let pairs = node.outputs.iter().zip(&first.outputs);
+                    same.extend(pairs.map(|(double, first)| (double.value, first.value)));
+                    if let Some(double) = doubles.get_mut(index) {
+                        *double = true;
+                    }
+                }
+                None => {
+                    known.insert(key, index);
+                }
+            }
+        }
+        for output in &mut self.outputs {
+            output.value = same.get(&output.value).copied().unwrap_or(output.value);
+        }
+        let before = self.nodes.len();
+        let mut doubles = doubles.into_iter();
+        self.nodes.retain(|_| !doubles.next().unwrap_or(false));
+        before - self.nodes.len()
+    }
+
+    /// Whether a node's outputs follow from its inputs alone, and stay as they are.
+    fn is_plain(&self, node: &Node, updated: &FxHashSet<ValueId>, changed: &[Place]) -> bool {
+        let writes = output_slots(&*node.op).all(|slot| slot.access == Access::Write);
+        let fresh = |output: &Operand| {
+            matches!(self.origin(output.value), Some(Origin::Arena)) && !updated.contains(&output.value)
+        };
+        let inputs = node.inputs.iter().map(|input| input.value);
+        writes && node.outputs.iter().all(fresh) && inputs.into_iter().all(|value| self.stays(value, changed))
+    }
+
+    /// Memory that holds one value first and another later.
+    pub(super) fn changed_places(&self) -> Vec<Place> {
+        let updates = (0..).map(ValueId).zip(&self.values);
+        let updates = updates.filter(|(_, value)| matches!(value.origin, Origin::Update(_)));
+        let mut places: Vec<Place> = Vec::new();
+        for (id, _) in updates {
+            let place = self.place(id);
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places
+    }
+
+    /// Whether the memory of a value holds that value as long as anyone may read it.
+    pub(super) fn stays(&self, value: ValueId, changed: &[Place]) -> bool {
+        let place = self.place(value);
+        !changed.iter().any(|changed| changed.overlaps(&place))
+    }
+}
