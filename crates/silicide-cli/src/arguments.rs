@@ -12,11 +12,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Flags that llama.cpp spells with one dash and several letters, which would be read as several flags.
-const ONE_DASH: [(&str, &str); 5] = [
+const ONE_DASH: [(&str, &str); 6] = [
     ("-dev", "--device"),
     ("-ctk", "--cache-type-k"),
     ("-ctv", "--cache-type-v"),
     ("-ub", "--ubatch-size"),
+    ("-nr", "--no-repack"),
     ("-sys", "--system-prompt"),
 ];
 
@@ -94,6 +95,9 @@ pub(crate) struct EngineArgs {
     /// The type of cached values: f32, f16, bf16 or q8_0; -ctv for short.
     #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
     pub(crate) cache_type_v: DType,
+    /// Use weights where the file lies in memory, on the CPU too, rather than rearranging a copy; -nr for short.
+    #[arg(long)]
+    pub(crate) no_repack: bool,
 }
 
 /// A number of threads; 0, and -1 as llama.cpp has it, for one per core.
@@ -151,6 +155,7 @@ impl ModelArgs {
         options.chunk = self.engine.ubatch_size;
         options.key_type = self.engine.cache_type_k;
         options.value_type = self.engine.cache_type_v;
+        options.repack = !self.engine.no_repack;
         options.load.cancel = cancel.clone();
         let bar = progress_bar("loading");
         let watched = bar.clone();

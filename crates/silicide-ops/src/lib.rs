@@ -49,6 +49,8 @@ ops![
     top_k,
     cumsum,
     matmul,
+    interleave,
+    interleaved_matmul,
     route,
     expert_matmul,
     weighted_sum,
@@ -59,6 +61,11 @@ ops![
     cache_write,
     attention,
 ];
+
+/// Whether an op arranges things for the CPU, so that it has no use on other devices.
+pub fn is_for_cpu(op: &str) -> bool {
+    ["interleave", "interleaved_matmul"].contains(&op)
+}
 
 // The functions that callers use most, without the way to their op. Functions whose names several ops share
 // (`reduce::max`, `binary::max`) and those that take an op's value are found in the op's module.
@@ -72,6 +79,8 @@ pub use dequantize::{dequantize, dequantize_into};
 pub use expert_matmul::expert_matmul;
 pub use gather_rows::{gather_rows, gather_rows_into};
 pub use glu::{glu, glu_into};
+pub use interleave::{interleave, interleave_into};
+pub use interleaved_matmul::{interleaved_matmul, interleaved_matmul_into};
 pub use l2_norm::{l2_norm, l2_norm_into};
 pub use layer_norm::{layer_norm, layer_norm_into};
 pub use matmul::{matmul, matmul_into};

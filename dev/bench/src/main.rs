@@ -55,7 +55,7 @@ enum What {
     },
     /// Matmul by weight format and number of rows, against the machine's limits.
     Rows {
-        /// Weight formats: q4_0, iq4_xs, mlx4, f16.
+        /// Weight formats: q4_0, q4_0x16 (interleaved), iq4_xs, mlx4, f16.
         #[arg(long = "format", default_values_t = rows::formats(), value_delimiter = ',')]
         formats: Vec<String>,
         /// Numbers of rows.

@@ -9,7 +9,7 @@ use crate::machine::cpu_time;
 use crate::report::{Report, Target};
 use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions};
 use silicide_ops::mlx::MlxOperands;
-use silicide_ops::{matmul, mlx_matmul};
+use silicide_ops::{interleave, interleaved_matmul, matmul, mlx_matmul};
 use silicide_quant::{DType, Format, MlxFormat, MlxMode};
 use std::time::{Duration, Instant};
 
@@ -25,12 +25,15 @@ const BUDGET: Duration = Duration::from_millis(300);
 /// A weight: one tensor, or planes.
 enum Weight {
     One(Buffer),
+    Interleaved(Format, Buffer),
     Planes(MlxFormat, Box<[Buffer; 3]>),
 }
 
-/// What is measured, by name: a type of elements, or `mlx4`, `mlx8`... for affine codes of so many bits in groups of 64.
+/// What is measured, by name: a type of elements, `q4_0x16` for one that is interleaved, or `mlx4`, `mlx8`... for affine codes of
+/// so many bits in groups of 64.
 enum Kind {
     One(DType),
+    Interleaved(Format),
     Planes(MlxFormat),
 }
 
@@ -39,6 +42,13 @@ impl Kind {
         if let Some(bits) = name.strip_prefix("mlx") {
             return Ok(Kind::Planes(MlxFormat::new(MlxMode::Affine, bits.parse()?, 64, DType::BF16)?));
         }
+        if let Some(format) = name.strip_suffix("x16") {
+            let format =
+                Format::from_name(format).filter(|format| interleave::interleaves(*format, COLUMNS, DEPTH));
+            return format
+                .map(Kind::Interleaved)
+                .ok_or_else(|| anyhow::anyhow!("{name} can't be interleaved"));
+        }
         DType::from_name(name).map(Kind::One).ok_or_else(|| anyhow::anyhow!("no format {name}"))
     }
 
@@ -46,6 +56,7 @@ impl Kind {
     fn bytes(&self) -> usize {
         match self {
             Kind::One(dtype) => COLUMNS * DEPTH / dtype.block_len() * dtype.block_bytes(),
+            Kind::Interleaved(format) => Kind::One(DType::Block(*format)).bytes(),
             Kind::Planes(format) => {
                 COLUMNS * DEPTH * format.bits() / 8 + COLUMNS * DEPTH / format.group() * 4
             }
@@ -63,6 +74,17 @@ impl Kind {
                 let bytes = again(&silicide_quant::encode(dtype, &some), 8);
                 let b = Buffer::from_slice(device, bytes.len(), &bytes)?;
                 Ok(Weight::One(b.reinterpret(dtype)?.reshape([COLUMNS, DEPTH])?))
+            }
+            Kind::Interleaved(format) => {
+                let Weight::One(plain) = Kind::One(DType::Block(format)).weight(device)? else {
+                    anyhow::bail!("no weight of {format}");
+                };
+                let plain = plain.as_bytes()?.reshape([COLUMNS, self.bytes() / COLUMNS])?;
+                let mut encoder = CommandEncoder::new(device);
+                let weight = Buffer::allocate(device, DType::U8, plain.shape())?;
+                interleave::interleave_into(&mut encoder, &plain, format, &weight)?;
+                encoder.submit()?.wait()?;
+                Ok(Weight::Interleaved(format, weight))
             }
             Kind::Planes(format) => {
                 let words = DEPTH * format.bits() / 32;
@@ -152,6 +174,9 @@ fn one_format(
             let mut encoder = CommandEncoder::new(device);
             match turn.next() {
                 Some(Weight::One(b)) => matmul::matmul_into(&mut encoder, &a, b, &y)?,
+                Some(Weight::Interleaved(format, b)) => {
+                    interleaved_matmul::interleaved_matmul_into(&mut encoder, (&a, b), *format, &y)?;
+                }
                 Some(Weight::Planes(format, planes)) => {
                     let [packed, scales, biases] = planes.as_ref();
                     let weight = MlxOperands { format: *format, packed, scales, biases: Some(biases) };
@@ -181,8 +206,12 @@ fn one_format(
 /// What is measured unless told otherwise.
 pub(crate) fn formats() -> Vec<String> {
     let blocks = Format::ALL.into_iter().filter(|format| !matches!(format, Format::Q8_1 | Format::Q8K));
-    let blocks = blocks.map(|format| format.name().to_owned());
+    let interleaved =
+        Format::ALL.into_iter().filter(|format| interleave::interleaves(*format, COLUMNS, DEPTH));
+    let interleaved = interleaved.map(|format| format!("{format}x16"));
     blocks
+        .map(|format| format.name().to_owned())
+        .chain(interleaved)
         .chain(["mlx2", "mlx3", "mlx4", "mlx5", "mlx6", "mlx8", "f16", "bf16", "f32"].map(str::to_owned))
         .collect()
 }

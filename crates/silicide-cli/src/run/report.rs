@@ -21,6 +21,7 @@ pub(super) struct Report<'a> {
 #[derive(Debug, Serialize)]
 struct Figures {
     load_seconds: f64,
+    rearrange_seconds: f64,
     prompt_tokens: usize,
     prompt_seconds: f64,
     prompt_tokens_per_second: f64,
@@ -34,6 +35,7 @@ struct Figures {
 #[derive(Debug, Serialize)]
 struct Memory {
     weights: u64,
+    rearranged: u64,
     cache: u64,
     activations: u64,
     peak: Option<u64>,
@@ -49,6 +51,7 @@ impl<'a> Report<'a> {
             finish: generation.finish.name(),
             timings: Figures {
                 load_seconds: model.load_time().as_secs_f64(),
+                rearrange_seconds: model.rearranged().time.as_secs_f64(),
                 prompt_tokens: timings.prompt_tokens,
                 prompt_seconds: timings.prompt.as_secs_f64(),
                 prompt_tokens_per_second: timings.prompt_rate(),
@@ -60,6 +63,7 @@ impl<'a> Report<'a> {
             device: &model.device().info().id,
             memory: Memory {
                 weights: fit.weights,
+                rearranged: model.rearranged().bytes,
                 cache: fit.cache,
                 activations: fit.activations,
                 peak: peak_memory(),
@@ -80,9 +84,15 @@ pub(crate) fn summary(model: &LanguageModel, timings: &Timings) -> String {
         0 => String::new(),
         reused => format!(" ({reused} of them remembered)"),
     };
+    let rearranged = match model.rearranged() {
+        rearranged if rearranged.bytes > 0 => {
+            format!(" ({} for rearranging {} MiB of weights)", time(rearranged.time), rearranged.bytes >> 20)
+        }
+        _ => String::new(),
+    };
     let memory = peak_memory().map_or(String::new(), |bytes| format!(" · peak memory {} MiB", bytes >> 20));
     format!(
-        "load {} · first token {} · {place}{memory}\nprompt {} tokens{reused}, {:.1} tokens/s · generated {} tokens, {:.1} tokens/s",
+        "load {}{rearranged} · first token {} · {place}{memory}\nprompt {} tokens{reused}, {:.1} tokens/s · generated {} tokens, {:.1} tokens/s",
         time(model.load_time()),
         time(timings.first_token),
         timings.prompt_tokens,

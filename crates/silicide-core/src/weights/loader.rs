@@ -111,6 +111,16 @@ impl<'a> Loader<'a> {
         Ok(weight)
     }
 
+    /// Gives back what memory a tensor's file takes up, where that is mapped: for one that was copied elsewhere. It is read again
+    /// when somebody needs it.
+    pub fn release(&self, entry: &Entry<'_>) {
+        if let Ok(place) = entry.place()
+            && let Some(Bytes::Mapped(file)) = self.source.file(place)
+        {
+            file.release(place.range());
+        }
+    }
+
     /// Loads every tensor, in the order of the files, and waits until they are there.
     pub fn load_all(&mut self) -> Result<Weights> {
         let source = self.source;

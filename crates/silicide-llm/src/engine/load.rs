@@ -4,7 +4,7 @@ use super::fit::Fit;
 use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::error::{Error, Result};
-use crate::model::{Decoder, Description, Tensors, build, describe_source};
+use crate::model::{Decoder, Description, Rearranged, Tensors, build, describe_source};
 use crate::tokenizer::Tokenizer;
 use silicide::weights::Source;
 use silicide::{DType, Device, LoadOptions, Loader};
@@ -26,6 +26,9 @@ pub struct EngineOptions {
     pub key_type: DType,
     /// The type of cached values.
     pub value_type: DType,
+    /// Rearrange weights for the CPU while loading, where there is room: tokens come faster, loading takes longer. Otherwise weights
+    /// are used where the file lies in memory.
+    pub repack: bool,
     /// How weights are loaded: progress, cancelling, placement.
     pub load: LoadOptions,
 }
@@ -37,6 +40,7 @@ impl Default for EngineOptions {
             chunk: 512,
             key_type: DType::F16,
             value_type: DType::F16,
+            repack: true,
             load: LoadOptions::default(),
         }
     }
@@ -54,6 +58,7 @@ pub struct LanguageModel {
     template: Result<ChatTemplate, ChatError>,
     cache: CacheOptions,
     fit: Fit,
+    rearranged: Rearranged,
     load_time: Duration,
 }
 
@@ -66,19 +71,42 @@ impl LanguageModel {
     /// Loads the model of a source.
     pub fn load(device: &Device, source: &Source, options: &EngineOptions) -> Result<LanguageModel> {
         let begin = Instant::now();
-        let (description, planned) = describe_source(device, source)?;
-        let cache = options.cache(&description)?;
-        let fit = Fit::check(device, (&description, &planned), &cache)?;
-        drop(planned);
+        let planned = |interleave: bool| {
+            let (description, planned) = describe_source(device, source, interleave)?;
+            let cache = options.cache(&description)?;
+            let fit = Fit::check(device, (&description, &planned), &cache)?;
+            Ok((description, cache, fit))
+        };
+        let mut interleave = options.repack && !device.info().is_gpu();
+        let (description, cache, fit) = match planned(interleave) {
+            Err(Error::DoesNotFit { .. }) if interleave => {
+                interleave = false;
+                planned(false)?
+            }
+            other => other?,
+        };
         let tokenizer = Tokenizer::from_source(source)?;
         let loader = Loader::new(device, source, options.load.clone());
-        let mut tensors = Tensors::loaded(loader, &description.config, description.architecture)?;
+        let tensors = Tensors::loaded(loader, &description.config, description.architecture)?;
+        let mut tensors = tensors.interleaved(interleave);
         let decoder = build(&mut tensors, description.architecture)?;
         tensors.allow("rope_freqs.weight");
+        let rearranged = tensors.rearranged();
         tensors.finish()?;
         let template = ChatTemplate::of(source, &tokenizer);
         let (device, path, load_time) = (device.clone(), source.path().to_owned(), begin.elapsed());
-        Ok(LanguageModel { device, path, description, decoder, tokenizer, template, cache, fit, load_time })
+        Ok(LanguageModel {
+            device,
+            path,
+            description,
+            decoder,
+            tokenizer,
+            template,
+            cache,
+            fit,
+            rearranged,
+            load_time,
+        })
     }
 
     /// Where it runs.
@@ -137,6 +165,11 @@ impl LanguageModel {
     /// What it takes.
     pub fn fit(&self) -> &Fit {
         &self.fit
+    }
+
+    /// What was rearranged of its weights.
+    pub fn rearranged(&self) -> Rearranged {
+        self.rearranged
     }
 
     /// How long loading took.

@@ -22,7 +22,7 @@ pub use config::{Config, Layout, LocalLayers, RopeConfig};
 pub use conventions::{Conventions, Mixture, Unsaid};
 pub use mixture::ExpertConfig;
 pub use names::Names;
-pub use tensors::Tensors;
+pub use tensors::{Rearranged, Tensors};
 
 use crate::error::{Error, Result};
 use silicide::Recorder;
@@ -182,11 +182,17 @@ pub fn build(tensors: &mut Tensors<'_>, architecture: &str) -> Result<Decoder> {
     decoder.unwrap_or_else(|| Err(unknown_architecture(tensors.source(), architecture)))
 }
 
-/// Describes the model of a source, and plans it on a device: the decoder has shapes but no memory.
-pub fn describe_source(device: &silicide::Device, source: &Source) -> Result<(Description, Decoder)> {
+/// Describes the model of a source, and plans it on a device, with weights interleaved or not: the decoder has shapes but no
+/// memory.
+pub fn describe_source(
+    device: &silicide::Device,
+    source: &Source,
+    interleave: bool,
+) -> Result<(Description, Decoder)> {
     let mut config = Config::of(source)?;
     let outline = describe(&mut config).ok_or_else(|| unknown_architecture(source, &config.architecture))?;
-    let mut tensors = Tensors::planned(device, source, &config, outline.architecture)?;
+    let tensors = Tensors::planned(device, source, &config, outline.architecture)?;
+    let mut tensors = tensors.interleaved(interleave);
     // Llama 3 stretches frequencies by factors that are a tensor; older files have the vector and no use for it.
     let pairs = config.rope.rotated / 2;
     let factors = tensors.optional_values("rope_freqs.weight", pairs)?;

@@ -3,15 +3,17 @@
 //! The same code that loads a model also plans one ([`Tensors::planned`]): buffers then have their types and shapes but
 //! no memory, so that what a model will need can be counted before anything is loaded.
 
-use super::blocks::Weight;
+use super::blocks::{Interleaved, Weight};
 use super::config::{Config, Layout};
 use super::conventions::Conventions;
 use super::names::Names;
 use crate::error::{Error, Result};
+use silicide::ops::interleave::interleaves;
 use silicide::quant::decode_into;
 use silicide::weights::{Entry, Source, Stored};
-use silicide::{Buffer, DType, Device, Loader, Shape};
+use silicide::{Buffer, BufferOptions, CommandEncoder, DType, Device, Loader, Purpose, Shape, ops};
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 /// Where tensors come from.
 enum From<'a> {
@@ -32,6 +34,18 @@ pub struct Tensors<'a> {
     taken: HashSet<String>,
     vocabulary: usize,
     bytes: u64,
+    interleave: bool,
+    rearranged: Rearranged,
+}
+
+/// What was rearranged for products, beside or instead of what the file has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rearranged {
+    /// Bytes.
+    pub bytes: u64,
+    /// How long it took.
+    pub time: Duration,
 }
 
 impl<'a> Tensors<'a> {
@@ -67,10 +81,22 @@ impl<'a> Tensors<'a> {
             taken: HashSet::new(),
             vocabulary: 0,
             bytes: 0,
+            interleave: false,
+            rearranged: Rearranged::default(),
         };
         let table = tensors.find("token_embd.weight")?;
         tensors.vocabulary = table.shape().axes().first().copied().unwrap_or(0);
         Ok(tensors)
+    }
+
+    /// Has matrices that are only multiplied with interleaved, where their format can be.
+    pub fn interleaved(self, interleave: bool) -> Tensors<'a> {
+        Tensors { interleave, ..self }
+    }
+
+    /// What was rearranged so far.
+    pub fn rearranged(&self) -> Rearranged {
+        self.rearranged
     }
 
     /// The model's settings.
@@ -142,6 +168,53 @@ impl<'a> Tensors<'a> {
             }
         }
         all.ok_or_else(|| self.missing(name))
+    }
+
+    /// A matrix that is only multiplied with.
+    pub fn factor(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
+        let weight = self.matrix(name, extents)?;
+        let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
+        if let From::File(loader) = &self.from {
+            loader.release(&self.find(name)?);
+        }
+        Ok(arranged)
+    }
+
+    /// A table of rows once more, for products. Where it is rearranged there are two of it.
+    pub fn arrange_table(&mut self, table: &Weight) -> Result<Weight> {
+        let Some(arranged) = self.arranged(table)? else { return Ok(table.clone()) };
+        if let Weight::Interleaved(weight) = &arranged {
+            self.bytes += weight.bytes.size() as u64;
+        }
+        Ok(arranged)
+    }
+
+    /// The matrix interleaved, if it is to be and can be.
+    fn arranged(&mut self, weight: &Weight) -> Result<Option<Weight>> {
+        let Weight::Whole(plain) = weight else { return Ok(None) };
+        let (Some(format), &[rows, columns]) = (plain.dtype().format(), plain.shape().axes()) else {
+            return Ok(None);
+        };
+        if !self.interleave || !interleaves(format, rows, columns) {
+            return Ok(None);
+        }
+        let begin = Instant::now();
+        let extents = [rows, plain.size() / rows];
+        let bytes = match &self.from {
+            From::Plan(device) => Buffer::new(device, DType::U8, extents)?,
+            From::File(loader) => {
+                let mut options = BufferOptions::default();
+                options.purpose = Purpose::Weights;
+                let bytes = Buffer::with(loader.device(), DType::U8, extents, &options)?;
+                let mut encoder = CommandEncoder::new(loader.device());
+                ops::interleave_into(&mut encoder, &plain.as_bytes()?.reshape(extents)?, format, &bytes)?;
+                encoder.submit()?.wait()?;
+                bytes
+            }
+        };
+        self.rearranged.bytes += bytes.size() as u64;
+        self.rearranged.time += begin.elapsed();
+        Ok(Some(Weight::Interleaved(Interleaved { format, bytes })))
     }
 
     /// A vector of f32, whatever the file has it in: vectors are small.

@@ -43,7 +43,10 @@ impl Head {
         let extents = [tensors.vocabulary(), tensors.config().hidden];
         let norm = Norm::load(tensors, "output_norm", tensors.config().hidden)?;
         let tied = tensors.config().tied.unwrap_or_else(|| !tensors.has("output.weight"));
-        let weight = if tied { embedding.table.clone() } else { tensors.matrix("output.weight", extents)? };
+        let weight = match tied {
+            true => tensors.arrange_table(&embedding.table)?,
+            false => tensors.factor("output.weight", extents)?,
+        };
         Ok(Head { norm, weight })
     }
 

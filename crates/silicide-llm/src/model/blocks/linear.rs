@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::model::Tensors;
 use silicide::ops::gather_rows::gather_rows;
 use silicide::ops::mlx::MlxOperands;
-use silicide::quant::MlxFormat;
+use silicide::quant::{Format, MlxFormat};
 use silicide::weights::{Entry, Stored};
 use silicide::{Buffer, DType, Device, PlanarWeight, Recorder, ops};
 
@@ -16,6 +16,17 @@ pub enum Weight {
     Whole(Buffer),
     /// In planes, as MLX quantises.
     Planes(Box<Planes<Buffer>>),
+    /// Interleaved, for products on the CPU.
+    Interleaved(Interleaved<Buffer>),
+}
+
+/// A matrix whose blocks were interleaved.
+#[derive(Clone, Debug)]
+pub struct Interleaved<V> {
+    /// The format of the blocks.
+    pub format: Format,
+    /// Their bytes, `[rows, bytes of a row]`.
+    pub bytes: V,
 }
 
 /// The planes of a matrix that MLX quantised.
@@ -42,6 +53,7 @@ impl<V> Planes<V> {
 enum Constant<V> {
     Whole(V),
     Planes(Planes<V>),
+    Interleaved(Interleaved<V>),
 }
 
 impl Weight {
@@ -82,6 +94,9 @@ impl Weight {
                 scales: recorder.constant(&planes.scales),
                 biases: planes.biases.as_ref().map(|biases| recorder.constant(biases)),
             }),
+            Weight::Interleaved(Interleaved { format, bytes }) => {
+                Constant::Interleaved(Interleaved { format: *format, bytes: recorder.constant(bytes) })
+            }
         }
     }
 
@@ -90,15 +105,22 @@ impl Weight {
         Ok(match self.constant(recorder) {
             Constant::Whole(weight) => ops::matmul(recorder, x, &weight)?,
             Constant::Planes(planes) => ops::mlx_matmul(recorder, x, &planes.operands())?,
+            Constant::Interleaved(weight) => {
+                ops::interleaved_matmul(recorder, x, &weight.bytes, weight.format)?
+            }
         })
     }
 
-    /// Records a lookup of rows, as f32.
+    /// Records a lookup of rows, as f32. Interleaved matrices are for products only.
     pub fn rows<R: Recorder>(&self, recorder: &mut R, indices: &R::Value) -> Result<R::Value> {
         Ok(match self.constant(recorder) {
             Constant::Whole(weight) => gather_rows(recorder, &weight, indices, DType::F32)?,
             Constant::Planes(planes) => {
                 ops::mlx_gather_rows(recorder, &planes.operands(), indices, DType::F32)?
+            }
+            Constant::Interleaved(weight) => {
+                let what = format!("rows of interleaved {} can't be looked up", weight.format);
+                return Err(silicide::Error::BadParameter { op: "gather_rows", what }.into());
             }
         })
     }
@@ -121,7 +143,7 @@ pub struct Linear {
 impl Linear {
     /// The tensors `name.weight` of `[outputs, inputs]` and, where the file has it, `name.bias`.
     pub fn load(tensors: &mut Tensors<'_>, name: &str, [outputs, inputs]: [usize; 2]) -> Result<Linear> {
-        let weight = tensors.matrix(&format!("{name}.weight"), [outputs, inputs])?;
+        let weight = tensors.factor(&format!("{name}.weight"), [outputs, inputs])?;
         let bias = tensors.optional_vector(&format!("{name}.bias"), outputs)?;
         Ok(Linear { weight, bias })
     }

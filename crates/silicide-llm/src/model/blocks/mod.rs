@@ -11,5 +11,5 @@ pub use attention::{Attention, AttentionOptions};
 pub use embedding::{Embedding, Head};
 pub use experts::{Experts, Inner};
 pub use feed_forward::FeedForward;
-pub use linear::{Linear, Planes, Weight};
+pub use linear::{Interleaved, Linear, Planes, Weight};
 pub use norm::Norm;

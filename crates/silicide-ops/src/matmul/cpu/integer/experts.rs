@@ -2,10 +2,11 @@
 //! some columns of an expert for a strip.
 
 use super::activations::{self, Row};
-use super::format::{Columns, LEN, MAX_RUNS};
+use super::format::{LEN, MAX_RUNS};
 use super::product::{MAX_COLUMNS, Product};
+use super::source::Columns;
 use super::unit::Unit;
-use super::{FEW_ROWS, FEW_RUNS, PANEL, layout, may_round, unpack};
+use super::{FEW_ROWS, FEW_RUNS, PANEL, may_round, multiply};
 use crate::cpu::{Simd, native_kernel};
 use crate::expert_matmul::Problem;
 use crate::expert_matmul::strips::{self, Cut, HEADER, STRIP, Strip};
@@ -65,7 +66,6 @@ struct Outputs(MaybeUninit<[f32; STRIP * MAX_COLUMNS]>);
 unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
     let [n, k, tile_columns] = [4, 5, 6].map(|i| tile.param(i) as usize);
     let Some(&format) = Format::ALL.get(tile.param(HEADER) as usize) else { return };
-    let Some(layout) = layout(format) else { return };
     let column = tile.index[0] as usize * tile_columns;
     let (end, runs) = ((column + tile_columns).min(n), k / LEN);
     // SAFETY: the caller's promise.
@@ -104,7 +104,7 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
                 y,
                 y_stride,
             };
-            product.multiply::<U>(columns.clone(), layout, unpack::<U>, format as u32);
+            multiply::<U>(format, &product, columns.clone());
             if one.is_none() {
                 for (i, pair) in strip.pairs().enumerate() {
                     let from = std::slice::from_raw_parts(outputs.add(i * y_stride), y_stride);

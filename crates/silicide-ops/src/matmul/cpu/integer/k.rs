@@ -3,9 +3,10 @@
 //!
 //! Small scales are taken apart in all columns at once, from words that a transposition has put side by side.
 
-use super::format::{CODE_WORDS, Codes, Columns, Halves, Layout, Place, Zero, bytes_of_run, nibbles};
+use super::format::{CODE_WORDS, Codes, Layout, Place, Sink, Zero, bytes_of_run, nibbles};
 use super::legacy::MINIMUMS;
 use super::levels::IQ4_LEVELS;
+use super::source::Source;
 use super::unit::Unit;
 use crate::matmul::cpu::vector::Vector;
 
@@ -44,24 +45,24 @@ unsafe impl Codes for Q2K {
     const LAYOUT: Layout = Layout { zero: Zero::Code(0), halves: true, minimums: true };
     const BLOCK: usize = 84;
     const RUNS: usize = RUNS;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise.
         unsafe {
-            two_bits::<U>(columns.start.add(block * Self::BLOCK + 16), columns.stride, to);
+            two_bits::<U, S, Self>(columns, block, 16, to);
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         for block in 0..count {
             // SAFETY: the caller's promise; the last four bytes are the scale and the factor.
             unsafe {
-                let start = columns.start.add((first + block) * Self::BLOCK);
-                let [.., halves] = U::transpose(start.add(68), columns.stride);
+                let [.., halves] = columns.words::<U, Self>(first + block, 68);
                 let (scale, factor) = (U::half(halves, 0), U::half(halves, 16));
-                let subs = U::transpose(start, columns.stride);
+                let subs = columns.words::<U, Self>(first + block, 0);
                 let factor = negated::<U>(factor);
                 unroll!(SUB in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
                     let (at, run) = (8 * (SUB % 4) as u32, block * RUNS + SUB / 2);
@@ -80,39 +81,38 @@ unsafe impl Codes for Q3K {
     const LAYOUT: Layout = Layout { zero: Zero::Code(4), halves: true, minimums: false };
     const BLOCK: usize = 110;
     const RUNS: usize = RUNS;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise.
         unsafe {
-            let start = columns.start.add(block * Self::BLOCK);
-            let upper = bytes_of_run::<U>(start, columns.stride);
+            let upper = bytes_of_run::<U, S, Self>(columns, block, 0);
             unroll!(PART in [0, 1] {
-                let pairs = bytes_of_run::<U>(start.add(32 + PART * 32), columns.stride);
+                let pairs = bytes_of_run::<U, S, Self>(columns, block, 32 + PART * 32);
                 unroll!(RUN in [0, 1, 2, 3] {
                     let mut codes = pairs;
                     for (codes, upper) in codes.iter_mut().zip(&upper) {
                         let third = U::bits(*upper, (PART * 4 + RUN) as u32, 1);
                         *codes = U::join::<2>(U::bits(*codes, 2 * RUN as u32, 3), third);
                     }
-                    to.codes::<U>(PART * 4 + RUN, &codes);
+                    to.codes(PART * 4 + RUN, &codes);
                 });
             });
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         for block in 0..count {
-            // SAFETY: the caller's promise; twelve bytes of scales and a half are the last fourteen of the block.
+            // SAFETY: the caller's promise; twelve bytes of scales and a half end the block.
             unsafe {
-                let last = U::transpose(columns.start.add((first + block) * Self::BLOCK + 94), columns.stride);
-                let scale = U::half(last[3], 16);
+                let [_, a, b, upper] = columns.words::<U, Self>(first + block, 92);
+                let (lower, scale) = ([a, b], columns.last_half::<U, Self>(first + block));
                 unroll!(SUB in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
                     // Lower nibbles in bytes 0..8, first all lower halves, then all upper ones; pairs of bits in bytes 8..12.
-                    let (low, high) = (2 + SUB % 8, 10 + SUB % 4);
-                    let low = U::field(last[low / 4], (8 * (low % 4) + 4 * (SUB / 8)) as u32, 15);
-                    let high = U::field(last[high / 4], (8 * (high % 4) + 2 * (SUB / 4)) as u32, 3);
+                    let low = U::field(lower[SUB % 8 / 4], (8 * (SUB % 4) + 4 * (SUB / 8)) as u32, 15);
+                    let high = U::field(upper, (8 * (SUB % 4) + 2 * (SUB / 4)) as u32, 3);
                     let sub = U::number(U::join::<4>(low, high), 32);
                     product::<U>(scale, sub).store(to.scale(block * RUNS + SUB / 2, SUB % 2));
                 });
@@ -126,24 +126,24 @@ unsafe impl Codes for Q4K {
     const LAYOUT: Layout = MINIMUMS;
     const BLOCK: usize = 144;
     const RUNS: usize = RUNS;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         for pair in 0..RUNS / 2 {
             // SAFETY: the caller's promise.
             unsafe {
-                let start = columns.start.add(block * Self::BLOCK + 16 + pair * 32);
-                let (low, high) = half_bytes::<U>(start, columns.stride);
-                to.codes::<U>(2 * pair, &low);
-                to.codes::<U>(2 * pair + 1, &high);
+                let (low, high) = half_bytes::<U, S, Self>(columns, block, 16 + pair * 32);
+                to.codes(2 * pair, &low);
+                to.codes(2 * pair + 1, &high);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { six_bits::<U, Self>(columns, first, count, to) }
+        unsafe { six_bits::<U, S, Self>(columns, first, count, to) }
     }
 }
 
@@ -152,29 +152,29 @@ unsafe impl Codes for Q5K {
     const LAYOUT: Layout = MINIMUMS;
     const BLOCK: usize = 176;
     const RUNS: usize = RUNS;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise.
         unsafe {
-            let start = columns.start.add(block * Self::BLOCK + 16);
-            let fifth = bytes_of_run::<U>(start, columns.stride);
+            let fifth = bytes_of_run::<U, S, Self>(columns, block, 16);
             unroll!(PAIR in [0, 1, 2, 3] {
-                let (mut low, mut high) = half_bytes::<U>(start.add(32 + PAIR * 32), columns.stride);
+                let (mut low, mut high) = half_bytes::<U, S, Self>(columns, block, 48 + PAIR * 32);
                 for (i, fifth) in fifth.iter().enumerate() {
                     low[i] = U::join::<4>(low[i], U::bits(*fifth, 2 * PAIR as u32, 1));
                     high[i] = U::join::<4>(high[i], U::bits(*fifth, 2 * PAIR as u32 + 1, 1));
                 }
-                to.codes::<U>(2 * PAIR, &low);
-                to.codes::<U>(2 * PAIR + 1, &high);
+                to.codes(2 * PAIR, &low);
+                to.codes(2 * PAIR + 1, &high);
             });
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { six_bits::<U, Self>(columns, first, count, to) }
+        unsafe { six_bits::<U, S, Self>(columns, first, count, to) }
     }
 }
 
@@ -183,36 +183,37 @@ unsafe impl Codes for Q6K {
     const LAYOUT: Layout = Layout { zero: Zero::Code(32), halves: true, minimums: false };
     const BLOCK: usize = 210;
     const RUNS: usize = RUNS;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         for half in 0..2 {
             // SAFETY: the caller's promise. Each half of the block has 64 bytes of nibbles for four runs and 32 of upper bits.
             unsafe {
-                let start = columns.start.add(block * Self::BLOCK);
-                let upper = bytes_of_run::<U>(start.add(128 + half * 32), columns.stride);
-                unroll!(RUN in [0, 1] {
-                    let from = start.add(half * 64 + RUN * 32);
-                    let (mut low, mut high) = half_bytes::<U>(from, columns.stride);
-                    for (i, upper) in upper.iter().enumerate() {
-                        low[i] = U::join::<4>(low[i], U::bits(*upper, 2 * RUN as u32, 3));
-                        high[i] = U::join::<4>(high[i], U::bits(*upper, 2 * RUN as u32 + 4, 3));
+                let upper = bytes_of_run::<U, S, Self>(columns, block, 128 + half * 32);
+                let nibbles = [
+                    bytes_of_run::<U, S, Self>(columns, block, half * 64),
+                    bytes_of_run::<U, S, Self>(columns, block, half * 64 + 32),
+                ];
+                unroll!(RUN in [0, 1, 2, 3] {
+                    let mut codes = nibbles[RUN % 2];
+                    for (codes, upper) in codes.iter_mut().zip(&upper) {
+                        let nibble = if RUN < 2 { U::low(*codes) } else { U::high(*codes) };
+                        *codes = U::join::<4>(nibble, U::bits(*upper, 2 * RUN as u32, 3));
                     }
-                    to.codes::<U>(half * 4 + RUN, &low);
-                    to.codes::<U>(half * 4 + RUN + 2, &high);
+                    to.codes(half * 4 + RUN, &codes);
                 });
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         for block in 0..count {
             // SAFETY: the caller's promise; sixteen scales and a half end the block.
             unsafe {
-                let start = columns.start.add((first + block) * Self::BLOCK + 192);
-                let [.., last] = U::transpose(start.add(2), columns.stride);
-                let (scale, subs) = (U::half(last, 16), U::transpose(start, columns.stride));
+                let scale = columns.last_half::<U, Self>(first + block);
+                let subs = columns.words::<U, Self>(first + block, 192);
                 unroll!(SUB in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
                     let sub = U::signed(subs[SUB / 4], 8 * (SUB % 4) as u32);
                     product::<U>(scale, sub).store(to.scale(block * RUNS + SUB / 2, SUB % 2));
@@ -227,29 +228,28 @@ unsafe impl Codes for Iq4Xs {
     const LAYOUT: Layout = Layout::plain(Zero::Bytes);
     const BLOCK: usize = 136;
     const RUNS: usize = RUNS;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         for run in 0..RUNS {
             // SAFETY: the caller's promise.
             unsafe {
-                let start = columns.start.add(block * Self::BLOCK + 8 + run * 16);
-                let mut codes = nibbles::<U>(U::transpose(start, columns.stride));
+                let mut codes = nibbles::<U>(columns.words::<U, Self>(block, 8 + run * 16));
                 for codes in &mut codes {
                     *codes = U::bytes(U::lookup(*codes, &IQ4_LEVELS));
                 }
-                to.codes::<U>(run, &codes);
+                to.codes(run, &codes);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         for block in 0..count {
             // SAFETY: the caller's promise.
             unsafe {
-                let start = columns.start.add((first + block) * Self::BLOCK);
-                let [high, low, ..] = U::transpose(start, columns.stride);
+                let [high, low, ..] = columns.words::<U, Self>(first + block, 0);
                 let scale = U::half(high, 0);
                 unroll!(RUN in [0, 1, 2, 3, 4, 5, 6, 7] {
                     let low = U::field(low, 4 * RUN as u32, 15);
@@ -267,44 +267,49 @@ unsafe impl Codes for Tq2_0 {
     const LAYOUT: Layout = Layout::plain(Zero::Code(1));
     const BLOCK: usize = 66;
     const RUNS: usize = RUNS;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise.
-        unsafe { two_bits::<U>(columns.start.add(block * Self::BLOCK), columns.stride, to) }
+        unsafe { two_bits::<U, S, Self>(columns, block, 0, to) }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { Halves::of::<Self>(columns, 64, first, count).unpack::<U, false>(to, RUNS, 0) }
+        unsafe { columns.halves::<U, Self>([64, 0], first, count, to) }
     }
 }
 
-/// Codes of a block in the pairs of bits of 64 bytes: those of four runs in each half.
+/// Codes of a block in the pairs of bits of 64 bytes from byte `at` on: those of four runs in each half.
 #[inline(always)]
-unsafe fn two_bits<U: Unit>(from: *const u8, stride: usize, to: Place) {
+unsafe fn two_bits<U: Unit, S: Source, F: Codes>(columns: S, block: usize, at: usize, to: &mut impl Sink<U>) {
     for part in 0..2 {
         // SAFETY: the caller's promise.
         unsafe {
-            let pairs = bytes_of_run::<U>(from.add(part * 32), stride);
+            let pairs = bytes_of_run::<U, S, F>(columns, block, at + part * 32);
             unroll!(RUN in [0, 1, 2, 3] {
                 let mut codes = pairs;
                 for codes in &mut codes {
                     *codes = U::bits(*codes, 2 * RUN as u32, 3);
                 }
-                to.codes::<U>(part * 4 + RUN, &codes);
+                to.codes(part * 4 + RUN, &codes);
             });
         }
     }
 }
 
-/// Codes in the lower and in the upper halves of 32 bytes.
+/// Codes in the lower and in the upper halves of 32 bytes from byte `at` on.
 #[inline(always)]
-unsafe fn half_bytes<U: Unit>(from: *const u8, stride: usize) -> ([U::Words; CODE_WORDS], [U::Words; CODE_WORDS]) {
+unsafe fn half_bytes<U: Unit, S: Source, F: Codes>(
+    columns: S,
+    block: usize,
+    at: usize,
+) -> ([U::Words; CODE_WORDS], [U::Words; CODE_WORDS]) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut low = bytes_of_run::<U>(from, stride);
+        let mut low = bytes_of_run::<U, S, F>(columns, block, at);
         let mut high = low;
         for (low, high) in low.iter_mut().zip(&mut high) {
             (*low, *high) = (U::low(*low), U::high(*high));
@@ -330,12 +335,11 @@ unsafe fn negated<U: Unit>(floats: U::Floats) -> U::Floats {
 /// Scales and minimums of 6 bits: the first four of each are the lower bits of bytes 0..4 and 4..8; the others have
 /// their lower bits in the halves of bytes 8..12 and their upper ones above the first four.
 #[inline(always)]
-unsafe fn six_bits<U: Unit, F: Codes>(columns: Columns, first: usize, count: usize, to: Place) {
+unsafe fn six_bits<U: Unit, S: Source, F: Codes>(columns: S, first: usize, count: usize, to: Place) {
     for block in 0..count {
         // SAFETY: the caller's promise: a block begins with two halves and twelve bytes.
         unsafe {
-            let start = columns.start.add((first + block) * F::BLOCK);
-            let [halves, one, two, both] = U::transpose(start, columns.stride);
+            let [halves, one, two, both] = columns.words::<U, F>(first + block, 0);
             let (scale, factor) = (U::half(halves, 0), negated::<U>(U::half(halves, 16)));
             let to = to.skip(block * RUNS);
             unroll!(I in [0, 1, 2, 3] {

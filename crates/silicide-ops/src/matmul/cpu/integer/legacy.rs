@@ -1,6 +1,7 @@
 //! The formats of one scale per 32 weights: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
 
-use super::format::{Codes, Columns, Halves, Layout, Place, Zero, bytes_of_run, nibbles};
+use super::format::{Codes, Layout, Place, Sink, Zero, bytes_of_run, nibbles};
+use super::source::Source;
 use super::unit::Unit;
 
 /// 4-bit codes and a scale.
@@ -22,17 +23,18 @@ unsafe impl Codes for Q4_0 {
     const LAYOUT: Layout = Layout::plain(Zero::Code(8));
     const BLOCK: usize = 18;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise; sixteen bytes of nibbles follow a scale.
-        unsafe { to.codes::<U>(0, &nibbles::<U>(U::transpose(columns.start.add(block * Self::BLOCK + 2), columns.stride))) }
+        unsafe { to.codes(0, &nibbles::<U>(columns.words::<U, Self>(block, 2))) }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { Halves::of::<Self>(columns, 0, first, count).unpack::<U, false>(to, 1, 0) }
+        unsafe { columns.halves::<U, Self>([0, 0], first, count, to) }
     }
 }
 
@@ -41,17 +43,18 @@ unsafe impl Codes for Q4_1 {
     const LAYOUT: Layout = MINIMUMS;
     const BLOCK: usize = 20;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise; sixteen bytes of nibbles follow a scale and a minimum.
-        unsafe { to.codes::<U>(0, &nibbles::<U>(U::transpose(columns.start.add(block * Self::BLOCK + 4), columns.stride))) }
+        unsafe { to.codes(0, &nibbles::<U>(columns.words::<U, Self>(block, 4))) }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { scale_and_minimum::<U, Self>(columns, first, count, to) }
+        unsafe { scale_and_minimum::<U, S, Self>(columns, first, count, to) }
     }
 }
 
@@ -60,17 +63,18 @@ unsafe impl Codes for Q5_0 {
     const LAYOUT: Layout = Layout::plain(Zero::Code(16));
     const BLOCK: usize = 22;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise; a word of fifth bits and sixteen bytes of nibbles end the block.
-        unsafe { codes5::<U>(columns.start.add(block * Self::BLOCK + 2), columns.stride, to) }
+        unsafe { codes5::<U, S, Self>(columns, block, to) }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { Halves::of::<Self>(columns, 0, first, count).unpack::<U, false>(to, 1, 0) }
+        unsafe { columns.halves::<U, Self>([0, 0], first, count, to) }
     }
 }
 
@@ -79,17 +83,18 @@ unsafe impl Codes for Q5_1 {
     const LAYOUT: Layout = MINIMUMS;
     const BLOCK: usize = 24;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise; a word of fifth bits and sixteen bytes of nibbles end the block.
-        unsafe { codes5::<U>(columns.start.add(block * Self::BLOCK + 4), columns.stride, to) }
+        unsafe { codes5::<U, S, Self>(columns, block, to) }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { scale_and_minimum::<U, Self>(columns, first, count, to) }
+        unsafe { scale_and_minimum::<U, S, Self>(columns, first, count, to) }
     }
 }
 
@@ -98,46 +103,47 @@ unsafe impl Codes for Q8_0 {
     const LAYOUT: Layout = Layout::plain(Zero::Bytes);
     const BLOCK: usize = 34;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise; 32 bytes follow a scale.
         unsafe {
-            let mut codes = bytes_of_run::<U>(columns.start.add(block * Self::BLOCK + 2), columns.stride);
+            let mut codes = bytes_of_run::<U, S, Self>(columns, block, 2);
             for codes in &mut codes {
                 *codes = U::bytes(*codes);
             }
-            to.codes::<U>(0, &codes);
+            to.codes(0, &codes);
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { Halves::of::<Self>(columns, 0, first, count).unpack::<U, false>(to, 1, 0) }
+        unsafe { columns.halves::<U, Self>([0, 0], first, count, to) }
     }
 }
 
 /// Blocks that begin with a scale and a minimum.
 #[inline(always)]
-unsafe fn scale_and_minimum<U: Unit, F: Codes>(columns: Columns, first: usize, count: usize, to: Place) {
+unsafe fn scale_and_minimum<U: Unit, S: Source, F: Codes>(columns: S, first: usize, count: usize, to: Place) {
     // SAFETY: the caller's promise.
     unsafe {
-        Halves::of::<F>(columns, 0, first, count).unpack::<U, false>(to, 1, 0);
-        Halves::of::<F>(columns, 2, first, count).unpack::<U, false>(to, 1, 1);
+        columns.halves::<U, F>([0, 0], first, count, to);
+        columns.halves::<U, F>([2, 1], first, count, to);
     }
 }
 
-/// Codes from a word of fifth bits and the nibbles after it.
+/// Codes from a word of fifth bits and the nibbles after it, which end the block.
 #[inline(always)]
-unsafe fn codes5<U: Unit>(from: *const u8, stride: usize, to: Place) {
+unsafe fn codes5<U: Unit, S: Source, F: Codes>(columns: S, block: usize, to: &mut impl Sink<U>) {
     // SAFETY: the caller's promise.
     unsafe {
-        let [fifth, ..] = U::transpose(from, stride);
-        let mut codes = nibbles::<U>(U::transpose(from.add(4), stride));
+        let [fifth, ..] = columns.words::<U, F>(block, F::BLOCK - 20);
+        let mut codes = nibbles::<U>(columns.words::<U, F>(block, F::BLOCK - 16));
         for (word, codes) in codes.iter_mut().enumerate() {
             *codes = U::join::<0>(*codes, U::spread(fifth, 4 * word as u32));
         }
-        to.codes::<U>(0, &codes);
+        to.codes(0, &codes);
     }
 }

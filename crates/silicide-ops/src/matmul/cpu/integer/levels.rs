@@ -1,6 +1,7 @@
 //! The formats of few levels in short blocks: IQ4_NL, MXFP4 and NVFP4, whose nibbles stand for levels of a table; Q1_0, of signs.
 
-use super::format::{CODE_WORDS, Codes, Columns, Halves, Layout, Place, Zero, nibbles};
+use super::format::{CODE_WORDS, Codes, Layout, Place, Sink, Zero, nibbles};
+use super::source::Source;
 use super::unit::Unit;
 use crate::matmul::cpu::vector::Vector;
 
@@ -28,23 +29,24 @@ unsafe impl Codes for Iq4Nl {
     const LAYOUT: Layout = Layout::plain(Zero::Bytes);
     const BLOCK: usize = 18;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise; sixteen bytes of nibbles follow a scale.
         unsafe {
-            let mut codes = nibbles::<U>(U::transpose(columns.start.add(block * Self::BLOCK + 2), columns.stride));
+            let mut codes = nibbles::<U>(columns.words::<U, Self>(block, 2));
             for codes in &mut codes {
                 *codes = U::bytes(U::lookup(*codes, &IQ4_LEVELS));
             }
-            to.codes::<U>(0, &codes);
+            to.codes(0, &codes);
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { Halves::of::<Self>(columns, 0, first, count).unpack::<U, false>(to, 1, 0) }
+        unsafe { columns.halves::<U, Self>([0, 0], first, count, to) }
     }
 }
 
@@ -53,26 +55,27 @@ unsafe impl Codes for Mxfp4 {
     const LAYOUT: Layout = Layout::plain(Zero::Code(FP4_ZERO));
     const BLOCK: usize = 17;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 1;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise; sixteen bytes of nibbles follow an exponent.
         unsafe {
-            let mut codes = nibbles::<U>(U::transpose(columns.start.add(block * Self::BLOCK + 1), columns.stride));
+            let mut codes = nibbles::<U>(columns.words::<U, Self>(block, 1));
             for codes in &mut codes {
                 *codes = U::lookup(*codes, &FP4_LEVELS);
             }
-            to.codes::<U>(0, &codes);
+            to.codes(0, &codes);
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         for lane in 0..U::Floats::LANES {
             for block in 0..count {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    let exponent = *columns.start.add(lane * columns.stride + (first + block) * Self::BLOCK);
+                    let exponent = columns.byte::<Self>(lane, first + block, 0);
                     *to.scale(block, 0).add(lane) = HALF_POWERS[usize::from(exponent)];
                 }
             }
@@ -85,31 +88,32 @@ unsafe impl Codes for Nvfp4 {
     const LAYOUT: Layout = Layout { zero: Zero::Code(FP4_ZERO), halves: true, minimums: false };
     const BLOCK: usize = 36;
     const RUNS: usize = 2;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         for run in 0..Self::RUNS {
             // SAFETY: the caller's promise; 32 bytes of nibbles follow four scales.
             unsafe {
-                let start = columns.start.add(block * Self::BLOCK + 4 + run * 16);
-                let [a, b, c, d, e, f, g, h] = nibbles::<U>(U::transpose(start, columns.stride));
+                let words = columns.words::<U, Self>(block, 4 + run * 16);
+                let [a, b, c, d, e, f, g, h] = nibbles::<U>(words);
                 let mut codes = [a, b, e, f, c, d, g, h];
                 for codes in &mut codes {
                     *codes = U::lookup(*codes, &FP4_LEVELS);
                 }
-                to.codes::<U>(run, &codes);
+                to.codes(run, &codes);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         for lane in 0..U::Floats::LANES {
             for group in 0..4 * count {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    let at = lane * columns.stride + (first + group / 4) * Self::BLOCK + group % 4;
-                    let scale = HALF_FLOATS[usize::from(*columns.start.add(at))];
+                    let scale = columns.byte::<Self>(lane, first + group / 4, group % 4);
+                    let scale = HALF_FLOATS[usize::from(scale)];
                     *to.scale(group / 2, group % 2).add(lane) = scale;
                 }
             }
@@ -123,27 +127,28 @@ unsafe impl Codes for Q1_0 {
     const LAYOUT: Layout = Layout::plain(Zero::Code(8));
     const BLOCK: usize = 18;
     const RUNS: usize = 4;
+    const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise; sixteen bytes of signs follow a scale.
         unsafe {
-            let signs = U::transpose(columns.start.add(block * Self::BLOCK + 2), columns.stride);
+            let signs = columns.words::<U, Self>(block, 2);
             for (run, signs) in signs.into_iter().enumerate() {
                 let mut codes = [signs; CODE_WORDS];
                 for (word, codes) in codes.iter_mut().enumerate() {
                     *codes = U::spread(*codes, 4 * word as u32);
                 }
-                to.codes::<U>(run, &codes);
+                to.codes(run, &codes);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
         unsafe {
-            Halves::of::<Self>(columns, 0, first, count).unpack::<U, false>(to, Self::RUNS, 0);
+            columns.halves::<U, Self>([0, 0], first, count, to);
             for run in 0..count * Self::RUNS {
                 let scale = U::Floats::load(to.scale(run, 0));
                 scale.multiply_add(U::Floats::splat(&0.125), U::Floats::zero()).store(to.scale(run, 0));

@@ -1,8 +1,9 @@
 //! Weights of MLX in integers: affine codes of 4 and 8 bits by shifts, of other sizes spelled.
 
-use super::format::{Codes, Columns, Halves, LEN, Layout, Part, Place, Planes, Zero, bytes_of_run};
+use super::format::{Codes, LEN, Layout, Part, Place, Sink, Zero, bytes_of_run};
 use super::legacy::MINIMUMS;
 use super::product::Product;
+use super::source::{Columns, Halves, Planes, Source, Strided};
 use super::unit::Unit;
 use super::{Row, activations, spelled, tiles};
 use crate::cpu::native_kernel;
@@ -26,21 +27,22 @@ unsafe impl Codes for Affine4 {
     const LAYOUT: Layout = MINIMUMS;
     const BLOCK: usize = LEN / 2;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise.
         unsafe {
-            let [a, b, c, d] = U::transpose(columns.start.add(block * Self::BLOCK), columns.stride);
+            let [a, b, c, d] = columns.words::<U, Self>(block, 0);
             let ([a, b], [c, d], [e, f], [g, h]) = (U::pairs(a), U::pairs(b), U::pairs(c), U::pairs(d));
-            to.codes::<U>(0, &[a, b, c, d, e, f, g, h]);
+            to.codes(0, &[a, b, c, d, e, f, g, h]);
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { scales_and_biases::<U>(columns, first, count, to) }
+        unsafe { scales_and_biases::<U, S>(columns, first, count, to) }
     }
 }
 
@@ -49,24 +51,25 @@ unsafe impl Codes for Affine8 {
     const LAYOUT: Layout = BYTES;
     const BLOCK: usize = LEN;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut codes = bytes_of_run::<U>(columns.start.add(block * Self::BLOCK), columns.stride);
+            let mut codes = bytes_of_run::<U, S, Self>(columns, block, 0);
             for codes in &mut codes {
                 *codes = U::bytes(U::centred(*codes));
             }
-            to.codes::<U>(0, &codes);
+            to.codes(0, &codes);
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
         unsafe {
-            scales_and_biases::<U>(columns, first, count, to);
+            scales_and_biases::<U, S>(columns, first, count, to);
             // Codes were centred by 128.
             let centre = U::Floats::splat(&128.0);
             for run in 0..count {
@@ -79,8 +82,8 @@ unsafe impl Codes for Affine8 {
 
 /// Unpacks the scales and biases of `count` runs from `first` on; both are whole groups.
 #[inline(always)]
-unsafe fn scales_and_biases<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
-    let Some(Planes { scales, biases, stride, runs, dtype }) = columns.planes else { return };
+unsafe fn scales_and_biases<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
+    let Some(Planes { scales, biases, stride, runs, dtype }) = columns.planes() else { return };
     for (i, plane) in [scales, biases].into_iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe {
@@ -107,11 +110,11 @@ unsafe fn unpack<U: Unit>(code: u32, part: &Part) {
     // SAFETY: the caller's promise.
     unsafe {
         match format.bits() {
-            4 => U::unpack::<Affine4>(part),
-            8 => U::unpack::<Affine8>(part),
+            4 => U::unpack::<Affine4, Strided>(part),
+            8 => U::unpack::<Affine8, Strided>(part),
             bits => {
                 let isa = Isa::best();
-                U::unpack::<Spelled>(part);
+                U::unpack::<Spelled, Strided>(part);
                 spelled::spell::<U>(part, |lane, first, codes, _| {
                     let start = part.columns.start.add(lane * part.columns.stride + first * bits * (LEN / 8));
                     let packed = std::slice::from_raw_parts(start, codes.len() / 8 * bits);
@@ -131,14 +134,15 @@ unsafe impl Codes for Spelled {
     const LAYOUT: Layout = BYTES;
     const BLOCK: usize = 0;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(_: Columns, _: usize, _: Place) {}
+    unsafe fn codes<U: Unit, S: Source>(_: S, _: usize, _: &mut impl Sink<U>) {}
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(columns: Columns, first: usize, count: usize, to: Place) {
+    unsafe fn scales<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
         // SAFETY: the caller's promise.
-        unsafe { scales_and_biases::<U>(columns, first, count, to) }
+        unsafe { scales_and_biases::<U, S>(columns, first, count, to) }
     }
 }
 
@@ -176,7 +180,7 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
             a: tile.start(0).add(row * Row::of(runs).bytes),
             rows: tile_rows.min(m - row),
             runs,
-            weights: Columns { start: tile.start(1), stride, planes: Some(planes) },
+            weights: Columns { start: tile.start(1), stride, interleaved: None, planes: Some(planes) },
             group,
             chunk,
             y: tile.start(4).cast::<f32>().add(row * n),

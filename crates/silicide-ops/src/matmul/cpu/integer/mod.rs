@@ -4,16 +4,19 @@
 //! | file | what |
 //! |---|---|
 //! | `activations` | rounding rows of activations, for all formats alike |
-//! | `format` | what formats say of themselves: how codes, scales and minimums of some columns get into a panel |
+//! | `format` | what formats say of themselves: how codes, scales and minimums of some columns are unpacked |
+//! | `source` | where the blocks of columns are: column after column, or interleaved |
 //! | `legacy`, `k`, `levels`, `mlx` | formats that are taken apart by shifts and tables of sixteen |
 //! | `spelled` | all others |
+//! | `interleaved` | the kernel for weights that were interleaved |
 //! | `unit` | the operations on integers that kernels need, and their portable form; `x86` and `neon` have the others |
 //! | `panel` | multiplying a panel with rows: register tiles, for each layout of panels |
 //! | `experts` | products by expert, for the op of that name |
-//! | `product` | what a tile does: unpack some columns, multiply them with rows, go on |
+//! | `stream` | multiplying few rows with codes in registers |
+//! | `product` | what a tile does otherwise: unpack some columns, multiply them with rows, go on |
 //!
 //! Formats meet only where they are unpacked, so that everything else is compiled once for each instruction set. For few rows
-//! panels are small and stay in the first cache: unpacking is as far as memory is behind.
+//! panels are small and stay in the first cache, and for fewest there are none: memory is the limit.
 //!
 //! Every output is the sum over runs of 32, one after the other, of scaled dot products; tiles, rows beside it and the size of
 //! panels do not change its bits.
@@ -24,6 +27,7 @@
 mod activations;
 pub(crate) mod experts;
 mod format;
+pub(crate) mod interleaved;
 mod k;
 mod legacy;
 mod levels;
@@ -32,7 +36,9 @@ pub(crate) mod mlx;
 mod neon;
 mod panel;
 mod product;
+mod source;
 mod spelled;
+mod stream;
 mod unit;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -42,19 +48,24 @@ use super::{enough_tiles, on_cpu, stream_columns};
 use crate::cpu::native_kernel;
 use crate::matmul::{Matmul, Problem};
 use activations::Row;
-use format::{Codes, Columns, LEN, Layout, MAX_RUNS, Part};
+use format::{Codes, LEN, Layout, MAX_RUNS, Part};
 use k::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
 use legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use levels::{Iq4Nl, Mxfp4, Nvfp4, Q1_0};
 use panel::VECTORS;
 use product::{MAX_COLUMNS, Product};
+use source::{Columns, Interleaved, Strided};
+pub(crate) use source::TOGETHER;
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{DType, Format};
+use std::ops::Range;
 use unit::Unit;
 
 /// Up to this many rows, weights are read as a stream.
 const FEW_ROWS: usize = 16;
+/// Rows that are multiplied with codes in registers.
+const STREAM_ROWS: usize = 4;
 /// Runs of a panel for few rows, to stay in the first cache.
 const FEW_RUNS: usize = 16;
 /// Columns of a panel, or several.
@@ -77,6 +88,14 @@ macro_rules! table {
             }
         }
 
+        /// Where words begin in the blocks of a format that can be interleaved.
+        pub(crate) const fn words_at(format: Format) -> Option<usize> {
+            match format {
+                $(Format::$format => Some($format::WORDS_AT),)*
+                _ => None,
+            }
+        }
+
         /// Unpacks a part of columns in a format.
         ///
         /// # Safety
@@ -85,12 +104,36 @@ macro_rules! table {
         unsafe fn unpack<U: Unit>(format: u32, part: &Part) {
             // SAFETY: the caller's promise.
             unsafe {
-                match Format::ALL.get(format as usize) {
-                    $(Some(Format::$format) => U::unpack::<$format>(part),)*
-                    Some(format) => spelled::unpack::<U>(*format, part),
-                    None => {}
+                match (Format::ALL.get(format as usize), part.columns.interleaved) {
+                    $((Some(Format::$format), None) => U::unpack::<$format, Strided>(part),)*
+                    $((Some(Format::$format), Some(_)) => U::unpack::<$format, Interleaved>(part),)*
+                    (Some(format), _) => spelled::unpack::<U>(*format, part),
+                    (None, _) => {}
                 }
             }
+        }
+
+        /// Multiplies few rows with a stream of columns in a format; says whether it could.
+        ///
+        /// # Safety
+        ///
+        /// As for [`Product::multiply`].
+        unsafe fn stream<U: Unit>(format: Format, product: &Product, columns: Range<usize>) -> bool {
+            if product.runs > stream::MOST_RUNS {
+                return false;
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                match (format, product.weights.interleaved, product.rows) {
+                    $((Format::$format, None, 1) => U::stream::<$format, Strided, 1>(product, columns),)*
+                    $((Format::$format, Some(_), 1) => U::stream::<$format, Interleaved, 1>(product, columns),)*
+                    $((Format::$format, Some(_), 2..=STREAM_ROWS) => {
+                        U::stream::<$format, Interleaved, STREAM_ROWS>(product, columns);
+                    })*
+                    _ => return false,
+                }
+            }
+            true
         }
     };
 }
@@ -111,7 +154,6 @@ native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>);
 unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
     let [m, n, runs, tile_columns, tile_rows, group, chunk] = [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
     let Some(&format) = Format::ALL.get(tile.param(7) as usize) else { return };
-    let Some(layout) = layout(format) else { return };
     let [x, y, batch] = tile.index.map(|i| i as usize);
     let (column, row) = (x * tile_columns, y * tile_rows);
     let stride = runs * LEN / format.block_len() * format.block_bytes();
@@ -127,7 +169,23 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
             y: tile.start(2).cast::<f32>().add((batch * m + row) * n),
             y_stride: n,
         };
-        product.multiply::<U>(column..(column + tile_columns).min(n), layout, unpack::<U>, format as u32);
+        multiply::<U>(format, &product, column..(column + tile_columns).min(n));
+    }
+}
+
+/// Computes the outputs of some columns in a format: as a stream, or by panels.
+///
+/// # Safety
+///
+/// As for [`Product::multiply`].
+#[inline(always)]
+unsafe fn multiply<U: Unit>(format: Format, product: &Product, columns: Range<usize>) {
+    let Some(layout) = layout(format) else { return };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !stream::<U>(format, product, columns.clone()) {
+            product.multiply::<U>(columns, layout, unpack::<U>, format as u32);
+        }
     }
 }
 

@@ -2,11 +2,15 @@
 
 use super::format::{self, Codes, Layout, Part};
 use super::panel::{self, Block};
+use super::product::Product;
+use super::source::Source;
+use super::stream;
 use super::unit::Unit;
 use crate::cpu::Neon;
 use crate::matmul::cpu::vector::{Lanes8, Vector};
 use std::arch::aarch64::*;
 use std::arch::asm;
+use std::ops::Range;
 
 /// Sixteen bytes of each of four columns: word `i` has bytes `4i..4i + 4` of each.
 #[inline(always)]
@@ -86,6 +90,12 @@ unsafe impl Unit for Neon {
         let (low, high) =
             unsafe { (transpose_four(from, stride), transpose_four(from.add(4 * stride), stride)) };
         std::array::from_fn(|i| [low[i], high[i]])
+    }
+
+    #[inline(always)]
+    unsafe fn adjacent(from: *const u8) -> Self::Words {
+        // SAFETY: the caller's promise covers four bytes of each of eight columns.
+        unsafe { [vld1q_u8(from), vld1q_u8(from.add(16))] }
     }
 
     #[inline(always)]
@@ -245,9 +255,15 @@ unsafe impl Unit for Neon {
     }
 
     #[target_feature(enable = "neon,dotprod")]
-    unsafe fn unpack<F: Codes>(part: &Part) {
+    unsafe fn unpack<F: Codes, S: Source>(part: &Part) {
         // SAFETY: the caller's promise.
-        unsafe { format::unpack::<Neon, F>(part) }
+        unsafe { format::unpack::<Neon, F, S>(part) }
+    }
+
+    #[target_feature(enable = "neon,dotprod")]
+    unsafe fn stream<F: Codes, S: Source, const ROWS: usize>(product: &Product, columns: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe { stream::stream::<Neon, F, S, ROWS>(product, columns) }
     }
 
     #[target_feature(enable = "neon,dotprod")]

@@ -8,6 +8,7 @@ use super::activations::Row;
 use super::format::{CODE_WORDS, LEN, Layout, MAX_RUNS, Zero};
 use super::unit::Unit;
 use crate::matmul::cpu::vector::{MAX_LANES, Vector};
+use std::ops::Range;
 
 /// The most rows of any register tile; a multiple of each one's.
 pub(super) const MAX_ROWS: usize = 6;
@@ -50,32 +51,26 @@ struct Words {
 /// The unit's instruction set is present, the panel is in this layout, rows, columns and runs are inside what the block says.
 #[inline(always)]
 pub(super) unsafe fn multiply<U: Unit>(layout: Layout, block: &Block) {
-    let bytes = layout.zero == Zero::Bytes;
-    let zero = match layout.zero {
-        Zero::Code(zero) => i32::from(zero),
-        Zero::Bytes => U::ZERO,
-    };
     // SAFETY: the caller's promise.
     unsafe {
-        match (layout.halves, layout.minimums, bytes && (U::SIGNED || layout.minimums)) {
-            (false, false, false) => strips::<U, false, false, false>(block, zero),
-            (false, false, true) => strips::<U, false, false, true>(block, zero),
-            (false, true, false) => strips::<U, false, true, false>(block, zero),
-            (false, true, true) => strips::<U, false, true, true>(block, zero),
-            (true, false, false) => strips::<U, true, false, false>(block, zero),
-            (true, false, true) => strips::<U, true, false, true>(block, zero),
-            (true, true, _) => strips::<U, true, true, false>(block, zero),
+        match (layout.halves, layout.minimums, layout.bytes::<U>()) {
+            (false, false, false) => strips::<U, false, false, false>(layout, block),
+            (false, false, true) => strips::<U, false, false, true>(layout, block),
+            (false, true, false) => strips::<U, false, true, false>(layout, block),
+            (false, true, true) => strips::<U, false, true, true>(layout, block),
+            (true, false, false) => strips::<U, true, false, false>(layout, block),
+            (true, false, true) => strips::<U, true, false, true>(layout, block),
+            (true, true, _) => strips::<U, true, true, false>(layout, block),
         }
     }
 }
 
 /// [`multiply`] for a layout: with halves, with minimums, with codes in signed bytes.
 #[inline(always)]
-unsafe fn strips<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool>(block: &Block, zero: i32) {
+unsafe fn strips<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool>(layout: Layout, block: &Block) {
     const { assert!(MAX_ROWS.is_multiple_of(U::ROWS)) };
     let mut words = std::mem::MaybeUninit::<Words>::uninit();
     let words = words.as_mut_ptr();
-    let run_words = Layout { zero: Zero::Bytes, halves: HALVES, minimums: MINIMUMS }.words();
     let width = VECTORS * U::Floats::LANES;
     let count = block.rows.div_ceil(U::ROWS);
     let mut row = 0;
@@ -89,10 +84,18 @@ unsafe fn strips<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES:
                 rows: end - row,
                 ..*block
             };
-            prepare::<U, HALVES, MINIMUMS, BYTES>(&part, zero, words);
+            for (row, half) in (0..part.rows.min(MAX_ROWS)).flat_map(|row| (0..layout.scales()).map(move |half| (row, half))) {
+                let at = (half * MAX_ROWS + row) * MAX_RUNS;
+                let to = Prepared {
+                    starts: (&raw mut (*words).starts).cast::<i32>().add(at),
+                    sums: (&raw mut (*words).sums).cast::<f32>().add(at),
+                };
+                let start = part.a.add(row * part.a_stride);
+                prepare::<U>(layout, half, (start, part.a_runs), part.first..part.first + part.runs, to);
+            }
             for column in (0..block.columns).step_by(width) {
                 let part = Block {
-                    panel: block.panel.add(column * run_words * block.runs),
+                    panel: block.panel.add(column * layout.words() * block.runs),
                     y: part.y.add(column),
                     columns: width.min(block.columns - column),
                     ..part
@@ -108,39 +111,48 @@ unsafe fn strips<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES:
     }
 }
 
-/// Makes the words of a strip.
+/// Where what rows need goes: one word of each for every run.
+#[derive(Clone, Copy)]
+pub(super) struct Prepared {
+    pub(super) starts: *mut i32,
+    pub(super) sums: *mut f32,
+}
+
+/// Makes what a row of so many runs needs beside its codes and scales, for one half of some runs in a layout.
+///
+/// # Safety
+///
+/// The row has the runs, and there is room for as many words.
 #[inline(always)]
-unsafe fn prepare<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool>(
-    part: &Block,
-    zero: i32,
-    words: *mut Words,
+pub(super) unsafe fn prepare<U: Unit>(
+    layout: Layout,
+    half: usize,
+    (row, all): (*const u8, usize),
+    runs: Range<usize>,
+    to: Prepared,
 ) {
-    let place = Row::of(part.a_runs);
-    for row in 0..part.rows.min(MAX_ROWS) {
-        // SAFETY: the caller's promise: the row has these runs, and the words room for them. Words lie at multiples of four bytes
-        // from a row's start, and rows are aligned.
-        unsafe {
-            let start = part.a.add(row * part.a_stride);
-            let at = |offset: usize| start.add(offset + 4 * part.first);
-            let scales = std::slice::from_raw_parts(at(place.scales).cast::<f32>(), part.runs);
-            let first = std::slice::from_raw_parts(at(place.first).cast::<i32>(), part.runs);
-            let second = std::slice::from_raw_parts(at(place.second).cast::<i32>(), part.runs);
-            for half in 0..1 + usize::from(HALVES) {
-                let starts = (&raw mut (*words).starts).cast::<i32>().add((half * MAX_ROWS + row) * MAX_RUNS);
-                let sums = (&raw mut (*words).sums).cast::<f32>().add((half * MAX_ROWS + row) * MAX_RUNS);
-                for (run, ((scale, first), second)) in scales.iter().zip(first).zip(second).enumerate() {
-                    let sum = match (HALVES, half) {
-                        (false, _) => first + second,
-                        (true, 0) => *first,
-                        (true, _) => *second,
-                    };
-                    if !MINIMUMS || BYTES {
-                        *starts.add(run) = U::START - zero * sum;
-                    }
-                    if MINIMUMS {
-                        *sums.add(run) = scale * sum as f32;
-                    }
-                }
+    let place = Row::of(all);
+    let zero = match layout.zero {
+        Zero::Code(zero) => i32::from(zero),
+        Zero::Bytes => U::ZERO,
+    };
+    // SAFETY: the caller's promise. Words lie at multiples of four bytes from a row's start, and rows are aligned.
+    unsafe {
+        let at = |offset: usize| row.add(offset + 4 * runs.start);
+        let scales = std::slice::from_raw_parts(at(place.scales).cast::<f32>(), runs.len());
+        let first = std::slice::from_raw_parts(at(place.first).cast::<i32>(), runs.len());
+        let second = std::slice::from_raw_parts(at(place.second).cast::<i32>(), runs.len());
+        for (run, ((scale, first), second)) in scales.iter().zip(first).zip(second).enumerate() {
+            let sum = match (layout.halves, half) {
+                (false, _) => first + second,
+                (true, 0) => *first,
+                (true, _) => *second,
+            };
+            if !layout.minimums || layout.bytes::<U>() {
+                *to.starts.add(run) = U::START - zero * sum;
+            }
+            if layout.minimums {
+                *to.sums.add(run) = scale * sum as f32;
             }
         }
     }
@@ -260,7 +272,7 @@ unsafe fn load<V: Vector>(from: *const f32, left: usize) -> V {
 
 /// Writes the last `left` lanes; all of them, if there are fewer.
 #[inline(always)]
-unsafe fn store<V: Vector>(vector: V, to: *mut f32, left: usize) {
+pub(super) unsafe fn store<V: Vector>(vector: V, to: *mut f32, left: usize) {
     // SAFETY: the caller's promise; no more than the vector's lanes are copied.
     unsafe {
         if left >= V::LANES {

@@ -3,8 +3,9 @@
 //! This is what tiles of every op with integer products do, whatever rows and columns they take.
 
 use super::activations::Row;
-use super::format::{Columns, Layout, MAX_RUNS, Part, Place};
+use super::format::{CODE_WORDS, Layout, MAX_RUNS, Part, Place};
 use super::panel::{Block, VECTORS};
+use super::source::Columns;
 use super::unit::Unit;
 use crate::matmul::cpu::vector::Vector;
 use std::mem::MaybeUninit;
@@ -64,7 +65,7 @@ impl Product {
                         let skipped = (column + at + lanes).saturating_sub(range.end);
                         let columns = self.weights.skip((column + at).saturating_sub(skipped));
                         let to = panel.add(at / width * width * layout.words() * runs + at % width);
-                        let to = Place { to, width, words: layout.words() };
+                        let to = Place { to, width, words: layout.words(), before: CODE_WORDS };
                         let next = columns.start.wrapping_add(lanes * columns.stride);
                         unpack(format, &Part { columns, first, runs, to, next });
                     }

@@ -1,7 +1,8 @@
 //! Formats without shifts of their own: the decoders of `silicide-quant` spell a few runs of every column as signed bytes, which
 //! are then transposed like those of Q8_0.
 
-use super::format::{Codes, Columns, LEN, Layout, Part, Place, Zero, bytes_of_run};
+use super::format::{Codes, LEN, Layout, Part, Place, Sink, Zero, bytes_of_run};
+use super::source::{Columns, Source, Strided};
 use super::unit::Unit;
 use crate::matmul::cpu::vector::{MAX_LANES, Vector};
 use silicide_quant::{Format, Isa, SPELLED_LEN};
@@ -21,21 +22,22 @@ unsafe impl Codes for Bytes {
     const LAYOUT: Layout = Layout::plain(Zero::Bytes);
     const BLOCK: usize = LEN;
     const RUNS: usize = 1;
+    const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes<U: Unit>(columns: Columns, block: usize, to: Place) {
+    unsafe fn codes<U: Unit, S: Source>(columns: S, block: usize, to: &mut impl Sink<U>) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut codes = bytes_of_run::<U>(columns.start.add(block * LEN), columns.stride);
+            let mut codes = bytes_of_run::<U, S, Self>(columns, block, 0);
             for codes in &mut codes {
                 *codes = U::bytes(*codes);
             }
-            to.codes::<U>(0, &codes);
+            to.codes(0, &codes);
         }
     }
 
     #[inline(always)]
-    unsafe fn scales<U: Unit>(_: Columns, _: usize, _: usize, _: Place) {}
+    unsafe fn scales<U: Unit, S: Source>(_: S, _: usize, _: usize, _: Place) {}
 }
 
 /// Spelled codes of some columns.
@@ -95,7 +97,7 @@ pub(super) unsafe fn spell<U: Unit>(part: &Part, mut spell: impl FnMut(usize, us
                 spell(lane, part.first + first, codes.get_mut(..runs * LEN).unwrap_or_default(), to);
             }
             let columns = Columns::of_blocks(spelled.0.as_ptr().cast(), CODES);
-            U::unpack::<Bytes>(&Part { columns, first: 0, runs, to, next: columns.start });
+            U::unpack::<Bytes, Strided>(&Part { columns, first: 0, runs, to, next: columns.start });
         }
     }
 }

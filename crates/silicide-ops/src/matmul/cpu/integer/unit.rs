@@ -5,8 +5,12 @@
 
 use super::format::{self, Codes, Layout, Part};
 use super::panel::{self, Block};
+use super::product::Product;
+use super::source::Source;
+use super::stream;
 use crate::cpu::{Portable, Simd};
 use crate::matmul::cpu::vector::{Lanes8, Vector};
+use std::ops::Range;
 
 /// An instruction set with integer dot products. Lanes are columns.
 ///
@@ -32,6 +36,8 @@ pub(super) unsafe trait Unit: Simd {
 
     /// Sixteen bytes from each column, columns being `stride` bytes apart: word `i` has bytes `4i..4i + 4` of each.
     unsafe fn transpose(from: *const u8, stride: usize) -> [Self::Words; 4];
+    /// Four bytes of each column, side by side.
+    unsafe fn adjacent(from: *const u8) -> Self::Words;
     /// Lower halves of bytes.
     unsafe fn low(words: Self::Words) -> Self::Words;
     /// Upper halves of bytes.
@@ -74,7 +80,9 @@ pub(super) unsafe trait Unit: Simd {
     /// Sums that began at [`Unit::START`], times scales of at most 22 bits of precision; rounded once.
     unsafe fn scaled(sums: Self::Sums, scales: Self::Floats, offset: Self::Floats) -> Self::Floats;
     /// [`format::unpack`].
-    unsafe fn unpack<F: Codes>(part: &Part);
+    unsafe fn unpack<F: Codes, S: Source>(part: &Part);
+    /// [`stream::stream`].
+    unsafe fn stream<F: Codes, S: Source, const ROWS: usize>(product: &Product, columns: Range<usize>);
     /// [`panel::multiply`].
     unsafe fn multiply(layout: Layout, block: &Block);
 }
@@ -98,6 +106,13 @@ unsafe impl Unit for Portable {
         std::array::from_fn(|word| {
             std::array::from_fn(|byte| columns.map(|column| column[4 * word + byte]))
         })
+    }
+
+    #[inline(always)]
+    unsafe fn adjacent(from: *const u8) -> Self::Words {
+        // SAFETY: the caller's promise covers four bytes of each of eight columns.
+        let columns = unsafe { from.cast::<[[u8; 4]; 8]>().read_unaligned() };
+        std::array::from_fn(|byte| columns.map(|column| column[byte]))
     }
 
     #[inline(always)]
@@ -227,9 +242,14 @@ unsafe impl Unit for Portable {
         unsafe { Lanes8::load(floats.as_ptr()).multiply_add(scales, Lanes8::zero()) }
     }
 
-    unsafe fn unpack<F: Codes>(part: &Part) {
+    unsafe fn unpack<F: Codes, S: Source>(part: &Part) {
         // SAFETY: the caller's promise.
-        unsafe { format::unpack::<Portable, F>(part) }
+        unsafe { format::unpack::<Portable, F, S>(part) }
+    }
+
+    unsafe fn stream<F: Codes, S: Source, const ROWS: usize>(product: &Product, columns: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe { stream::stream::<Portable, F, S, ROWS>(product, columns) }
     }
 
     unsafe fn multiply(layout: Layout, block: &Block) {

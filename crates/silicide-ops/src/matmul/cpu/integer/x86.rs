@@ -2,9 +2,13 @@
 
 use super::format::{self, Codes, Layout, Part};
 use super::panel::{self, Block};
+use super::product::Product;
+use super::source::Source;
+use super::stream;
 use super::unit::Unit;
 use crate::cpu::{Avx2, Avx512};
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 /// Sixteen bytes from each of four columns, every fourth, one per 128-bit lane.
 #[inline(always)]
@@ -58,6 +62,12 @@ unsafe impl Unit for Avx512 {
                 _mm512_unpackhi_epi64(high_ab, high_cd),
             ]
         }
+    }
+
+    #[inline(always)]
+    unsafe fn adjacent(from: *const u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
     #[inline(always)]
@@ -211,9 +221,15 @@ unsafe impl Unit for Avx512 {
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
-    unsafe fn unpack<F: Codes>(part: &Part) {
+    unsafe fn unpack<F: Codes, S: Source>(part: &Part) {
         // SAFETY: the caller's promise.
-        unsafe { format::unpack::<Avx512, F>(part) }
+        unsafe { format::unpack::<Avx512, F, S>(part) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
+    unsafe fn stream<F: Codes, S: Source, const ROWS: usize>(product: &Product, columns: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe { stream::stream::<Avx512, F, S, ROWS>(product, columns) }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
@@ -249,6 +265,12 @@ unsafe impl Unit for Avx2 {
                 _mm256_unpackhi_epi64(high_ab, high_cd),
             ]
         }
+    }
+
+    #[inline(always)]
+    unsafe fn adjacent(from: *const u8) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_loadu_si256(from.cast()) }
     }
 
     #[inline(always)]
@@ -412,9 +434,15 @@ unsafe impl Unit for Avx2 {
     }
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn unpack<F: Codes>(part: &Part) {
+    unsafe fn unpack<F: Codes, S: Source>(part: &Part) {
         // SAFETY: the caller's promise.
-        unsafe { format::unpack::<Avx2, F>(part) }
+        unsafe { format::unpack::<Avx2, F, S>(part) }
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn stream<F: Codes, S: Source, const ROWS: usize>(product: &Product, columns: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe { stream::stream::<Avx2, F, S, ROWS>(product, columns) }
     }
 
     #[target_feature(enable = "avx2,fma,f16c")]
