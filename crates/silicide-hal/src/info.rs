@@ -61,6 +61,8 @@ pub struct DeviceInfo {
     pub isa: Option<Isa>,
     /// Threads that run kernels, on the CPU backend; 0 elsewhere.
     pub threads: usize,
+    /// Bytes of the second cache of a core, on the CPU backend; 0 elsewhere.
+    pub core_cache: usize,
 }
 
 /// Hard limits of a device.
@@ -148,6 +150,7 @@ impl DeviceInfo {
             memory: Memory::default(),
             isa: None,
             threads: 0,
+            core_cache: 0,
         }
     }
 

@@ -12,7 +12,7 @@ use super::options::CpuOptions;
 use super::plan::{Plan, Run};
 use super::pool::Pool;
 use super::timeline::Timeline;
-use super::{Isa, machine, memory};
+use super::{Isa, caches, machine, memory};
 use crate::{
     Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, NativeFn,
     Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, SlotWord, Span, Ticket,
@@ -204,6 +204,7 @@ fn describe(isa: Isa, threads: usize) -> DeviceInfo {
     info.isa = Some(isa);
     info.threads = threads;
     info.memory = machine::memory();
+    info.core_cache = caches::second();
     info.limits = Limits {
         max_block: memory::MAX_BLOCK,
         max_binding: memory::MAX_BLOCK,

@@ -10,8 +10,10 @@
 //! | `fault` | the first panic of a submission |
 //! | `timeline` | tickets reached, failures and spans kept |
 //! | `memory` | blocks of host memory |
+//! | `caches` | how large the second cache is |
 //! | `machine` | what the system says about processor and memory |
 
+mod caches;
 mod executor;
 mod fault;
 mod isa;

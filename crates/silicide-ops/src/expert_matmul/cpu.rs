@@ -283,11 +283,11 @@ unsafe impl Kernel for Integer {
         integer::declines(&problem, io.input(1).dtype).map_or(Ok(Cost::BEST), |why| Err(Decline(why)))
     }
 
-    fn plan(&self, _: &ExpertMatmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {
+    fn plan(&self, _: &ExpertMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let (Some(problem), Some(format)) = (Problem::of(io), io.input(1).dtype.format()) else {
             return Plan::default();
         };
-        integer::plan(&problem, format)
+        integer::plan(&problem, format, on)
     }
 }
 

@@ -22,7 +22,7 @@ unsafe impl Kernel for Integer {
         fits_cpu(on)
     }
 
-    fn plan(&self, op: &InterleavedMatmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {
-        problem(io).map_or(Plan::default(), |problem| interleaved::plan(&problem, op.format))
+    fn plan(&self, op: &InterleavedMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        problem(io).map_or(Plan::default(), |problem| interleaved::plan(&problem, op.format, on))
     }
 }

@@ -41,8 +41,8 @@ unsafe impl Kernel for Integer {
         integer::declines(&problem, op.format).map_or(Ok(Cost::BEST), |why| Err(Decline(why)))
     }
 
-    fn plan(&self, op: &MlxMatmul, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
-        problem(io).map_or(Plan::default(), |problem| integer::plan(&problem, op.format))
+    fn plan(&self, op: &MlxMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        problem(io).map_or(Plan::default(), |problem| integer::plan(&problem, op.format, on))
     }
 }
 

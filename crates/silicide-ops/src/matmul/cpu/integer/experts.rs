@@ -6,14 +6,14 @@ use super::format::{LEN, MAX_RUNS};
 use super::product::{MAX_COLUMNS, Product};
 use super::source::Columns;
 use super::unit::Unit;
-use super::{FEW_ROWS, FEW_RUNS, PANEL, may_round, multiply};
+use super::{FEW_ROWS, FEW_RUNS, PANEL, may_round, multiply, panel_columns};
 use crate::cpu::{Simd, native_kernel};
 use crate::expert_matmul::Problem;
 use crate::expert_matmul::strips::{self, Cut, HEADER, STRIP, Strip};
 use crate::matmul::cpu::stream_columns;
 use crate::matmul::cpu::vector::MAX_LANES;
 use silicide_core::kernel::{Access, Arg, Plan};
-use silicide_hal::{Program, Tile};
+use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{DType, Format};
 use std::mem::MaybeUninit;
 
@@ -116,7 +116,7 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
 }
 
 /// The plan of a problem.
-pub(crate) fn plan(problem: &Problem, format: Format) -> Plan {
+pub(crate) fn plan(problem: &Problem, format: Format, on: &DeviceInfo) -> Plan {
     let (cut, mut plan) = (Cut::of(problem), Plan::default());
     let (runs, n) = (problem.k / LEN, problem.n);
     let (activations, places) = if cut.is_single() {
@@ -130,7 +130,7 @@ pub(crate) fn plan(problem: &Problem, format: Format) -> Plan {
         let bytes = problem.k / format.block_len() * format.block_bytes();
         stream_columns(bytes, n * cut.tiles()).next_multiple_of(PANEL)
     } else {
-        MAX_COLUMNS
+        panel_columns(on)
     };
     let mut params = cut.params(problem, columns).to_vec();
     params.push(format as u32);

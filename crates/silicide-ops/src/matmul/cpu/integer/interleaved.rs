@@ -8,7 +8,7 @@ use super::{Row, activations, multiply, tiles};
 use crate::cpu::native_kernel;
 use crate::matmul::Problem;
 use silicide_core::kernel::{Access, Arg, Plan};
-use silicide_hal::{Program, Tile};
+use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::Format;
 
 native_kernel!(
@@ -48,12 +48,12 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
 }
 
 /// The plan of a problem. Arguments are activations, weights and outputs.
-pub(crate) fn plan(problem: &Problem, format: Format) -> Plan {
+pub(crate) fn plan(problem: &Problem, format: Format, on: &DeviceInfo) -> Plan {
     let Problem { m, k, .. } = *problem;
     let mut plan = Plan::default();
     let rounded = activations::round(&mut plan, m, k / LEN);
     let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2)];
-    let (params, grid) = tiles(problem, k / format.block_len() * format.block_bytes(), format as u32);
+    let (params, grid) = tiles(problem, k / format.block_len() * format.block_bytes(), format as u32, on);
     plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
     plan
 }

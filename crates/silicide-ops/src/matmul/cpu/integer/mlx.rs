@@ -11,7 +11,7 @@ use crate::matmul::Problem;
 use crate::matmul::cpu::vector::{MAX_LANES, Vector};
 use crate::mlx;
 use silicide_core::kernel::{Access, Arg, Plan};
-use silicide_hal::{Program, Tile};
+use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{DType, Isa, MlxFormat, MlxMode};
 
 /// 4-bit codes, two to a byte, the lower half first.
@@ -199,12 +199,12 @@ pub(crate) fn declines(problem: &Problem, format: MlxFormat) -> Option<&'static 
 }
 
 /// The plan of a problem that is not declined. Arguments are activations, codes, scales, biases and outputs.
-pub(crate) fn plan(problem: &Problem, format: MlxFormat) -> Plan {
+pub(crate) fn plan(problem: &Problem, format: MlxFormat, on: &DeviceInfo) -> Plan {
     let Problem { m, k, .. } = *problem;
     let mut plan = Plan::default();
     let rounded = activations::round(&mut plan, m, k / LEN);
     let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2), Arg::slot(3), Arg::slot(4)];
-    let (params, grid) = tiles(problem, k / 8 * format.bits(), mlx::code(format));
+    let (params, grid) = tiles(problem, k / 8 * format.bits(), mlx::code(format), on);
     plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
     plan
 }

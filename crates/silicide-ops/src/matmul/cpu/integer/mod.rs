@@ -222,7 +222,7 @@ unsafe impl Kernel for Integer {
         Ok(Cost::BEST)
     }
 
-    fn plan(&self, _: &Matmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {
+    fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let (Some(problem), Some(format)) = (Problem::of(io), io.input(1).dtype.format()) else {
             return Plan::default();
         };
@@ -230,21 +230,27 @@ unsafe impl Kernel for Integer {
         let mut plan = Plan::default();
         let rounded = activations::round(&mut plan, batch * m, k / LEN);
         let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2)];
-        let (params, grid) = tiles(&problem, k / format.block_len() * format.block_bytes(), format as u32);
+        let (params, grid) = tiles(&problem, k / format.block_len() * format.block_bytes(), format as u32, on);
         plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
         plan
     }
 }
 
+/// Columns that are unpacked at a time where there are many rows: as many as leave half of a core's second cache to the
+/// activations that pass.
+fn panel_columns(on: &DeviceInfo) -> usize {
+    (on.core_cache / 2 / product::COLUMN_BYTES / PANEL * PANEL).clamp(PANEL, MAX_COLUMNS)
+}
+
 /// Parameters and grid of a problem whose columns have so many bytes. Rows are cut only where there are too few columns to keep
 /// many threads busy, since every cut unpacks the weights again; the number of threads plays no part.
-fn tiles(problem: &Problem, column_bytes: usize, format: u32) -> ([u32; 8], [u32; 3]) {
+fn tiles(problem: &Problem, column_bytes: usize, format: u32, on: &DeviceInfo) -> ([u32; 8], [u32; 3]) {
     let Problem { batch, m, n, k } = *problem;
     let (columns, rows, group, chunk) = if m <= FEW_ROWS {
         (stream_columns(column_bytes, n * batch).next_multiple_of(PANEL), m, PANEL, FEW_RUNS)
     } else {
         // Activations pass once for all columns of a tile; but tiles must not be too few.
-        let columns = (n / WIDE_TILES).next_multiple_of(PANEL).clamp(PANEL, MAX_COLUMNS);
+        let columns = (n / WIDE_TILES).next_multiple_of(PANEL).clamp(PANEL, panel_columns(on));
         let most = m.div_ceil(enough_tiles(n.div_ceil(columns) * batch)).clamp(LEAST_ROWS, MOST_ROWS);
         (columns, m.div_ceil(m.div_ceil(most)).next_multiple_of(panel::MAX_ROWS), columns, MAX_RUNS)
     };

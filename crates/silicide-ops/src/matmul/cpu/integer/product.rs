@@ -17,6 +17,9 @@ const MAX_WORDS: usize = 12;
 /// The most columns that are unpacked at a time.
 pub(super) const MAX_COLUMNS: usize = 128;
 
+/// The most bytes of a column in a panel.
+pub(super) const COLUMN_BYTES: usize = 4 * MAX_WORDS * MAX_RUNS;
+
 /// Room for panels: up to 384 KiB, to stay in the second cache.
 #[repr(align(64))]
 struct Panels(MaybeUninit<[f32; MAX_COLUMNS * MAX_WORDS * MAX_RUNS]>);
