@@ -76,7 +76,7 @@ pub use cache_write::cache_write;
 pub use cast::{cast, cast_into};
 pub use cumsum::{cumsum, cumsum_into};
 pub use dequantize::{dequantize, dequantize_into};
-pub use expert_matmul::expert_matmul;
+pub use expert_matmul::{expert_matmul, interleaved_expert_matmul};
 pub use gather_rows::{gather_rows, gather_rows_into};
 pub use glu::{glu, glu_into};
 pub use interleave::{interleave, interleave_into};

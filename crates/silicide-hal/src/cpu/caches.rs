@@ -38,7 +38,9 @@ fn from_system() -> Option<usize> {
     let read = |i: usize, what: &str| {
         std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{i}/{what}")).ok()
     };
-    (0..8).find(|&i| read(i, "level").is_some_and(|level| level.trim() == "2")).and_then(|i| parse(&read(i, "size")?))
+    (0..8)
+        .find(|&i| read(i, "level").is_some_and(|level| level.trim() == "2"))
+        .and_then(|i| parse(&read(i, "size")?))
 }
 
 /// A size such as `2048K`.

@@ -130,7 +130,16 @@ impl<'a> Tensors<'a> {
 
     /// The matrices of all experts, `[experts, rows, columns]`, in whatever format the file has them. Files that have them one
     /// by one are copied together: kernels want them in one piece.
-    pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Buffer> {
+    pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
+        let weight = Weight::Whole(self.all_experts(name, extents)?);
+        let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
+        if let (From::File(loader), Ok(entry)) = (&self.from, self.find(name)) {
+            loader.release(&entry);
+        }
+        Ok(arranged)
+    }
+
+    fn all_experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Buffer> {
         let [count, rows, columns] = extents;
         let first = self.names.of_expert(name, 0).filter(|name| self.source.entry(name).is_ok());
         if self.has(name) || first.is_none() {
@@ -192,14 +201,15 @@ impl<'a> Tensors<'a> {
     /// The matrix interleaved, if it is to be and can be.
     fn arranged(&mut self, weight: &Weight) -> Result<Option<Weight>> {
         let Weight::Whole(plain) = weight else { return Ok(None) };
-        let (Some(format), &[rows, columns]) = (plain.dtype().format(), plain.shape().axes()) else {
+        let (Some(format), &[.., rows, columns]) = (plain.dtype().format(), plain.shape().axes()) else {
             return Ok(None);
         };
         if !self.interleave || !interleaves(format, rows, columns) {
             return Ok(None);
         }
         let begin = Instant::now();
-        let extents = [rows, plain.size() / rows];
+        let extents = plain.shape().with_last(plain.size() / plain.shape().rows());
+        let extents = extents.map_err(|source| silicide::Error::BadShape { what: "weights", source })?;
         let bytes = match &self.from {
             From::Plan(device) => Buffer::new(device, DType::U8, extents)?,
             From::File(loader) => {

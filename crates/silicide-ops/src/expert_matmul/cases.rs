@@ -2,6 +2,7 @@
 //! experts that get none, ids that no expert has.
 
 use super::ExpertMatmul;
+use crate::interleave::cases::interleaved_input;
 use crate::{Case, Data, Input};
 use silicide_quant::DType::{self, BF16, F16, F32, I32, U32};
 use silicide_quant::Format;
@@ -24,7 +25,7 @@ pub fn cases() -> Vec<Case> {
         let extents = Extents { rows, used, experts, n, k };
         cases.push(case(op, dtype, extents, own, ids));
     };
-    let (any, exact) = (ExpertMatmul::default(), ExpertMatmul { exact: true });
+    let (any, exact) = (ExpertMatmul::default(), ExpertMatmul { exact: true, interleaved: None });
     for dtype in [F32, F16, BF16] {
         for (extents, own) in [
             ([1, 1, 1, 1, 1], false),
@@ -58,6 +59,20 @@ pub fn cases() -> Vec<Case> {
             add(any, format.into(), extents, own, None);
         }
     }
+    for format in [Format::Q4_0, Format::Q8_0, Format::Q4K, Format::Q6K, Format::Mxfp4] {
+        let op = ExpertMatmul { exact: false, interleaved: Some(format) };
+        let k = 2 * format.block_len().max(160);
+        for (extents, own) in [
+            ([1, 3, 5, 48, k], false),
+            ([1, 8, 16, 144, k], true),
+            ([7, 4, 32, 16, k], false),
+            ([70, 2, 4, 160, k], true),
+        ] {
+            add(op, format.into(), extents, own, None);
+        }
+        let ids = Input::of(I32, &[4, 2], Data::Values(vec![0.0, -1.0, 3.0, 2.0, 4.0, 1.0, 1.0, 1.0]));
+        add(op, format.into(), [4, 2, 4, 32, k], false, Some(ids));
+    }
     let outside = |rows: usize| {
         let ids = vec![0.0, -1.0, 3.0, 2.0, 4.0, -2_147_483_648.0, 2_147_483_647.0, 1.0];
         Some(Input::of(I32, &[rows, 2], Data::Values(ids)))
@@ -83,9 +98,14 @@ fn case(op: ExpertMatmul, dtype: DType, extents: Extents, own: bool, ids: Option
         Some(Input { data: Data::Values(ids), .. }) => format!("ids {ids:?}"),
         _ => "any ids".to_owned(),
     };
-    let label = format!("{rows} to {used} of {experts} {dtype} [{n}, {k}], own {own}, exact {}, {which}", op.exact);
+    let how = if op.interleaved.is_some() { ", interleaved" } else { "" };
+    let label = format!("{rows} to {used} of {experts} {dtype} [{n}, {k}]{how}, own {own}, exact {}, {which}", op.exact);
     let data = if dtype.is_block() { Data::Blocks } else { Data::Gaussian { scale: 1.0 } };
     let x = if own { vec![rows, used, k] } else { vec![rows, k] };
     let ids = ids.unwrap_or_else(|| Input::of(U32, &[rows, used], Data::Indices { below: experts }));
-    Case::new(label, op, vec![Input::gaussian(F32, &x), Input::of(dtype, &[experts, n, k], data), ids])
+    let weights = match op.interleaved {
+        Some(format) => interleaved_input(format, &[experts, n, k]),
+        None => Input::of(dtype, &[experts, n, k], data),
+    };
+    Case::new(label, op, vec![Input::gaussian(F32, &x), weights, ids])
 }

@@ -280,14 +280,14 @@ unsafe impl Kernel for Integer {
         if op.exact {
             return Err(Decline("rounds activations"));
         }
-        integer::declines(&problem, io.input(1).dtype).map_or(Ok(Cost::BEST), |why| Err(Decline(why)))
+        let dtype = op.interleaved.map_or(io.input(1).dtype, DType::Block);
+        integer::declines(&problem, dtype).map_or(Ok(Cost::BEST), |why| Err(Decline(why)))
     }
 
-    fn plan(&self, _: &ExpertMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        let (Some(problem), Some(format)) = (Problem::of(io), io.input(1).dtype.format()) else {
-            return Plan::default();
-        };
-        integer::plan(&problem, format, on)
+    fn plan(&self, op: &ExpertMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let format = op.interleaved.or(io.input(1).dtype.format());
+        let (Some(problem), Some(format)) = (Problem::of(io), format) else { return Plan::default() };
+        integer::plan(&problem, (format, op.interleaved.is_some()), on)
     }
 }
 

@@ -128,6 +128,9 @@ impl Cut<'_> {
 
 /// The problem, if a GPU kernel can run it.
 fn check(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
+    if io.input(1).dtype == DType::U8 {
+        return Err(Decline("takes no interleaved weights"));
+    }
     if !on.is_gpu() {
         return Err(Decline("runs on GPUs"));
     }

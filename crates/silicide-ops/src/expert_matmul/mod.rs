@@ -14,10 +14,11 @@ mod gpu;
 pub(crate) use cpu::strips;
 
 use crate::elementwise::{inputs, is_float};
+use crate::interleave::{interleaved_values, interleaves};
 use crate::matmul::cpu::may_round_blocks;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
-use silicide_quant::{DType, Shape};
+use silicide_quant::{DType, Format, Shape};
 use smallvec::SmallVec;
 
 /// The op. Inputs: `x` of f32, `[..., k]` or `[..., used, k]`; `weights` of f32, f16, bf16 or a block format, `[experts, n, k]`; `ids`
@@ -27,6 +28,8 @@ pub struct ExpertMatmul {
     /// Multiply activations as they are. Otherwise a kernel may round them first to what its arithmetic takes, within
     /// the tolerance stated here.
     pub exact: bool,
+    /// The format of weights that were [interleaved](crate::interleave) for the CPU, which are `[experts, n, bytes]` of u8.
+    pub interleaved: Option<Format>,
 }
 
 /// Records the products of activations and the experts that `ids` names: `[..., k]` or `[..., used, k]` by `[experts, n, k]` gives
@@ -38,6 +41,16 @@ pub fn expert_matmul<R: Recorder>(
     ids: &R::Value,
 ) -> Result<R::Value> {
     recorder.run_one(ExpertMatmul::default(), &[x, weights, ids])
+}
+
+/// [`expert_matmul`] with weights that were interleaved, `[experts, n, bytes]`.
+pub fn interleaved_expert_matmul<R: Recorder>(
+    recorder: &mut R,
+    x: &R::Value,
+    (weights, format): (&R::Value, Format),
+    ids: &R::Value,
+) -> Result<R::Value> {
+    recorder.run_one(ExpertMatmul { exact: false, interleaved: Some(format) }, &[x, weights, ids])
 }
 
 /// What kernels see. Every extent fits in 32 bits, and none is zero.
@@ -58,7 +71,8 @@ impl Problem {
     /// The problem of a checked call, unless it is out of range.
     pub(crate) fn of(io: &Io<'_>) -> Option<Problem> {
         let (x, ids) = (io.input(0).shape, io.input(2).shape);
-        let &[experts, n, k] = io.input(1).shape.axes() else { return None };
+        let &[experts, n, _] = io.input(1).shape.axes() else { return None };
+        let k = x.last();
         let (pairs, used) = (ids.elements(), ids.last());
         let sharing = if x.rank() == ids.rank() { used } else { 1 };
         let fit = |extent: usize| extent > 0 && u32::try_from(extent).is_ok();
@@ -88,20 +102,30 @@ impl Op for ExpertMatmul {
         if x.dtype != DType::F32 {
             return mismatch("x", "f32", x.dtype);
         }
-        if !is_float(weights.dtype) && !weights.dtype.is_block() {
-            return mismatch("weights", "f32, f16, bf16 or a block format", weights.dtype);
+        match self.interleaved {
+            None if !is_float(weights.dtype) && !weights.dtype.is_block() => {
+                return mismatch("weights", "f32, f16, bf16 or a block format", weights.dtype);
+            }
+            Some(_) if weights.dtype != DType::U8 => return mismatch("weights", "u8: interleaved blocks", weights.dtype),
+            _ => {}
         }
         if !matches!(ids.dtype, DType::U32 | DType::I32) {
             return mismatch("ids", "u32 or i32", ids.dtype);
         }
-        let block = weights.dtype.block_len();
-        let &[_, n, k] = weights.shape.axes() else {
-            let expected = "[experts, n, k]".to_owned();
-            return Err(Error::Shape { op, slot: "weights", expected, got: weights.shape });
+        let wrong = |expected: String| Err(Error::Shape { op, slot: "weights", expected, got: weights.shape });
+        let &[_, n, last] = weights.shape.axes() else { return wrong("[experts, n, k]".to_owned()) };
+        let k = match self.interleaved {
+            Some(format) => last / format.block_bytes() * format.block_len(),
+            None => last,
         };
+        let block = weights.dtype.block_len();
         if !k.is_multiple_of(block) {
-            let expected = format!("rows of whole blocks of {block}");
-            return Err(Error::Shape { op, slot: "weights", expected, got: weights.shape });
+            return wrong(format!("rows of whole blocks of {block}"));
+        }
+        if let Some(format) = self.interleaved
+            && (!last.is_multiple_of(format.block_bytes()) || !interleaves(format, n, k))
+        {
+            return wrong(format!("[experts, n, bytes of a column] of interleaved {format}"));
         }
         let Some((_, rows)) = ids.shape.axes().split_last() else {
             return Err(Error::Shape { op, slot: "ids", expected: "[..., used]".to_owned(), got: ids.shape });
@@ -119,11 +143,15 @@ impl Op for ExpertMatmul {
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
         let ([x, weights, ids], [y]) = (inputs, outputs) else { return };
-        let (k, n) = (weights.shape.last().max(1), y.shape.last().max(1));
+        let (k, n) = (x.shape.last().max(1), y.shape.last().max(1));
+        let weights = match self.interleaved {
+            Some(format) => &interleaved_values(format, weights),
+            None => &weights.values,
+        };
         let sharing = ids.values.len() / (x.values.len() / k).max(1);
         for (pair, (id, y)) in ids.values.iter().zip(y.values.chunks_exact_mut(n)).enumerate() {
             let start = (*id >= 0.0).then_some(*id as usize * n * k);
-            let expert = start.and_then(|start| weights.values.get(start..start + n * k));
+            let expert = start.and_then(|start| weights.get(start..start + n * k));
             let (Some(expert), Some(x)) = (expert, x.values.chunks_exact(k).nth(pair / sharing.max(1))) else {
                 y.fill(f64::NAN);
                 continue;
@@ -136,7 +164,7 @@ impl Op for ExpertMatmul {
 
     fn tolerance(&self, io: &Io<'_>, _: &TensorInfo) -> Tolerance {
         let k = io.input(0).shape.last() as f64;
-        if !self.exact && may_round_blocks(io.input(1).dtype) {
+        if self.interleaved.is_some() || (!self.exact && may_round_blocks(io.input(1).dtype)) {
             // On the CPU, activations are rounded to 8 bits: an error of at most 1/254 of the largest of 32.
             return Tolerance { nmse: 2e-4, max: 2e-2 };
         }

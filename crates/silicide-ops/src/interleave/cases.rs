@@ -17,3 +17,20 @@ pub fn cases() -> Vec<Case> {
     }
     cases
 }
+
+/// Random weights of a format, `[..., n, k]`, interleaved.
+pub(crate) fn interleaved_input(format: Format, extents: &[usize]) -> Input {
+    let plain = Input::of(DType::Block(format), extents, Data::Blocks).bytes(extents.iter().sum::<usize>() as u64);
+    let (mut bytes, mut extents) = (vec![0.0; plain.len()], extents.to_vec());
+    if let (Some(parts), Some(last)) = (Parts::of(format), extents.last_mut()) {
+        *last = *last / format.block_len() * parts.block;
+        let column = *last;
+        for (i, byte) in plain.iter().enumerate() {
+            let (group, within) = (i / (TOGETHER * column), i % (TOGETHER * column));
+            let (lane, block, at) = (within / column, within % column / parts.block, within % parts.block);
+            let to = group * TOGETHER * column + block * TOGETHER * parts.block + parts.place(lane, at);
+            bytes[to] = f64::from(*byte);
+        }
+    }
+    Input::of(DType::U8, &extents, Data::Values(bytes))
+}

@@ -62,8 +62,14 @@ impl Parts {
     }
 }
 
-/// Takes interleaved bytes of columns of so many bytes apart, for references.
-pub(crate) fn separate(format: Format, column_bytes: usize, bytes: &[u8]) -> Vec<u8> {
+/// The numbers that interleaved weights stand for, for references.
+pub(crate) fn interleaved_values(format: Format, weights: &Host) -> Vec<f64> {
+    let bytes: Vec<u8> = weights.values.iter().map(|byte| *byte as u8).collect();
+    silicide_quant::decode(DType::Block(format), &separate(format, weights.shape.last(), &bytes))
+}
+
+/// Takes interleaved bytes of columns of so many bytes apart.
+fn separate(format: Format, column_bytes: usize, bytes: &[u8]) -> Vec<u8> {
     let mut plain = vec![0; bytes.len()];
     let Some(parts) = Parts::of(format) else { return plain };
     let all = bytes.chunks_exact(TOGETHER * column_bytes).zip(plain.chunks_exact_mut(TOGETHER * column_bytes));

@@ -1,7 +1,8 @@
 //! Cases of `interleaved_matmul`: every format that can be interleaved, for one row, few and many.
 
 use super::InterleavedMatmul;
-use crate::case::{Case, Data, Input};
+use crate::case::{Case, Input};
+use crate::interleave::cases::interleaved_input;
 use crate::interleave::{Parts, TOGETHER};
 use silicide_quant::{DType, Format};
 
@@ -9,7 +10,7 @@ use silicide_quant::{DType, Format};
 pub fn cases() -> Vec<Case> {
     let case = |format: Format, m: &[usize], groups: usize, blocks: usize| {
         let (n, k) = (groups * TOGETHER, blocks * format.block_len());
-        let inputs = vec![Input::gaussian(DType::F32, &[m, &[k]].concat()), weights(format, n, blocks)];
+        let inputs = vec![Input::gaussian(DType::F32, &[m, &[k]].concat()), interleaved_input(format, &[n, k])];
         let label = format!("{m:?} rows by {n} columns of {blocks} blocks of {format}");
         Case::new(label, InterleavedMatmul { format }, inputs)
     };
@@ -28,20 +29,4 @@ pub fn cases() -> Vec<Case> {
     // More than fits registers' sums.
     cases.push(case(Format::Q4_0, &[1], 1, 1030));
     cases
-}
-
-/// Random weights, interleaved.
-fn weights(format: Format, n: usize, blocks: usize) -> Input {
-    let plain = Input::of(DType::Block(format), &[n, blocks * format.block_len()], Data::Blocks).bytes(n as u64);
-    let mut bytes = vec![0.0; plain.len()];
-    if let Some(parts) = Parts::of(format) {
-        let column = blocks * parts.block;
-        for (i, byte) in plain.iter().enumerate() {
-            let (group, within) = (i / (TOGETHER * column), i % (TOGETHER * column));
-            let (lane, block, at) = (within / column, within % column / parts.block, within % parts.block);
-            let to = group * TOGETHER * column + block * TOGETHER * parts.block + parts.place(lane, at);
-            bytes[to] = f64::from(*byte);
-        }
-    }
-    Input::of(DType::U8, &[n, blocks * format.block_bytes()], Data::Values(bytes))
 }

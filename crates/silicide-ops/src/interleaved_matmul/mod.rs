@@ -7,7 +7,7 @@
 pub mod cases;
 mod cpu;
 
-use crate::interleave::{interleaves, separate};
+use crate::interleave::{interleaved_values, interleaves};
 use crate::matmul::Problem;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
@@ -65,9 +65,7 @@ impl Op for InterleavedMatmul {
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
         let ([a, b], [y, ..]) = (inputs, outputs) else { return };
-        let bytes: Vec<u8> = b.values.iter().map(|byte| *byte as u8).collect();
-        let plain = separate(self.format, b.shape.last(), &bytes);
-        let (weights, k, n) = (silicide_quant::decode(DType::Block(self.format), &plain), a.shape.last(), y.shape.last());
+        let (weights, k, n) = (interleaved_values(self.format, b), a.shape.last(), y.shape.last());
         for (a, y) in a.values.chunks_exact(k).zip(y.values.chunks_exact_mut(n)) {
             for (y, weights) in y.iter_mut().zip(weights.chunks_exact(k)) {
                 *y = a.iter().zip(weights).map(|(a, b)| a * b).sum();

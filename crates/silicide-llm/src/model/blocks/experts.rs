@@ -1,20 +1,20 @@
 //! A mixture of experts: the feed-forward of each token is the weighted sum of a few of many.
 
-use super::{FeedForward, Linear};
+use super::{FeedForward, Linear, Weight};
 use crate::error::Result;
 use crate::model::{ExpertConfig, Tensors};
 use silicide::ops::glu::Activation;
 use silicide::ops::route::Route;
-use silicide::{Buffer, Recorder, ops};
+use silicide::{Recorder, ops};
 
 /// `Σ weight · down(activation(gate(x)) * up(x))` over the experts that a router chooses for each token.
 #[derive(Clone, Debug)]
 pub struct Experts {
     router: Linear,
     route: Route,
-    gate: Buffer,
-    up: Buffer,
-    down: Buffer,
+    gate: Weight,
+    up: Weight,
+    down: Weight,
     activation: Activation,
 }
 
@@ -45,12 +45,11 @@ impl Experts {
         let logits = self.router.apply(recorder, x)?;
         let (ids, weights) = ops::route(recorder, self.route, &logits, None)?;
         drop(logits);
-        let [gate, up, down] = [&self.gate, &self.up, &self.down].map(|weight| recorder.constant(weight));
-        let gate = ops::expert_matmul(recorder, x, &gate, &ids)?;
-        let up = ops::expert_matmul(recorder, x, &up, &ids)?;
+        let gate = self.gate.multiply_by_expert(recorder, x, &ids)?;
+        let up = self.up.multiply_by_expert(recorder, x, &ids)?;
         ops::glu_into(recorder, self.activation, (&gate, &up), &gate)?;
         drop(up);
-        let y = ops::expert_matmul(recorder, &gate, &down, &ids)?;
+        let y = self.down.multiply_by_expert(recorder, &gate, &ids)?;
         Ok(ops::weighted_sum(recorder, &y, &weights)?)
     }
 }

@@ -111,6 +111,25 @@ impl Weight {
         })
     }
 
+    /// Records the products of `x` with the matrices that `ids` names, where this is those of all experts.
+    pub fn multiply_by_expert<R: Recorder>(
+        &self,
+        recorder: &mut R,
+        x: &R::Value,
+        ids: &R::Value,
+    ) -> Result<R::Value> {
+        Ok(match self.constant(recorder) {
+            Constant::Whole(weight) => ops::expert_matmul(recorder, x, &weight, ids)?,
+            Constant::Interleaved(weight) => {
+                ops::interleaved_expert_matmul(recorder, x, (&weight.bytes, weight.format), ids)?
+            }
+            Constant::Planes(planes) => {
+                let what = format!("experts in planes of {} can't be multiplied with", planes.format);
+                return Err(silicide::Error::BadParameter { op: "expert_matmul", what }.into());
+            }
+        })
+    }
+
     /// Records a lookup of rows, as f32. Interleaved matrices are for products only.
     pub fn rows<R: Recorder>(&self, recorder: &mut R, indices: &R::Value) -> Result<R::Value> {
         Ok(match self.constant(recorder) {

@@ -66,6 +66,7 @@ struct Outputs(MaybeUninit<[f32; STRIP * MAX_COLUMNS]>);
 unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
     let [n, k, tile_columns] = [4, 5, 6].map(|i| tile.param(i) as usize);
     let Some(&format) = Format::ALL.get(tile.param(HEADER) as usize) else { return };
+    let interleaved = tile.param(HEADER + 1) != 0;
     let column = tile.index[0] as usize * tile_columns;
     let (end, runs) = ((column + tile_columns).min(n), k / LEN);
     // SAFETY: the caller's promise.
@@ -94,11 +95,12 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
                 // Columns are counted from the expert's first.
                 None => (outputs.wrapping_sub(first), columns.len()),
             };
+            let start = tile.start(1).add(expert * n * stride);
             let product = Product {
                 a: tile.start(0).add(strip.row * Row::of(runs).bytes),
                 rows,
                 runs,
-                weights: Columns::of_blocks(tile.start(1).add(expert * n * stride), stride),
+                weights: if interleaved { Columns::interleaved(start, stride) } else { Columns::of_blocks(start, stride) },
                 group,
                 chunk,
                 y,
@@ -115,8 +117,8 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
     }
 }
 
-/// The plan of a problem.
-pub(crate) fn plan(problem: &Problem, format: Format, on: &DeviceInfo) -> Plan {
+/// The plan of a problem with weights of a format, interleaved or not.
+pub(crate) fn plan(problem: &Problem, (format, interleaved): (Format, bool), on: &DeviceInfo) -> Plan {
     let (cut, mut plan) = (Cut::of(problem), Plan::default());
     let (runs, n) = (problem.k / LEN, problem.n);
     let (activations, places) = if cut.is_single() {
@@ -133,7 +135,7 @@ pub(crate) fn plan(problem: &Problem, format: Format, on: &DeviceInfo) -> Plan {
         panel_columns(on)
     };
     let mut params = cut.params(problem, columns).to_vec();
-    params.push(format as u32);
+    params.extend([format as u32, u32::from(interleaved)]);
     let grid = [n.div_ceil(columns) as u32, cut.tiles() as u32, 1];
     plan.push(Program::Native(&MULTIPLY), &[activations, Arg::slot(1), places, Arg::slot(3)], &params, grid);
     plan
