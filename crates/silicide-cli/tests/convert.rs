@@ -83,6 +83,17 @@ fn formats_whose_blocks_are_too_long_give_way() {
     assert_eq!(dtype("blk.0.attn_q.weight"), DType::Block(Format::Q5_0));
 }
 
+#[test]
+fn mixtures_are_finer_where_it_matters() {
+    let (_directory, copy) = converted("models/llama-tied.gguf", &["--type", "q4_k_m"]);
+    assert_eq!(copy.get("general.file_type").and_then(|value| value.as_u64()), Some(15));
+    let dtype = |name: &str| copy.entry(name).unwrap().dtype().unwrap();
+    // Rows of 64, so what would be Q4_K and Q6_K gives way.
+    let (base, finer) = (DType::Block(Format::Q5_0), DType::Block(Format::Q8_0));
+    assert_eq!((dtype("blk.0.attn_v.weight"), dtype("blk.1.attn_v.weight")), (base, finer));
+    assert_eq!((dtype("blk.1.attn_q.weight"), dtype("token_embd.weight")), (base, finer));
+}
+
 /// The checkpoint's twin was written by other software from the same weights.
 #[test]
 fn safetensors_become_what_others_make_of_them() {

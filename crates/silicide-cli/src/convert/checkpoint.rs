@@ -1,6 +1,6 @@
 //! Plans from safetensors and MLX: names and settings as GGUF has them.
 
-use super::plan::{Plan, Step, choose, file_type};
+use super::plan::{Plan, Recipe, Step, Wanted, choose};
 use super::tokenizer;
 use crate::error::Error;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ struct Model {
 }
 
 /// Plans to translate a checkpoint.
-pub(super) fn plan<'a>(source: &'a Source, output: &Path, wanted: Option<DType>) -> Result<Plan<'a>, Error> {
+pub(super) fn plan<'a>(source: &'a Source, output: &Path, recipe: Option<Recipe>) -> Result<Plan<'a>, Error> {
     let unsupported = |detail: String| Error::NotConvertible { path: source.path().to_owned(), detail };
     let config = source.config().ok_or_else(|| unsupported("there is no config.json".to_owned()))?;
     let model: Model = config.parse()?;
@@ -56,14 +56,16 @@ pub(super) fn plan<'a>(source: &'a Source, output: &Path, wanted: Option<DType>)
     }
     let mut writer = GgufWriter::new(output);
     model.write(architecture, &mut writer)?;
-    if let Some(number) = file_type(wanted.unwrap_or(DType::F16)) {
+    if let Some(number) = recipe.unwrap_or(Recipe::Plain(DType::F16)).file_type() {
         writer.meta("general.file_type", &number)?;
     }
-    if wanted.is_some_and(DType::is_block) {
+    if recipe.is_some_and(|recipe| recipe.base().is_block()) {
         writer.meta("general.quantization_version", &2u32)?;
     }
     tokenizer::write(source, model.vocab_size as usize, &mut writer)?;
     let names = Names::of(Layout::Checkpoint, architecture);
+    let (layers, tied) = (model.num_hidden_layers as usize, model.tie_word_embeddings);
+    let wanted = recipe.map(|recipe| Wanted { recipe, layers, tied });
     let mut steps = Vec::new();
     for entry in source.entries() {
         // Tables that can be computed, and a head that is the embedding again.

@@ -19,7 +19,7 @@ mod tokenizer;
 use crate::error::Error;
 use clap::Args;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use plan::{Plan, Step};
+use plan::{Plan, Recipe, Step};
 use rows::Rows;
 use silicide_quant::{DType, encode_into};
 use silicide_weights::gguf::GgufStream;
@@ -36,9 +36,10 @@ pub(crate) struct Convert {
     input: PathBuf,
     /// The GGUF file to write.
     output: PathBuf,
-    /// The format of the weights (f32, f16, bf16, q8_0, q4_k, ...); as they are, if not given. Norms and biases stay f32.
-    #[arg(long = "type", value_parser = parse_type)]
-    dtype: Option<DType>,
+    /// The format of the weights (f32, f16, bf16, q8_0, q4_k, ...), or a mixture (q4_k_m, q5_k_m); as they are, if not
+    /// given. Norms and biases stay f32.
+    #[arg(long = "type", value_name = "DTYPE", value_parser = parse_type)]
+    recipe: Option<Recipe>,
     /// Replace the output if it exists.
     #[arg(long)]
     force: bool,
@@ -47,11 +48,11 @@ pub(crate) struct Convert {
     threads: usize,
 }
 
-fn parse_type(name: &str) -> Result<DType, String> {
-    let dtype = DType::from_name(&name.to_lowercase()).filter(|dtype| dtype.is_block() || dtype.is_float());
+fn parse_type(name: &str) -> Result<Recipe, String> {
     let known = || DType::ALL.into_iter().filter(|dtype| dtype.is_float()).map(DType::name);
     let blocks = || silicide_quant::Format::ALL.into_iter().map(silicide_quant::Format::name);
-    dtype.ok_or_else(|| format!("known are {}", known().chain(blocks()).collect::<Vec<_>>().join(", ")))
+    let names = || known().chain(blocks()).chain(["q4_k_m", "q5_k_m"]).collect::<Vec<_>>().join(", ");
+    Recipe::from_name(&name.to_lowercase()).ok_or_else(|| format!("known are {}", names()))
 }
 
 impl Convert {
@@ -61,8 +62,8 @@ impl Convert {
         }
         let source = Source::open(&self.input)?;
         let plan = match source.container() {
-            Container::Gguf => gguf::plan(&source, &self.output, self.dtype)?,
-            _ => checkpoint::plan(&source, &self.output, self.dtype)?,
+            Container::Gguf => gguf::plan(&source, &self.output, self.recipe)?,
+            _ => checkpoint::plan(&source, &self.output, self.recipe)?,
         };
         let Plan { writer, steps } = plan;
         let total: u64 = steps.iter().map(|step| step.shape.elements() as u64).sum();
