@@ -12,21 +12,21 @@ use std::time::Duration;
 
 /// A model's attention.
 #[derive(Clone, Copy)]
-struct Model {
-    name: &'static str,
-    layers: usize,
-    heads: usize,
-    kv_heads: usize,
-    dim: usize,
+pub(crate) struct Model {
+    pub(crate) name: &'static str,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) dim: usize,
 }
 
-const MODELS: [Model; 2] = [
+pub(crate) const MODELS: [Model; 2] = [
     Model { name: "30 layers of 9 / 3 x 64", layers: 30, heads: 9, kv_heads: 3, dim: 64 },
     Model { name: "4 layers of 32 / 8 x 128", layers: 4, heads: 32, kv_heads: 8, dim: 128 },
 ];
 
 /// Queries over the caches of all layers.
-struct Bench {
+pub(crate) struct Bench {
     device: Device,
     model: Model,
     caches: Vec<[Buffer; 2]>,
@@ -37,7 +37,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(device: &Device, model: Model, tokens: usize, start: usize) -> anyhow::Result<Bench> {
+    pub(crate) fn new(device: &Device, model: Model, tokens: usize, start: usize) -> anyhow::Result<Bench> {
         let keys = start + tokens;
         let cache = || {
             let buffer = Buffer::allocate(device, DType::F16, [model.kv_heads, keys, model.dim])?;
@@ -61,7 +61,7 @@ impl Bench {
     }
 
     /// Every layer, one after the other.
-    fn run(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         let mut encoder = CommandEncoder::new(&self.device);
         for [k, v] in &self.caches {
             let inputs = AttentionInputs { q: &self.q, k, v, start: &self.start, sinks: None };
@@ -70,7 +70,7 @@ impl Bench {
         Ok(encoder.submit()?.wait()?)
     }
 
-    fn cache_bytes(&self) -> usize {
+    pub(crate) fn cache_bytes(&self) -> usize {
         self.caches.iter().flatten().map(Buffer::size).sum()
     }
 }

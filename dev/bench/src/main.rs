@@ -2,6 +2,7 @@
 //! figure from another hour or machine says nothing here. `README.md` beside this crate has the commands.
 
 mod attention;
+mod depths;
 mod formats;
 mod gpu;
 mod gpu_matmul;
@@ -13,6 +14,7 @@ mod measure;
 mod nothing;
 mod pool;
 mod quantized;
+mod random_model;
 mod record;
 mod report;
 mod rows;
@@ -67,6 +69,32 @@ enum What {
     },
     /// Attention over f16 caches: one query against memory, a prompt against matmul.
     Attention,
+    /// Attention over f16 caches by the number of tokens in them.
+    Depths {
+        /// Tokens in the cache.
+        #[arg(long, default_values_t = [0, 512, 1024, 2048, 4096, 8192, 16_384], value_delimiter = ',')]
+        depths: Vec<usize>,
+        /// Numbers of threads.
+        #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
+        threads: Vec<usize>,
+    },
+    /// What the machine can do at most: memory, products of 8-bit integers, bf16 and f32.
+    Limits {
+        /// Numbers of threads.
+        #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
+        threads: Vec<usize>,
+    },
+    /// Writes a model of random weights, the same every time, as F16.
+    RandomModel {
+        /// Which one.
+        #[arg(long)]
+        kind: random_model::Kind,
+        /// A GGUF file whose tokenizer it gets.
+        #[arg(long, value_name = "FILE")]
+        tokenizer: PathBuf,
+        /// The GGUF file to write.
+        output: PathBuf,
+    },
     /// Recording a long list and placing its barriers.
     Record,
     /// Recording and submitting on the GPU: Metal on Apple's systems, Vulkan elsewhere.
@@ -89,7 +117,7 @@ enum What {
         #[arg(long, value_name = "FILE")]
         write: Option<PathBuf>,
     },
-    /// All of the above, but for the table.
+    /// What has targets, and what is quick.
     All,
 }
 
@@ -103,6 +131,13 @@ fn main() -> anyhow::Result<()> {
         What::Quantized { formats } => quantized::run(&mut report, &formats)?,
         What::Rows { formats, rows, threads } => rows::run(&mut report, &formats, &rows, &threads)?,
         What::Attention => attention::run(&mut report)?,
+        What::Depths { depths, threads } => depths::run(&mut report, &depths, &threads)?,
+        What::Limits { threads } => {
+            for threads in threads {
+                limits::report(&mut report, threads)?;
+            }
+        }
+        What::RandomModel { kind, tokenizer, output } => return random_model::run(kind, &tokenizer, &output),
         What::Record => record::run(&mut report)?,
         What::Gpu => gpu::run(&mut report)?,
         What::GpuMatmul { formats } => gpu_matmul::run(&mut report, &formats)?,

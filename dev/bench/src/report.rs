@@ -13,11 +13,12 @@ pub(crate) struct Report {
     json: bool,
     rows: usize,
     missed: usize,
+    details: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Report {
     pub(crate) fn new(json: bool) -> Report {
-        Report { json, rows: 0, missed: 0 }
+        Report { json, rows: 0, missed: 0, details: serde_json::Map::new() }
     }
 
     /// Prints a heading, in tables only.
@@ -25,6 +26,14 @@ impl Report {
         if !self.json {
             println!("\n{text}");
         }
+    }
+
+    /// What the next row is about, for programs: the fields of an object, added to the row's.
+    pub(crate) fn about(&mut self, details: serde_json::Value) -> &mut Report {
+        if let serde_json::Value::Object(details) = details {
+            self.details = details;
+        }
+        self
     }
 
     /// Adds a figure; `spread` is the distance between the quartiles, in the same unit.
@@ -36,10 +45,14 @@ impl Report {
         };
         self.rows += 1;
         self.missed += usize::from(!met);
+        let details = std::mem::take(&mut self.details);
         if self.json {
-            let row = serde_json::json!({
+            let mut row = serde_json::json!({
                 "what": what, "value": value, "spread": spread, "unit": unit, "target": wanted, "met": met,
             });
+            if let Some(row) = row.as_object_mut() {
+                row.extend(details);
+            }
             println!("{row}");
         } else {
             let mark = if wanted.is_empty() || met { "" } else { "   MISSED" };

@@ -4,14 +4,15 @@
 //! Weights are copies that lie apart, taken in turn, of [`DISTINCT`] bytes together: no cache holds them all. On one thread
 //! times are the process's CPU time, which neighbours disturb less than they do the clock.
 
-use crate::limits;
-use crate::machine::cpu_time;
+use crate::limits::{self, Peaks};
+use crate::measure::quickest;
 use crate::report::{Report, Target};
+use serde_json::json;
 use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions};
 use silicide_ops::mlx::MlxOperands;
 use silicide_ops::{interleave, interleaved_matmul, matmul, mlx_matmul};
 use silicide_quant::{DType, Format, MlxFormat, MlxMode};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const COLUMNS: usize = 8192;
 const DEPTH: usize = 2048;
@@ -105,20 +106,6 @@ impl Kind {
     }
 }
 
-/// Seconds of the fastest quarter of runs.
-fn time(threads: usize, mut run: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
-    run()?;
-    let (mut times, start) = (Vec::new(), Instant::now());
-    while times.len() < 4 || start.elapsed() < BUDGET {
-        let (cpu, clock) = (cpu_time(), Instant::now());
-        run()?;
-        let taken = if threads == 1 { cpu_time() - cpu } else { clock.elapsed() };
-        times.push(taken.as_secs_f64());
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times.get(times.len() / 4).copied().unwrap_or(f64::NAN))
-}
-
 pub(crate) fn run(
     report: &mut Report,
     formats: &[String],
@@ -130,24 +117,7 @@ pub(crate) fn run(
         options.threads = Some(threads);
         let device = Device::open_with("cpu", &options)?;
         report.heading(&format!("Matmul by rows, {COLUMNS} columns by {DEPTH}, {threads} threads"));
-        let memory = vec![1u64; DISTINCT / 8];
-        let read = time(threads, || {
-            limits::read(&memory, threads);
-            Ok(())
-        })?;
-        drop(memory);
-        report.row("reading memory", DISTINCT as f64 / read / 1e9, 0.0, "GB/s", Target::None);
-        let operations = 4 << 30;
-        let (integers, floats) =
-            (limits::dots as fn(usize, usize) -> bool, limits::products as fn(usize, usize) -> bool);
-        let mut peaks = [f64::NAN; 2];
-        for (peak, work) in peaks.iter_mut().zip([integers, floats]) {
-            if work(1, threads) {
-                *peak = operations as f64 / time(threads, || Ok(_ = work(operations, threads)))?;
-            }
-        }
-        report.row("peak of 8-bit products", peaks[0] / 1e9, 0.0, "GOP/s", Target::None);
-        report.row("peak of f32 products", peaks[1] / 1e9, 0.0, "GFLOP/s", Target::None);
+        let peaks = limits::report(report, threads)?;
         for name in formats {
             one_format(report, &device, name, (rows, threads, peaks))?;
         }
@@ -159,7 +129,7 @@ fn one_format(
     report: &mut Report,
     device: &Device,
     name: &str,
-    (rows, threads, peaks): (&[usize], usize, [f64; 2]),
+    (rows, threads, peaks): (&[usize], usize, Peaks),
 ) -> anyhow::Result<()> {
     let kind = Kind::of(name)?;
     let copies = if rows.iter().any(|&rows| rows < MANY) { DISTINCT.div_ceil(kind.bytes()) } else { 1 };
@@ -170,7 +140,7 @@ fn one_format(
         let a = Buffer::from_slice(device, [m, DEPTH], &values)?;
         let y = Buffer::allocate(device, DType::F32, [m, COLUMNS])?;
         let mut turn = weights.iter().cycle();
-        let seconds = time(threads, || {
+        let seconds = quickest(BUDGET, threads, || {
             let mut encoder = CommandEncoder::new(device);
             match turn.next() {
                 Some(Weight::One(b)) => matmul::matmul_into(&mut encoder, &a, b, &y)?,
@@ -187,13 +157,18 @@ fn one_format(
             Ok(encoder.submit()?.wait()?)
         })?;
         let speed = (2 * m * COLUMNS * DEPTH) as f64 / seconds;
-        let peak = if matches!(kind, Kind::One(dtype) if !dtype.is_block()) { peaks[1] } else { peaks[0] };
-        report.row(
-            &format!(
-                "{name}, {m} rows: {:.1} GB/s, {:.0} GOP/s, of the peak",
-                kind.bytes() as f64 / seconds / 1e9,
-                speed / 1e9
-            ),
+        let peak = match kind {
+            Kind::One(DType::BF16 | DType::F16) if peaks.halves.is_finite() => peaks.halves,
+            Kind::One(dtype) if !dtype.is_block() => peaks.floats,
+            _ => peaks.integers,
+        };
+        let bandwidth = kind.bytes() as f64 / seconds;
+        let about = json!({
+            "format": name, "rows": m, "threads": threads, "bytes_per_second": bandwidth, "operations_per_second": speed,
+            "of_memory": bandwidth / peaks.memory, "of_peak": speed / peak,
+        });
+        report.about(about).row(
+            &format!("{name}, {m} rows: {:.1} GB/s, {:.0} GOP/s, of the peak", bandwidth / 1e9, speed / 1e9),
             speed / peak,
             0.0,
             "x",
