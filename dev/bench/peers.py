@@ -1,93 +1,219 @@
 #!/usr/bin/env python3
 """silicide beside llama.cpp, on the same files in one run: tokens per second of prompts (pp) and generation (tg), and ratios.
 
-    cargo build --release && pip install llama-cpp-python
-    dev/bench/peers.py model-q4_1.gguf model-f16.gguf [-t 2] [-p 512] [-n 128] [-r 3] [--least 0.7]
+    dev/bench/peers.py                                    # all models of the table of targets, 1 and 2 threads
+    dev/bench/peers.py --models smollm2,1b -t 2 -r 5      # some of them
+    dev/bench/peers.py model-q4_1.gguf [--least 0.7]      # your own files
+    dev/bench/peers.py --json run.json --assert           # keep what was measured; end with 1 if a target is missed
+    dev/bench/peers.py --from run.json --plot docs/peers.svg   # draw and judge an earlier run again
 
-Both run on the CPU, alternately, each time in a process of its own; the figures are medians.
+Builds silicide, finds llama-cpp-python or builds it, and makes the files that are missing, all in silicide's cache folder. Both run on the
+CPU, in turns, each time in a process of its own; figures are medians. The machine's memory and its products of 8-bit integers are measured in
+the same run. ik_llama.cpp is not run: its published figures are scaled by llama.cpp's in this run (see targets.py).
 """
 import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+import drawing
+import engines
+import models
+import targets
 
 
-def ours(path, a):
-    program = ROOT / "target" / "release" / "silicide"
-    command = [program, "bench", "-m", path, "--device", "cpu", "-t", str(a.t), "-p", str(a.p), "-n", str(a.n), "-r", "1", "--json"]
-    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return {"pp": report["pp"], "tg": report["tg"]}
+def wanted(a):
+    """The files to measure: their family and format where they are ours."""
+    if a.files:
+        return [(None, pathlib.Path(name).stem, pathlib.Path(name)) for name in a.files]
+    chosen = [(family, format) for family in a.models for format in models.FAMILIES[family] if not a.formats or format in a.formats]
+    return [(family, format, models.file(family, format)) for family, format in chosen]
 
 
-def llama(path, a):
-    command = [sys.executable, __file__, path, "-t", str(a.t), "-p", str(a.p), "-n", str(a.n), "--llama"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+def measure(a):
+    """Everything that is measured, as it is stored."""
+    files = wanted(a)
+    run = {"when": time.strftime("%Y-%m-%d %H:%M"), "machine": engines.processor(), "llama_cpp_python": engines.llama_version()}
+    run |= {"prompt": a.p, "count": a.n, "rounds": a.r, "busy_before": engines.warn_before(), "limits": [], "files": [], "kernels": []}
+    watch = engines.Watch()
+    for family, format, path in files:
+        work = models.work(path)
+        for threads in a.t:
+            # Limits drift as speeds do: each file is compared with those of its own minutes, the better of before and after.
+            before = engines.limits(threads)
+            file = {"family": family, "format": format, "threads": threads, "work": work, "limits": len(run["limits"])}
+            file |= {"silicide": [], "llama.cpp": [], "failed": {}}
+            run["files"].append(file)
+            for turn in range(a.r):
+                for name in engines.alternate(turn):
+                    if file["failed"]:
+                        break
+                    engines.say(f"{label(file)}, {threads} threads, round {turn + 1}: {name}")
+                    try:
+                        file[name].append(engines.ENGINES[name](path, threads, a.p, a.n))
+                    except engines.Failed as failure:
+                        file["failed"][name] = str(failure)
+                        engines.say(f"SKIPPED: {name} can't run {label(file)}: {failure}")
+            after = before if file["failed"] else engines.limits(threads)
+            run["limits"].append({"threads": threads} | {limit: max(before[limit], after[limit]) for limit in before})
+    if a.kernels:
+        engines.say("kernels alone, 1 thread")
+        formats = ",".join(targets.MANY_ROWS)
+        run["kernels"] = [row for row in engines.rows("rows", "--format", formats, "--rows", "1,512", "--threads", 1) if "rows" in row]
+    run["busy_meanwhile"] = watch.foreign()
+    return run
 
 
-def measure_llama(a):
-    """Runs in a process of its own: prints llama.cpp's figures for one file."""
-    import llama_cpp as api
-
-    parameters = api.llama_model_default_params()
-    parameters.n_gpu_layers = 0
-    model = api.llama_model_load_from_file(a.models[0].encode(), parameters)
-    options = api.llama_context_default_params()
-    options.n_ctx = options.n_batch = a.p + a.n + 64
-    options.n_threads = options.n_threads_batch = a.t
-    options.flash_attn_type = 1
-    context = api.llama_init_from_model(model, options)
-    vocabulary = api.llama_vocab_n_tokens(api.llama_model_get_vocab(model))
-
-    def feed(tokens, start):
-        batch = api.llama_batch_init(len(tokens), 0, 1)
-        batch.n_tokens = len(tokens)
-        for i, token in enumerate(tokens):
-            batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.logits[i] = token, start + i, 1, i + 1 == len(tokens)
-            batch.seq_id[i][0] = 0
-        assert api.llama_decode(context, batch) == 0
-        api.llama_get_logits_ith(context, -1)
-        api.llama_batch_free(batch)
-
-    tokens = [(i * 7919 + 13) % vocabulary for i in range(max(a.p, a.n))]
-    figures = {}
-    for _ in range(2):  # the first is for warming up
-        api.llama_memory_clear(api.llama_get_memory(context), True)
-        begin = time.perf_counter()
-        feed(tokens[: a.p], 0)
-        figures["pp"] = a.p / (time.perf_counter() - begin)
-        api.llama_memory_clear(api.llama_get_memory(context), True)
-        begin = time.perf_counter()
-        for i, token in enumerate(tokens[: a.n]):
-            feed([token], i)
-        figures["tg"] = a.n / (time.perf_counter() - begin)
-    print(json.dumps(figures))
+def label(file):
+    return f"{file['family']} {file['format']}" if file["family"] else file["format"]
 
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("models", nargs="+")
-parser.add_argument("-t", type=int, default=2)
-parser.add_argument("-p", type=int, default=512)
-parser.add_argument("-n", type=int, default=128)
-parser.add_argument("-r", type=int, default=3)
-parser.add_argument("--least", type=float, default=0.0, help="end with 1 if a median ratio is below this")
-parser.add_argument("--llama", action="store_true", help=argparse.SUPPRESS)
-a = parser.parse_args()
-if a.llama:
-    measure_llama(a)
-    sys.exit()
-print("| model | test | silicide | llama.cpp | ratio | spread |\n|---|---|---|---|---|---|")
-slow = 0
-for path in a.models:
-    pairs = [(ours(path, a), llama(path, a)) for _ in range(a.r)]
-    for test, length in [("pp", a.p), ("tg", a.n)]:
-        mine, theirs = ([pair[i][test] for pair in pairs] for i in (0, 1))
-        ratios = [x / y for x, y in zip(mine, theirs)]
-        slow += statistics.median(ratios) < a.least
-        print(f"| {pathlib.Path(path).stem} | {test}{length} | {statistics.median(mine):.1f} | {statistics.median(theirs):.1f} | "
-              f"{statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} |", flush=True)
-sys.exit(slow > 0)
+def figures(run):
+    """The figures of a run: one for each file, number of threads and test that both engines ran."""
+    found = []
+    for file in run["files"]:
+        if file["failed"]:
+            continue
+        limits = run["limits"][file["limits"]]
+        for test, length in [("tg", run["count"]), ("pp", run["prompt"])]:
+            mine, theirs = ([figures[test] for figures in file[name] if test in figures] for name in engines.ENGINES)
+            if not mine or not theirs:
+                continue
+            ratios = [x / y for x, y in zip(mine, theirs)]
+            speed = statistics.median(mine)
+            figure = {"file": file, "test": test, "name": f"{test}{length}", "speed": speed, "theirs": statistics.median(theirs)}
+            figure |= {"ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+            figure["noise"] = max(engines.spread(mine), engines.spread(theirs))
+            ik = targets.over_ik(file["family"], file["format"], file["threads"], test)
+            figure["ik"] = figure["ratio"] / ik if ik else None
+            if test == "tg":
+                figure["bound"] = speed * file["work"]["bytes"] / limits["memory"]
+            else:
+                figure["bound"] = speed * 2 * file["work"]["weights"] / limits["integers"] if "integers" in limits else None
+            found.append(figure)
+    return found
+
+
+def judge(run, least):
+    """Prints the tables; says how many targets were missed."""
+    print(f"{run['machine']}, {run['when']}, llama-cpp-python {run['llama_cpp_python']}, medians of {run['rounds']} alternating rounds")
+    print("Tokens per second. Bound: part of the speed at which memory can be read (tg) or of the peak of 8-bit products (pp), measured in")
+    print("the same run. ik: over ik_llama.cpp, which was not run: its published ratio to llama.cpp, scaled by llama.cpp's speed here.\n")
+    head = ["model", "threads", "test", "silicide", "llama.cpp", "ratio", "spread", "bound", "ik", "missed"]
+    print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+    missed = 0
+    for figure in figures(run):
+        file = figure["file"]
+        over, over_ik, bound = targets.least(file["family"], file["format"], figure["test"])
+        over = max(filter(None, [over, least]), default=None)
+        reached = [("ratio", figure["ratio"], over), ("ik", figure["ik"], over_ik), ("bound", figure["bound"], bound)]
+        short = [f"{what} {least:.3g}" for what, got, least in reached if got is not None and least is not None and got < least]
+        missed += len(short)
+        part = lambda value: "" if value is None else f"{value:.2f}"
+        print(f"| {label(file)} | {file['threads']} | {figure['name']} | {figure['speed']:.1f} | {figure['theirs']:.1f} | {figure['ratio']:.2f} | "
+              f"{figure['low']:.2f} to {figure['high']:.2f} | {part(figure['bound'])} | {part(figure['ik'])} | {', '.join(short)} |")
+    failed = [file for file in run["files"] if file["failed"]]
+    for file in failed:
+        print(f"\nSKIPPED {label(file)}, {file['threads']} threads: " + "; ".join(f"{name}: {why}" for name, why in file["failed"].items()))
+    missed += len(failed)
+    missed += judge_kernels(run)
+    for threads in sorted({limits["threads"] for limits in run["limits"]}):
+        measured = [limits for limits in run["limits"] if limits["threads"] == threads]
+        for name, unit in [("memory", "GB/s"), ("integers", "GOP/s")]:
+            values = [limits[name] / 1e9 for limits in measured if name in limits]
+            if values:
+                print(f"\n{name}, {threads} threads: {statistics.median(values):.1f} {unit}, {min(values):.1f} to {max(values):.1f}", end="")
+    print(f"\n\n{missed} targets missed")
+    warn(run)
+    return missed
+
+
+def judge_kernels(run):
+    missed = 0
+    for row in run["kernels"]:
+        few = row["rows"] == 1
+        got, least = (row["of_memory"], targets.ONE_ROW) if few else (row["of_peak"], targets.MANY_ROWS[row["format"]])
+        if got is None:
+            continue
+        missed += got < least
+        print(f"\nkernel alone, 1 thread, {row['rows']} x 8192 x 2048, {row['format']}: {row['bytes_per_second'] / 1e9:.1f} GB/s of weights, "
+              f"{got:.3f} of {'memory' if few else 'the peak'}, at least {least:.3f}{'  MISSED' if got < least else ''}", end="")
+    print()
+    return missed
+
+
+def warn(run):
+    """Says what makes the figures doubtful."""
+    busy = max(run["busy_before"], run["busy_meanwhile"])
+    noisy = [figure for figure in figures(run) if figure["noise"] > engines.SPREAD]
+    if busy > engines.FOREIGN:
+        print(f"WARNING: the machine was noisy: others used {busy:.0%} of it")
+    if noisy:
+        names = ", ".join(f"{label(figure['file'])} {figure['name']} at {figure['file']['threads']}" for figure in noisy)
+        print(f"WARNING: one engine's runs differ by more than {engines.SPREAD:.0%}: {names}")
+
+
+def plot(run, path):
+    """Draws the figures with the most threads as bars: how many times as fast as llama.cpp."""
+    threads = max(file["threads"] for file in run["files"])
+    shown = {"smollm2": "SmolLM2 135M", "1b": "1B, random", "experts": "32 experts, random"}
+    panels = []
+    for test, title in [("tg", "Generation"), ("pp", "Prompt")]:
+        chosen = [figure for figure in figures(run) if figure["test"] == test and figure["file"]["threads"] == threads]
+        bars = [
+            drawing.Bar(
+                group=shown.get(figure["file"]["family"], ""),
+                name=figure["file"]["format"].upper() if figure["file"]["family"] else figure["file"]["format"],
+                value=figure["ratio"],
+                spread=(figure["low"], figure["high"]),
+                columns=(f"{figure['ratio']:.2f}\u00d7", f"{figure['speed']:.0f}"),
+                mark=figure["ratio"] / figure["ik"] if figure["ik"] else None,
+            )
+            for figure in chosen
+        ]
+        if bars:
+            panels.append(drawing.Bars(f"{title} ({chosen[0]['name']}): speed over llama.cpp's", ("ratio", "tokens/s"), bars))
+    legend = ["silicide, with the range of all runs", "llama.cpp", "ik_llama.cpp: published figures, scaled by llama.cpp's in this run"]
+    note = f"{run['machine']}, {threads} threads, medians of {run['rounds']} alternating runs on the same files."
+    path.write_text(drawing.bars(panels, legend, [note]))
+    engines.say(f"drew {path}")
+
+
+def numbers(text):
+    return [int(number) for number in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", help="GGUF files of your own, instead of the models of the targets")
+    parser.add_argument("--models", type=lambda text: text.split(","), default=list(models.FAMILIES), help="smollm2, 1b, experts")
+    parser.add_argument("--formats", type=lambda text: text.split(","), help="only these: q4_0,q8_0")
+    parser.add_argument("-t", type=numbers, default=[1, 2], help="numbers of threads (1,2)")
+    parser.add_argument("-p", type=int, default=512, help="tokens of a prompt (512)")
+    parser.add_argument("-n", type=int, default=128, help="tokens to generate (128)")
+    parser.add_argument("-r", type=int, default=3, help="rounds (3)")
+    parser.add_argument("--kernels", action=argparse.BooleanOptionalAction, help="measure kernels alone too; so it is unless files are given")
+    parser.add_argument("--least", type=float, help="a target for all ratios to llama.cpp; implies --assert")
+    parser.add_argument("--assert", dest="strict", action="store_true", help="end with 1 if a target is missed or a file skipped")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write what was measured")
+    parser.add_argument("--from", dest="earlier", type=pathlib.Path, metavar="FILE", help="measure nothing: take what --json wrote")
+    parser.add_argument("--plot", type=pathlib.Path, metavar="FILE.svg", help="draw it")
+    a = parser.parse_args()
+    unknown = [name for name in a.models if name not in models.FAMILIES]
+    if unknown:
+        parser.error(f"no model {', '.join(unknown)}; known are {', '.join(models.FAMILIES)}")
+    if a.kernels is None:
+        a.kernels = not a.files
+    run = json.loads(a.earlier.read_text()) if a.earlier else measure(a)
+    if a.json:
+        a.json.write_text(json.dumps(run, indent=1) + "\n")
+    missed = judge(run, a.least)
+    if a.plot:
+        plot(run, a.plot)
+    sys.exit(missed > 0 and (a.strict or a.least is not None))
+
+
+if __name__ == "__main__":
+    main()
