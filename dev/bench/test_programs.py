@@ -67,6 +67,12 @@ class Peers(unittest.TestCase):
         self.assertEqual(missed, 1)
         self.assertIn("SKIPPED 1b q4_0, 2 threads: silicide: no such architecture", printed)
 
+    def test_the_better_form_of_a_kernel_counts(self):
+        row = {"rows": 512, "bytes_per_second": 1e9, "of_memory": 0.1}
+        plain, interleaved = ({"format": format, "of_peak": part} | row for format, part in [("q4_0", 0.6), ("q4_0x16", 0.7)])
+        self.assertEqual(quietly(peers.judge_kernels, {"kernels": [plain]})[0], 1)
+        self.assertEqual(quietly(peers.judge_kernels, {"kernels": [plain, interleaved]})[0], 0)
+
     def test_every_model_has_targets(self):
         for family, format, _ in targets.PUBLISHED:
             self.assertIsNotNone(targets.least(family, format, "tg")[0])
