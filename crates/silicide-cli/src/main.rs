@@ -7,6 +7,7 @@
 //! | `perplexity` | `perplexity.rs` |
 //! | `logits` | `logits.rs` |
 //! | `doctor` | `doctor.rs` |
+//! | `graph` | `graph.rs` |
 //! | `inspect` | `inspect/` |
 //! | `convert` | `convert/` |
 //! | `pull`, `list`, `rm` | `store.rs` |
@@ -24,6 +25,7 @@ mod convert;
 mod devices;
 mod doctor;
 mod error;
+mod graph;
 mod inspect;
 mod logits;
 mod perplexity;
@@ -55,6 +57,8 @@ enum Command {
     Logits(logits::Logits),
     /// Checks this machine: devices, instruction sets, whether kernels compute what they should.
     Doctor(doctor::Doctor),
+    /// Shows the captured pass of a model: a layer, commands, barriers, memory.
+    Graph(graph::Graph),
     /// Shows what is in a weight file: metadata, architecture, tensors, sizes.
     Inspect(inspect::Inspect),
     /// Converts a model into a GGUF file, in the format that you choose.
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         Command::Perplexity(perplexity) => perplexity.run(),
         Command::Logits(logits) => logits.run(),
         Command::Doctor(doctor) => doctor.run(),
+        Command::Graph(graph) => graph.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Convert(convert) => convert.run(),
         Command::Pull(pull) => pull.run(),

@@ -6,6 +6,7 @@ mod depths;
 mod formats;
 mod gpu;
 mod gpu_matmul;
+mod graph;
 mod limits;
 mod load;
 mod machine;
@@ -19,6 +20,7 @@ mod record;
 mod report;
 mod rows;
 mod stream;
+mod watched;
 
 use clap::{Parser, Subcommand};
 use report::Report;
@@ -105,6 +107,18 @@ enum What {
         #[arg(long = "format", default_values_t = quantized::formats())]
         formats: Vec<String>,
     },
+    /// Decoding with a model: captured passes against recorded ones, in turn.
+    Graph {
+        /// A GGUF file, such as the one that scripts/fetch-model names.
+        #[arg(long, value_name = "FILE")]
+        model: PathBuf,
+        /// cpu or vulkan.
+        #[arg(long, default_value = "cpu")]
+        device: String,
+        /// Tokens to measure.
+        #[arg(long, default_value_t = 64)]
+        tokens: usize,
+    },
     /// Loading a file of weights: time, and memory beside the weights.
     Load {
         /// The size of the file.
@@ -118,6 +132,7 @@ enum What {
         write: Option<PathBuf>,
     },
     /// What has targets, and what is quick.
+    /// All of the above, but for the table and what needs a model.
     All,
 }
 
@@ -141,6 +156,7 @@ fn main() -> anyhow::Result<()> {
         What::Record => record::run(&mut report)?,
         What::Gpu => gpu::run(&mut report)?,
         What::GpuMatmul { formats } => gpu_matmul::run(&mut report, &formats)?,
+        What::Graph { model, device, tokens } => graph::run(&mut report, &model, &device, tokens)?,
         What::Load { gigabytes } => load::run(&mut report, gigabytes)?,
         What::Formats { write } => return formats::run(write.as_deref()),
         What::All => {

@@ -20,6 +20,10 @@ impl Times {
         times.get(index).copied().unwrap_or(f64::NAN)
     }
 
+    pub(crate) fn push(&mut self, seconds: f64) {
+        self.0.push(seconds);
+    }
+
     pub(crate) fn median(&self) -> f64 {
         self.at(0.5)
     }

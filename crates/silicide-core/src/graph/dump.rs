@@ -61,31 +61,33 @@ impl ComputeGraph {
         }
     }
 
-    fn write_operands(&self, f: &mut fmt::Formatter<'_>, operands: &[Operand]) -> fmt::Result {
-        for (i, operand) in operands.iter().enumerate() {
-            let separator = if i == 0 { "" } else { ", " };
-            write!(f, "{separator}{} {}", self.name(operand.value), self.info(*operand))?;
+    /// Some of the nodes as text, one line each, under the names of their scopes.
+    pub fn text(&self, nodes: Range<usize>) -> String {
+        let mut text = String::new();
+        let mut scope = None;
+        let list = |operands: &[Operand]| -> String {
+            operands.iter().map(|operand| self.operand_text(operand)).collect::<Vec<_>>().join(", ")
+        };
+        for node in self.nodes.get(nodes).unwrap_or(&[]) {
+            if Some(node.scope) != scope {
+                scope = Some(node.scope);
+                let _ = writeln!(text, "{}:", self.scope_of(node).unwrap_or("outside"));
+            }
+            let (outputs, inputs) = (list(&node.outputs), list(&node.inputs));
+            let _ = writeln!(text, "  {outputs} = {} {:?} ({inputs})", node.op.name(), node.op);
         }
-        Ok(())
+        text
+    }
+
+    fn operand_text(&self, operand: &Operand) -> String {
+        format!("{} {}", self.name(operand.value), self.info(*operand))
     }
 }
 
 impl fmt::Display for ComputeGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outputs: Vec<String> = self.outputs.iter().map(|output| self.operand_text(output)).collect();
         writeln!(f, "{} nodes, {} inputs", self.nodes.len(), self.inputs.len())?;
-        let mut scope = None;
-        for node in &self.nodes {
-            if node.scope != scope {
-                scope = node.scope;
-                writeln!(f, "{}:", self.scope_of(node).unwrap_or("outside"))?;
-            }
-            f.write_str("  ")?;
-            self.write_operands(f, &node.outputs)?;
-            write!(f, " = {:?} (", node.op)?;
-            self.write_operands(f, &node.inputs)?;
-            writeln!(f, ")")?;
-        }
-        f.write_str("gives ")?;
-        self.write_operands(f, &self.outputs)
+        write!(f, "{}gives {}", self.text(0..self.nodes.len()), outputs.join(", "))
     }
 }

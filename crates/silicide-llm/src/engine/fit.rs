@@ -1,10 +1,12 @@
 //! Whether a model fits: weights, cache and working memory, counted exactly before anything is loaded.
 
-use super::inputs;
+use super::graphs::capture;
+use super::inputs::{Role, outline};
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
-use crate::model::{Decoder, Description};
-use silicide::{Device, Estimate};
+use crate::model::{Decoder, Description, Pass};
+use silicide::kernel::TensorInfo;
+use silicide::{Device, Estimate, Estimated};
 
 /// What a model takes on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub struct Fit {
     pub weights: u64,
     /// Bytes of keys and values.
     pub cache: u64,
-    /// Bytes of inputs, outputs and scratch of a pass of the largest size and one of a single token.
+    /// Bytes of inputs, outputs and scratch of a pass of the largest size and one of a single token: its arena.
     pub activations: u64,
     /// Bytes there are.
     pub available: u64,
@@ -32,14 +34,14 @@ impl Fit {
     pub(super) fn check(
         device: &Device,
         (model, decoder): (&Description, &Decoder),
-        options: &CacheOptions,
+        (options, graphs): (&CacheOptions, bool),
     ) -> Result<Fit> {
         let usage = device.usage();
         let free = usage.limit.min(device.info().memory.available);
         let available = free.saturating_sub(usage.total()) as u64;
         let count = |context: usize| -> Result<Fit> {
             let options = CacheOptions { context, ..*options };
-            let activations = activations(device, (model, decoder), &options)?;
+            let activations = activations(device, (model, decoder), (&options, graphs))?;
             Ok(Fit { weights: model.bytes, cache: options.bytes(model)?, activations, available, context })
         };
         let wanted = count(options.context)?;
@@ -71,20 +73,30 @@ impl Fit {
     }
 }
 
-/// Bytes of a pass of the largest size and of one of a single token, whose temporaries are of other sizes.
+/// Bytes of a pass of the largest size, as it is recorded, and of one of a single token, as it is captured.
 fn activations(
     device: &Device,
     (model, decoder): (&Description, &Decoder),
-    options: &CacheOptions,
+    (options, graphs): (&CacheOptions, bool),
 ) -> Result<u64> {
+    let (chunk, context) = (options.chunk.min(options.context).max(1), options.context);
     let mut bytes = 0;
-    let mut sizes = vec![options.chunk.min(options.context).max(1), 1];
-    sizes.dedup();
-    for count in sizes {
-        let (pass, inputs) = inputs::estimated(model, options, (count, 1))?;
+    let mut outside = |role: Role, _: &'static str, info: TensorInfo| {
+        bytes += if role == Role::Input { info.bytes() as u64 } else { 0 };
+        Estimated::outside(info)
+    };
+    let pass = outline(model, options, (chunk, 1, context), &mut outside)?;
+    let single = outline(model, options, (1, 1, context), &mut outside)?;
+    let count = |pass: &Pass<Estimated>| -> Result<u64> {
         let mut estimate = Estimate::new(device);
-        drop(decoder.forward(&mut estimate, &pass)?);
-        bytes += inputs + estimate.bytes() as u64;
-    }
-    Ok(bytes)
+        drop(decoder.forward(&mut estimate, pass)?);
+        Ok(estimate.bytes() as u64)
+    };
+    bytes += count(&pass)?;
+    Ok(bytes
+        + match graphs {
+            true => capture(device, (model, decoder), options, (1, 1, context))?.arena_bytes() as u64,
+            false if chunk > 1 => count(&single)?,
+            false => 0,
+        })
 }

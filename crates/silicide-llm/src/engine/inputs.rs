@@ -4,7 +4,7 @@ use crate::cache::KvCache;
 use crate::error::{Error, Result};
 use crate::model::{Description, LayerCache, Pass};
 use silicide::kernel::TensorInfo;
-use silicide::{Buffer, DType, Device, Estimated, Shape};
+use silicide::{Buffer, DType, Device, Shape};
 
 /// Input buffers for passes of one number of tokens, kept from pass to pass.
 #[derive(Debug)]
@@ -16,6 +16,9 @@ pub(super) struct Inputs {
     /// One for each capacity of a ring.
     slots: Vec<(usize, Buffer)>,
     outputs: Option<Buffer>,
+    /// For one table of angles, and for one row of numbers: filling in allocates nothing after the first time.
+    angles: Vec<f32>,
+    numbers: Vec<u32>,
 }
 
 /// Which tokens of a pass, how many logits.
@@ -40,10 +43,9 @@ impl Inputs {
     ) -> Result<Inputs> {
         let numbers = |length: usize| Buffer::new(device, DType::U32, [length]);
         let ropes = model.ropes.iter().map(|rope| Buffer::new(device, DType::F32, [count, rope.pairs(), 2]));
-        let mut capacities: Vec<usize> = cache.rings().iter().map(|ring| ring.capacity).collect();
-        capacities.sort_unstable();
-        capacities.dedup();
-        let slots = capacities.into_iter().map(|capacity| Ok((capacity, numbers(count)?)));
+        let slots = capacities(cache.rings().iter().map(|ring| ring.capacity))
+            .into_iter()
+            .map(|capacity| Ok((capacity, numbers(count)?)));
         Ok(Inputs {
             count,
             tokens: numbers(count)?,
@@ -51,6 +53,8 @@ impl Inputs {
             ropes: ropes.collect::<silicide::Result<_>>()?,
             slots: slots.collect::<silicide::Result<_>>()?,
             outputs: (outputs < count).then(|| numbers(outputs)).transpose()?,
+            angles: Vec::new(),
+            numbers: Vec::new(),
         })
     }
 
@@ -61,27 +65,41 @@ impl Inputs {
     }
 
     /// Writes a span's numbers.
-    pub(super) fn fill(&self, model: &Description, span: &Span<'_>) -> Result<()> {
-        let start = position(span.start)?;
-        let positions = || (start..).take(self.count);
+    pub(super) fn fill(&mut self, model: &Description, span: &Span<'_>) -> Result<()> {
+        let (start, count) = (position(span.start)?, self.count);
+        let positions = || (start..).take(count);
         self.tokens.copy_in(span.tokens)?;
         self.start.copy_in(&[start])?;
-        let mut table = Vec::new();
         for (rope, buffer) in model.ropes.iter().zip(&self.ropes) {
-            table.clear();
-            rope.table(positions(), &mut table);
-            buffer.copy_in(&table)?;
+            self.angles.clear();
+            rope.table(positions(), &mut self.angles);
+            buffer.copy_in(&self.angles)?;
         }
         for (capacity, buffer) in &self.slots {
             let capacity = position(*capacity)?.max(1);
-            let slots: Vec<u32> = positions().map(|position| position % capacity).collect();
-            buffer.copy_in(&slots)?;
+            self.numbers.clear();
+            self.numbers.extend(positions().map(|position| position % capacity));
+            buffer.copy_in(&self.numbers)?;
         }
         if let Some(buffer) = &self.outputs {
-            let last: Vec<u32> = (position(self.count - span.outputs)?..).take(span.outputs).collect();
-            buffer.copy_in(&last)?;
+            self.numbers.clear();
+            self.numbers.extend((position(count - span.outputs)?..).take(span.outputs));
+            buffer.copy_in(&self.numbers)?;
         }
         Ok(())
+    }
+
+    /// All buffers of a pass, in the order of [`outline`].
+    pub(super) fn buffers<'a>(&'a self, cache: &'a KvCache) -> Vec<&'a Buffer> {
+        let slots = self.slots.iter().map(|(_, slots)| slots);
+        let rings = cache.rings().iter().flat_map(|ring| [&ring.keys, &ring.values]);
+        [&self.tokens, &self.start]
+            .into_iter()
+            .chain(&self.ropes)
+            .chain(slots)
+            .chain(&self.outputs)
+            .chain(rings)
+            .collect()
     }
 
     /// The pass over these inputs.
@@ -103,32 +121,50 @@ impl Inputs {
     }
 }
 
-/// A pass that is not there, to count what it would take; with the bytes of its inputs.
-pub(super) fn estimated(
+/// What a pass reads or writes, as something else than a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// An input of the pass, of [`Inputs`].
+    Input,
+    /// Keys or values of a layer.
+    Cache,
+}
+
+/// A pass over values that `make` makes, in the order of [`Inputs::buffers`].
+pub(super) fn outline<V: Clone>(
     model: &Description,
     options: &crate::cache::CacheOptions,
-    (count, outputs): (usize, usize),
-) -> Result<(Pass<Estimated>, u64)> {
-    let mut bytes = 0;
-    let mut input = |dtype: DType, axes: &[usize]| {
-        let info = info(dtype, axes)?;
-        bytes += info.bytes() as u64;
-        Ok::<_, Error>(Estimated::outside(info))
+    (count, outputs, limit): (usize, usize, usize),
+    mut make: impl FnMut(Role, &'static str, TensorInfo) -> V,
+) -> Result<Pass<V>> {
+    let mut input = |name: &'static str, dtype: DType, axes: &[usize]| {
+        info(dtype, axes).map(|info| make(Role::Input, name, info))
     };
-    let ropes: Result<Vec<Estimated>> =
-        model.ropes.iter().map(|rope| input(DType::F32, &[count, rope.pairs(), 2])).collect();
-    let (tokens, start) = (input(DType::U32, &[count])?, input(DType::U32, &[1])?);
-    let slots = input(DType::U32, &[count])?;
-    let wanted = if outputs < count { Some(input(DType::U32, &[outputs])?) } else { None };
-    let caches = model.layers.iter().map(|kind| {
+    let tokens = input("tokens", DType::U32, &[count])?;
+    let start = input("start", DType::U32, &[1])?;
+    let ropes = model.ropes.iter().map(|rope| input("angles", DType::F32, &[count, rope.pairs(), 2]));
+    let ropes = ropes.collect::<Result<Vec<V>>>()?;
+    let capacities = capacities(model.layers.iter().map(|kind| options.capacity(kind)));
+    let slots =
+        capacities.iter().map(|_| input("slots", DType::U32, &[count])).collect::<Result<Vec<V>>>()?;
+    let wanted = if outputs < count { Some(input("outputs", DType::U32, &[outputs])?) } else { None };
+    let mut caches = Vec::new();
+    for kind in &model.layers {
         let [keys, values] =
             options.tensors(model, kind)?.map(|(dtype, shape)| TensorInfo::new(dtype, shape));
-        let slots = slots.clone();
-        Ok(LayerCache { keys: Estimated::outside(keys), values: Estimated::outside(values), slots })
-    });
-    let caches = caches.collect::<Result<_>>()?;
-    let limit = position(options.context)?;
-    Ok((Pass { count, tokens, start, limit, ropes: ropes?, caches, outputs: wanted }, bytes))
+        let slots = capacities.iter().zip(&slots).find(|(capacity, _)| **capacity == options.capacity(kind));
+        let (keys, values) = (make(Role::Cache, "keys", keys), make(Role::Cache, "values", values));
+        caches.extend(slots.map(|(_, slots)| LayerCache { keys, values, slots: slots.clone() }));
+    }
+    Ok(Pass { count, tokens, start, limit: position(limit)?, ropes, caches, outputs: wanted })
+}
+
+/// Different capacities, in order.
+fn capacities(all: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut capacities: Vec<usize> = all.collect();
+    capacities.sort_unstable();
+    capacities.dedup();
+    capacities
 }
 
 fn info(dtype: DType, axes: &[usize]) -> Result<TensorInfo> {

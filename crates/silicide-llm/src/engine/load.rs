@@ -1,13 +1,14 @@
 //! From a file to a model on a device.
 
 use super::fit::Fit;
+use super::graphs::{Graphs, capture};
 use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::error::{Error, Result};
 use crate::model::{Decoder, Description, Rearranged, Tensors, build, describe_source};
 use crate::tokenizer::Tokenizer;
 use silicide::weights::Source;
-use silicide::{DType, Device, LoadOptions, Loader};
+use silicide::{DType, Device, GraphExecutor, LoadOptions, Loader};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub struct EngineOptions {
     /// Rearrange weights for the CPU while loading, where there is room: tokens come faster, loading takes longer. Otherwise weights
     /// are used where the file lies in memory.
     pub repack: bool,
+    /// Capture passes of one token and replay them, instead of recording each anew.
+    pub graphs: bool,
     /// How weights are loaded: progress, cancelling, placement.
     pub load: LoadOptions,
 }
@@ -41,6 +44,7 @@ impl Default for EngineOptions {
             key_type: DType::F16,
             value_type: DType::F16,
             repack: true,
+            graphs: true,
             load: LoadOptions::default(),
         }
     }
@@ -57,6 +61,8 @@ pub struct LanguageModel {
     /// A model whose template is missing or broken still continues plain text.
     template: Result<ChatTemplate, ChatError>,
     cache: CacheOptions,
+    /// Captured passes, if they are to be.
+    graphs: Option<Graphs>,
     fit: Fit,
     rearranged: Rearranged,
     load_time: Duration,
@@ -74,7 +80,7 @@ impl LanguageModel {
         let planned = |interleave: bool| {
             let (description, planned) = describe_source(device, source, interleave)?;
             let cache = options.cache(&description)?;
-            let fit = Fit::check(device, (&description, &planned), &cache)?;
+            let fit = Fit::check(device, (&description, &planned), (&cache, options.graphs))?;
             Ok((description, cache, fit))
         };
         let mut interleave = options.repack && !device.info().is_gpu();
@@ -95,6 +101,7 @@ impl LanguageModel {
         tensors.finish()?;
         let template = ChatTemplate::of(source, &tokenizer);
         let (device, path, load_time) = (device.clone(), source.path().to_owned(), begin.elapsed());
+        let graphs = options.graphs.then(Graphs::default);
         Ok(LanguageModel {
             device,
             path,
@@ -103,10 +110,17 @@ impl LanguageModel {
             tokenizer,
             template,
             cache,
+            graphs,
             fit,
             rearranged,
             load_time,
         })
+    }
+
+    /// The captured pass of one token up to a limit, unless passes are to be recorded.
+    pub(super) fn single(&self, limit: usize) -> Result<Option<GraphExecutor>> {
+        let model = (&self.description, &self.decoder);
+        self.graphs.as_ref().map(|graphs| graphs.single(&self.device, model, &self.cache, limit)).transpose()
     }
 
     /// Where it runs.
@@ -176,6 +190,20 @@ impl LanguageModel {
     pub fn load_time(&self) -> Duration {
         self.load_time
     }
+}
+
+/// Captures a pass of so many tokens of a model that need not be loaded, up to the whole context.
+pub fn capture_pass(
+    device: &Device,
+    source: &Source,
+    options: &EngineOptions,
+    tokens: usize,
+) -> Result<GraphExecutor> {
+    let interleave = options.repack && !device.info().is_gpu();
+    let (description, planned) = describe_source(device, source, interleave)?;
+    let cache = options.cache(&description)?;
+    let tokens = tokens.clamp(1, cache.context.max(1));
+    capture(device, (&description, &planned), &cache, (tokens, 1, cache.context))
 }
 
 impl EngineOptions {

@@ -5,12 +5,14 @@
 //! | `load.rs` | from a file to a model on a device |
 //! | `fit.rs` | whether it fits, before anything is loaded |
 //! | `inputs.rs` | what one pass reads: tokens, positions, slots |
+//! | `graphs.rs` | passes captured once and replayed |
 //! | `session.rs` | tokens in, logits out, with a cache of what was seen |
 //! | `generate.rs` | tokens out: sampling, stops, streaming |
 //! | `perplexity.rs` | how well a model predicts a text |
 
 mod fit;
 mod generate;
+mod graphs;
 mod inputs;
 mod load;
 mod perplexity;
@@ -19,6 +21,6 @@ mod stops;
 
 pub use fit::Fit;
 pub use generate::{Finish, GenerateOptions, Generation, Timings, generate};
-pub use load::{EngineOptions, LanguageModel};
+pub use load::{EngineOptions, LanguageModel, capture_pass};
 pub use perplexity::{Perplexity, perplexity};
 pub use session::{Session, Wanted};

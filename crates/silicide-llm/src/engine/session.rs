@@ -1,10 +1,11 @@
 //! A session: tokens in, logits out, and a cache of everything that went in.
 
+use super::graphs::limit_of;
 use super::inputs::{Inputs, Span};
 use super::load::LanguageModel;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
-use silicide::{Buffer, CancelToken, CommandEncoder};
+use silicide::{Buffer, CancelToken, CommandEncoder, GraphSession};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,15 +31,33 @@ pub struct Session {
     /// The furthest that tokens reached since the cache was last empty: rings have lost what lies too far before it, even
     /// if later tokens were forgotten since.
     reached: usize,
-    /// Buffers for passes of one token.
-    single: Option<Inputs>,
+    /// Buffers of the last pass that was recorded.
+    inputs: Option<Inputs>,
+    /// The captured pass of one token.
+    single: Option<Single>,
+}
+
+/// A captured pass of one token, with its inputs.
+#[derive(Debug)]
+struct Single {
+    inputs: Inputs,
+    graph: GraphSession,
+    /// Positions that it can see.
+    limit: usize,
 }
 
 impl Session {
     /// A session with an empty cache, whose memory is allocated now.
     pub fn new(model: &Arc<LanguageModel>) -> Result<Session> {
         let cache = KvCache::new(model.device(), model.description(), model.cache_options())?;
-        Ok(Session { model: Arc::clone(model), cache, tokens: Vec::new(), reached: 0, single: None })
+        Ok(Session {
+            model: Arc::clone(model),
+            cache,
+            tokens: Vec::new(),
+            reached: 0,
+            inputs: None,
+            single: None,
+        })
     }
 
     /// The model.
@@ -142,20 +161,47 @@ impl Session {
     fn pass(&mut self, tokens: &[u32], outputs: usize) -> Result<Buffer> {
         let Range { start, end } = self.tokens.len()..self.tokens.len() + tokens.len();
         let span = Span { tokens, start, outputs, limit: end };
-        let (model, device) = (self.model.description(), self.model.device());
-        let inputs = match self.single.take().filter(|inputs| inputs.suit(&span)) {
-            Some(inputs) => inputs,
-            None => Inputs::new(device, model, &self.cache, (tokens.len(), outputs))?,
+        let replayed = if tokens.len() == 1 { self.replay(&span)? } else { None };
+        let logits = match replayed {
+            Some(logits) => logits,
+            None => self.record(&span)?,
         };
-        inputs.fill(model, &span)?;
+        self.tokens.extend_from_slice(tokens);
+        self.reached = self.reached.max(end);
+        Ok(logits)
+    }
+
+    /// Replays the captured pass of one token, if passes are captured.
+    fn replay(&mut self, span: &Span<'_>) -> Result<Option<Buffer>> {
+        if self.single.as_ref().is_none_or(|single| single.limit < span.limit) {
+            // Its memory goes before the next takes its own.
+            self.single = None;
+            let limit = limit_of(span.limit, self.context());
+            let Some(executor) = self.model.single(limit)? else { return Ok(None) };
+            let inputs = Inputs::new(self.model.device(), self.model.description(), &self.cache, (1, 1))?;
+            let graph = executor.session(&inputs.buffers(&self.cache))?;
+            self.single = Some(Single { inputs, graph, limit });
+        }
+        let Some(single) = &mut self.single else { return Ok(None) };
+        single.inputs.fill(self.model.description(), span)?;
+        // Should it fail, whoever reads the logits hears of it.
+        let _submission = single.graph.replay()?;
+        Ok(single.graph.output(0).cloned())
+    }
+
+    /// Records a pass.
+    fn record(&mut self, span: &Span<'_>) -> Result<Buffer> {
+        let (model, device) = (self.model.description(), self.model.device());
+        let mut inputs = match self.inputs.take().filter(|inputs| inputs.suit(span)) {
+            Some(inputs) => inputs,
+            None => Inputs::new(device, model, &self.cache, (span.tokens.len(), span.outputs))?,
+        };
+        inputs.fill(model, span)?;
         let pass = inputs.pass(&self.cache, span.limit)?;
         let mut encoder = CommandEncoder::new(device);
         let logits = self.model.decoder().forward(&mut encoder, &pass)?;
-        // Should it fail, whoever reads the logits hears of it.
         let _submission = encoder.submit()?;
-        self.tokens.extend_from_slice(tokens);
-        self.reached = self.reached.max(end);
-        self.single = Some(inputs);
+        self.inputs = Some(inputs);
         Ok(logits)
     }
 }

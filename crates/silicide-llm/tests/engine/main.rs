@@ -5,6 +5,7 @@
 mod common;
 mod experts;
 mod goldens;
+mod graphs;
 mod memory;
 mod rings;
 mod smollm2;
