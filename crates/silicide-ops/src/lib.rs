@@ -12,6 +12,7 @@
 pub mod case;
 mod cpu;
 mod elementwise;
+pub mod fuse;
 pub mod mlx;
 mod rows;
 mod wgsl;
@@ -59,6 +60,7 @@ ops![
     mlx_matmul,
     rope,
     cache_write,
+    rope_cache,
     attention,
 ];
 
@@ -90,6 +92,7 @@ pub use mlx_gather_rows::{mlx_gather_rows, mlx_gather_rows_into};
 pub use mlx_matmul::{mlx_matmul, mlx_matmul_into};
 pub use rms_norm::{add_rms_norm, add_rms_norm_into, rms_norm, rms_norm_into};
 pub use rope::{rope, rope_into};
+pub use rope_cache::rope_cache;
 pub use route::route;
 pub use softmax::{softmax, softmax_into};
 pub use top_k::{top_k, top_k_into};

@@ -5,11 +5,12 @@
 
 use super::compute::{ComputeGraph, Node, Operand, Place, ValueId};
 use crate::error::{Error, Result};
-use crate::kernel::{Access, Arg, Io, Launch, Operand as PlanOperand, Plan, Step, TensorInfo, select};
+use crate::kernel::{
+    Access, Arg, Derivation, Io, Launch, Operand as PlanOperand, Plan, Step, TensorInfo, select,
+};
 use crate::record::{Touch, derives, is_same_launch};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::ops::Range;
 
 /// Memory that commands touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +52,7 @@ pub(super) enum Piece {
 pub(super) struct Command {
     pub(super) node: usize,
     pub(super) piece: Piece,
-    touches: Range<usize>,
+    touches: SmallVec<[Touch; 8]>,
 }
 
 /// A launch whose output may lie where its input does.
@@ -69,10 +70,15 @@ pub(super) struct Commands {
     pub(super) commands: Vec<Command>,
     pub(super) rooms: Vec<Room>,
     pub(super) in_place: Vec<InPlace>,
-    touches: Vec<Touch>,
+    /// What the command that is being written down touches.
+    touched: SmallVec<[Touch; 8]>,
+    /// The last command of each node.
+    last: Vec<usize>,
     keys: FxHashMap<Key, u32>,
     /// What launches made of values alone.
     derived: Vec<Derived>,
+    /// What those who make values derive from them for others: the value, the launch that they save, the room.
+    joined: Vec<(ValueId, Launch, u32)>,
 }
 
 /// Values that a launch reads.
@@ -107,8 +113,7 @@ impl Commands {
 
     /// What a command touches.
     pub(super) fn touches(&self, command: usize) -> &[Touch] {
-        let range = self.commands.get(command).map(|command| command.touches.clone());
-        range.and_then(|range| self.touches.get(range)).unwrap_or(&[])
+        self.commands.get(command).map_or(&[], |command| &command.touches)
     }
 
     /// The room of a value in the arena.
@@ -134,7 +139,10 @@ impl Commands {
             }
             match self.find(launch, &sources) {
                 Some(room) => found.push((scratch, room)),
-                None => made.push((sources, step, scratch)),
+                None => match self.join(graph, launch, &sources, plan.scratch.get(scratch)) {
+                    Some(room) => found.push((scratch, room)),
+                    None => made.push((sources, step, scratch)),
+                },
             }
         }
         let mut scratch: SmallVec<[u32; 2]> = SmallVec::new();
@@ -154,9 +162,8 @@ impl Commands {
         if graph.device.poisons_scratch() {
             for (number, &room) in scratch.iter().enumerate().filter(|(number, _)| !has_found(*number)) {
                 let end = self.room_bytes(room) as u64;
-                let from = self.touches.len();
-                self.touches.push(Touch { storage: room, access: Access::Write, start: 0, end });
-                self.command(index, Piece::Poison(number), from);
+                self.touched.push(Touch { storage: room, access: Access::Write, start: 0, end });
+                self.command(index, Piece::Poison(number));
             }
         }
         self.calls.push(Call { kernel, plan: plan.clone(), scratch });
@@ -164,18 +171,50 @@ impl Commands {
             if plan.derived.get(step).is_some_and(|&scratch| has_found(usize::from(scratch))) {
                 continue;
             }
-            let from = self.touches.len();
             self.touch_step(graph, (index, node), planned)?;
-            self.command(index, Piece::Step(step), from);
+            self.command(index, Piece::Step(step));
         }
+        self.last.push(self.commands.len().saturating_sub(1));
         if let ([Step::Dispatch(_)], false) = (plan.steps.as_slice(), graph.device.poisons_scratch()) {
             self.note_in_place(graph, node);
         }
         Ok(())
     }
 
-    fn command(&mut self, node: usize, piece: Piece, from: usize) {
-        self.commands.push(Command { node, piece, touches: from..self.touches.len() });
+    fn command(&mut self, node: usize, piece: Piece) {
+        self.commands.push(Command { node, piece, touches: std::mem::take(&mut self.touched) });
+    }
+
+    /// Lets whoever makes a value derive too what a launch would derive from it; gives the room of that.
+    fn join(
+        &mut self,
+        graph: &ComputeGraph,
+        launch: &Launch,
+        sources: &[ValueId],
+        bytes: Option<&usize>,
+    ) -> Option<u32> {
+        let (&[source], bytes) = (sources, *bytes?) else { return None };
+        if graph.device.poisons_scratch() {
+            return None;
+        }
+        let maker = graph.maker(source)?;
+        let (node, call, &last) = (graph.nodes.get(maker)?, self.calls.get(maker)?, self.last.get(maker)?);
+        let output = node.outputs.iter().position(|output| output.value == source)?;
+        let (inputs, outputs) = graph.infos(&node.inputs, &node.outputs);
+        let io = Io { inputs: &inputs, outputs: &outputs };
+        let scratch = u8::try_from(call.plan.scratch.len()).ok()?;
+        let next = Derivation { launch, output, scratch };
+        let joined = node.op.kernel_plan_with(call.kernel, &io, graph.device.info(), &next)?;
+        let bytes = scratch_bytes(bytes);
+        let room = self.room(Key::Scratch(maker, usize::from(scratch)), Some(bytes));
+        let call = self.calls.get_mut(maker)?;
+        call.plan.scratch.push(bytes);
+        call.scratch.push(room);
+        *call.plan.steps.last_mut()? = Step::Dispatch(joined);
+        let touch = Touch { storage: room, access: Access::Write, start: 0, end: bytes as u64 };
+        self.commands.get_mut(last)?.touches.push(touch);
+        self.joined.push((source, launch.clone(), room));
+        Some(room)
     }
 
     fn find(&self, launch: &Launch, sources: &[ValueId]) -> Option<u32> {
@@ -184,7 +223,13 @@ impl Commands {
             made.sources.as_slice() == sources
                 && matches!(planned, Some(Step::Dispatch(planned)) if is_same_launch(planned, launch))
         };
-        self.derived.iter().rev().find(same).map(|made| made.room)
+        let joined = || {
+            let same = |(value, made, _): &&(ValueId, Launch, u32)| {
+                sources == [*value] && is_same_launch(made, launch)
+            };
+            self.joined.iter().rev().find(same).map(|(_, _, room)| *room)
+        };
+        self.derived.iter().rev().find(same).map(|made| made.room).or_else(joined)
     }
 
     fn room(&mut self, key: Key, bytes: Option<usize>) -> u32 {
@@ -229,7 +274,7 @@ impl Commands {
             let bytes =
                 if arg.bytes == usize::MAX { part.bytes.saturating_sub(arg.start) } else { arg.bytes };
             let (start, end) = (start as u64, (start + bytes) as u64);
-            self.touches.push(Touch { storage: part.room, access: forced.unwrap_or(access), start, end });
+            self.touched.push(Touch { storage: part.room, access: forced.unwrap_or(access), start, end });
         }
         Ok(())
     }

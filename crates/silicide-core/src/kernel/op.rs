@@ -1,7 +1,7 @@
 //! Ops: *what* is computed. An op has named slots with their access, a shape rule, and a slow obvious reference
 //! in f64 that defines it. How it is computed is the business of its kernels ([`Kernel`]).
 
-use super::{Cost, Decline, Kernel, Plan};
+use super::{Cost, Decline, Derivation, Kernel, Launch, Plan};
 use crate::error::{Error, Result};
 use silicide_hal::DeviceInfo;
 use silicide_quant::{DType, Shape};
@@ -259,6 +259,14 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     fn kernel_fits(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
     /// What kernel `i` would do.
     fn kernel_plan(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Plan;
+    /// See [`Kernel::plan_with`].
+    fn kernel_plan_with(
+        &self,
+        i: usize,
+        io: &Io<'_>,
+        on: &DeviceInfo,
+        next: &Derivation<'_>,
+    ) -> Option<Launch>;
 }
 
 impl<O: Op> DynOp for O {
@@ -300,5 +308,14 @@ impl<O: Op> DynOp for O {
             Some(kernel) => kernel.plan(self, io, on),
             None => Plan::default(),
         }
+    }
+    fn kernel_plan_with(
+        &self,
+        i: usize,
+        io: &Io<'_>,
+        on: &DeviceInfo,
+        next: &Derivation<'_>,
+    ) -> Option<Launch> {
+        O::kernels().get(i)?.plan_with(self, io, on, next)
     }
 }

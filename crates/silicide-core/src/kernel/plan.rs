@@ -39,6 +39,29 @@ pub unsafe trait Kernel: Send + Sync {
     fn fits(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
     /// The steps. Only called where `fits` said yes.
     fn plan(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Plan;
+    /// The last launch of that plan, made to derive too what another call would derive from an output: where a graph knows
+    /// both, what is read right after it was written need not be read by a launch of its own. `None` where it can't.
+    fn plan_with(
+        &self,
+        op: &Self::Op,
+        io: &Io<'_>,
+        on: &DeviceInfo,
+        next: &Derivation<'_>,
+    ) -> Option<Launch> {
+        let _ = (op, io, on, next);
+        None
+    }
+}
+
+/// What is to be derived from an output of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Derivation<'a> {
+    /// The launch that would do it ([`Plan::derive`]): it reads all of the output and nothing else.
+    pub launch: &'a Launch,
+    /// Which output.
+    pub output: usize,
+    /// The scratch memory to derive it to, in the numbering of the call's own plan.
+    pub scratch: u8,
 }
 
 /// What a step works on.

@@ -8,7 +8,7 @@ use super::inputs::{Role, outline};
 use crate::cache::CacheOptions;
 use crate::error::Result;
 use crate::model::{Decoder, Description};
-use silicide::{Device, GraphBuilder, GraphExecutor, GraphOptions};
+use silicide::{Device, GraphBuilder, GraphExecutor};
 use std::sync::{Mutex, PoisonError};
 
 /// The smallest limit.
@@ -31,12 +31,7 @@ pub(super) fn capture(
     let pass = outline(model, options, (count, outputs, limit), make)?;
     let logits = decoder.forward(&mut builder, &pass)?;
     let graph = builder.finish(&[&logits]);
-    Ok(GraphExecutor::new(graph, &graph_options())?)
-}
-
-/// How passes are rewritten.
-fn graph_options() -> GraphOptions {
-    GraphOptions::default()
+    Ok(GraphExecutor::new(graph, &silicide::ops::fuse::options())?)
 }
 
 /// Executors for passes of one token, by limit.

@@ -13,11 +13,12 @@ mod weigh;
 use super::{Attend, Attention, Extents};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
-use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
+use crate::matmul::cpu::integer::activations::rounds;
+use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::DType;
 use smallvec::SmallVec;
-use split::{join_parts, split_keys};
+use split::{join_parts, join_rounded, split_keys};
 use std::ops::Range;
 use tiled::tile_queries;
 
@@ -31,6 +32,8 @@ const SINKS: usize = 4;
 const OUT: usize = 5;
 /// What a launch that joins parts reads.
 const PARTS: usize = 6;
+/// What such a launch rounds its outputs to.
+const ROUNDED: usize = 7;
 
 /// Parameter words that every program has; its own come after them.
 const HEADER: usize = 13;
@@ -40,6 +43,7 @@ const FEW_TOKENS: usize = 8;
 
 native_kernel!(SPLIT, "attention.split.cpu", split_keys::<S>);
 native_kernel!(JOIN, "attention.split.join.cpu", join_parts::<S>);
+native_kernel!(JOIN_ROUNDED, "attention.split.join.rounded.cpu", join_rounded::<S>);
 native_kernel!(TILED, "attention.tiled.cpu", tile_queries::<S>);
 
 /// A call, as a tile sees it.
@@ -172,6 +176,23 @@ unsafe impl Kernel for Split {
         let args = [start, start, start, start, sinks, output(op), Arg::scratch(parts, Access::Read)];
         plan.push(Program::Native(&JOIN), &args, &params, [extents.tokens as u32, extents.kv_heads as u32, 1]);
         plan
+    }
+
+    fn plan_with(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo, next: &Derivation<'_>) -> Option<Launch> {
+        let ([rows, runs], extents) = (rounds(next.launch)?, Extents::of(io)?);
+        // A tile has whole runs of its token's row.
+        let columns = extents.group() * extents.value_dim;
+        let whole = columns.is_multiple_of(split::RUN) && extents.kv_heads * columns == runs as usize * split::RUN;
+        if rows as usize != extents.tokens || !whole {
+            return None;
+        }
+        let plan = self.plan(op, io, on);
+        let Some(Step::Dispatch(launch)) = plan.steps.last() else { return None };
+        let mut launch = launch.clone();
+        launch.program = Program::Native(&JOIN_ROUNDED);
+        launch.args.push(Arg::scratch(next.scratch, Access::Write));
+        launch.params.push(runs);
+        Some(launch)
     }
 }
 

@@ -64,17 +64,17 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         // SAFETY: the row is of this token and head; the slot exists, and is of this tile alone.
         unsafe {
             let row = tile.read_part::<f32>(0, from..from + dim);
-            store::<S>(tile, to, row);
+            store_row::<S>(tile, (2, tile.param(5)), to, row);
         }
     }
 }
 
-/// Stores a row as the cache's elements from `at` on.
+/// Stores a row as elements, of the type with this code, of a binding's cache from `at` on.
 ///
 /// # Safety
 /// The cache holds them, and nobody else touches them.
 #[inline(always)]
-unsafe fn store<S: Simd>(tile: &Tile<'_>, at: usize, row: &[f32]) {
+pub(crate) unsafe fn store_row<S: Simd>(tile: &Tile<'_>, (cache, code): (usize, u32), at: usize, row: &[f32]) {
     const F32: u32 = DType::F32.code();
     const F16: u32 = DType::F16.code();
     const BF16: u32 = DType::BF16.code();
@@ -82,16 +82,16 @@ unsafe fn store<S: Simd>(tile: &Tile<'_>, at: usize, row: &[f32]) {
     let range = at..at + row.len();
     // SAFETY: the caller's promise.
     unsafe {
-        match tile.param(5) {
-            F32 => f32::narrow::<S>(row, tile.write::<f32>(2, range)),
-            F16 => f16::narrow::<S>(row, tile.write::<f16>(2, range)),
-            BF16 => bf16::narrow::<S>(row, tile.write::<bf16>(2, range)),
+        match code {
+            F32 => f32::narrow::<S>(row, tile.write::<f32>(cache, range)),
+            F16 => f16::narrow::<S>(row, tile.write::<f16>(cache, range)),
+            BF16 => bf16::narrow::<S>(row, tile.write::<bf16>(cache, range)),
             code => {
                 let number = code.wrapping_sub(BLOCKS) as usize;
                 let Some(&format) = Format::ALL.get(number) else { return };
                 let bytes = |elements: usize| elements / format.block_len() * format.block_bytes();
                 // Rows are whole blocks, as every shape of a block format; so encoding can't fail.
-                let _ = format.encode(row, tile.write::<u8>(2, bytes(range.start)..bytes(range.end)));
+                let _ = format.encode(row, tile.write::<u8>(cache, bytes(range.start)..bytes(range.end)));
             }
         }
     }

@@ -8,6 +8,8 @@ pub mod cases;
 mod cpu;
 mod gpu;
 
+pub(crate) use cpu::store_row;
+
 use crate::elementwise::inputs;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};

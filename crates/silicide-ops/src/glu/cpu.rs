@@ -5,8 +5,10 @@ use crate::cpu::element::{Target, code, read_on, size};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::activation::activate;
 use crate::elementwise::fits_cpu;
-use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use crate::matmul::cpu::integer::activations::{round_part, rounds};
+use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
 use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_quant::DType;
 
 /// Tiles of elements.
 pub(super) struct Elements;
@@ -29,9 +31,37 @@ unsafe impl Kernel for Elements {
         let args = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
         Plan::launch(Program::Native(&GLU), &args, &params, tiles(y.elements()))
     }
+
+    fn plan_with(&self, op: &Glu, io: &Io<'_>, on: &DeviceInfo, next: &Derivation<'_>) -> Option<Launch> {
+        let rounded = rounds(next.launch)?;
+        let plan = self.plan(op, io, on);
+        let [Step::Dispatch(launch)] = plan.steps.as_slice() else { return None };
+        if io.output(0).dtype != DType::F32 || launch.grid != [1; 3] {
+            return None;
+        }
+        let mut launch = launch.clone();
+        launch.program = Program::Native(&ROUNDED);
+        launch.args.push(Arg::scratch(next.scratch, Access::Write));
+        launch.params.extend(rounded);
+        Some(launch)
+    }
 }
 
 native_kernel!(GLU, "glu.elements.cpu", run::<S>);
+native_kernel!(ROUNDED, "glu.elements.rounded.cpu", run_rounded::<S>);
+
+/// A tile of all elements, which are then rounded for a product. Rounded rows are the last binding; the last parameters are rows
+/// and runs of a row.
+#[inline(always)]
+unsafe fn run_rounded<S: Simd>(tile: &Tile<'_>) {
+    // SAFETY: the plan is that of elements, with one more binding.
+    unsafe { run::<S>(tile) };
+    let [rows, runs] = [3, 4].map(|i| tile.param(i) as usize);
+    for row in 0..rows {
+        // SAFETY: the row was just written by this tile, which is the only one.
+        unsafe { round_part(tile, (row, 2), (row, 3), runs, 0..runs) };
+    }
+}
 
 /// Bindings: gate, up, y. Parameters: type, activation, whether to stream.
 #[inline(always)]

@@ -2,11 +2,12 @@
 
 use super::RmsNorm;
 use crate::cpu::element::{Float, Target, code, read_coded, view_coded};
-use crate::cpu::{CHUNK, Simd};
-use crate::rows::cpu::{HEADER, LONG, Lanes, Room, RowKernel, Run, fits, plan, row_programs, streaming};
+use crate::cpu::{CHUNK, Simd, native_kernel};
+use crate::matmul::cpu::integer::activations::{round_part, rounds};
+use crate::rows::cpu::{HEADER, LONG, Lanes, Room, RowKernel, Run, fits, plan, row_programs, streaming, whole};
 use crate::rows::lanes::sum_of;
-use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Tile};
+use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
+use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{DType, bf16, f16};
 use smallvec::{SmallVec, smallvec};
 
@@ -125,6 +126,22 @@ impl RowKernel for Normalise {
     }
 }
 
+native_kernel!(ROUNDED, "rms_norm.rows.rounded.cpu", whole_rounded::<S>);
+
+/// A tile of whole rows, whose outputs are then rounded for a product. Rounded rows are the last binding; the last parameter is
+/// their runs.
+#[inline(always)]
+unsafe fn whole_rounded<S: Simd>(tile: &Tile<'_>) {
+    // SAFETY: the plan is that of whole rows, with one more binding.
+    unsafe { whole::<S, Normalise>(tile) };
+    let [rows, per_tile, runs] = [1, 2, WEIGHT_CODE + 1].map(|i| tile.param(i) as usize);
+    let first = tile.index[0] as usize * per_tile;
+    for row in first..(first + per_tile).min(rows) {
+        // SAFETY: the row was just written by this tile; nobody else touches it or the rounded one.
+        unsafe { round_part(tile, (row, Y), (row, tile.bound() - 1), runs, 0..runs) };
+    }
+}
+
 /// Tiles of rows.
 pub(super) struct Rows;
 
@@ -154,5 +171,18 @@ unsafe impl Kernel for Rows {
             code(io.input(weight as usize).dtype),
         ];
         plan::<Normalise>(&PROGRAMS, io, &args, &params)
+    }
+
+    fn plan_with(&self, op: &RmsNorm, io: &Io<'_>, on: &DeviceInfo, next: &Derivation<'_>) -> Option<Launch> {
+        let [rows, runs] = rounds(next.launch)?;
+        let y = io.output(0);
+        let fits = next.output == 0 && y.dtype == DType::F32 && y.shape.rows() == rows as usize;
+        let plan = self.plan(op, io, on);
+        let ([Step::Dispatch(launch)], true) = (plan.steps.as_slice(), fits) else { return None };
+        let mut launch = launch.clone();
+        launch.program = Program::Native(&ROUNDED);
+        launch.args.push(Arg::scratch(next.scratch, Access::Write));
+        launch.params.push(runs);
+        Some(launch)
     }
 }

@@ -3,8 +3,9 @@
 
 use super::store::Stored;
 use super::weigh::Seen;
-use super::{Call, Extents, K, OUT, PARTS, Q, V, bytes_of};
+use super::{Call, Extents, HEADER, K, OUT, PARTS, Q, ROUNDED, V, bytes_of};
 use crate::cpu::{Simd, stream};
+use crate::matmul::cpu::integer::activations::round_part;
 use crate::matmul::cpu::vector::Unit;
 use crate::attention::MOST_DIM;
 use silicide_hal::Tile;
@@ -194,4 +195,24 @@ pub(super) unsafe fn join_parts<S: Simd>(tile: &Tile<'_>) {
         let share = here * state.share();
         y.iter_mut().for_each(|y| *y *= share);
     }
+}
+
+/// Activations that are rounded under one scale.
+pub(super) const RUN: usize = 32;
+
+/// [`join_parts`], after which the tile rounds its outputs for a product. The last parameter is the runs of a token's row.
+///
+/// # Safety
+/// As for [`split_keys`]; a tile has whole runs.
+#[inline(always)]
+pub(super) unsafe fn join_rounded<S: Simd>(tile: &Tile<'_>) {
+    // SAFETY: the caller's promise.
+    let extents = unsafe {
+        join_parts::<S>(tile);
+        Call::of(tile).extents
+    };
+    let ([token, kv_head, _], runs) = (tile.index.map(|i| i as usize), tile.param(HEADER) as usize);
+    let each = extents.group() * extents.value_dim / RUN;
+    // SAFETY: these runs were just written by this tile, and nobody else touches them.
+    unsafe { round_part(tile, (token, OUT), (token, ROUNDED), runs, kv_head * each..(kv_head + 1) * each) };
 }

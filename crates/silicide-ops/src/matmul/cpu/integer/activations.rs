@@ -9,6 +9,7 @@ use crate::cpu::{Simd, native_kernel};
 use silicide_core::kernel::{Arg, Launch, Plan};
 use silicide_hal::{Program, Tile};
 use smallvec::smallvec;
+use std::ops::Range;
 
 /// Activations that one tile rounds, about.
 const ROUND_ELEMENTS: usize = 16 << 10;
@@ -50,6 +51,12 @@ pub(super) fn round(plan: &mut Plan, rows: usize, runs: usize) -> u8 {
     plan.derive(rows * Row::of(runs).bytes, launch)
 }
 
+/// Rows, and runs of a row, if a launch rounds activations.
+pub(crate) fn rounds(launch: &Launch) -> Option<[u32; 2]> {
+    let (Program::Native(program), [rows, runs, _]) = (&launch.program, launch.params.as_slice()) else { return None };
+    std::ptr::eq(*program, &ACTIVATIONS).then_some([*rows, *runs])
+}
+
 /// A tile: some rows.
 ///
 /// # Safety
@@ -72,14 +79,31 @@ unsafe fn tile<S: Simd>(tile: &Tile<'_>) {
 /// The bindings have these rows, and nobody else touches the rounded one.
 #[inline(always)]
 pub(super) unsafe fn round_row(tile: &Tile<'_>, (row, binding): (usize, usize), (to, to_binding): (usize, usize), runs: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { round_part(tile, (row, binding), (to, to_binding), runs, 0..runs) }
+}
+
+/// Rounds some runs of a row of a binding to a rounded row of another.
+///
+/// # Safety
+///
+/// The bindings have these rows, and nobody else touches these runs of the rounded one.
+#[inline(always)]
+pub(crate) unsafe fn round_part(
+    tile: &Tile<'_>,
+    (row, binding): (usize, usize),
+    (to, to_binding): (usize, usize),
+    runs: usize,
+    part: Range<usize>,
+) {
     let place = Row::of(runs);
     // SAFETY: the caller's promise; the parts of a row lie apart.
     let (from, codes, scales, first, second) = unsafe {
         let start = to * place.bytes;
-        let words = |at: usize| (start + at) / 4..(start + at) / 4 + runs;
+        let words = |at: usize| (start + at) / 4 + part.start..(start + at) / 4 + part.end;
         (
-            tile.read_part::<[f32; LEN]>(binding, row * runs..(row + 1) * runs),
-            tile.write::<[i8; LEN]>(to_binding, start / LEN..start / LEN + runs),
+            tile.read_part::<[f32; LEN]>(binding, row * runs + part.start..row * runs + part.end),
+            tile.write::<[i8; LEN]>(to_binding, start / LEN + part.start..start / LEN + part.end),
             tile.write::<f32>(to_binding, words(place.scales)),
             tile.write::<i32>(to_binding, words(place.first)),
             tile.write::<i32>(to_binding, words(place.second)),

@@ -24,7 +24,7 @@
 //! What rounding does: an activation moves by at most 1/254 of the largest of its run. A run of
 //! activations with a NaN or an infinity makes the outputs of its row NaN.
 
-mod activations;
+pub(crate) mod activations;
 pub(crate) mod experts;
 mod format;
 pub(crate) mod interleaved;

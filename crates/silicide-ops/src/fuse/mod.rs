@@ -1,0 +1,48 @@
+//! Fusions: passes that know ops. Each says which nodes make a pattern and what takes their place; that nothing else changes
+//! is proven by [`ComputeGraph::fuse`], which refuses where it is not so: where someone else reads what is between, where an
+//! op between touches the same memory, where the device has no kernel for the fused op.
+
+mod norm;
+mod rope;
+
+pub use norm::ADD_RMS_NORM;
+pub use rope::ROPE_CACHE;
+
+use silicide_core::graph::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Node, Operand};
+use silicide_core::kernel::Op;
+use silicide_core::{ComputeGraph, GraphOptions, Pass};
+
+/// All fusions, in an order in which none hides another.
+pub const FUSIONS: &[Pass] = &[ADD_RMS_NORM, ROPE_CACHE];
+
+/// What is done to every graph: common subexpressions, fusions, dead code.
+pub fn options() -> GraphOptions {
+    let mut options = GraphOptions::default();
+    options.passes = [&[COMMON_SUBEXPRESSIONS], FUSIONS, &[DEAD_CODE]].concat();
+    options
+}
+
+/// The op of a node, if it is of this type.
+fn is<O: Op>(node: &Node) -> Option<&O> {
+    node.op.as_any().downcast_ref()
+}
+
+/// The node that makes an operand as it is looked at.
+fn made<'a>(graph: &'a ComputeGraph, operand: &Operand) -> Option<(usize, &'a Node)> {
+    let maker = graph.maker(operand.value)?;
+    Some((maker, graph.nodes().get(maker)?))
+}
+
+/// Tries a rewrite from each node on until none is left to be done; says how often one was.
+fn rewrite(graph: &mut ComputeGraph, mut at: impl FnMut(&mut ComputeGraph, usize) -> bool) -> usize {
+    let (mut count, mut index) = (0, 0);
+    while index < graph.nodes().len() {
+        if at(graph, index) {
+            count += 1;
+            // Nodes before this one have gone.
+            index = index.saturating_sub(4);
+        }
+        index += 1;
+    }
+    count
+}

@@ -1,0 +1,46 @@
+//! Calls of `rope_cache`: both styles, every type of cache, parts of heads, slots that wrap, do not exist, or are wanted twice.
+
+use super::RopeCache;
+use crate::case::{Case, Data, Input};
+use crate::rope::RopeStyle;
+use silicide_quant::{DType, Format};
+
+/// Extents of a case: tokens, heads, heads of the cache, elements of a head and of a value, pairs.
+type Sizes = [usize; 6];
+
+/// The calls to try.
+pub fn cases() -> Vec<Case> {
+    use DType::{BF16, F16, F32, I32, U32};
+    let mut cases = Vec::new();
+    for style in [RopeStyle::Interleaved, RopeStyle::Halves] {
+        let mut add = |sizes: Sizes, capacity: usize, types: [DType; 2], slots: (DType, Vec<f64>)| {
+            let [tokens, heads, kv_heads, dim, value_dim, pairs] = sizes;
+            let [keys, values] = types;
+            let label = format!("{style:?} {sizes:?}, {keys} and {values} of {capacity}");
+            let turns = Data::Uniform { low: -1.0, high: 1.0 };
+            let inputs = vec![
+                Input::gaussian(F32, &[tokens, heads, dim]),
+                Input::gaussian(F32, &[tokens, kv_heads, dim]),
+                Input::gaussian(F32, &[tokens, kv_heads, value_dim]),
+                Input::of(F32, &[tokens, pairs, 2], turns),
+                Input::of(slots.0, &[tokens], Data::Values(slots.1)),
+            ];
+            let mut case = Case::new(label, RopeCache { style }, inputs);
+            case.outputs = vec![
+                Input::gaussian(F32, &[tokens, heads, dim]),
+                Input::gaussian(keys, &[kv_heads, capacity, dim]),
+                Input::gaussian(values, &[kv_heads, capacity, value_dim]),
+            ];
+            cases.push(case);
+        };
+        let q8_0 = DType::Block(Format::Q8_0);
+        add([1, 9, 3, 64, 64, 32], 17, [F16, F16], (U32, vec![5.0]));
+        add([1, 8, 8, 128, 128, 64], 40, [F32, BF16], (U32, vec![39.0]));
+        add([5, 4, 2, 80, 48, 16], 6, [BF16, F16], (U32, vec![3.0, 0.0, 5.0, 1.0, 4.0]));
+        add([3, 2, 1, 7, 5, 2], 4, [F32, F32], (I32, vec![-1.0, 3.0, 4.0]));
+        add([7, 6, 3, 10, 10, 5], 2, [F16, F32], (U32, vec![0.0, 1.0, 0.0, 1.0, 1.0, 9.0, 0.0]));
+        add([1, 3, 3, 64, 96, 32], 9, [q8_0, q8_0], (U32, vec![8.0]));
+        add([2, 1, 1, 2, 1, 1], 3, [F16, F16], (U32, vec![2.0, 1.0]));
+    }
+    cases
+}

@@ -1,0 +1,143 @@
+//! `rope_cache` on the CPU: a tile is some heads of the cache with the queries that look at them, and all tokens in order, so
+//! that of several tokens for one slot the last stays.
+
+use super::{Extents, RopeCache};
+use crate::cache_write::store_row;
+use crate::cpu::element::code;
+use crate::cpu::{Simd, TILE, native_kernel};
+use crate::elementwise::fits_cpu;
+use crate::rope::RopeStyle;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Program, Tile};
+
+/// The longest head: one is turned in a buffer of this many elements.
+const LONGEST: usize = 512;
+
+const Q: usize = 0;
+const K: usize = 1;
+const V: usize = 2;
+const TABLE: usize = 3;
+const SLOTS: usize = 4;
+const QUERIES: usize = 5;
+const KEYS: usize = 6;
+const VALUES: usize = 7;
+
+/// Tiles of heads.
+pub(super) struct Heads;
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Heads {
+    type Op = RopeCache;
+
+    fn name(&self) -> &'static str {
+        "rope_cache.heads.cpu"
+    }
+
+    fn fits(&self, _op: &RopeCache, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let extents = Extents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+        if extents.dim > LONGEST {
+            return Err(Decline("takes heads of at most 512 elements"));
+        }
+        if !extents.heads.is_multiple_of(extents.kv_heads) {
+            return Err(Decline("takes as many queries for each head of the cache"));
+        }
+        fits_cpu(on)
+    }
+
+    fn plan(&self, op: &RopeCache, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
+        let Some(extents) = Extents::of(io) else { return Plan::default() };
+        let Extents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities } = extents;
+        let [key_limit, value_limit] = extents.limits(io);
+        let each = tokens * (heads * dim / kv_heads.max(1) + dim + value_dim);
+        let together = (TILE / each.max(1)).clamp(1, kv_heads.max(1));
+        let [key_capacity, value_capacity] = capacities;
+        let words = [
+            tokens,
+            heads,
+            kv_heads,
+            dim,
+            value_dim,
+            pairs,
+            together,
+            key_capacity,
+            value_capacity,
+            key_limit,
+            value_limit,
+            usize::from(op.style == RopeStyle::Halves),
+        ];
+        let mut params: smallvec::SmallVec<[u32; 16]> = words.iter().map(|&word| word as u32).collect();
+        params.extend([code(io.output(1).dtype), code(io.output(2).dtype)]);
+        let args: smallvec::SmallVec<[Arg; 8]> = (0..8).map(Arg::slot).collect();
+        let grid = [kv_heads.div_ceil(together) as u32, 1, 1];
+        Plan::launch(Program::Native(&HEADS), &args, &params, grid)
+    }
+}
+
+native_kernel!(HEADS, "rope_cache.heads.cpu", run::<S>);
+
+/// Bindings: q, k, v, table, slots, queries, keys, values. Parameters: tokens, heads, heads of the cache, elements of a head and
+/// of a value, pairs, heads of a tile, slots of keys and of values, slots of each that may be written, whether pairs are of
+/// two halves, types of keys and of values.
+#[inline(always)]
+unsafe fn run<S: Simd>(tile: &Tile<'_>) {
+    let [tokens, heads, kv_heads, dim, value_dim, pairs] = [0, 1, 2, 3, 4, 5].map(|i| tile.param(i) as usize);
+    let [together, key_capacity, value_capacity, key_limit, value_limit] =
+        [6, 7, 8, 9, 10].map(|i| tile.param(i) as usize);
+    let (halves, group) = (tile.param(11) != 0, heads / kv_heads);
+    let first = tile.index[0] as usize * together;
+    let mut buffer = [0.0; LONGEST];
+    // SAFETY: the core bound a word for each token, which nobody writes.
+    let slots = unsafe { tile.read_part::<u32>(SLOTS, 0..tokens) };
+    for (token, &slot) in slots.iter().enumerate() {
+        // SAFETY: the core bound a table of so many pairs for each token.
+        let turns = unsafe { tile.read_part::<f32>(TABLE, token * pairs * 2..(token + 1) * pairs * 2) };
+        let turned = &mut buffer[..dim];
+        let slot = slot as usize;
+        for head in first..(first + together).min(kv_heads) {
+            for query in head * group..(head + 1) * group {
+                let at = (token * heads + query) * dim;
+                // SAFETY: the head is of this tile alone, and read before it is written: queries may be q.
+                unsafe {
+                    turn::<S>(tile.read_part::<f32>(Q, at..at + dim), turns, halves, turned);
+                    tile.write::<f32>(QUERIES, at..at + dim).copy_from_slice(turned);
+                }
+            }
+            let row = token * kv_heads + head;
+            if slot < key_limit {
+                // SAFETY: the row is of this token and head; the slot exists, and is of this tile alone.
+                unsafe {
+                    turn::<S>(tile.read_part::<f32>(K, row * dim..(row + 1) * dim), turns, halves, turned);
+                    store_row::<S>(tile, (KEYS, tile.param(12)), (head * key_capacity + slot) * dim, turned);
+                }
+            }
+            if slot < value_limit {
+                // SAFETY: as above.
+                unsafe {
+                    let values = tile.read_part::<f32>(V, row * value_dim..(row + 1) * value_dim);
+                    let at = (head * value_capacity + slot) * value_dim;
+                    store_row::<S>(tile, (VALUES, tile.param(13)), at, values);
+                }
+            }
+        }
+    }
+}
+
+/// A head turned by the cosines and sines of its pairs. Elements past the pairs stay as they are.
+#[inline(always)]
+fn turn<S: Simd>(x: &[f32], turns: &[f32], halves: bool, y: &mut [f32]) {
+    let turns = turns.as_chunks::<2>().0;
+    y.copy_from_slice(x);
+    if halves {
+        let (a, b) = (x, x.get(turns.len()..).unwrap_or(&[]));
+        let (low, high) = y.split_at_mut(turns.len().min(y.len()));
+        for ((([c, s], a), b), (low, high)) in turns.iter().zip(a).zip(b).zip(low.iter_mut().zip(high)) {
+            *low = S::mul_add(*a, *c, -b * s);
+            *high = S::mul_add(*b, *c, a * s);
+        }
+    } else {
+        let pairs = x.as_chunks::<2>().0.iter().zip(y.as_chunks_mut::<2>().0);
+        for ([c, s], ([a, b], y)) in turns.iter().zip(pairs) {
+            *y = [S::mul_add(*a, *c, -b * s), S::mul_add(*b, *c, a * s)];
+        }
+    }
+}

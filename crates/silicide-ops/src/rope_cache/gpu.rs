@@ -1,0 +1,105 @@
+//! `rope_cache` on GPUs: an invocation for a few pairs or elements, of queries first, then of keys, then of values. For few tokens:
+//! each looks whether a later one wants its slot.
+
+use super::{Extents, RopeCache};
+use crate::elementwise::gpu;
+use crate::rope::RopeStyle;
+use crate::wgsl;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_quant::DType;
+
+static BODY: Snippet = Snippet { name: "rope_cache", text: include_str!("rope_cache.wgsl") };
+
+/// The most tokens.
+const FEW: usize = 16;
+
+/// Bindings.
+const BINDINGS: u32 = 8;
+
+/// An invocation for a few items.
+pub(super) struct Items;
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside. Tokens that share a slot with a
+// later one store nothing, so no bytes are written twice; words that two invocations share are written with atomics.
+unsafe impl Kernel for Items {
+    type Op = RopeCache;
+
+    fn name(&self) -> &'static str {
+        "rope_cache.items.wgsl"
+    }
+
+    fn fits(&self, _op: &RopeCache, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if !on.is_gpu() {
+            return Err(Decline("runs on GPUs only"));
+        }
+        let extents = Extents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+        if extents.tokens > FEW {
+            return Err(Decline("is for few tokens"));
+        }
+        if on.limits.max_bindings < BINDINGS {
+            return Err(Decline("needs eight bindings"));
+        }
+        let stores = |output: usize| wgsl::store(io.output(output).dtype, &on.features).is_some();
+        if !stores(1) || !stores(2) {
+            return Err(Decline("has no WGSL that encodes this format"));
+        }
+        let mut arguments = io.inputs.iter().chain(io.outputs);
+        if !arguments.all(|info| info.elements() <= wgsl::most(info.dtype.size(), on)) {
+            return Err(Decline("an argument is larger than a binding"));
+        }
+        Ok(Cost::GOOD)
+    }
+
+    fn plan(&self, op: &RopeCache, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let mut plan = Plan::default();
+        let store = |dtype: DType| wgsl::store(dtype, &on.features);
+        let (Some(extents), Some(load), Some(queries), Some(keys), Some(values)) = (
+            Extents::of(io),
+            wgsl::load(DType::F32),
+            store(DType::F32),
+            store(io.output(1).dtype),
+            store(io.output(2).dtype),
+        ) else {
+            return plan;
+        };
+        let [linear, main] = gpu::entry();
+        let parts = [
+            Part::plain(&BODY),
+            Part::bound(load, "q", 0),
+            Part::bound(load, "k", 1),
+            Part::bound(load, "v", 2),
+            Part::bound(load, "table", 3),
+            Part::bound(wgsl::load_bits(DType::U32), "slots", 4),
+            Part::bound(queries, "queries", 5),
+            Part::bound(keys, "keys", 6),
+            Part::bound(values, "values", 7),
+            linear,
+            main,
+        ];
+        let kernel = WgslKernel::new(self.name(), &parts, BINDINGS, 12);
+        let Extents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities } = extents;
+        let [key_limit, value_limit] = extents.limits(io);
+        let turned = tokens * (heads + kv_heads) * (dim - pairs);
+        let count = turned + tokens * kv_heads * value_dim;
+        let halves = usize::from(op.style == RopeStyle::Halves);
+        let [key_capacity, value_capacity] = capacities;
+        let params = [
+            count,
+            tokens,
+            heads,
+            kv_heads,
+            dim,
+            value_dim,
+            pairs,
+            halves,
+            key_capacity,
+            value_capacity,
+            key_limit,
+            value_limit,
+        ];
+        let args: smallvec::SmallVec<[Arg; 8]> = (0..8).map(Arg::slot).collect();
+        gpu::push(&mut plan, &kernel, &args, (count, &params.map(|word| word as u32)), on);
+        plan
+    }
+}

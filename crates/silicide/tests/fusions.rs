@@ -1,0 +1,229 @@
+//! Fused graphs against the same graphs as recorded, on random shapes, on every device there is.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use silicide::kernel::TensorInfo;
+use silicide::ops::cache_write;
+use silicide::ops::fuse::{ADD_RMS_NORM, FUSIONS, ROPE_CACHE};
+use silicide::ops::glu::Activation;
+use silicide::ops::rope::{RopeStyle, rope_into};
+use silicide::quant::Format;
+use silicide::{
+    Buffer, DType, Device, GraphBuilder, GraphExecutor, GraphOptions, GraphValue, Pass, Recorder, Result,
+    Shape, ops,
+};
+
+fn devices() -> Vec<Device> {
+    [Device::cpu(), Device::open("vulkan:0")].into_iter().flatten().collect()
+}
+
+fn run_cases<S: Strategy>(strategy: S, test: impl Fn(&Device, S::Value)) {
+    for device in devices() {
+        let mut runner =
+            TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
+        let outcome = runner.run(&strategy, |value| {
+            test(&device, value);
+            Ok(())
+        });
+        outcome.unwrap();
+        assert!(device.validation_messages().is_empty());
+    }
+}
+
+/// A buffer of made-up values of a type.
+fn buffer(device: &Device, info: &TensorInfo, seed: usize) -> Buffer {
+    let value = |i: usize| ((i * 7919 + seed * 104_729) % 2003) as f64 / 1001.0 - 1.0;
+    let values: Vec<f64> = match info.dtype {
+        DType::U32 => (0..info.elements()).map(|i| i as f64).collect(),
+        _ => (0..info.elements()).map(value).collect(),
+    };
+    let buffer = Buffer::new(device, info.dtype, info.shape).unwrap();
+    buffer.as_bytes().unwrap().copy_in(&silicide::quant::encode(info.dtype, &values)).unwrap();
+    buffer
+}
+
+fn info(dtype: DType, axes: &[usize]) -> TensorInfo {
+    TensorInfo::new(dtype, Shape::new(axes).unwrap())
+}
+
+/// Runs a graph with passes; gives all outputs and inputs afterwards, the rewrites and the commands.
+fn run(
+    device: &Device,
+    inputs: &[TensorInfo],
+    passes: &[Pass],
+    record: &dyn Fn(&mut GraphBuilder, &[GraphValue]) -> Result<Vec<GraphValue>>,
+) -> (Vec<Vec<f64>>, usize, usize) {
+    let mut builder = GraphBuilder::new(device);
+    let values: Vec<GraphValue> = inputs.iter().map(|info| builder.input("input", *info)).collect();
+    let outputs = record(&mut builder, &values).unwrap();
+    let outputs: Vec<&GraphValue> = outputs.iter().collect();
+    let mut options = GraphOptions::default();
+    options.passes = passes.to_vec();
+    let executor = GraphExecutor::new(builder.finish(&outputs), &options).unwrap();
+    let buffers: Vec<Buffer> = inputs.iter().enumerate().map(|(i, info)| buffer(device, info, i)).collect();
+    let mut session = executor.session(&buffers.iter().collect::<Vec<_>>()).unwrap();
+    session.replay().unwrap().wait().unwrap();
+    let made = (0..outputs.len()).filter_map(|i| session.output(i)).chain(&buffers);
+    let values = made.map(|buffer| {
+        let bytes = buffer.as_bytes().unwrap();
+        silicide::quant::decode(buffer.dtype(), &bytes.read::<u8>().unwrap())
+    });
+    let report = executor.report();
+    (values.collect(), report.passes.iter().map(|pass| pass.rewrites).sum(), report.commands)
+}
+
+/// Runs a graph as it is and with a fusion, which must find its pattern so often.
+fn compare(
+    device: &Device,
+    inputs: &[TensorInfo],
+    (pass, rewrites): (Pass, usize),
+    record: &dyn Fn(&mut GraphBuilder, &[GraphValue]) -> Result<Vec<GraphValue>>,
+) {
+    let (plain, _, before) = run(device, inputs, &[], record);
+    let (fused, count, after) = run(device, inputs, &[pass], record);
+    assert_eq!(count, rewrites, "{} on {device:?}", pass.name);
+    assert!(after < before || rewrites == 0, "{after} of {before} commands");
+    for (plain, fused) in plain.iter().zip(&fused) {
+        let largest = plain.iter().fold(1.0f64, |most, value| most.max(value.abs()));
+        for (a, b) in plain.iter().zip(fused) {
+            // A step of bf16: values in between may round to either neighbour.
+            assert!((a - b).abs() <= largest * 8e-3, "{a} and {b}");
+        }
+        let error: f64 = plain.iter().zip(fused).map(|(a, b)| (a - b).powi(2)).sum();
+        assert!(error <= 1e-6 * plain.iter().map(|a| a * a).sum::<f64>() + 1e-12);
+    }
+}
+
+#[test]
+fn a_sum_and_its_norm() {
+    let strategy = (1..5usize, 1..300usize, any::<bool>(), any::<bool>());
+    run_cases(strategy, |device, (rows, columns, weighted, swapped)| {
+        let x = info(DType::F32, &[rows, columns]);
+        let inputs = [x, x, info(DType::F32, &[columns])];
+        compare(device, &inputs, (ADD_RMS_NORM, 1), &|builder, values| {
+            let (a, b) = if swapped { (&values[1], &values[0]) } else { (&values[0], &values[1]) };
+            let sum = ops::add(builder, a, b)?;
+            let norm = ops::rms_norm(builder, &sum, weighted.then_some(&values[2]), 1e-5)?;
+            // The stream goes on with the sum.
+            Ok(vec![ops::add(builder, &sum, &norm)?, norm])
+        });
+    });
+}
+
+#[test]
+fn a_bias_is_no_residual() {
+    for device in devices() {
+        let inputs = [info(DType::F32, &[3, 40]), info(DType::F32, &[40])];
+        compare(&device, &inputs, (ADD_RMS_NORM, 0), &|builder, values| {
+            let sum = ops::add(builder, &values[0], &values[1])?;
+            Ok(vec![ops::rms_norm(builder, &sum, None, 1e-5)?])
+        });
+    }
+}
+
+#[test]
+fn turning_and_storing() {
+    let types = prop_oneof![Just(DType::F32), Just(DType::F16), Just(DType::BF16)];
+    let sizes = (1..9usize, 1..4usize, 1..4usize, 1..40usize, 1..20usize);
+    let strategy = (sizes, types.clone(), types, any::<bool>());
+    run_cases(strategy, |device, ((tokens, group, kv_heads, half, value_dim), keys, values, halves)| {
+        let (heads, dim, capacity) = (group * kv_heads, 2 * half + 1, tokens + 3);
+        let inputs = [
+            info(DType::F32, &[tokens, heads, dim]),
+            info(DType::F32, &[tokens, kv_heads, dim]),
+            info(DType::F32, &[tokens, kv_heads, value_dim]),
+            info(DType::F32, &[tokens, half, 2]),
+            info(DType::U32, &[tokens]),
+            info(keys, &[kv_heads, capacity, dim]),
+            info(values, &[kv_heads, capacity, value_dim]),
+        ];
+        let style = if halves { RopeStyle::Halves } else { RopeStyle::Interleaved };
+        compare(device, &inputs, (ROPE_CACHE, 1), &|builder, x| {
+            // Computed values, as those of projections are.
+            let [q, k, v] =
+                [0, 1, 2].map(|i| builder.run_one(ops::unary::Unary::Scale { factor: 0.5 }, &[&x[i]]));
+            let (q, k, v) = (q?, k?, v?);
+            rope_into(builder, (&q, &x[3]), style, &q)?;
+            rope_into(builder, (&k, &x[3]), style, &k)?;
+            cache_write(builder, &k, &x[4], &x[5])?;
+            cache_write(builder, &v, &x[4], &x[6])?;
+            Ok(vec![q])
+        });
+    });
+}
+
+#[test]
+fn keys_that_someone_else_needs_are_not_hidden() {
+    for device in devices() {
+        let inputs = [
+            info(DType::F32, &[1, 2, 8]),
+            info(DType::F32, &[1, 4, 2]),
+            info(DType::U32, &[1]),
+            info(DType::F16, &[2, 5, 8]),
+            info(DType::F16, &[2, 5, 8]),
+        ];
+        compare(&device, &inputs, (ROPE_CACHE, 0), &|builder, x| {
+            let q = ops::rope(builder, &x[0], &x[1], RopeStyle::Interleaved)?;
+            let k = ops::rope(builder, &x[0], &x[1], RopeStyle::Interleaved)?;
+            cache_write(builder, &k, &x[2], &x[3])?;
+            cache_write(builder, &x[0], &x[2], &x[4])?;
+            Ok(vec![q, k])
+        });
+    }
+}
+
+#[test]
+fn every_fusion_has_a_name_of_its_own() {
+    let mut names: Vec<&str> = FUSIONS.iter().map(|pass| pass.name).collect();
+    names.dedup();
+    assert_eq!(names.len(), FUSIONS.len());
+}
+
+/// What is rounded for a product right where it was made gives the bits that rounding it apart gives.
+#[test]
+fn outputs_that_are_rounded_where_they_are_made() {
+    let formats = [Format::Q4_1, Format::Q8_0, Format::Q4K];
+    for device in devices() {
+        for (rows, format) in [(1usize, 0usize), (3, 1), (2, 2), (40, 1)] {
+            let format = formats[format];
+            let (k, n) = (512, 64);
+            let weight = info(DType::Block(format), &[n, k]);
+            let inputs = [
+                info(DType::F32, &[rows, k]),
+                info(DType::F32, &[rows, k]),
+                info(DType::F32, &[k]),
+                weight,
+                weight,
+            ];
+            let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>> {
+                let norm = ops::rms_norm(builder, &x[0], Some(&x[2]), 1e-5)?;
+                let first = ops::matmul(builder, &norm, &x[3])?;
+                let second = ops::matmul(builder, &norm, &x[4])?;
+                let gated = ops::glu(builder, Activation::Silu, &norm, &x[1])?;
+                let third = ops::matmul(builder, &gated, &x[3])?;
+                Ok(vec![norm, first, second, gated, third])
+            };
+            let (captured, _, commands) = run(&device, &inputs, &[], &record);
+            let buffers: Vec<Buffer> =
+                inputs.iter().enumerate().map(|(i, info)| buffer(&device, info, i)).collect();
+            let mut encoder = silicide::CommandEncoder::new(&device);
+            let norm = ops::rms_norm(&mut encoder, &buffers[0], Some(&buffers[2]), 1e-5).unwrap();
+            let first = ops::matmul(&mut encoder, &norm, &buffers[3]).unwrap();
+            let second = ops::matmul(&mut encoder, &norm, &buffers[4]).unwrap();
+            let gated = ops::glu(&mut encoder, Activation::Silu, &norm, &buffers[1]).unwrap();
+            let third = ops::matmul(&mut encoder, &gated, &buffers[3]).unwrap();
+            let recorded = encoder.list().commands.iter();
+            let recorded =
+                recorded.filter(|command| matches!(command, silicide::hal::Command::Dispatch(_))).count();
+            encoder.submit().unwrap().wait().unwrap();
+            for (value, captured) in [norm, first, second, gated, third].iter().zip(&captured) {
+                let exact: Vec<f64> = value.read::<f32>().unwrap().iter().map(|x| f64::from(*x)).collect();
+                assert_eq!(&exact, captured, "{rows} rows of {format:?} on {device:?}");
+            }
+            let on_cpu = device.info().id == "cpu";
+            assert!(!on_cpu || commands + 2 <= recorded + usize::from(rows > 32), "{commands} of {recorded}");
+        }
+    }
+}
