@@ -3,6 +3,7 @@
 use crate::arguments::{DeviceArgs, EngineArgs, ModelArgs, threads};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
+use crate::profile::ProfileArgs;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -38,6 +39,8 @@ pub(crate) struct Bench {
     repetitions: u32,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -128,11 +131,13 @@ impl Bench {
             for &test in &tests {
                 // Once without looking at the clock: caches warm up, kernels get compiled.
                 test.warm_up().measure(&mut session, depth, cancel)?;
+                self.profile.begin(&mut session);
                 let mut samples = Vec::new();
                 for _ in 0..self.repetitions {
                     samples.push(test.measure(&mut session, depth, cancel)?);
                 }
                 results.push(Measured::new(test, depth, &session, samples));
+                self.profile.finish(&session)?;
                 if !self.json {
                     let row = results.last().map(|row| format!("{} {:.1}", row.test, row.mean));
                     eprintln!("{}", row.unwrap_or_default());

@@ -29,6 +29,7 @@ mod graph;
 mod inspect;
 mod logits;
 mod perplexity;
+mod profile;
 mod run;
 mod store;
 mod tokenize;

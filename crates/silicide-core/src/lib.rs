@@ -8,6 +8,7 @@
 //! | [`kernel`] | ops, kernels, plans, selection, the registry of compiled kernels |
 //! | [`record`] | the command encoder, hazards, submissions |
 //! | [`graph`] | passes captured once, rewritten, planned, baked and replayed |
+//! | [`profile`] | where the time of replays went, by kernel and scope |
 //! | [`weights`] | tensors of weight files as buffers |
 //! | [`CancelToken`] | asking long work to stop |
 //! | [`error`] | the one error type |
@@ -22,6 +23,7 @@ pub mod error;
 pub mod graph;
 pub mod kernel;
 pub mod memory;
+pub mod profile;
 pub mod record;
 pub mod weights;
 
@@ -33,6 +35,7 @@ pub use device::{Capture, Counters, Device, DeviceOptions, Listing};
 pub use error::{Error, Result};
 pub use graph::{ComputeGraph, GraphBuilder, GraphExecutor, GraphOptions, GraphSession, GraphValue, Pass};
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
+pub use profile::{Profile, ProfileRow, Roofline};
 pub use record::{
     BufferRange, CommandEncoder, EncoderOptions, Estimate, Estimated, MemRanges, Recorder, Submission,
 };

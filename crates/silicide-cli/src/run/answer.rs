@@ -14,6 +14,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
     let mut options = run.options()?;
     options.cancel = cancel_on_interrupt();
     let mut session = run.model.session(&options.cancel)?;
+    run.profile.begin(&mut session);
     let model = std::sync::Arc::clone(session.model());
     for warning in model.warnings() {
         eprintln!("warning: {warning}");
@@ -48,6 +49,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
         }
         eprintln!("\n{}", summary(&model, &generation.timings));
     }
+    run.profile.finish(&session)?;
     if generation.finish == Finish::Cancelled { Err(Error::Interrupted) } else { Ok(()) }
 }
 

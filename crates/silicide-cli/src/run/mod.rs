@@ -13,6 +13,7 @@ pub(crate) use report::{ending, summary};
 use crate::arguments::{ModelArgs, SamplerArgs, unlimited};
 use crate::chat::{Console, Interrupts, ModelPartner, TerminalLines};
 use crate::error::Error;
+use crate::profile::ProfileArgs;
 use clap::Args;
 use silicide_llm::chat::ChatTemplate;
 use silicide_llm::engine::GenerateOptions;
@@ -57,6 +58,8 @@ pub(crate) struct Run {
     json: bool,
     #[command(flatten)]
     sampler: SamplerArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 impl Run {

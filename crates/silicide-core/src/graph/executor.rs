@@ -2,12 +2,14 @@
 
 use super::arena::{self, Arena, Lifetime};
 use super::commands::{Commands, InPlace};
-use super::compute::ComputeGraph;
+use super::compute::{ComputeGraph, Operand};
 use super::pass::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Pass, PassReport};
 use super::schedule::{Schedule, schedule};
 use super::session::GraphSession;
 use crate::buffer::Buffer;
 use crate::error::Result;
+use crate::kernel::{Io, Outputs};
+use crate::profile::ProfiledCall;
 use crate::record::MemRanges;
 use std::fmt;
 use std::sync::Arc;
@@ -128,6 +130,25 @@ impl GraphExecutor {
     /// The graph after all passes.
     pub fn graph(&self) -> &ComputeGraph {
         &self.compiled.graph
+    }
+
+    /// Its calls as profiles see them, in the order of the marks that [`GraphOptions::mark_ops`] puts between ops.
+    pub fn calls(&self) -> Vec<ProfiledCall> {
+        let Compiled { graph, commands, .. } = &*self.compiled;
+        let mut nodes: Vec<usize> = commands.commands.iter().map(|command| command.node).collect();
+        nodes.dedup();
+        let call = |index: &usize| {
+            let (node, call) = (graph.nodes().get(*index)?, commands.calls.get(*index)?);
+            let infos = |operands: &[Operand]| -> Outputs {
+                operands.iter().map(|operand| graph.info(*operand)).collect()
+            };
+            let (inputs, outputs) = (infos(&node.inputs), infos(&node.outputs));
+            let scope =
+                node.scope.and_then(|scope| graph.scopes.get(scope)).map_or("outside", |scope| scope.label);
+            let work = node.op.work(&Io { inputs: &inputs, outputs: &outputs });
+            Some(ProfiledCall { op: node.op.name(), kernel: node.op.kernel_name(call.kernel), scope, work })
+        };
+        nodes.iter().filter_map(call).collect()
     }
 
     /// Bytes that a session allocates.

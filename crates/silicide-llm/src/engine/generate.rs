@@ -136,13 +136,17 @@ pub fn generate(
     let rest = prompt.get(reused..).unwrap_or(prompt);
     // Feeds tokens and chooses the one that follows; none if someone asked to stop.
     let mut follow = |session: &mut Session, tokens: &[u32]| {
-        let mut next = None;
+        let (mut next, mut chosen) = (None, None);
         let fed = session.feed(tokens, Wanted::Last, &options.cancel, &mut |position, logits| {
+            chosen = Some(Instant::now());
             let token = sampler.choose(logits, position)?;
             sampler.accept(token);
             next = Some(token);
             Ok(())
         });
+        if let Some(begin) = chosen {
+            session.note("sample", begin);
+        }
         match fed {
             Err(Error::Device(silicide::Error::Cancelled { .. })) => Ok(None),
             fed => fed.map(|()| next),

@@ -8,7 +8,7 @@ use super::inputs::{Role, outline};
 use crate::cache::CacheOptions;
 use crate::error::Result;
 use crate::model::{Decoder, Description};
-use silicide::{Device, GraphBuilder, GraphExecutor};
+use silicide::{Device, GraphBuilder, GraphExecutor, GraphOptions};
 use std::sync::{Mutex, PoisonError};
 
 /// The smallest limit.
@@ -24,14 +24,25 @@ pub(super) fn capture(
     device: &Device,
     (model, decoder): (&Description, &Decoder),
     options: &CacheOptions,
+    extents: (usize, usize, usize),
+) -> Result<GraphExecutor> {
+    capture_with(device, (model, decoder), options, extents, &silicide::ops::fuse::options())
+}
+
+/// [`capture`], with options of the graph.
+pub(super) fn capture_with(
+    device: &Device,
+    (model, decoder): (&Description, &Decoder),
+    options: &CacheOptions,
     (count, outputs, limit): (usize, usize, usize),
+    how: &GraphOptions,
 ) -> Result<GraphExecutor> {
     let mut builder = GraphBuilder::new(device);
     let make = |_: Role, name: &'static str, info| builder.input(name, info);
     let pass = outline(model, options, (count, outputs, limit), make)?;
     let logits = decoder.forward(&mut builder, &pass)?;
     let graph = builder.finish(&[&logits]);
-    Ok(GraphExecutor::new(graph, &silicide::ops::fuse::options())?)
+    Ok(GraphExecutor::new(graph, how)?)
 }
 
 /// Executors for passes of one token, by limit.

@@ -8,6 +8,8 @@
 //! | `graphs.rs` | passes captured once and replayed |
 //! | `session.rs` | tokens in, logits out, with a cache of what was seen |
 //! | `generate.rs` | tokens out: sampling, stops, streaming |
+//! | `profiling.rs` | passes whose kernels are timed |
+//! | `roofline.rs` | what a device can do at most |
 //! | `perplexity.rs` | how well a model predicts a text |
 
 mod fit;
@@ -16,6 +18,8 @@ mod graphs;
 mod inputs;
 mod load;
 mod perplexity;
+mod profiling;
+mod roofline;
 mod session;
 mod stops;
 
@@ -23,4 +27,5 @@ pub use fit::Fit;
 pub use generate::{Finish, GenerateOptions, Generation, Timings, generate};
 pub use load::{EngineOptions, LanguageModel, capture_pass};
 pub use perplexity::{Perplexity, perplexity};
+pub use roofline::roofline;
 pub use session::{Session, Wanted};

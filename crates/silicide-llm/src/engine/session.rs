@@ -3,11 +3,13 @@
 use super::graphs::limit_of;
 use super::inputs::{Inputs, Span};
 use super::load::LanguageModel;
+use super::profiling::Profiling;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
-use silicide::{Buffer, CancelToken, CommandEncoder, GraphSession};
+use silicide::{Buffer, CancelToken, CommandEncoder, GraphSession, Profile};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The most bytes of logits that one pass may give.
 const LOGIT_BYTES: usize = 32 << 20;
@@ -35,6 +37,8 @@ pub struct Session {
     inputs: Option<Inputs>,
     /// The captured pass of one token.
     single: Option<Single>,
+    /// Times of kernels, if they are measured.
+    profiling: Option<Box<Profiling>>,
 }
 
 /// A captured pass of one token, with its inputs.
@@ -57,6 +61,7 @@ impl Session {
             reached: 0,
             inputs: None,
             single: None,
+            profiling: None,
         })
     }
 
@@ -68,6 +73,24 @@ impl Session {
     /// The tokens that were fed and are remembered.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
+    }
+
+    /// Measures every kernel from now on, and forgets what was measured before. Kernels run one after the other then, which takes
+    /// longer.
+    pub fn start_profile(&mut self) {
+        self.profiling = Some(Box::new(Profiling::new()));
+    }
+
+    /// Notes what the host did since `begin`, if anybody measures.
+    pub(super) fn note(&mut self, what: &'static str, begin: Instant) {
+        if let Some(profiling) = &mut self.profiling {
+            profiling.note(what, begin);
+        }
+    }
+
+    /// Where the time went since profiling began.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.profiling.as_ref().map(|profiling| profiling.profile())
     }
 
     /// Tokens that it can hold.
@@ -161,8 +184,12 @@ impl Session {
     fn pass(&mut self, tokens: &[u32], outputs: usize) -> Result<Buffer> {
         let Range { start, end } = self.tokens.len()..self.tokens.len() + tokens.len();
         let span = Span { tokens, start, outputs, limit: end };
-        let replayed = if tokens.len() == 1 { self.replay(&span)? } else { None };
-        let logits = match replayed {
+        let logits = match &mut self.profiling {
+            Some(profiling) => Some(profiling.pass(&self.model, &self.cache, &span)?),
+            None if tokens.len() == 1 => self.replay(&span)?,
+            None => None,
+        };
+        let logits = match logits {
             Some(logits) => logits,
             None => self.record(&span)?,
         };

@@ -7,5 +7,6 @@ mod experts;
 mod goldens;
 mod graphs;
 mod memory;
+mod profile;
 mod rings;
 mod smollm2;

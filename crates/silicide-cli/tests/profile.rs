@@ -1,0 +1,55 @@
+//! `--profile`, `--trace` and `--report` as people use them.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+#[test]
+fn a_run_tells_where_its_time_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, report) = (folder.path().join("trace.json"), folder.path().join("report.html"));
+    let output = Command::new(env!("CARGO_BIN_EXE_silicide"))
+        .args([
+            "run",
+            "--device",
+            "cpu",
+            "--raw",
+            "-p",
+            "one two",
+            "-n",
+            "4",
+            "--ignore-eos",
+            "--profile",
+            "-m",
+        ])
+        .arg(samples::testdata("models/llama-tied-q8_0.gguf"))
+        .arg("--trace")
+        .arg(&trace)
+        .arg("--report")
+        .arg(&report)
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    for part in ["kernel", "scope", "GB/s", "of the limit", "attention", "barriers", "limits measured here"] {
+        assert!(told.contains(part), "no {part:?} in\n{told}");
+    }
+    let trace: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let lane = |lane: u64| events.iter().filter(|event| event["tid"] == lane && event["ph"] == "X").count();
+    assert!(lane(1) >= 4 && lane(2) > lane(1), "{} {}", lane(1), lane(2));
+    assert!(events.iter().any(|event| event["name"] == "sample"));
+    let page = std::fs::read_to_string(report).unwrap();
+    assert!(page.contains("<svg") && page.contains("<rect") && page.contains("</table>"), "{page}");
+}
+
+#[test]
+fn a_trace_that_can_not_be_written_is_told() {
+    let output = Command::new(env!("CARGO_BIN_EXE_silicide"))
+        .args(["run", "--device", "cpu", "--raw", "-p", "one", "-n", "1", "-m"])
+        .arg(samples::testdata("models/llama-tied-q8_0.gguf"))
+        .args(["--trace", "/no/such/folder/trace.json"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && told.contains("/no/such/folder/trace.json"), "{told}");
+}

@@ -1,0 +1,212 @@
+//! Where the time goes: the calls of a captured graph, each with what it moves and computes, and the times that a device measured for
+//! them, summed by kernel and by scope.
+//!
+//! A profile is made of replays of a graph that was captured with marks ([`GraphOptions::mark_ops`](crate::GraphOptions)), so that nothing
+//! is measured, and nothing costs anything, where nobody asked.
+
+mod roofline;
+mod trace;
+
+pub use roofline::Roofline;
+pub use trace::TraceEvent;
+
+use crate::kernel::Work;
+use rustc_hash::FxHashMap;
+use silicide_hal::Span;
+use std::time::Duration;
+
+/// The most events that a profile keeps for a trace.
+const MOST_EVENTS: usize = 200_000;
+
+/// One call of an op in a graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProfiledCall {
+    /// The op.
+    pub op: &'static str,
+    /// The kernel that computes it.
+    pub kernel: &'static str,
+    /// The innermost scope that it was recorded in.
+    pub scope: &'static str,
+    /// What it moves and computes.
+    pub work: Work,
+}
+
+/// What calls of one kernel, or in one scope, took together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProfileRow {
+    /// Kernel or scope.
+    pub name: &'static str,
+    /// Calls.
+    pub calls: u64,
+    /// Device time.
+    pub time: Duration,
+    /// Bytes that had to be read or written.
+    pub bytes: u64,
+    /// Operations.
+    pub flops: u64,
+}
+
+impl ProfileRow {
+    /// Bytes in a second.
+    pub fn bandwidth(&self) -> f64 {
+        rate(self.bytes, self.time)
+    }
+
+    /// Operations in a second.
+    pub fn speed(&self) -> f64 {
+        rate(self.flops, self.time)
+    }
+
+    fn add(&mut self, call: &ProfiledCall, time: Duration) {
+        self.calls += 1;
+        self.time += time;
+        self.bytes = self.bytes.saturating_add(call.work.bytes);
+        self.flops = self.flops.saturating_add(call.work.flops);
+    }
+}
+
+fn rate(amount: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { amount as f64 / time.as_secs_f64() }
+}
+
+/// Times of many replays.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    kernels: FxHashMap<&'static str, ProfileRow>,
+    scopes: FxHashMap<&'static str, ProfileRow>,
+    events: Vec<TraceEvent>,
+    replays: u64,
+    commands: u64,
+    barriers: u64,
+    device: Duration,
+    host: Duration,
+}
+
+/// One replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Replay<'a> {
+    /// What it was: `prompt`, `token`.
+    pub name: &'static str,
+    /// The calls of its graph, in order.
+    pub calls: &'a [ProfiledCall],
+    /// What the device measured, one span to a call.
+    pub spans: &'a [Span],
+    /// Launches, copies and fills of the graph as it runs without marks, and barriers between them.
+    pub size: (usize, usize),
+    /// When it was submitted, counted from when profiling began, and how long it took until its end was seen.
+    pub at: (Duration, Duration),
+}
+
+impl Profile {
+    /// Adds a replay.
+    pub fn add(&mut self, replay: &Replay<'_>) {
+        let (begin, taken) = replay.at;
+        self.replays += 1;
+        self.commands += replay.size.0 as u64;
+        self.barriers += replay.size.1 as u64;
+        self.host += taken;
+        self.keep(|| TraceEvent { name: replay.name, lane: trace::HOST, begin, taken, call: None });
+        for (call, span) in replay.calls.iter().zip(replay.spans) {
+            let time = Duration::from_nanos(span.duration_ns);
+            self.device += time;
+            for (rows, name) in [(&mut self.kernels, call.kernel), (&mut self.scopes, call.scope)] {
+                rows.entry(name).or_insert(ProfileRow { name, ..ProfileRow::default() }).add(call, time);
+            }
+            let begin = begin + Duration::from_nanos(span.start_ns);
+            self.keep(|| TraceEvent {
+                name: call.kernel,
+                lane: trace::DEVICE,
+                begin,
+                taken: time,
+                call: Some(*call),
+            });
+        }
+    }
+
+    /// Adds what the host did meanwhile: `sample`.
+    pub fn add_host(&mut self, name: &'static str, begin: Duration, taken: Duration) {
+        self.keep(|| TraceEvent { name, lane: trace::HOST, begin, taken, call: None });
+    }
+
+    fn keep(&mut self, event: impl FnOnce() -> TraceEvent) {
+        if self.events.len() < MOST_EVENTS {
+            self.events.push(event());
+        }
+    }
+
+    /// Kernels, those that took longest first.
+    pub fn kernels(&self) -> Vec<ProfileRow> {
+        sorted(&self.kernels)
+    }
+
+    /// Scopes, those that took longest first.
+    pub fn scopes(&self) -> Vec<ProfileRow> {
+        sorted(&self.scopes)
+    }
+
+    /// Replays.
+    pub fn replays(&self) -> u64 {
+        self.replays
+    }
+
+    /// Launches, copies and fills, and barriers between them, of all replays.
+    pub fn commands(&self) -> (u64, u64) {
+        (self.commands, self.barriers)
+    }
+
+    /// Time on the device in calls, and time until the ends of replays were seen.
+    pub fn times(&self) -> (Duration, Duration) {
+        (self.device, self.host)
+    }
+
+    /// What happened when; the first of it, if there was very much.
+    pub fn events(&self) -> &[TraceEvent] {
+        &self.events
+    }
+}
+
+fn sorted(rows: &FxHashMap<&'static str, ProfileRow>) -> Vec<ProfileRow> {
+    let mut rows: Vec<ProfileRow> = rows.values().copied().collect();
+    rows.sort_by(|a, b| b.time.cmp(&a.time).then(a.name.cmp(b.name)));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(kernel: &'static str, scope: &'static str, bytes: u64) -> ProfiledCall {
+        ProfiledCall { op: "op", kernel, scope, work: Work { bytes, flops: 2 * bytes } }
+    }
+
+    #[test]
+    fn rows_sum_calls_and_come_by_time() {
+        let calls = [call("a", "x", 10), call("b", "x", 20), call("a", "y", 30)];
+        let times = [100, 900, 300];
+        let starts = [0, 100, 1000];
+        let spans: Vec<Span> = (starts.iter().zip(times))
+            .map(|(&start_ns, duration_ns)| Span { label: "op", start_ns, duration_ns })
+            .collect();
+        let mut profile = Profile::default();
+        let at = (Duration::from_micros(5), Duration::from_micros(2));
+        let replay = Replay { name: "token", calls: &calls, spans: &spans, size: (7, 3), at };
+        profile.add(&replay);
+        profile.add(&replay);
+        let kernels = profile.kernels();
+        assert_eq!(kernels.iter().map(|row| (row.name, row.calls)).collect::<Vec<_>>(), [("b", 2), ("a", 4)]);
+        assert_eq!((kernels[1].bytes, kernels[1].flops), (80, 160));
+        assert_eq!(kernels[1].time, Duration::from_nanos(800));
+        assert_eq!(kernels[1].bandwidth(), 80.0 / 800e-9);
+        assert_eq!(profile.scopes()[0].name, "x");
+        assert_eq!((profile.replays(), profile.commands()), (2, (14, 6)));
+        assert_eq!(profile.times(), (Duration::from_nanos(2600), Duration::from_micros(4)));
+        assert_eq!(profile.events().len(), 8);
+        assert_eq!(profile.events()[2].begin, Duration::from_nanos(5100));
+    }
+
+    #[test]
+    fn rows_without_time_have_no_rates() {
+        let row = ProfileRow { bytes: 5, ..ProfileRow::default() };
+        assert_eq!((row.bandwidth(), row.speed()), (0.0, 0.0));
+    }
+}

@@ -1,0 +1,97 @@
+//! Passes whose kernels are timed: captured with marks between ops, so that they run one after the other.
+
+use super::graphs::{capture_with, limit_of};
+use super::inputs::{Inputs, Span};
+use super::load::LanguageModel;
+use crate::cache::KvCache;
+use crate::error::{Error, Result};
+use silicide::ops::fuse;
+use silicide::profile::{Profile, ProfiledCall, Replay};
+use silicide::{Buffer, GraphSession};
+use std::time::Instant;
+
+/// The most captured passes that are kept: prompts have many lengths.
+const MOST_PASSES: usize = 4;
+
+/// Times of a session's kernels.
+#[derive(Debug)]
+pub(super) struct Profiling {
+    begin: Instant,
+    profile: Profile,
+    passes: Vec<Marked>,
+}
+
+/// A captured pass with marks.
+#[derive(Debug)]
+struct Marked {
+    /// Tokens, rows of logits, positions that it can see.
+    extents: (usize, usize, usize),
+    inputs: Inputs,
+    graph: GraphSession,
+    calls: Vec<ProfiledCall>,
+    /// Commands and barriers of the same pass without marks.
+    size: (usize, usize),
+}
+
+impl Profiling {
+    /// Nothing yet.
+    pub(super) fn new() -> Profiling {
+        Profiling { begin: Instant::now(), profile: Profile::default(), passes: Vec::new() }
+    }
+
+    /// Notes what the host did since `begin`.
+    pub(super) fn note(&mut self, what: &'static str, begin: Instant) {
+        self.profile.add_host(what, begin - self.begin, begin.elapsed());
+    }
+
+    /// What was measured.
+    pub(super) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Runs a pass and waits for it; gives its logits.
+    pub(super) fn pass(&mut self, model: &LanguageModel, cache: &KvCache, span: &Span<'_>) -> Result<Buffer> {
+        let limit = limit_of(span.limit, model.cache_options().context);
+        let extents = (span.tokens.len(), span.outputs, limit);
+        let place = match self.passes.iter().position(|pass| pass.extents == extents) {
+            Some(place) => place,
+            None => {
+                if self.passes.len() == MOST_PASSES {
+                    self.passes.remove(0);
+                }
+                self.passes.push(Marked::capture(model, cache, extents)?);
+                self.passes.len() - 1
+            }
+        };
+        let missing = || Error::Device(silicide::Error::ZeroSize { what: "graph" });
+        let pass = self.passes.get_mut(place).ok_or_else(missing)?;
+        pass.inputs.fill(model.description(), span)?;
+        let submitted = Instant::now();
+        let submission = pass.graph.replay()?;
+        submission.wait()?;
+        self.profile.add(&Replay {
+            name: if span.tokens.len() == 1 { "token" } else { "prompt" },
+            calls: &pass.calls,
+            spans: &submission.times(),
+            size: pass.size,
+            at: (submitted - self.begin, submitted.elapsed()),
+        });
+        pass.graph.output(0).cloned().ok_or_else(missing)
+    }
+}
+
+impl Marked {
+    fn capture(model: &LanguageModel, cache: &KvCache, extents: (usize, usize, usize)) -> Result<Marked> {
+        let parts = (model.description(), model.decoder());
+        let capture = |mark_ops: bool| {
+            let mut options = fuse::options();
+            options.mark_ops = mark_ops;
+            capture_with(model.device(), parts, model.cache_options(), extents, &options)
+        };
+        let (plain, marked) = (capture(false)?, capture(true)?);
+        let inputs = Inputs::new(model.device(), model.description(), cache, (extents.0, extents.1))?;
+        let graph = marked.session(&inputs.buffers(cache))?;
+        let size = (plain.report().commands, plain.report().barriers.1);
+        Ok(Marked { extents, inputs, graph, calls: marked.calls(), size })
+    }
+}
