@@ -119,6 +119,9 @@ macro_rules! table {
         ///
         /// As for [`Product::multiply`].
         unsafe fn stream<U: Unit>(format: Format, product: &Product, columns: Range<usize>) -> bool {
+            if !U::STREAMS {
+                return false;
+            }
             if product.runs > stream::MOST_RUNS {
                 return false;
             }

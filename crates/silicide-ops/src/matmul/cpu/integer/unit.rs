@@ -33,6 +33,8 @@ pub(super) unsafe trait Unit: Simd {
     const START: i32;
     /// Whether [`Unit::dot`] must be told of signed bytes.
     const SIGNED: bool;
+    /// Whether few rows are multiplied as a stream: where instructions are the limit, memory is not, and panels do.
+    const STREAMS: bool = true;
 
     /// Sixteen bytes from each column, columns being `stride` bytes apart: word `i` has bytes `4i..4i + 4` of each.
     unsafe fn transpose(from: *const u8, stride: usize) -> [Self::Words; 4];
@@ -96,6 +98,7 @@ unsafe impl Unit for Portable {
     const ROWS: usize = 2;
     const START: i32 = 0;
     const SIGNED: bool = false;
+    const STREAMS: bool = false;
 
     #[inline(always)]
     unsafe fn transpose(from: *const u8, stride: usize) -> [Self::Words; 4] {
