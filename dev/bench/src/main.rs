@@ -19,6 +19,7 @@ mod random_model;
 mod record;
 mod report;
 mod rows;
+mod select;
 mod stream;
 mod watched;
 
@@ -107,6 +108,12 @@ enum What {
         #[arg(long = "format", default_values_t = quantized::formats())]
         formats: Vec<String>,
     },
+    /// Kernels that are picked against the fastest of those that fit, on a grid of shapes.
+    Select {
+        /// The device.
+        #[arg(long, default_value = "cpu")]
+        device: String,
+    },
     /// Decoding with a model: captured passes against recorded ones, in turn.
     Graph {
         /// A GGUF file, such as the one that scripts/fetch-model names.
@@ -156,6 +163,7 @@ fn main() -> anyhow::Result<()> {
         What::Record => record::run(&mut report)?,
         What::Gpu => gpu::run(&mut report)?,
         What::GpuMatmul { formats } => gpu_matmul::run(&mut report, &formats)?,
+        What::Select { device } => select::run(&mut report, &device)?,
         What::Graph { model, device, tokens } => graph::run(&mut report, &model, &device, tokens)?,
         What::Load { gigabytes } => load::run(&mut report, gigabytes)?,
         What::Formats { write } => return formats::run(write.as_deref()),
