@@ -139,7 +139,6 @@ enum What {
         write: Option<PathBuf>,
     },
     /// What has targets, and what is quick.
-    /// All of the above, but for the table and what needs a model.
     All,
 }
 
