@@ -15,6 +15,9 @@ use silicide::{
     Shape, ops,
 };
 
+/// What records the ops that are to be fused.
+type Record<'a> = &'a dyn Fn(&mut GraphBuilder, &[GraphValue]) -> Result<Vec<GraphValue>>;
+
 fn devices() -> Vec<Device> {
     [Device::cpu(), Device::open("vulkan:0")].into_iter().flatten().collect()
 }
@@ -53,7 +56,7 @@ fn run(
     device: &Device,
     inputs: &[TensorInfo],
     passes: &[Pass],
-    record: &dyn Fn(&mut GraphBuilder, &[GraphValue]) -> Result<Vec<GraphValue>>,
+    record: Record<'_>,
 ) -> (Vec<Vec<f64>>, usize, usize) {
     let mut builder = GraphBuilder::new(device);
     let values: Vec<GraphValue> = inputs.iter().map(|info| builder.input("input", *info)).collect();
@@ -79,7 +82,7 @@ fn compare(
     device: &Device,
     inputs: &[TensorInfo],
     (pass, rewrites): (Pass, usize),
-    record: &dyn Fn(&mut GraphBuilder, &[GraphValue]) -> Result<Vec<GraphValue>>,
+    record: Record<'_>,
 ) {
     let (plain, _, before) = run(device, inputs, &[], record);
     let (fused, count, after) = run(device, inputs, &[pass], record);
