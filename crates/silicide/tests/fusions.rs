@@ -184,6 +184,24 @@ fn every_fusion_has_a_name_of_its_own() {
     assert_eq!(names.len(), FUSIONS.len());
 }
 
+/// Outputs of one command never share memory, even where nobody reads one of them any more because it was rounded.
+#[test]
+fn a_norm_that_only_products_read_leaves_the_sum_alone() {
+    for device in devices() {
+        let (k, weight) = (256, info(DType::Block(Format::Q8_0), &[64, 256]));
+        let row = info(DType::F32, &[1, k]);
+        compare(&device, &[row, row, weight], (ADD_RMS_NORM, 1), &|builder, x| {
+            let [a, b] = [0, 1].map(|i| ops::add(builder, &x[i], &x[0]));
+            let (a, b) = (a?, b?);
+            let sum = ops::add(builder, &a, &b)?;
+            let norm = ops::rms_norm(builder, &sum, None, 1e-5)?;
+            let y = ops::matmul(builder, &norm, &x[2])?;
+            let exact = ops::silu(builder, &sum)?;
+            Ok(vec![y, exact])
+        });
+    }
+}
+
 /// What is rounded for a product right where it was made gives the bits that rounding it apart gives.
 #[test]
 fn outputs_that_are_rounded_where_they_are_made() {

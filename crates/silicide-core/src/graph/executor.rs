@@ -202,6 +202,8 @@ fn place(graph: &ComputeGraph, commands: &Commands, schedule: &Schedule) -> (Are
 /// Lets outputs take the place of inputs that are not needed any more; gives the room that each room lies in.
 fn share_in_place(commands: &Commands, schedule: &Schedule, lives: &mut [Option<Lifetime>]) -> Vec<usize> {
     let mut owners: Vec<usize> = (0..lives.len()).collect();
+    // When a room was last given to an output: two outputs of one command can't both have it.
+    let mut given: Vec<Option<usize>> = vec![None; lives.len()];
     let touches_of = |room: u32, group: usize| {
         let members = schedule.groups.iter().enumerate().filter(move |(_, other)| **other == group);
         members
@@ -223,8 +225,12 @@ fn share_in_place(commands: &Commands, schedule: &Schedule, lives: &mut [Option<
         {
             continue;
         }
-        if let Some(life) = lives.get_mut(owner) {
+        if given.get(owner) == Some(&Some(group)) {
+            continue;
+        }
+        if let (Some(life), Some(given)) = (lives.get_mut(owner), given.get_mut(owner)) {
             *life = Some(Lifetime { last: new.last, ..old });
+            *given = Some(group);
         }
         if let (Some(life), Some(place)) = (lives.get_mut(*to as usize), owners.get_mut(*to as usize)) {
             (*life, *place) = (None, owner);
