@@ -78,12 +78,7 @@ fn run(
 }
 
 /// Runs a graph as it is and with a fusion, which must find its pattern so often.
-fn compare(
-    device: &Device,
-    inputs: &[TensorInfo],
-    (pass, rewrites): (Pass, usize),
-    record: Record<'_>,
-) {
+fn compare(device: &Device, inputs: &[TensorInfo], (pass, rewrites): (Pass, usize), record: Record<'_>) {
     let (plain, _, before) = run(device, inputs, &[], record);
     let (fused, count, after) = run(device, inputs, &[pass], record);
     assert_eq!(count, rewrites, "{} on {device:?}", pass.name);

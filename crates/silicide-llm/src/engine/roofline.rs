@@ -1,8 +1,8 @@
 //! What a device can do at most, measured with the kernels at hand: summing more than caches hold, and a large product.
 
 use crate::error::Result;
-use silicide::ops::{self, reduce};
-use silicide::{Buffer, CommandEncoder, DType, Device, Roofline};
+use silicide::ops::{self, fill, reduce};
+use silicide::{Buffer, CommandEncoder, DType, Device, Roofline, Shape};
 use std::time::{Duration, Instant};
 
 /// Bytes that are read.
@@ -18,7 +18,12 @@ pub fn roofline(device: &Device) -> Result<Roofline> {
     let room = device.usage().limit.min(device.info().memory.available) / 8;
     let bytes = if device.info().software { BYTES / 8 } else { BYTES }.min(room).max(1 << 20);
     let columns = 4096;
-    let x = Buffer::allocate(device, DType::F32, [bytes / 4 / columns, columns])?;
+    let shape = Shape::new(&[bytes / 4 / columns, columns]);
+    let shape = shape.map_err(|source| silicide::Error::BadShape { what: "roofline", source })?;
+    // Memory that nobody wrote to is a page of zeros, again and again.
+    let mut encoder = CommandEncoder::new(device);
+    let x = fill::fill(&mut encoder, DType::F32, shape, 1.0)?;
+    encoder.submit()?.wait()?;
     let read = best(|| {
         let mut encoder = CommandEncoder::new(device);
         drop(reduce::sum(&mut encoder, &x)?);
