@@ -148,10 +148,10 @@ unsafe fn group(tile: &Tile<'_>) {
     for (expert, next) in next.iter_mut().enumerate() {
         let pairs = std::mem::replace(next, first);
         // Nearly equal parts.
-        let parts = pairs.div_ceil(STRIP as u32);
+        let parts = u64::from(pairs).div_ceil(STRIP as u64);
+        let start = |part: u64| (part * u64::from(pairs) / parts) as u32;
         for (part, strip) in (0..parts).zip(&mut places) {
-            let (start, end) = (part * pairs / parts, (part + 1) * pairs / parts);
-            *strip = [expert as u32, first + start, end - start];
+            *strip = [expert as u32, first + start(part), start(part + 1) - start(part)];
             made += 1;
         }
         first += pairs;
