@@ -192,7 +192,8 @@ impl Interleaved {
 // SAFETY: reads what is asked for, in blocks.
 unsafe impl Source for Interleaved {
     const AHEAD: usize = 1;
-    const NEXT: Option<usize> = Some(2048);
+    // Far enough for what memory takes to answer, at the speed at which it gives.
+    const NEXT: Option<usize> = Some(8192);
 
     #[inline(always)]
     fn new(columns: Columns) -> Interleaved {
