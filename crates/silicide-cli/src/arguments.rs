@@ -56,6 +56,9 @@ pub(crate) struct DeviceArgs {
     /// Threads of the CPU; 0 for one per core, as by default.
     #[arg(short, long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub(crate) threads: Option<usize>,
+    /// Whether kernels are to be timed, which Metal must know beforehand.
+    #[arg(skip)]
+    pub(crate) timing: bool,
 }
 
 impl DeviceArgs {
@@ -63,6 +66,7 @@ impl DeviceArgs {
     pub(crate) fn open(&self) -> Result<Device, Error> {
         let mut options = DeviceOptions::default();
         options.threads = self.threads.filter(|&count| count > 0);
+        options.timing = self.timing;
         options.kernel_cache = silicide_llm::store::cache_dir().map(|directory| directory.join("kernels"));
         Ok(Device::open_with(&self.device, &options)?)
     }

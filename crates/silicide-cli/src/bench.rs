@@ -92,7 +92,7 @@ impl Bench {
         };
         for device in &self.device {
             for &threads in &threads {
-                let device = DeviceArgs { device: device.clone(), threads };
+                let device = DeviceArgs { device: device.clone(), threads, timing: self.profile.is_wanted() };
                 match self.measure_on(device, &cancel, &mut results) {
                     // What was measured is shown.
                     Err(error) if error.is_cancelled() => {

@@ -27,9 +27,14 @@ pub(crate) struct ProfileArgs {
 }
 
 impl ProfileArgs {
+    /// Whether anything is to be measured, for which some devices have to be asked when they are opened.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.profile || self.trace.is_some() || self.report.is_some()
+    }
+
     /// Begins profiling, if that is wanted.
     pub(crate) fn begin(&self, session: &mut Session) {
-        if self.profile || self.trace.is_some() || self.report.is_some() {
+        if self.is_wanted() {
             session.start_profile();
         }
     }
@@ -38,6 +43,9 @@ impl ProfileArgs {
     pub(crate) fn finish(&self, session: &Session) -> Result<(), Error> {
         let Some(profile) = session.profile() else { return Ok(()) };
         let device = session.model().device();
+        if profile.replays() > 0 && profile.kernels().is_empty() {
+            eprintln!("warning: {} does not measure how long kernels take", device.info().id);
+        }
         let limits = roofline(device)?;
         if self.profile {
             eprint!("{}", table(profile, &limits));

@@ -65,6 +65,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(mut self) -> Result<(), Error> {
         let mut words = std::mem::take(&mut self.words).into_iter();
+        self.model.device.timing = self.profile.is_wanted();
         if self.model.model.is_none() {
             self.model.model = words.next();
         }
