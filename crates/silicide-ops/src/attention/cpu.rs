@@ -20,6 +20,7 @@ use silicide_quant::DType;
 use smallvec::SmallVec;
 use split::{join_parts, join_rounded, split_keys};
 use std::ops::Range;
+use store::Cache;
 use tiled::tile_queries;
 
 /// Bindings; without sinks, `q` stands in for them.
@@ -91,6 +92,13 @@ impl<'a> Call<'a> {
         let total = self.start + self.extents.tokens;
         let (first, last) = (self.start + tokens.start, self.start + tokens.end.max(1) - 1);
         self.rule.seen(first, last, total, self.extents.capacity)
+    }
+
+    /// Where keys and values are.
+    #[inline(always)]
+    fn caches(&self) -> [Cache; 2] {
+        let (Extents { dim, value_dim, .. }, [keys, values]) = (self.extents, self.types);
+        [(K, keys, dim), (V, values, value_dim)].map(|(binding, code, dim)| Cache { binding, code, dim })
     }
 
     /// The first run of `positions`, of at most so many, that lies together in the cache: slot of the first, and how many.
@@ -222,13 +230,6 @@ unsafe impl Kernel for Tiled {
             grid.map(|n| n as u32),
         )
     }
-}
-
-/// Bytes of `elements` elements, whole blocks of them, of the type with this code.
-#[inline(always)]
-fn bytes_of(code: u32, elements: usize) -> usize {
-    let dtype = store::dtype(code);
-    elements / dtype.block_len().max(1) * dtype.size()
 }
 
 const _: () = assert!(DType::F32.code() == 0);

@@ -20,7 +20,7 @@ pub(crate) fn is_large(bytes: usize) -> bool {
 }
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Copies `from` to `to`, of the same length, past the caches. [`fence`] must follow before the tile ends.
 ///

@@ -137,7 +137,7 @@ unsafe fn elements<U: Unit, W: Weight>(tile: &Tile<'_>) {
         unsafe {
             let start = tile.start(1).cast::<W::Stored>().add((expert * part.n + first) * k);
             if rows <= FEW_ROWS {
-                few::multiply::<U::Vector, W>(&Rows {
+                few::multiply::<U, W>(&Rows {
                     a: part.activations(),
                     b: start,
                     y,
@@ -148,6 +148,7 @@ unsafe fn elements<U: Unit, W: Weight>(tile: &Tile<'_>) {
                     rows,
                     columns: count,
                     accumulate: false,
+                    ahead: None,
                 });
             } else {
                 for depth in (0..k).step_by(PANEL_DEPTH) {
@@ -203,7 +204,7 @@ unsafe fn blocks<U: Unit>(tile: &Tile<'_>) {
                     // Lengths agree by construction, so decoding can't fail.
                     let _ = format.decode(blocks, run.get_mut(..depth).unwrap_or_default());
                 }
-                few::multiply::<U::Vector, pack::F32>(&Rows {
+                few::multiply::<U, pack::F32>(&Rows {
                     a: part.activations().add(at),
                     b: decoded.as_ptr().cast(),
                     y,
@@ -214,6 +215,7 @@ unsafe fn blocks<U: Unit>(tile: &Tile<'_>) {
                     rows: part.strip.len(),
                     columns: count,
                     accumulate: at > 0,
+                    ahead: None,
                 });
             }
         }

@@ -11,6 +11,7 @@ pub(crate) mod integer;
 pub(crate) mod pack;
 pub(crate) mod tile;
 pub(crate) mod vector;
+pub(crate) mod weighted;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -113,7 +114,7 @@ unsafe fn few_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
     let column = x * tile_columns;
     // SAFETY: the planner made the grid for these extents; tiles have different columns or batches.
     unsafe {
-        few::multiply::<U::Vector, W>(&Rows {
+        few::multiply::<U, W>(&Rows {
             a: tile.start(0).cast::<f32>().add(batch * m * k),
             b: tile.start(1).cast::<W::Stored>().add((batch * n + column) * k),
             y: tile.start(2).cast::<f32>().add(batch * m * n + column),
@@ -124,6 +125,7 @@ unsafe fn few_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
             rows: m,
             columns: tile_columns.min(n - column),
             accumulate: false,
+            ahead: Some(few::ahead::<W>(k)),
         });
     }
 }

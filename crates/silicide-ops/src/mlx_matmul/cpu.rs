@@ -93,7 +93,7 @@ unsafe fn groups<U: Unit>(tile: &Tile<'_>) {
             for (i, run) in decoded.0.iter_mut().take(columns).enumerate() {
                 planes.decode((column + i) * k + first, run.get_mut(..depth).unwrap_or_default());
             }
-            few::multiply::<U::Vector, pack::F32>(&Rows {
+            few::multiply::<U, pack::F32>(&Rows {
                 a: tile.start(0).cast::<f32>().add(first),
                 b: decoded.0.as_ptr().cast(),
                 y: tile.start(planes.count() + 1).cast::<f32>().add(column),
@@ -104,6 +104,7 @@ unsafe fn groups<U: Unit>(tile: &Tile<'_>) {
                 rows: m,
                 columns,
                 accumulate: first > 0,
+                ahead: None,
             });
         }
     }

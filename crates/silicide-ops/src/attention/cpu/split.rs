@@ -1,10 +1,10 @@
 //! Few queries: a run of keys is a tile, for all queries that share a head of keys. Each tile leaves a part for each of its
 //! queries: the largest score, the sum of weights, and the weighted sum of values. A second launch joins the parts.
 
-use super::store::Stored;
+use super::store::{Run, Stored};
 use super::weigh::Seen;
-use super::{Call, Extents, HEADER, K, OUT, PARTS, Q, ROUNDED, V, bytes_of};
-use crate::cpu::{Simd, stream};
+use super::{Call, Extents, HEADER, OUT, PARTS, Q, ROUNDED};
+use crate::cpu::Simd;
 use crate::matmul::cpu::integer::activations::round_part;
 use crate::matmul::cpu::vector::Unit;
 use crate::attention::MOST_DIM;
@@ -12,11 +12,9 @@ use silicide_hal::Tile;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Keys of a tile.
+/// Keys of a tile, which are weighed together where they lie together.
 pub(super) const KEYS: usize = 192;
-/// Keys that are weighed at a time: they and their values stay in the caches.
-const BLOCK: usize = 96;
-/// Keys that are multiplied at a time, while as many values, or keys of the next block, are on their way.
+/// Keys, or values, that are decoded at a time where they are in blocks.
 const PIECE: usize = 24;
 /// Queries of a tile.
 pub(super) const ROWS: usize = 16;
@@ -31,7 +29,7 @@ pub(super) fn part_words(value_dim: usize) -> usize {
 struct Room {
     queries: MaybeUninit<[f32; ROWS * MOST_DIM]>,
     wide: MaybeUninit<[f32; PIECE * MOST_DIM]>,
-    scores: [f32; ROWS * BLOCK],
+    scores: MaybeUninit<[f32; ROWS * KEYS]>,
     sums: MaybeUninit<[f32; ROWS * MOST_DIM]>,
 }
 
@@ -63,57 +61,50 @@ pub(super) unsafe fn split_keys<S: Simd + Unit>(tile: &Tile<'_>) {
     let mut room = Room {
         queries: MaybeUninit::uninit(),
         wide: MaybeUninit::uninit(),
-        scores: [0.0; ROWS * BLOCK],
+        scores: MaybeUninit::uninit(),
         sums: MaybeUninit::uninit(),
     };
     let mut states = [Seen::NOTHING; ROWS];
     let apart = Stored::padded(extents.value_dim);
     let (queries, wide) = (room.queries.as_mut_ptr().cast::<f32>(), room.wide.as_mut_ptr().cast::<f32>());
-    // SAFETY: room for as many sums of the longest kind; all bits zero are zeros.
-    let sums = unsafe {
-        let sums = room.sums.as_mut_ptr().cast::<f32>();
+    // SAFETY: room for as many sums of the longest kind and scores of as many keys; all bits zero are zeros.
+    let (sums, scores) = unsafe {
+        let (sums, scores) = (room.sums.as_mut_ptr().cast::<f32>(), room.scores.as_mut_ptr().cast::<f32>());
         sums.write_bytes(0, rows.len() * apart);
-        std::slice::from_raw_parts_mut(sums, rows.len() * apart)
+        scores.write_bytes(0, rows.len() * KEYS);
+        let zeros = |start: *mut f32, each: usize| std::slice::from_raw_parts_mut(start, rows.len() * each);
+        (zeros(sums, apart), zeros(scores, KEYS))
     };
     // SAFETY: each row has a query of `dim` elements, and there is room for it.
     unsafe { gather(&call, kv_head, rows.clone(), queries) };
+    let [k, v] = call.caches();
     while !keys.is_empty() {
-        let (slot, count) = call.together(&keys, BLOCK);
-        let first = kv_head * extents.capacity + slot;
-        let at = keys.start;
-        for piece in (0..count).step_by(PIECE) {
-            let here = (first + piece, PIECE.min(count - piece));
-            fetch_rows(tile, (V, call.types[1]), here, extents.value_dim);
+        let (slot, count) = call.together(&keys, KEYS);
+        let run = Run { first: kv_head * extents.capacity + slot, count };
+        for (at, part) in run.parts(k.together(PIECE)) {
             // SAFETY: the keys are in slots of this head, which nobody writes; there is room for all rows.
             unsafe {
-                let stored = Stored::of(tile, (K, call.types[0]), here, extents.dim, wide);
-                let scores = room.scores.as_mut_ptr().add(piece);
-                stored.multiply::<S::Vector>(queries, rows.len(), scores, BLOCK);
+                let stored = Stored::of(tile, k, part, wide);
+                stored.multiply::<S>(queries, rows.len(), scores.as_mut_ptr().add(at), KEYS);
             }
         }
         for (row, ((scores, state), sums)) in
-            rows.clone().zip(room.scores.chunks_exact_mut(BLOCK).zip(&mut states).zip(sums.chunks_exact_mut(apart)))
+            rows.clone().zip(scores.chunks_exact_mut(KEYS).zip(&mut states).zip(sums.chunks_exact_mut(apart)))
         {
             let scores = scores.get_mut(..count).unwrap_or_default();
-            let kept = state.weigh::<S>(&call.rule, scores, visible(&call, row, at));
+            let kept = state.weigh::<S>(&call.rule, scores, visible(&call, row, keys.start));
             if kept != 1.0 {
                 sums.iter_mut().for_each(|sum| *sum *= kept);
             }
         }
-        keys.start += count;
-        for piece in (0..count).step_by(PIECE) {
-            let here = (first + piece, PIECE.min(count - piece));
-            let ahead = (keys.start + piece).min(keys.end)..(keys.start + piece + PIECE).min(keys.end);
-            let (slot, fetched) = call.together(&ahead, PIECE);
-            let next = (kv_head * extents.capacity + slot, fetched);
-            fetch_rows(tile, (K, call.types[0]), next, extents.dim);
+        for (at, part) in run.parts(v.together(PIECE)) {
             // SAFETY: as above.
             unsafe {
-                let stored = Stored::of(tile, (V, call.types[1]), here, extents.value_dim, wide);
-                let weights = room.scores.as_ptr().add(piece);
-                stored.add_weighted::<S::Vector>(weights, BLOCK, rows.len(), sums.as_mut_ptr());
+                let stored = Stored::of(tile, v, part, wide);
+                stored.add_weighted::<S>(scores.as_ptr().add(at), KEYS, rows.len(), sums.as_mut_ptr());
             }
         }
+        keys.start += count;
     }
     for ((row, state), sums) in rows.zip(states).zip(sums.chunks_exact(apart)) {
         let start = part_start(&extents, split, kv_head, row);
@@ -124,16 +115,6 @@ pub(super) unsafe fn split_keys<S: Simd + Unit>(tile: &Tile<'_>) {
             *sum = state.sum as f32;
             values.copy_from_slice(sums.get(..values.len()).unwrap_or_default());
         }
-    }
-}
-
-/// Asks for rows of a binding, of this type and length, to be brought near: where another page begins the machine's own
-/// guess ends.
-#[inline(always)]
-fn fetch_rows(tile: &Tile<'_>, (binding, code): (usize, u32), (first, count): (usize, usize), dim: usize) {
-    let (start, bytes) = (bytes_of(code, first * dim), bytes_of(code, count * dim));
-    for line in (0..bytes).step_by(64) {
-        stream::fetch(tile.start(binding).wrapping_add(start + line));
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! f32, f16 and bf16 are read in place. Blocks are decoded first, a few keys at a time, into room that the caller has.
 
-use super::bytes_of;
 use crate::matmul::cpu::few::{self, Rows};
 use crate::matmul::cpu::pack::{self, Columns, Weight, load_part};
 use crate::matmul::cpu::vector::{Unit, Vector};
+use crate::matmul::cpu::weighted::{self, Weighted};
 use silicide_hal::Tile;
 use silicide_quant::{DType, Format};
 
@@ -20,6 +20,48 @@ pub(super) fn dtype(code: u32) -> DType {
     DType::ALL.get(code as usize).copied().or_else(|| format().map(DType::Block)).unwrap_or(DType::F32)
 }
 
+/// A binding that holds rows of elements.
+#[derive(Clone, Copy)]
+pub(super) struct Cache {
+    pub(super) binding: usize,
+    /// The code of their type.
+    pub(super) code: u32,
+    /// Elements of a row: whole blocks.
+    pub(super) dim: usize,
+}
+
+impl Cache {
+    /// How many rows can be taken at a time, if there is room to decode so many.
+    #[inline(always)]
+    pub(super) fn together(self, room: usize) -> usize {
+        if self.code < PLAIN { usize::MAX } else { room }
+    }
+
+    /// Where some rows begin, and how many bytes they have.
+    #[inline(always)]
+    pub(super) fn bytes(self, run: Run) -> (usize, usize) {
+        let dtype = dtype(self.code);
+        let bytes = |rows: usize| rows * self.dim / dtype.block_len().max(1) * dtype.size();
+        (bytes(run.first), bytes(run.count))
+    }
+}
+
+/// Some rows, one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) first: usize,
+    pub(super) count: usize,
+}
+
+impl Run {
+    /// Parts of at most `most` rows, and how many rows are before each.
+    #[inline(always)]
+    pub(super) fn parts(self, most: usize) -> impl Iterator<Item = (usize, Run)> {
+        let part = move |at: usize| Run { first: self.first + at, count: most.min(self.count - at) };
+        (0..self.count).step_by(most).map(move |at| (at, part(at)))
+    }
+}
+
 /// Rows of elements of one type, one after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Stored {
@@ -30,26 +72,28 @@ pub(super) struct Stored {
     pub(super) dim: usize,
     /// Rows.
     pub(super) count: usize,
+    /// How many bytes ahead rows are asked for, unless they were decoded.
+    ahead: Option<usize>,
 }
 
 impl Stored {
-    /// Rows `first..first + count` of `dim` elements of a binding whose elements have this type. Blocks are decoded into
-    /// `room`.
+    /// Rows of a cache. Blocks are decoded into `room`.
     ///
     /// # Safety
     /// The binding holds the rows, nobody writes them, and `room` is good for as many f32 as they have elements.
     #[inline(always)]
     pub(super) unsafe fn of(
         tile: &Tile<'_>,
-        (binding, code): (usize, u32),
-        (first, count): (usize, usize),
-        dim: usize,
+        cache: Cache,
+        run: Run,
         room: *mut f32,
     ) -> Stored {
-        let (start, bytes) = (bytes_of(code, first * dim), bytes_of(code, count * dim));
+        let (Cache { binding, code, dim }, count) = (cache, run.count);
+        let (start, bytes) = cache.bytes(run);
         if code < PLAIN {
             // SAFETY: the caller's promise.
-            return Stored { code, start: unsafe { tile.start(binding).add(start) }, dim, count };
+            let start = unsafe { tile.start(binding).add(start) };
+            return Stored { code, start, dim, count, ahead: Some(AHEAD) };
         }
         // SAFETY: the caller's promise.
         let (blocks, wide) = unsafe {
@@ -63,18 +107,18 @@ impl Stored {
             // Rows are whole blocks, as every shape of a block format; so decoding can't fail.
             let _ = format.decode(blocks, wide);
         }
-        Stored { code: 0, start: room.cast_const().cast(), dim, count }
+        Stored { code: 0, start: room.cast_const().cast(), dim, count, ahead: None }
     }
 
     /// The products of `rows` rows of f32 with every stored row, to `y` with `stride` of them for each of the former.
     ///
     /// # Safety
-    /// The vector's instruction set is present; `a` holds the rows, and `y` has room that nobody else touches.
+    /// The unit's instruction set is present; `a` holds the rows, and `y` has room that nobody else touches.
     #[inline(always)]
-    pub(super) unsafe fn multiply<V: Vector>(&self, a: *const f32, rows: usize, y: *mut f32, stride: usize) {
+    pub(super) unsafe fn multiply<U: Unit>(&self, a: *const f32, rows: usize, y: *mut f32, stride: usize) {
         macro_rules! multiply {
             ($type:ty) => {
-                few::multiply::<V, $type>(&Rows {
+                few::multiply::<U, $type>(&Rows {
                     a,
                     b: self.start.cast(),
                     y,
@@ -85,6 +129,7 @@ impl Stored {
                     rows,
                     columns: self.count,
                     accumulate: false,
+                    ahead: self.ahead,
                 })
             };
         }
@@ -101,21 +146,30 @@ impl Stored {
     /// Adds stored rows, each times its weight, to each row of `sums`, which are [`padded`](Stored::padded) apart.
     ///
     /// # Safety
-    /// The vector's instruction set is present; there are `rows` rows of weights, `stride` apart, and of sums.
+    /// The unit's instruction set is present; there are `rows` rows of weights, `stride` apart, and of sums.
     #[inline(always)]
-    pub(super) unsafe fn add_weighted<V: Vector>(
-        &self,
-        weights: *const f32,
-        stride: usize,
-        rows: usize,
-        sums: *mut f32,
-    ) {
+    pub(super) unsafe fn add_weighted<U: Unit>(&self, weights: *const f32, stride: usize, rows: usize, sums: *mut f32) {
+        macro_rules! add {
+            ($type:ty) => {
+                weighted::add::<U, $type>(&Weighted {
+                    rows: self.start.cast(),
+                    dim: self.dim,
+                    count: self.count,
+                    weights,
+                    stride,
+                    sums,
+                    apart: Stored::padded(self.dim),
+                    wanted: rows,
+                    ahead: self.ahead,
+                })
+            };
+        }
         // SAFETY: the caller's promise.
         unsafe {
             match self.code {
-                F16 => add_rows::<V, pack::F16>(self, (weights, stride), rows, sums),
-                BF16 => add_rows::<V, pack::BF16>(self, (weights, stride), rows, sums),
-                _ => add_rows::<V, pack::F32>(self, (weights, stride), rows, sums),
+                F16 => add!(pack::F16),
+                BF16 => add!(pack::BF16),
+                _ => add!(pack::F32),
             }
         }
     }
@@ -197,104 +251,6 @@ unsafe fn pack_rows<U: Unit, W: Weight>(stored: &Stored, panel: *mut f32) {
     }
 }
 
-/// Rows of sums that share one pass over the stored rows.
-const TOGETHER: usize = 4;
-
-/// See [`Stored::add_weighted`].
-#[inline(always)]
-unsafe fn add_rows<V: Vector, W: Weight>(
-    stored: &Stored,
-    (weights, stride): (*const f32, usize),
-    rows: usize,
-    sums: *mut f32,
-) {
-    let apart = Stored::padded(stored.dim);
-    let mut row = 0;
-    while row < rows {
-        let count = (rows - row).min(TOGETHER);
-        // SAFETY: the rows are part of all.
-        unsafe {
-            let (weights, sums) = (weights.add(row * stride), sums.add(row * apart));
-            match count {
-                1 => add_columns::<V, W, 1>(stored, (weights, stride), sums),
-                2 => add_columns::<V, W, 2>(stored, (weights, stride), sums),
-                3 => add_columns::<V, W, 3>(stored, (weights, stride), sums),
-                _ => add_columns::<V, W, TOGETHER>(stored, (weights, stride), sums),
-            }
-        }
-        row += count;
-    }
-}
-
-#[inline(always)]
-unsafe fn add_columns<V: Vector, W: Weight, const ROWS: usize>(
-    stored: &Stored,
-    weights: (*const f32, usize),
-    sums: *mut f32,
-) {
-    // As many vectors beside each other as there are registers for sums.
-    let most = if V::REGISTERS >= 32 { 4 } else { 2 };
-    let mut column = 0;
-    while column < stored.dim {
-        let left = stored.dim - column;
-        // SAFETY: the columns are part of all; the last vector of sums may be longer than they are, which is padding.
-        unsafe {
-            if left >= most * V::LANES {
-                if most == 4 {
-                    add_block::<V, W, ROWS, 4, true>(stored, weights, column, sums);
-                } else {
-                    add_block::<V, W, ROWS, 2, true>(stored, weights, column, sums);
-                }
-                column += most * V::LANES;
-            } else {
-                if left >= V::LANES {
-                    add_block::<V, W, ROWS, 1, true>(stored, weights, column, sums);
-                } else {
-                    add_block::<V, W, ROWS, 1, false>(stored, weights, column, sums);
-                }
-                column += V::LANES;
-            }
-        }
-    }
-}
-
-/// Some rows of sums and some vectors of each, which are `WHOLE` or end in padding. The latter costs a way through memory,
-/// and room in registers where it is only possible.
-#[inline(always)]
-unsafe fn add_block<V: Vector, W: Weight, const ROWS: usize, const VECTORS: usize, const WHOLE: bool>(
-    stored: &Stored,
-    (weights, stride): (*const f32, usize),
-    column: usize,
-    sums: *mut f32,
-) {
-    let apart = Stored::padded(stored.dim);
-    let start = stored.start.cast::<W::Stored>();
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut totals = [[V::zero(); VECTORS]; ROWS];
-        for (row, totals) in totals.iter_mut().enumerate() {
-            for (i, total) in totals.iter_mut().enumerate() {
-                *total = V::load(sums.add(row * apart + column + i * V::LANES));
-            }
-        }
-        for key in 0..stored.count {
-            let mut values = [V::zero(); VECTORS];
-            for (i, value) in values.iter_mut().enumerate() {
-                let at = column + i * V::LANES;
-                let from = start.add(key * stored.dim + at);
-                *value = if WHOLE { W::load::<V>(from) } else { load_part::<V, W>(from, stored.dim - at) };
-            }
-            for (row, totals) in totals.iter_mut().enumerate() {
-                let weight = V::splat(weights.add(row * stride + key));
-                for (total, value) in totals.iter_mut().zip(values) {
-                    *total = weight.multiply_add(value, *total);
-                }
-            }
-        }
-        for (row, totals) in totals.into_iter().enumerate() {
-            for (i, total) in totals.into_iter().enumerate() {
-                total.store(sums.add(row * apart + column + i * V::LANES));
-            }
-        }
-    }
-}
+/// How far ahead rows are asked for: the machine's own guess ends where a page does, and where keys end and values begin. What
+/// follows the last of a tile's rows are the first of the next tile's.
+const AHEAD: usize = 8192;

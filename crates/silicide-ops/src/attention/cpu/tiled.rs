@@ -2,9 +2,9 @@
 //! time: packs them, multiplies all its queries with them, weighs the scores, packs the values and adds them, weighted, to
 //! the outputs. Both products are those of the register tile that multiplies matrices.
 
-use super::store::Stored;
+use super::store::{Run, Stored};
 use super::weigh::Seen;
-use super::{Call, Extents, HEADER, K, OUT, Q, V};
+use super::{Call, Extents, HEADER, OUT, Q};
 use crate::attention::MOST_DIM;
 use crate::cpu::Simd;
 use crate::matmul::cpu::tile::Block;
@@ -68,7 +68,7 @@ pub(super) unsafe fn tile_queries<S: Simd + Unit>(tile: &Tile<'_>) {
         let mut accumulate = false;
         while !keys.is_empty() {
             let (slot, count) = call.together(&keys, most_keys);
-            let place = Place { slots: (kv_head * extents.capacity + slot, count), at: keys.start, accumulate };
+            let place = Place { slots: Run { first: kv_head * extents.capacity + slot, count }, at: keys.start, accumulate };
             add_keys::<S>(&call, &queries, &place, (&mut room, &mut states));
             accumulate = true;
             keys.start += count;
@@ -85,7 +85,7 @@ pub(super) unsafe fn tile_queries<S: Simd + Unit>(tile: &Tile<'_>) {
 
 /// A block of keys: row of the first in the cache and how many, the first one's position, whether there were others.
 struct Place {
-    slots: (usize, usize),
+    slots: Run,
     at: usize,
     accumulate: bool,
 }
@@ -118,7 +118,7 @@ unsafe fn add_keys<S: Simd + Unit>(
     (room, states): (&mut Room, &mut [Seen; ROWS]),
 ) {
     let (tile, Extents { heads, dim, value_dim, .. }) = (call.tile, call.extents);
-    let (tokens, count) = (queries.tokens.len(), place.slots.1);
+    let (tokens, count) = (queries.tokens.len(), place.slots.count);
     let (panel, wide) = (room.panel.as_mut_ptr().cast::<f32>(), room.wide.as_mut_ptr().cast::<f32>());
     let scores = room.scores.as_mut_ptr().cast::<f32>();
     let block = Block {
@@ -132,10 +132,11 @@ unsafe fn add_keys<S: Simd + Unit>(
         columns: count,
         accumulate: false,
     };
+    let [k, v] = call.caches();
     // SAFETY: panels have room for blocks of the longest heads, scores for all rows; queries, keys, values and outputs lie
     // in their bindings. The products write every score that is read.
     unsafe {
-        Stored::of(tile, (K, call.types[0]), place.slots, dim, wide).pack_columns::<S>(panel);
+        Stored::of(tile, k, place.slots, wide).pack_columns::<S>(panel);
         for (i, head) in queries.heads.clone().enumerate() {
             let a = tile.start(Q).cast::<f32>().add((queries.tokens.start * heads + head) * dim);
             S::multiply(&Block { a, y: scores.add(i * tokens * KEYS), ..block });
@@ -151,7 +152,7 @@ unsafe fn add_keys<S: Simd + Unit>(
                 y.iter_mut().for_each(|y| *y *= kept);
             }
         });
-        Stored::of(tile, (V, call.types[1]), place.slots, value_dim, wide).pack_depth::<S>(panel);
+        Stored::of(tile, v, place.slots, wide).pack_depth::<S>(panel);
         for (i, head) in queries.heads.clone().enumerate() {
             let y = tile.start(OUT).cast::<f32>().add((queries.tokens.start * heads + head) * value_dim);
             S::multiply(&Block {

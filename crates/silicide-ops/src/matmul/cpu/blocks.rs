@@ -84,7 +84,7 @@ unsafe fn few_rows<U: Unit>(tile: &Tile<'_>) {
         for first in (0..k).step_by(RUN) {
             // SAFETY: the planner made the grid for these extents; tiles have different columns or batches.
             unsafe {
-                few::multiply::<U::Vector, pack::F32>(&Rows {
+                few::multiply::<U, pack::F32>(&Rows {
                     a: tile.start(0).cast::<f32>().add(batch * m * k + first),
                     b: blocks.decode(batch * n + column, columns, first, &mut decoded),
                     y: tile.start(2).cast::<f32>().add(batch * m * n + column),
@@ -95,6 +95,7 @@ unsafe fn few_rows<U: Unit>(tile: &Tile<'_>) {
                     rows: m,
                     columns,
                     accumulate: first > 0,
+                    ahead: None,
                 });
             }
         }

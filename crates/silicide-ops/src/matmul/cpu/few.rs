@@ -6,10 +6,13 @@
 //! sums the depth word by word.
 
 use super::pack::{F32, Weight, load_part};
-use super::vector::Vector;
+use super::vector::{Unit, Vector};
+use crate::cpu::stream;
 
 /// Rows that share one pass over the weights.
 const TOGETHER: usize = 4;
+/// The most columns that are beside each other.
+const MOST_COLUMNS: usize = 8;
 
 /// Some rows of activations and some weight columns.
 #[derive(Clone, Copy)]
@@ -34,41 +37,31 @@ pub(crate) struct Rows<T> {
     pub(crate) columns: usize,
     /// Whether to add to the outputs rather than to overwrite them.
     pub(crate) accumulate: bool,
+    /// How many bytes ahead weights are asked for, while those before them are multiplied; none if they are near anyway.
+    pub(crate) ahead: Option<usize>,
+}
+
+/// Bytes of weights that more rows than are multiplied together pass over while they are near.
+const NEAR: usize = 16 << 10;
+
+/// How far ahead to ask for weights of such depth: what is multiplied next, and far enough.
+pub(crate) const fn ahead<W: Weight>(depth: usize) -> usize {
+    let bytes = MOST_COLUMNS / 2 * depth * size_of::<W::Stored>();
+    if bytes < 8192 { 8192 } else { bytes }
 }
 
 /// Multiplies all rows with all columns.
 ///
 /// # Safety
 ///
-/// The vector's instruction set is present; activations, weights and outputs have the given extents; nobody else
+/// The unit's instruction set is present; activations, weights and outputs have the given extents; nobody else
 /// touches the outputs.
 #[inline(always)]
-pub(crate) unsafe fn multiply<V: Vector, W: Weight>(all: &Rows<W::Stored>) {
-    // As many columns beside each other as there are registers for sums: activations are read once for all of them.
-    // SAFETY: the caller's promise.
-    unsafe {
-        if V::REGISTERS >= 32 {
-            multiply_blocks::<V, W, 4, 8, 6>(all);
-        } else {
-            multiply_blocks::<V, W, 4, 4, 3>(all);
-        }
-    }
-}
-
-/// [`multiply`] with `ONE` columns at a time for one row, `TWO` for two rows, `MORE` for more.
-#[inline(always)]
-unsafe fn multiply_blocks<V: Vector, W: Weight, const ONE: usize, const TWO: usize, const MORE: usize>(
-    all: &Rows<W::Stored>,
-) {
-    let block = match all.rows {
-        1 => ONE,
-        2 => TWO,
-        _ => MORE,
-    };
+pub(crate) unsafe fn multiply<U: Unit, W: Weight>(all: &Rows<W::Stored>) {
     let passes = all.rows.div_ceil(TOGETHER);
-    let mut column = 0;
-    while column < all.columns {
-        let columns = if all.columns - column >= block { block } else { 1 };
+    let bytes = all.b_stride.max(1) * size_of::<W::Stored>();
+    let near = if passes == 1 { all.columns.max(1) } else { (NEAR / bytes).next_multiple_of(MOST_COLUMNS).max(MOST_COLUMNS) };
+    for column in (0..all.columns).step_by(near) {
         let mut row = 0;
         for pass in 0..passes {
             let end = (pass + 1) * all.rows / passes;
@@ -78,23 +71,57 @@ unsafe fn multiply_blocks<V: Vector, W: Weight, const ONE: usize, const TWO: usi
                     a: all.a.add(row * all.a_stride),
                     b: all.b.add(column * all.b_stride),
                     y: all.y.add(row * all.y_stride + column),
+                    columns: near.min(all.columns - column),
+                    ahead: all.ahead.filter(|_| pass == 0),
                     ..*all
                 };
-                match (end - row, columns) {
-                    (1, 1) => dots::<V, W, 1, 1>(&part),
-                    (2, 1) => dots::<V, W, 2, 1>(&part),
-                    (3, 1) => dots::<V, W, 3, 1>(&part),
-                    (_, 1) => dots::<V, W, TOGETHER, 1>(&part),
-                    (1, _) => dots::<V, W, 1, ONE>(&part),
-                    (2, _) if passes == 1 => dots::<V, W, 2, TWO>(&part),
-                    (2, _) => dots::<V, W, 2, MORE>(&part),
-                    (3, _) => dots::<V, W, 3, MORE>(&part),
-                    _ => dots::<V, W, TOGETHER, MORE>(&part),
+                match end - row {
+                    1 => U::few::<W, 1>(&part),
+                    2 => U::few::<W, 2>(&part),
+                    3 => U::few::<W, 3>(&part),
+                    _ => U::few::<W, TOGETHER>(&part),
                 }
             }
             row = end;
         }
-        column += columns;
+    }
+}
+
+/// Multiplies `ROWS` rows with all columns. As many columns are beside each other as there are registers for sums: activations
+/// are read once for all of them.
+///
+/// # Safety
+///
+/// As for [`multiply`], and there are so many rows.
+#[inline(always)]
+pub(super) unsafe fn columns<V: Vector, W: Weight, const ROWS: usize>(all: &Rows<W::Stored>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (ROWS, V::REGISTERS >= 32) {
+            (1, _) | (3.., true) => blocks::<V, W, ROWS, 4>(all),
+            (2, true) => blocks::<V, W, ROWS, MOST_COLUMNS>(all),
+            (2, false) => blocks::<V, W, ROWS, 4>(all),
+            _ => blocks::<V, W, ROWS, 2>(all),
+        }
+    }
+}
+
+/// [`columns`], so many at a time.
+#[inline(always)]
+unsafe fn blocks<V: Vector, W: Weight, const ROWS: usize, const COLUMNS: usize>(all: &Rows<W::Stored>) {
+    let mut column = 0;
+    while column < all.columns {
+        // SAFETY: the columns are part of all.
+        unsafe {
+            let part = Rows { b: all.b.add(column * all.b_stride), y: all.y.add(column), ..*all };
+            if all.columns - column >= COLUMNS {
+                dots::<V, W, ROWS, COLUMNS>(&part);
+                column += COLUMNS;
+            } else {
+                dots::<V, W, ROWS, 1>(&part);
+                column += 1;
+            }
+        }
     }
 }
 
@@ -102,18 +129,27 @@ unsafe fn multiply_blocks<V: Vector, W: Weight, const ONE: usize, const TWO: usi
 #[inline(always)]
 unsafe fn dots<V: Vector, W: Weight, const ROWS: usize, const COLUMNS: usize>(part: &Rows<W::Stored>) {
     let whole = part.depth - part.depth % V::LANES;
+    let line = const { stream::LINE / size_of::<W::Stored>() };
     // SAFETY: the caller's promise: rows and columns have `depth` elements, at the strides given.
     unsafe {
         let mut sums = [[V::zero(); COLUMNS]; ROWS];
-        for at in (0..whole).step_by(V::LANES) {
-            let mut weights = [V::zero(); COLUMNS];
-            for (column, weights) in weights.iter_mut().enumerate() {
-                *weights = W::load::<V>(part.b.add(column * part.b_stride + at));
+        for from in (0..whole).step_by(line) {
+            if let Some(ahead) = part.ahead {
+                for column in 0..COLUMNS {
+                    let next = part.b.wrapping_add(column * part.b_stride + from);
+                    stream::fetch(next.cast::<u8>().wrapping_add(ahead));
+                }
             }
-            for (row, sums) in sums.iter_mut().enumerate() {
-                let a = V::load(part.a.add(row * part.a_stride + at));
-                for (sum, weights) in sums.iter_mut().zip(weights) {
-                    *sum = a.multiply_add(weights, *sum);
+            for at in (from..whole.min(from + line)).step_by(V::LANES) {
+                let mut weights = [V::zero(); COLUMNS];
+                for (column, weights) in weights.iter_mut().enumerate() {
+                    *weights = W::load::<V>(part.b.add(column * part.b_stride + at));
+                }
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let a = V::load(part.a.add(row * part.a_stride + at));
+                    for (sum, weights) in sums.iter_mut().zip(weights) {
+                        *sum = a.multiply_add(weights, *sum);
+                    }
                 }
             }
         }
@@ -127,10 +163,14 @@ unsafe fn dots<V: Vector, W: Weight, const ROWS: usize, const COLUMNS: usize>(pa
                 }
             }
         }
+        // Lanes of four sums are added up at a time: one by one costs most of what short rows cost.
         for (row, sums) in sums.iter().enumerate() {
-            for (column, sum) in sums.iter().enumerate() {
-                let y = part.y.add(row * part.y_stride + column);
-                *y = if part.accumulate { *y + sum.sum() } else { sum.sum() };
+            for first in (0..COLUMNS).step_by(4) {
+                let four = std::array::from_fn(|i| sums[(first + i).min(COLUMNS - 1)]);
+                let y = part.y.add(row * part.y_stride + first);
+                for (i, sum) in V::sums(four).into_iter().enumerate().take(COLUMNS - first) {
+                    *y.add(i) = if part.accumulate { *y.add(i) + sum } else { sum };
+                }
             }
         }
     }

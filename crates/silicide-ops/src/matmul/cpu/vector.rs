@@ -3,7 +3,10 @@
 //! The kernels are written once over [`Vector`] and [`Unit`]; `x86.rs` has the implementations with intrinsics.
 //! Methods are `#[inline(always)]`: code only gets an instruction set by being inlined into a function that has it.
 
+use super::few::{self, Rows};
+use super::pack::Weight;
 use super::tile::{self, Block};
+use super::weighted::{self, Weighted};
 #[cfg(target_arch = "aarch64")]
 use crate::cpu::Neon;
 use crate::cpu::{Portable, Simd};
@@ -35,8 +38,8 @@ pub(crate) unsafe trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     /// `self * other + sum`, in f32.
     unsafe fn multiply_add(self, other: Self, sum: Self) -> Self;
-    /// The sum of all lanes, in a fixed order.
-    unsafe fn sum(self) -> f32;
+    /// The sum of the lanes of each of four vectors, in a fixed order: for less than four, others stand in.
+    unsafe fn sums(of: [Self; 4]) -> [f32; 4];
     /// Four words from each of `LANES` rows that are `stride` words apart: vector `i` holds word `i` of each row.
     unsafe fn transpose(from: *const f32, stride: usize) -> [Self; 4];
 }
@@ -60,8 +63,12 @@ pub(crate) unsafe trait Unit {
 
     /// `sum` and the product, or products, of each word of `a` and `b`.
     unsafe fn multiply_add(a: Self::Vector, b: Self::Vector, sum: Self::Vector) -> Self::Vector;
-    /// [`tile::multiply`], compiled once for the instruction set.
+    /// [`tile::multiply`], compiled once for the instruction set: inside larger functions, registers run short.
     unsafe fn multiply(block: &Block);
+    /// [`few::columns`], likewise.
+    unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>);
+    /// [`weighted::columns`], likewise.
+    unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>);
 }
 
 /// Every aarch64 has an instruction for halves.
@@ -128,9 +135,8 @@ unsafe impl Vector for Lanes8 {
     }
 
     #[inline(always)]
-    unsafe fn sum(self) -> f32 {
-        let [a, b, c, d, e, f, g, h] = self.0;
-        ((a + e) + (c + g)) + ((b + f) + (d + h))
+    unsafe fn sums(of: [Self; 4]) -> [f32; 4] {
+        of.map(|Lanes8([a, b, c, d, e, f, g, h])| ((a + e) + (c + g)) + ((b + f) + (d + h)))
     }
 
     #[inline(always)]
@@ -162,6 +168,16 @@ macro_rules! unit {
             unsafe fn multiply(block: &Block) {
                 // SAFETY: the caller's promise.
                 unsafe { tile::multiply::<$name>(block) }
+            }
+
+            unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>) {
+                // SAFETY: the caller's promise.
+                unsafe { few::columns::<Lanes8, W, ROWS>(part) }
+            }
+
+            unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>) {
+                // SAFETY: the caller's promise.
+                unsafe { weighted::columns::<Lanes8, W, SUMS>(part) }
             }
         }
     };
@@ -199,5 +215,15 @@ unsafe impl Unit for PortablePairs {
     unsafe fn multiply(block: &Block) {
         // SAFETY: the caller's promise.
         unsafe { tile::multiply::<PortablePairs>(block) }
+    }
+
+    unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>) {
+        // SAFETY: the caller's promise.
+        unsafe { few::columns::<Lanes8, W, ROWS>(part) }
+    }
+
+    unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>) {
+        // SAFETY: the caller's promise.
+        unsafe { weighted::columns::<Lanes8, W, SUMS>(part) }
     }
 }

@@ -1,6 +1,9 @@
 //! [`Vector`] and [`Unit`] with the intrinsics of x86-64: AVX2, AVX-512, and the bf16 unit.
 
+use super::few::{self, Rows};
+use super::pack::Weight;
 use super::tile::{self, Block};
+use super::weighted::{self, Weighted};
 use super::vector::{Unit, Vector};
 use crate::cpu::{Avx2, Avx512};
 use std::arch::x86_64::*;
@@ -11,7 +14,7 @@ macro_rules! vector {
         zero: $zero:ident, splat: $splat:ident, load: $load:ident, store: $store:ident, fma: $fma:ident,
         half: $half:ident, f16: $f16:ident, widen: $widen:ident, shift: $shift:ident, cast: $cast:ident,
         low: $low:ident, high: $high:ident, to_f64: $to_f64:ident, to_f32: $to_f32:ident,
-        low_f64: $low_f64:ident, high_f64: $high_f64:ident, sum: $sum:ident,
+        low_f64: $low_f64:ident, high_f64: $high_f64:ident, add: $add:ident, fold: $fold:ident,
     }) => {
         // SAFETY: the methods' promise is the intrinsics' (the instruction set) and the pointers' own.
         unsafe impl Vector for $register {
@@ -61,9 +64,14 @@ macro_rules! vector {
             }
 
             #[inline(always)]
-            unsafe fn sum(self) -> f32 {
+            unsafe fn sums([a, b, c, d]: [Self; 4]) -> [f32; 4] {
                 // SAFETY: the caller's promise.
-                unsafe { $sum(self) }
+                unsafe {
+                    // Each 128-bit lane: halves of a and b, and of c and d; then one word of each.
+                    let halves = [(a, b), (c, d)].map(|(one, other)| $add($low(one, other), $high(one, other)));
+                    let [ab, cd] = halves.map(|pair| $to_f64(pair));
+                    $fold($add($to_f32($low_f64(ab, cd)), $to_f32($high_f64(ab, cd))))
+                }
             }
 
             #[inline(always)]
@@ -89,10 +97,11 @@ macro_rules! vector {
 vector!(__m512, 16, 32, gather_512, {
     zero: _mm512_setzero_ps, splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps,
     fma: _mm512_fmadd_ps,
-    half: _mm256_loadu_si256, f16: _mm512_cvtph_ps, widen: _mm512_cvtepu16_epi32, shift: _mm512_slli_epi32,
+    half: _mm256_loadu_si256, f16: widen_512, widen: _mm512_cvtepu16_epi32, shift: _mm512_slli_epi32,
     cast: _mm512_castsi512_ps,
     low: _mm512_unpacklo_ps, high: _mm512_unpackhi_ps, to_f64: _mm512_castps_pd, to_f32: _mm512_castpd_ps,
-    low_f64: _mm512_unpacklo_pd, high_f64: _mm512_unpackhi_pd, sum: sum_512,
+    low_f64: _mm512_unpacklo_pd, high_f64: _mm512_unpackhi_pd, add: _mm512_add_ps,
+    fold: fold_512,
 });
 
 vector!(__m256, 8, 16, gather_256, {
@@ -101,8 +110,16 @@ vector!(__m256, 8, 16, gather_256, {
     half: _mm_loadu_si128, f16: _mm256_cvtph_ps, widen: _mm256_cvtepu16_epi32, shift: _mm256_slli_epi32,
     cast: _mm256_castsi256_ps,
     low: _mm256_unpacklo_ps, high: _mm256_unpackhi_ps, to_f64: _mm256_castps_pd, to_f32: _mm256_castpd_ps,
-    low_f64: _mm256_unpacklo_pd, high_f64: _mm256_unpackhi_pd, sum: sum_256,
+    low_f64: _mm256_unpacklo_pd, high_f64: _mm256_unpackhi_pd, add: _mm256_add_ps,
+    fold: fold_256,
 });
+
+/// Sixteen halves. Of the forms of this instruction only the one that may raise flags reads from memory, which is one step less.
+#[inline(always)]
+unsafe fn widen_512(halves: __m256i) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_cvt_roundph_ps::<_MM_FROUND_CUR_DIRECTION>(halves) }
+}
 
 /// Four words from each of four places, one per 128-bit lane.
 #[inline(always)]
@@ -128,21 +145,20 @@ unsafe fn gather_256(from: *const f32, stride: usize) -> __m256 {
     }
 }
 
-/// The sum of sixteen lanes.
+/// The sum of four 128-bit lanes.
 #[inline(always)]
-unsafe fn sum_512(lanes: __m512) -> f32 {
+unsafe fn fold_512(lanes: __m512) -> [f32; 4] {
     // SAFETY: the caller's promise.
-    unsafe { sum_256(_mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps::<1>(lanes))) }
+    unsafe { fold_256(_mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps::<1>(lanes))) }
 }
 
-/// The sum of eight lanes.
+/// The sum of two 128-bit lanes.
 #[inline(always)]
-unsafe fn sum_256(lanes: __m256) -> f32 {
-    // SAFETY: the caller's promise.
+unsafe fn fold_256(lanes: __m256) -> [f32; 4] {
+    // SAFETY: the caller's promise; four words either way.
     unsafe {
         let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
-        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+        std::mem::transmute::<__m128, [f32; 4]>(four)
     }
 }
 
@@ -164,6 +180,18 @@ unsafe impl Unit for Avx512 {
         // SAFETY: the caller's promise.
         unsafe { tile::multiply::<Avx512>(block) }
     }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
+    unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>) {
+        // SAFETY: the caller's promise.
+        unsafe { few::columns::<__m512, W, ROWS>(part) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
+    unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>) {
+        // SAFETY: the caller's promise.
+        unsafe { weighted::columns::<__m512, W, SUMS>(part) }
+    }
 }
 
 // SAFETY: as for the vector.
@@ -183,6 +211,18 @@ unsafe impl Unit for Avx2 {
     unsafe fn multiply(block: &Block) {
         // SAFETY: the caller's promise.
         unsafe { tile::multiply::<Avx2>(block) }
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>) {
+        // SAFETY: the caller's promise.
+        unsafe { few::columns::<__m256, W, ROWS>(part) }
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>) {
+        // SAFETY: the caller's promise.
+        unsafe { weighted::columns::<__m256, W, SUMS>(part) }
     }
 }
 
@@ -210,5 +250,21 @@ unsafe impl Unit for Avx512Pairs {
     unsafe fn multiply(block: &Block) {
         // SAFETY: the caller's promise.
         unsafe { tile::multiply::<Avx512Pairs>(block) }
+    }
+
+    #[target_feature(
+        enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
+    )]
+    unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>) {
+        // SAFETY: the caller's promise.
+        unsafe { few::columns::<__m512, W, ROWS>(part) }
+    }
+
+    #[target_feature(
+        enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
+    )]
+    unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>) {
+        // SAFETY: the caller's promise.
+        unsafe { weighted::columns::<__m512, W, SUMS>(part) }
     }
 }
