@@ -5,6 +5,7 @@
 use super::source::{Columns, Source};
 use super::unit::Unit;
 use crate::matmul::cpu::vector::Vector;
+use std::ops::Range;
 
 /// Weights under one scale, or two.
 pub(super) const LEN: usize = 32;
@@ -159,19 +160,26 @@ pub(super) unsafe fn unpack<U: Unit, F: Codes, S: Source>(part: &Part) {
                 None => part.next.wrapping_add((first + block) * U::Floats::LANES * F::BLOCK),
                 Some(ahead) => source.block::<F>(first + block).wrapping_add(ahead),
             };
-            prefetch::<U, F>(next);
+            prefetch::<U>(next, 0..const { lines_of_block::<U, F>() });
             F::codes::<U, S>(source, first + block, &mut part.to.skip(block * F::RUNS));
         }
     }
 }
 
-/// Brings a block of every column nearer.
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Lines of a block of every column.
+pub(super) const fn lines_of_block<U: Unit, F: Codes>() -> usize {
+    (U::Floats::LANES * F::BLOCK).div_ceil(LINE)
+}
+
+/// Brings lines from an address on nearer.
 #[inline(always)]
-pub(super) unsafe fn prefetch<U: Unit, F: Codes>(next: *const u8) {
-    const LINE: usize = 64;
-    for line in 0..(U::Floats::LANES * F::BLOCK).div_ceil(LINE) {
+pub(super) unsafe fn prefetch<U: Unit>(from: *const u8, lines: Range<usize>) {
+    for line in lines {
         // SAFETY: a hint, about any address.
-        unsafe { U::prefetch(next.wrapping_add(line * LINE)) }
+        unsafe { U::prefetch(from.wrapping_add(line * LINE)) }
     }
 }
 

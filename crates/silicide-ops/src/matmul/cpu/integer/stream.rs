@@ -4,7 +4,7 @@
 //! Sums are made in the order of [`panel`](super::panel), so outputs have the same bits either way.
 
 use super::activations::Row;
-use super::format::{CODE_WORDS, Codes, LEN, Place, Sink, prefetch};
+use super::format::{CODE_WORDS, Codes, LEN, Place, Sink, lines_of_block, prefetch};
 use super::panel::{self, Prepared, store};
 use super::product::Product;
 use super::source::Source;
@@ -73,16 +73,17 @@ pub(super) unsafe fn stream<U: Unit, F: Codes, S: Source, const ROWS: usize>(pro
                 words,
                 scales,
                 first: 0,
+                next: from.start,
                 format: std::marker::PhantomData,
             };
             for chunk in (0..product.runs).step_by(ahead) {
                 let (first, count) = (chunk / F::RUNS, ahead.min(product.runs - chunk) / F::RUNS);
                 F::scales::<U, S>(source, first, count, scales);
                 for block in 0..count {
-                    prefetch::<U, F>(match S::NEXT {
+                    dots.next = match S::NEXT {
                         None => after.wrapping_add((first + block) * lanes * F::BLOCK),
                         Some(ahead) => source.block::<F>(first + block).wrapping_add(ahead),
-                    });
+                    };
                     dots.scales = scales.skip(block * F::RUNS);
                     dots.first = chunk + block * F::RUNS;
                     F::codes::<U, S>(source, first + block, &mut dots);
@@ -95,6 +96,13 @@ pub(super) unsafe fn stream<U: Unit, F: Codes, S: Source, const ROWS: usize>(pro
     }
 }
 
+/// Lines of a block that are brought nearer with one of its runs.
+#[inline(always)]
+fn part_of_block<U: Unit, F: Codes>(run: usize) -> Range<usize> {
+    let part = const { lines_of_block::<U, F>().div_ceil(F::RUNS) };
+    run * part..(run + 1) * part
+}
+
 /// Sums of products of a vector of columns with rows.
 struct Dots<U: Unit, F, const ROWS: usize> {
     sums: [U::Floats; ROWS],
@@ -105,6 +113,9 @@ struct Dots<U: Unit, F, const ROWS: usize> {
     /// The scales of the block, and its first run.
     scales: Place,
     first: usize,
+    /// What is brought nearer while the block is multiplied, a part with each run: all of it at once would fill the queue to memory,
+    /// and everything would wait.
+    next: *const u8,
     format: std::marker::PhantomData<F>,
 }
 
@@ -115,8 +126,9 @@ unsafe impl<U: Unit, F: Codes, const ROWS: usize> Sink<U> for Dots<U, F, ROWS> {
         let layout = F::LAYOUT;
         let (bytes, halves) = (layout.bytes::<U>(), layout.scales());
         let at = self.first + run;
-        // SAFETY: the caller's promise; words and scales of this run were written.
+        // SAFETY: the caller's promise; words and scales of this run were written. What is prefetched need not exist.
         unsafe {
+            prefetch::<U>(self.next, part_of_block::<U, F>(run));
             for half in 0..halves {
                 let mut dots = [U::splat(&U::START); ROWS];
                 if !layout.minimums || bytes {

@@ -32,6 +32,14 @@ unsafe fn gather_256(from: *const u8, stride: usize) -> __m256i {
     }
 }
 
+/// Asks for a line, which need not exist, where the code says so: as an intrinsic, it would be moved to the end of what is
+/// computed meanwhile.
+#[inline(always)]
+fn prefetch(at: *const u8) {
+    // SAFETY: a hint, about any address. It is said to touch memory, so that it stays between loads.
+    unsafe { std::arch::asm!("prefetcht1 [{}]", in(reg) at, options(nostack, preserves_flags)) }
+}
+
 // SAFETY: the methods' promise is the intrinsics' (the instruction set) and the pointers' own.
 unsafe impl Unit for Avx512 {
     type Floats = __m512;
@@ -180,8 +188,7 @@ unsafe impl Unit for Avx512 {
 
     #[inline(always)]
     unsafe fn prefetch(at: *const u8) {
-        // SAFETY: a hint, about any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        prefetch(at);
     }
 
     #[inline(always)]
@@ -384,8 +391,7 @@ unsafe impl Unit for Avx2 {
 
     #[inline(always)]
     unsafe fn prefetch(at: *const u8) {
-        // SAFETY: a hint, about any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        prefetch(at);
     }
 
     #[inline(always)]
