@@ -109,54 +109,98 @@ const fn signs<const N: usize>(even: bool) -> [u64; N] {
     all
 }
 
-/// Eight levels of a code book, or twice four, in a word: what follows works on whole words, as bytes that are put together one by
-/// one and read as vectors would wait for memory.
-#[inline(always)]
-fn word(levels: [i8; 8]) -> u64 {
-    u64::from_le_bytes(levels.map(|level| level as u8))
+/// The words of a code book as numbers: what follows works on whole words, as bytes that are put together one by one and read as
+/// vectors would wait for memory.
+const fn eights<const N: usize>(book: &[[i8; 8]; N]) -> [u64; N] {
+    let (mut words, mut word) = ([0; N], 0);
+    while word < N {
+        let mut lane = 0;
+        while lane < 8 {
+            words[word] |= (book[word][lane] as u8 as u64) << (8 * lane);
+            lane += 1;
+        }
+        word += 1;
+    }
+    words
 }
 
-/// The same of two words of four.
-#[inline(always)]
-fn two_words(first: [i8; 4], second: [i8; 4]) -> u64 {
-    let [first, second] = [first, second].map(|levels| u32::from_le_bytes(levels.map(|level| level as u8)));
-    u64::from(first) | u64::from(second) << 32
+/// The same for words of four.
+const fn fours<const N: usize>(book: &[[i8; 4]; N]) -> [u32; N] {
+    let (mut words, mut word) = ([0; N], 0);
+    while word < N {
+        let [a, b, c, d] = book[word];
+        words[word] = u32::from_le_bytes([a as u8, b as u8, c as u8, d as u8]);
+        word += 1;
+    }
+    words
 }
 
-/// Levels, none of which is zero, negated where there is a sign.
+static IQ1_WORDS: [u64; 2048] = eights(&iq::IQ1_BOOK);
+static IQ2_XXS_WORDS: [u64; 256] = eights(&iq::IQ2_XXS_BOOK);
+static IQ2_XS_WORDS: [u64; 512] = eights(&iq::IQ2_XS_BOOK);
+static IQ2_S_WORDS: [u64; 1024] = eights(&iq::IQ2_S_BOOK);
+static IQ3_XXS_WORDS: [u32; 256] = fours(&iq::IQ3_XXS_BOOK);
+static IQ3_S_WORDS: [u32; 512] = fours(&iq::IQ3_S_BOOK);
+
+/// Writes eight levels, none of which is zero, negated where there is a sign.
 #[inline(always)]
-fn signed(codes: &mut [i8; 32], levels: [u64; 4], signs: [u64; 4]) {
-    for ((codes, levels), signs) in codes.as_chunks_mut::<8>().0.iter_mut().zip(levels).zip(signs) {
-        // No byte carries into the next: a level that is turned over is below 255.
-        *codes = cast(((levels ^ signs) + (signs & ONES)).to_le_bytes());
+fn signed(codes: &mut [i8; 32], eighth: usize, levels: u64, signs: u64) {
+    // No byte carries into the next: a level that is turned over is below 255.
+    write(codes, eighth, (levels ^ signs) + (signs & ONES));
+}
+
+/// Writes eight codes.
+#[inline(always)]
+fn write(codes: &mut [i8; 32], eighth: usize, word: u64) {
+    let (words, _) = codes.as_chunks_mut::<8>();
+    if let Some(codes) = words.get_mut(eighth) {
+        *codes = cast(word.to_le_bytes());
     }
 }
 
+/// Two words of four as one.
 #[inline(always)]
-fn even_signs(word: u32) -> [u64; 4] {
-    [0, 7, 14, 21].map(|shift| EVEN_SIGNS[(word >> shift & 127) as usize])
+fn two(first: u32, second: u32) -> u64 {
+    u64::from(first) | u64::from(second) << 32
 }
 
-/// Runs of 32 codes with their two scales.
+/// All bits of a byte for each of the signs of an eighth, of which there are seven.
 #[inline(always)]
-fn runs<'a>(
-    codes: &'a mut [i8; 256],
-    scales: &'a mut [f32],
-) -> impl Iterator<Item = (usize, (&'a mut [i8; 32], &'a mut [f32; 2]))> {
-    codes.as_chunks_mut::<32>().0.iter_mut().zip(scales.as_chunks_mut::<2>().0).enumerate()
+fn even_signs(word: u32, eighth: usize) -> u64 {
+    EVEN_SIGNS[(word >> (7 * eighth) & 127) as usize]
+}
+
+/// Runs of 32 codes.
+#[inline(always)]
+fn runs(codes: &mut [i8; 256]) -> impl Iterator<Item = (usize, &mut [i8; 32])> {
+    codes.as_chunks_mut::<32>().0.iter_mut().enumerate()
+}
+
+/// Writes scales of runs, from small numbers: all at once, which is done in vectors.
+#[inline(always)]
+fn scale_runs(scales: &mut [f32], scale: f32, subs: [u8; 8], shift: f32) {
+    for (scales, sub) in scales.as_chunks_mut::<2>().0.iter_mut().zip(subs) {
+        *scales = [scale * (shift + f32::from(sub)); 2];
+    }
+}
+
+/// Writes scales of halves of runs, likewise.
+#[inline(always)]
+fn scale_halves(scales: &mut [f32], scale: f32, subs: [u8; 16], shift: f32) {
+    for (place, sub) in scales.iter_mut().zip(subs) {
+        *place = scale * (shift + f32::from(sub));
+    }
 }
 
 /// IQ1 levels eight-fold, one up or down.
 #[inline(always)]
-fn shifted(codes: &mut [i8; 32], levels: [[i8; 8]; 4], down: [bool; 4]) {
+fn shifted(levels: u64, down: bool) -> u64 {
     const TOP: u64 = ONES << 7;
-    for ((codes, levels), down) in codes.as_chunks_mut::<8>().0.iter_mut().zip(levels).zip(down) {
-        // Bytes of 0, 1 and -1, of which the lowest three bits are dropped before others could get them.
-        let eightfold = (word(levels) & (ONES * 0x1f)) << 3;
-        let (up, two) = (eightfold | ONES, if down { ONES << 1 } else { 0 });
-        // Two less in every byte, with the highest bits kept from borrowing.
-        *codes = cast((((up | TOP) - two) ^ ((up ^ TOP) & TOP)).to_le_bytes());
-    }
+    // Bytes of 0, 1 and -1, of which the lowest three bits are dropped before others could get them.
+    let eightfold = (levels & (ONES * 0x1f)) << 3;
+    let (up, two) = (eightfold | ONES, if down { ONES << 1 } else { 0 });
+    // Two less in every byte, with the highest bits kept from borrowing.
+    ((up | TOP) - two) ^ ((up ^ TOP) & TOP)
 }
 
 /// What eight-fold codes are scaled by.
@@ -165,13 +209,15 @@ const SHIFTED: f32 = iq::IQ1_SHIFT;
 impl Spell<256> for Iq1S {
     #[inline(always)]
     fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
-        let (scale, high) = (half(self.scale) * SHIFTED, words(&self.high));
-        for (i, (codes, scales)) in runs(codes, scales) {
+        let high = words(&self.high);
+        // Twice the number and one.
+        scale_runs(scales, half(self.scale) * (2.0 * SHIFTED), high.map(|high| (high >> 12) as u8 & 7), 0.5);
+        for (i, codes) in runs(codes) {
             let (low, high) = (self.codes[i], high[i]);
-            *scales = [scale * f32::from(2 * (high >> 12 & 7) + 1); 2];
-            let levels = [0, 1, 2, 3]
-                .map(|i| iq::IQ1_BOOK[usize::from(low[i]) | usize::from(high >> (3 * i) & 7) << 8]);
-            shifted(codes, levels, [high & 0x8000 != 0; 4]);
+            for (j, low) in low.into_iter().enumerate() {
+                let levels = IQ1_WORDS[usize::from(low) | usize::from(high >> (3 * j) & 7) << 8];
+                write(codes, j, shifted(levels, high & 0x8000 != 0));
+            }
         }
     }
 }
@@ -182,14 +228,18 @@ impl Spell<256> for Iq1M {
         let words = words(&self.scales);
         let top = words.map(|word| word >> 12);
         let scale = half((top[0] | top[1] << 4 | top[2] << 8 | top[3] << 12).to_le_bytes()) * SHIFTED;
-        for (i, (codes, scales)) in runs(codes, scales) {
-            let subs = words[i / 2] >> (6 * (i % 2));
-            *scales = [subs & 7, subs >> 3 & 7].map(|sub| scale * f32::from(2 * sub + 1));
-            let (low, [first, second]) = (self.codes[i], self.high[i]);
-            let high = [first & 15, first >> 4, second & 15, second >> 4];
-            let levels =
-                [0, 1, 2, 3].map(|i| iq::IQ1_BOOK[usize::from(low[i]) | usize::from(high[i] & 7) << 8]);
-            shifted(codes, levels, high.map(|high| high & 8 != 0));
+        let mut subs = [0; 16];
+        for (i, sub) in subs.iter_mut().enumerate() {
+            *sub = (words[i / 4] >> (3 * (i % 4))) as u8 & 7;
+        }
+        scale_halves(scales, 2.0 * scale, subs, 0.5);
+        for (i, codes) in runs(codes) {
+            let (low, high) = (self.codes[i], u16::from_le_bytes(self.high[i]));
+            for (j, low) in low.into_iter().enumerate() {
+                let high = high >> (4 * j);
+                let levels = IQ1_WORDS[usize::from(low) | usize::from(high & 7) << 8];
+                write(codes, j, shifted(levels, high & 8 != 0));
+            }
         }
     }
 }
@@ -197,31 +247,36 @@ impl Spell<256> for Iq1M {
 impl Spell<256> for Iq2Xxs {
     #[inline(always)]
     fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
-        let scale = half(self.scale) * 0.25;
-        for (i, (codes, scales)) in runs(codes, scales) {
+        scale_runs(scales, half(self.scale) * 0.25, self.groups.map(|[_, rest]| rest[3] >> 4), 0.5);
+        for (i, codes) in runs(codes) {
             let [low, rest] = self.groups[i];
             let rest = u32::from_le_bytes(rest);
-            *scales = [scale * (0.5 + (rest >> 28) as f32); 2];
-            signed(codes, low.map(|code| word(iq::IQ2_XXS_BOOK[usize::from(code)])), even_signs(rest));
+            for (j, low) in low.into_iter().enumerate() {
+                signed(codes, j, IQ2_XXS_WORDS[usize::from(low)], even_signs(rest, j));
+            }
         }
     }
 }
 
-/// The scales of both halves of a run, from two nibbles.
+/// Nibbles of bytes, half as many as there are, the lower ones first.
 #[inline(always)]
-fn nibble_scales(scale: f32, nibbles: u8) -> [f32; 2] {
-    [nibbles & 15, nibbles >> 4].map(|nibble| scale * (0.5 + f32::from(nibble)) * 0.25)
+fn nibbles<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut all = [0; N];
+    for (pair, byte) in all.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+        *pair = [*byte & 15, *byte >> 4];
+    }
+    all
 }
 
 impl Spell<256> for Iq2Xs {
     #[inline(always)]
     fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
-        let scale = half(self.scale);
-        for (i, (codes, scales)) in runs(codes, scales) {
-            let packed = words(&self.codes[i]);
-            *scales = nibble_scales(scale, self.scales[i]);
-            let levels = packed.map(|code| word(iq::IQ2_XS_BOOK[usize::from(code & 511)]));
-            signed(codes, levels, packed.map(|code| EVEN_SIGNS[usize::from(code >> 9)]));
+        scale_halves(scales, half(self.scale) * 0.25, nibbles(&self.scales), 0.5);
+        for (i, codes) in runs(codes) {
+            for (j, code) in words(&self.codes[i]).into_iter().enumerate() {
+                let levels = IQ2_XS_WORDS[usize::from(code & 511)];
+                signed(codes, j, levels, EVEN_SIGNS[usize::from(code >> 9)]);
+            }
         }
     }
 }
@@ -229,16 +284,13 @@ impl Spell<256> for Iq2Xs {
 impl Spell<256> for Iq2S {
     #[inline(always)]
     fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
-        let scale = half(self.scale);
-        for (i, (codes, scales)) in runs(codes, scales) {
-            let (low, high) = (self.codes[i], self.high[i]);
-            *scales = nibble_scales(scale, self.scales[i]);
-            let code = |i: usize| usize::from(low[i]) | usize::from(high >> (2 * i) & 3) << 8;
-            signed(
-                codes,
-                [0, 1, 2, 3].map(|i| word(iq::IQ2_S_BOOK[code(i)])),
-                self.signs[i].map(|signs| SIGNS[usize::from(signs)]),
-            );
+        scale_halves(scales, half(self.scale) * 0.25, nibbles(&self.scales), 0.5);
+        for (i, codes) in runs(codes) {
+            let high = usize::from(self.high[i]);
+            for (j, (low, signs)) in self.codes[i].into_iter().zip(self.signs[i]).enumerate() {
+                let levels = IQ2_S_WORDS[usize::from(low) | (high >> (2 * j) & 3) << 8];
+                signed(codes, j, levels, SIGNS[usize::from(signs)]);
+            }
         }
     }
 }
@@ -246,12 +298,13 @@ impl Spell<256> for Iq2S {
 impl Spell<256> for Iq3Xxs {
     #[inline(always)]
     fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
-        let scale = half(self.scale) * 0.5;
-        for (i, (codes, scales)) in runs(codes, scales) {
-            let (low, rest) = (self.codes[i], u32::from_le_bytes(self.signs[i]));
-            *scales = [scale * (0.5 + (rest >> 28) as f32); 2];
-            let levels = |i: usize| iq::IQ3_XXS_BOOK[usize::from(low[i])];
-            signed(codes, [0, 2, 4, 6].map(|i| two_words(levels(i), levels(i + 1))), even_signs(rest));
+        scale_runs(scales, half(self.scale) * 0.5, self.signs.map(|rest| rest[3] >> 4), 0.5);
+        for (i, codes) in runs(codes) {
+            let rest = u32::from_le_bytes(self.signs[i]);
+            for (j, pair) in self.codes[i].as_chunks::<2>().0.iter().enumerate() {
+                let [first, second] = pair.map(usize::from);
+                signed(codes, j, two(IQ3_XXS_WORDS[first], IQ3_XXS_WORDS[second]), even_signs(rest, j));
+            }
         }
     }
 }
@@ -259,16 +312,17 @@ impl Spell<256> for Iq3Xxs {
 impl Spell<256> for Iq3S {
     #[inline(always)]
     fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
-        let scale = half(self.scale);
-        for (i, (codes, scales)) in runs(codes, scales) {
-            *scales = [scale * f32::from(1 + 2 * (self.scales[i / 2] >> (4 * (i % 2)) & 15)); 2];
-            let (low, high) = (self.codes[i], usize::from(self.high[i]));
-            let levels = |i: usize| iq::IQ3_S_BOOK[usize::from(low[i]) | (high >> i & 1) << 8];
-            signed(
-                codes,
-                [0, 2, 4, 6].map(|i| two_words(levels(i), levels(i + 1))),
-                self.signs[i].map(|signs| SIGNS[usize::from(signs)]),
-            );
+        // Twice the number and one.
+        scale_runs(scales, 2.0 * half(self.scale), nibbles(&self.scales), 0.5);
+        for (i, codes) in runs(codes) {
+            let high = usize::from(self.high[i]);
+            let pairs = self.codes[i].as_chunks::<2>().0;
+            for (j, (pair, signs)) in pairs.iter().zip(self.signs[i]).enumerate() {
+                let [first, second] = pair.map(usize::from);
+                let (first, second) =
+                    (first | (high >> (2 * j) & 1) << 8, second | (high >> (2 * j + 1) & 1) << 8);
+                signed(codes, j, two(IQ3_S_WORDS[first], IQ3_S_WORDS[second]), SIGNS[usize::from(signs)]);
+            }
         }
     }
 }

@@ -68,8 +68,8 @@ macro_rules! vector {
                 // SAFETY: the caller's promise.
                 unsafe {
                     // Each 128-bit lane: halves of a and b, and of c and d; then one word of each.
-                    let halves = [(a, b), (c, d)].map(|(one, other)| $add($low(one, other), $high(one, other)));
-                    let [ab, cd] = halves.map(|pair| $to_f64(pair));
+                    let ab = $to_f64($add($low(a, b), $high(a, b)));
+                    let cd = $to_f64($add($low(c, d), $high(c, d)));
                     $fold($add($to_f32($low_f64(ab, cd)), $to_f32($high_f64(ab, cd))))
                 }
             }
