@@ -4,6 +4,7 @@
 use crate::error::Error;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
+use silicide::profile::{Lane, TraceEvent};
 use silicide::{Profile, ProfileRow, Roofline};
 use silicide_llm::engine::{Session, roofline};
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ pub(crate) struct ProfileArgs {
     /// Measure every kernel, and print where the time went. Kernels run one after the other then, so tokens come slower.
     #[arg(long)]
     profile: bool,
-    /// Write a trace for chrome://tracing or Perfetto.
+    /// Write a trace for chrome://tracing or Perfetto: the host, the device's kernels, and on the CPU each of its threads.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Write a page with a picture of a token's time.
@@ -52,6 +53,9 @@ impl ProfileArgs {
         }
         if let Some(path) = &self.trace {
             write(path, &profile.chrome_trace(&device.info().id))?;
+            if profile.dropped() > 0 {
+                eprintln!("warning: {} events more than a trace keeps are not in {}", profile.dropped(), path.display());
+            }
         }
         if let Some(path) = &self.report {
             let title = format!("{} on {}", session.model().path().display(), device.info().name);
@@ -98,7 +102,7 @@ fn table(profile: &Profile, limits: &Roofline) -> String {
 fn summary(profile: &Profile, limits: &Roofline) -> String {
     let ((commands, barriers), (device, host), replays) =
         (profile.commands(), profile.times(), profile.replays().max(1));
-    format!(
+    let text = format!(
         "{} passes · {} commands and {} barriers each, about · kernels {:.2} ms, passes {:.2} ms each · limits measured here: {:.1} GB/s, {:.0} GOP/s",
         profile.replays(),
         commands / replays,
@@ -107,7 +111,20 @@ fn summary(profile: &Profile, limits: &Roofline) -> String {
         host.as_secs_f64() * 1e3 / replays as f64,
         limits.bandwidth / 1e9,
         limits.speed / 1e9,
-    )
+    );
+    match busy(profile) {
+        parts if parts.is_empty() => text,
+        parts => {
+            let parts: Vec<String> = parts.iter().map(|part| format!("{:.0}%", 100.0 * part)).collect();
+            format!("{text} · threads busy {} of the kernels' time", parts.join(", "))
+        }
+    }
+}
+
+/// The part of the kernels' time that each thread ran tiles.
+fn busy(profile: &Profile) -> Vec<f64> {
+    let all = profile.times().0.as_secs_f64().max(f64::MIN_POSITIVE);
+    profile.threads().iter().map(|busy| busy.as_secs_f64() / all).collect()
 }
 
 /// A page with bars of kernels, a picture of the last pass, and the tables.
@@ -147,27 +164,35 @@ fn page(title: &str, profile: &Profile, limits: &Roofline) -> String {
     text
 }
 
-/// One bar from the beginning of the last pass to its end, a colour for each kernel, and what colours mean.
+/// A bar from the beginning of the last pass to its end, a colour for each kernel, with one for each thread below it, and what
+/// colours mean.
 fn timeline(profile: &Profile, kernels: &[ProfileRow]) -> String {
-    let (width, height) = (1000.0, 60.0);
-    let colour = |name: &str| {
-        let place = kernels.iter().position(|row| row.name == name).unwrap_or(0);
-        format!("hsl({} 65% {}%)", place * 47 % 360, 45 + place % 3 * 10)
+    let (width, height, lane) = (1000.0, 60.0, 20.0);
+    let colour = |name: &str| match kernels.iter().position(|row| row.name == name) {
+        Some(place) => format!("hsl({} 65% {}%)", place * 47 % 360, 45 + place % 3 * 10),
+        None => "#888".to_owned(),
     };
     let events = profile.events();
-    let first = events.iter().rposition(|event| event.call.is_none() && event.name != "sample").unwrap_or(0);
-    let calls: Vec<_> = events.iter().skip(first).filter(|event| event.call.is_some()).collect();
+    let is_pass = |event: &TraceEvent| event.lane == Lane::Host && event.name != "sample";
+    let pass = events.get(events.iter().rposition(is_pass).unwrap_or(0)..).unwrap_or(&[]);
+    let calls: Vec<_> = pass.iter().filter(|event| event.call.is_some()).collect();
     let (Some(begin), Some(last)) = (calls.first().map(|event| event.begin), calls.last()) else {
         return String::new();
     };
     let all = (last.begin + last.taken - begin).as_secs_f64().max(f64::MIN_POSITIVE);
-    let mut text = format!("<svg viewBox=\"0 0 {width} {height}\" width=\"100%\" role=\"img\">");
-    for event in &calls {
-        let x = (event.begin - begin).as_secs_f64() / all * width;
+    let bottom = height + lane * profile.threads().len() as f64;
+    let mut text = format!("<svg viewBox=\"0 0 {width} {bottom}\" width=\"100%\" role=\"img\">");
+    for event in pass {
+        let (y, height) = match event.lane {
+            Lane::Host => continue,
+            Lane::Device => (0.0, height),
+            Lane::Thread(thread) => (height + lane * f64::from(thread) + 2.0, lane - 2.0),
+        };
+        let x = event.begin.saturating_sub(begin).as_secs_f64() / all * width;
         let w = event.taken.as_secs_f64() / all * width;
         let _ = write!(
             text,
-            "<rect x=\"{x:.3}\" y=\"0\" width=\"{w:.3}\" height=\"{height}\" fill=\"{}\"><title>{} {:.1} µs</title></rect>",
+            "<rect x=\"{x:.3}\" y=\"{y}\" width=\"{w:.3}\" height=\"{height}\" fill=\"{}\"><title>{} {:.1} µs</title></rect>",
             colour(event.name),
             escaped(event.name),
             event.taken.as_secs_f64() * 1e6,
@@ -183,7 +208,11 @@ fn timeline(profile: &Profile, kernels: &[ProfileRow]) -> String {
         );
     }
     text.push_str("</p>");
-    let _ = write!(text, "<p>{:.3} ms from end to end.</p>", all * 1e3);
+    let _ = write!(text, "<p>{:.3} ms from end to end.", all * 1e3);
+    for (thread, part) in busy(profile).iter().enumerate() {
+        let _ = write!(text, " Thread {thread} was busy {:.1}% of all passes.", 100.0 * part);
+    }
+    text.push_str("</p>");
     text
 }
 

@@ -18,6 +18,8 @@ fn a_run_tells_where_its_time_went() {
             "-n",
             "4",
             "--ignore-eos",
+            "-t",
+            "2",
             "--profile",
             "-m",
         ])
@@ -38,7 +40,15 @@ fn a_run_tells_where_its_time_went() {
     let lane = |lane: u64| events.iter().filter(|event| event["tid"] == lane && event["ph"] == "X").count();
     assert!(lane(1) >= 4 && lane(2) > lane(1), "{} {}", lane(1), lane(2));
     assert!(events.iter().any(|event| event["name"] == "sample"));
+    assert_eq!(trace["otherData"]["dropped"], 0);
+    // The submitting thread has a lane of its own; what the other finds to do in so small a model is a matter of luck.
+    let threads = |event: &&serde_json::Value| {
+        event["name"] == "thread_name" && event["args"]["name"].as_str().is_some_and(|name| name.contains("thread"))
+    };
+    assert!(events.iter().filter(threads).count() >= 1 && lane(3) > 0, "{events:?}");
+    assert!(told.contains("threads busy"), "{told}");
     let page = std::fs::read_to_string(report).unwrap();
+    assert!(page.contains("Thread 0 was busy"), "{page}");
     assert!(page.contains("<svg") && page.contains("<rect") && page.contains("</table>"), "{page}");
 }
 

@@ -143,6 +143,28 @@ pub struct Span {
     pub duration_ns: u64,
 }
 
+/// Tiles of one command that one thread of the CPU device ran without a break.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadSpan {
+    /// The thread; 0 is the one that submitted the list.
+    pub thread: u32,
+    /// The kernel, or `copy` or `fill`.
+    pub label: &'static str,
+    /// Nanoseconds from the first mark of the list.
+    pub start_ns: u64,
+    /// How long it took.
+    pub duration_ns: u64,
+}
+
+/// What the threads of the CPU device did in a list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ThreadTimes {
+    /// Thread by thread; those of one thread in order, and without overlap.
+    pub spans: Vec<ThreadSpan>,
+    /// More that there were, for which there was no room.
+    pub dropped: u64,
+}
+
 /// An opened device. See the [constitution](crate#the-constitution) for what both sides promise.
 ///
 /// # Safety
@@ -253,6 +275,12 @@ pub unsafe trait RawDevice: Send + Sync {
 
     /// Times of the marks of a list that was reached; empty without marks or timestamps. Kept for the last 64 lists.
     fn spans(&self, ticket: Ticket) -> Vec<Span>;
+
+    /// What each thread did in a list with marks that was reached, where the device is made of threads. Kept as long as spans.
+    fn thread_times(&self, ticket: Ticket) -> ThreadTimes {
+        let _ = ticket;
+        ThreadTimes::default()
+    }
 
     /// Begins to record everything that the device does into a file for the maker's debugger (a `.gputrace`), or with
     /// `None` ends it.

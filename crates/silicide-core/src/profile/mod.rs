@@ -8,11 +8,11 @@ mod roofline;
 mod trace;
 
 pub use roofline::Roofline;
-pub use trace::TraceEvent;
+pub use trace::{Lane, TraceEvent};
 
 use crate::kernel::Work;
 use rustc_hash::FxHashMap;
-use silicide_hal::Span;
+use silicide_hal::{Span, ThreadTimes};
 use std::time::Duration;
 
 /// The most events that a profile keeps for a trace.
@@ -80,6 +80,9 @@ pub struct Profile {
     barriers: u64,
     device: Duration,
     host: Duration,
+    /// How long each thread of the device ran tiles.
+    threads: Vec<Duration>,
+    dropped: u64,
 }
 
 /// One replay.
@@ -91,6 +94,8 @@ pub struct Replay<'a> {
     pub calls: &'a [ProfiledCall],
     /// What the device measured, one span to a call.
     pub spans: &'a [Span],
+    /// What the device's threads did, if it is made of threads.
+    pub threads: &'a ThreadTimes,
     /// Launches, copies and fills of the graph as it runs without marks, and barriers between them.
     pub size: (usize, usize),
     /// When it was submitted, counted from when profiling began, and how long it took until its end was seen.
@@ -105,7 +110,7 @@ impl Profile {
         self.commands += replay.size.0 as u64;
         self.barriers += replay.size.1 as u64;
         self.host += taken;
-        self.keep(|| TraceEvent { name: replay.name, lane: trace::HOST, begin, taken, call: None });
+        self.keep(TraceEvent { name: replay.name, lane: Lane::Host, begin, taken, call: None });
         for (call, span) in replay.calls.iter().zip(replay.spans) {
             let time = Duration::from_nanos(span.duration_ns);
             self.device += time;
@@ -113,24 +118,32 @@ impl Profile {
                 rows.entry(name).or_insert(ProfileRow { name, ..ProfileRow::default() }).add(call, time);
             }
             let begin = begin + Duration::from_nanos(span.start_ns);
-            self.keep(|| TraceEvent {
-                name: call.kernel,
-                lane: trace::DEVICE,
-                begin,
-                taken: time,
-                call: Some(*call),
-            });
+            let (name, call) = (call.kernel, Some(*call));
+            self.keep(TraceEvent { name, lane: Lane::Device, begin, taken: time, call });
+        }
+        self.dropped += replay.threads.dropped;
+        for span in &replay.threads.spans {
+            let (thread, taken) = (span.thread as usize, Duration::from_nanos(span.duration_ns));
+            if self.threads.len() <= thread {
+                self.threads.resize(thread + 1, Duration::ZERO);
+            }
+            if let Some(busy) = self.threads.get_mut(thread) {
+                *busy += taken;
+            }
+            let begin = begin + Duration::from_nanos(span.start_ns);
+            self.keep(TraceEvent { name: span.label, lane: Lane::Thread(span.thread), begin, taken, call: None });
         }
     }
 
     /// Adds what the host did meanwhile: `sample`.
     pub fn add_host(&mut self, name: &'static str, begin: Duration, taken: Duration) {
-        self.keep(|| TraceEvent { name, lane: trace::HOST, begin, taken, call: None });
+        self.keep(TraceEvent { name, lane: Lane::Host, begin, taken, call: None });
     }
 
-    fn keep(&mut self, event: impl FnOnce() -> TraceEvent) {
-        if self.events.len() < MOST_EVENTS {
-            self.events.push(event());
+    fn keep(&mut self, event: TraceEvent) {
+        match self.events.len() < MOST_EVENTS {
+            true => self.events.push(event),
+            false => self.dropped += 1,
         }
     }
 
@@ -159,9 +172,19 @@ impl Profile {
         (self.device, self.host)
     }
 
+    /// How long each thread of the device ran tiles; nothing for devices that are not made of threads.
+    pub fn threads(&self) -> &[Duration] {
+        &self.threads
+    }
+
     /// What happened when; the first of it, if there was very much.
     pub fn events(&self) -> &[TraceEvent] {
         &self.events
+    }
+
+    /// Events that were not kept because there were too many.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 }
 
@@ -174,6 +197,7 @@ fn sorted(rows: &FxHashMap<&'static str, ProfileRow>) -> Vec<ProfileRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use silicide_hal::ThreadSpan;
 
     fn call(kernel: &'static str, scope: &'static str, bytes: u64) -> ProfiledCall {
         ProfiledCall { op: "op", kernel, scope, work: Work { bytes, flops: 2 * bytes } }
@@ -189,7 +213,10 @@ mod tests {
             .collect();
         let mut profile = Profile::default();
         let at = (Duration::from_micros(5), Duration::from_micros(2));
-        let replay = Replay { name: "token", calls: &calls, spans: &spans, size: (7, 3), at };
+        let ran = |thread, duration_ns| ThreadSpan { thread, label: "a", start_ns: 50, duration_ns };
+        let threads = ThreadTimes { spans: vec![ran(0, 700), ran(2, 40)], dropped: 3 };
+        let replay =
+            Replay { name: "token", calls: &calls, spans: &spans, threads: &threads, size: (7, 3), at };
         profile.add(&replay);
         profile.add(&replay);
         let kernels = profile.kernels();
@@ -200,8 +227,19 @@ mod tests {
         assert_eq!(profile.scopes()[0].name, "x");
         assert_eq!((profile.replays(), profile.commands()), (2, (14, 6)));
         assert_eq!(profile.times(), (Duration::from_nanos(2600), Duration::from_micros(4)));
-        assert_eq!(profile.events().len(), 8);
+        assert_eq!(profile.threads(), [1400, 0, 80].map(Duration::from_nanos));
+        assert_eq!((profile.events().len(), profile.dropped()), (12, 6));
         assert_eq!(profile.events()[2].begin, Duration::from_nanos(5100));
+    }
+
+    #[test]
+    fn too_many_events_are_counted() {
+        let mut profile = Profile::default();
+        for _ in 0..MOST_EVENTS + 2 {
+            profile.add_host("sample", Duration::ZERO, Duration::ZERO);
+        }
+        assert_eq!((profile.events().len(), profile.dropped()), (MOST_EVENTS, 2));
+        assert!(profile.chrome_trace("cpu").contains("\"dropped\":2"));
     }
 
     #[test]

@@ -4,17 +4,35 @@ use super::{Profile, ProfiledCall};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The lane of what the host did, and of what the device did.
-pub(super) const HOST: u32 = 1;
-pub(super) const DEVICE: u32 = 2;
+/// Who did something: what a trace draws one below the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// The host.
+    Host,
+    /// The device: its calls, from mark to mark.
+    Device,
+    /// A thread of the device; 0 is the one that submits, which is the host's.
+    Thread(u32),
+}
+
+impl Lane {
+    /// Its number in a trace.
+    fn number(self) -> u32 {
+        match self {
+            Lane::Host => 1,
+            Lane::Device => 2,
+            Lane::Thread(thread) => thread.saturating_add(3),
+        }
+    }
+}
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceEvent {
     /// A kernel, or what the host did.
     pub name: &'static str,
-    /// 1 for the host, 2 for the device.
-    pub lane: u32,
+    /// Who did it.
+    pub lane: Lane,
     /// When it began, counted from when profiling began.
     pub begin: Duration,
     /// How long it took.
@@ -24,11 +42,18 @@ pub struct TraceEvent {
 }
 
 impl Profile {
-    /// The events as JSON in Chrome's trace format, times in microseconds.
+    /// The events as JSON in Chrome's trace format, times in microseconds: a lane for the host, one for the device, and one for
+    /// each of its threads.
     pub fn chrome_trace(&self, device: &str) -> String {
-        let mut text = String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-        for (lane, name) in [(HOST, "host"), (DEVICE, device)] {
-            let name = escaped(name);
+        let mut text = format!(
+            "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"dropped\":{}}},\"traceEvents\":[\n",
+            self.dropped()
+        );
+        let threads = (0u32..).take(self.threads().len());
+        let threads = threads.map(|thread| (Lane::Thread(thread), format!("{device} thread {thread}")));
+        let lanes = [(Lane::Host, "host".to_owned()), (Lane::Device, device.to_owned())];
+        for (lane, name) in lanes.into_iter().chain(threads) {
+            let (lane, name) = (lane.number(), escaped(&name));
             let _ = writeln!(
                 text,
                 "{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":{lane},\"args\":{{\"name\":\"{name}\"}}}},"
@@ -41,7 +66,7 @@ impl Profile {
                 "{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{begin:.3},\"dur\":{taken:.3}",
                 if i == 0 { "" } else { ",\n" },
                 escaped(event.name),
-                event.lane,
+                event.lane.number(),
             );
             if let Some(call) = event.call {
                 let (op, scope) = (escaped(call.op), escaped(call.scope));
@@ -78,10 +103,10 @@ mod tests {
     use super::*;
     use crate::kernel::Work;
     use crate::profile::Replay;
-    use silicide_hal::Span;
+    use silicide_hal::{Span, ThreadSpan, ThreadTimes};
 
     #[test]
-    fn traces_are_json_with_a_lane_for_the_device() {
+    fn traces_are_json_with_lanes_for_the_device_and_its_threads() {
         let call = ProfiledCall {
             op: "matmul",
             kernel: "a \"b\"",
@@ -92,7 +117,9 @@ mod tests {
         assert!(profile.chrome_trace("cpu").ends_with("\n]}\n"));
         let spans = [Span { label: "matmul", start_ns: 1500, duration_ns: 250 }];
         let at = (Duration::from_micros(10), Duration::from_micros(3));
-        profile.add(&Replay { name: "token", calls: &[call], spans: &spans, size: (1, 0), at });
+        let span = ThreadSpan { thread: 1, label: "part", start_ns: 1600, duration_ns: 100 };
+        let threads = ThreadTimes { spans: vec![span], dropped: 0 };
+        profile.add(&Replay { name: "token", calls: &[call], spans: &spans, threads: &threads, size: (1, 0), at });
         profile.add_host("sample", Duration::from_micros(13), Duration::from_micros(1));
         let trace = profile.chrome_trace("cpu\n");
         assert!(trace.contains("\"args\":{\"name\":\"cpu \"}"), "{trace}");
@@ -102,6 +129,9 @@ mod tests {
             ),
             "{trace}"
         );
+        let part = "\"name\":\"part\",\"ph\":\"X\",\"pid\":1,\"tid\":4,\"ts\":11.600,\"dur\":0.100";
+        assert!(trace.contains(part), "{trace}");
+        assert!(trace.contains("\"tid\":4,\"args\":{\"name\":\"cpu  thread 1\"}"), "{trace}");
         assert!(trace.contains("\"bytes\":7,\"flops\":9"), "{trace}");
         assert_eq!(trace.matches('{').count(), trace.matches('}').count());
     }

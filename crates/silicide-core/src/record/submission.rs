@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use silicide_hal::{Span, Ticket};
+use silicide_hal::{Span, ThreadTimes, Ticket};
 use std::time::Duration;
 
 /// A list on its way through a device. Dropping it loses nothing: the work goes on, and failures show when what
@@ -47,5 +47,10 @@ impl Submission {
     /// Device times of its marks, once it is done. Kept for a device's last 64 lists.
     pub fn times(&self) -> Vec<Span> {
         self.device.raw().spans(self.ticket)
+    }
+
+    /// What each thread did in a list with marks, once it is done, on a device that is made of threads. Kept as long as times.
+    pub fn thread_times(&self) -> ThreadTimes {
+        self.device.raw().thread_times(self.ticket)
     }
 }

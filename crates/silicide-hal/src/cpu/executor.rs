@@ -11,11 +11,11 @@ use super::fault::Fault;
 use super::options::CpuOptions;
 use super::plan::{Plan, Run};
 use super::pool::Pool;
-use super::timeline::Timeline;
+use super::timeline::{Timeline, Times};
 use super::{Isa, caches, machine, memory};
 use crate::{
     Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, NativeFn,
-    Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, SlotWord, Span, Ticket,
+    Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, SlotWord, Span, ThreadTimes, Ticket,
 };
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,6 +56,8 @@ fn choose(options: &CpuOptions) -> Result<Isa> {
 pub(crate) struct Kernel {
     /// The function chosen for this machine.
     pub entry: NativeFn,
+    /// Its own name, for traces.
+    pub name: &'static str,
     /// For messages.
     pub label: String,
 }
@@ -81,10 +83,14 @@ struct CpuDevice {
 impl CpuDevice {
     /// Runs a plan to its end and notes how it went. Whoever calls holds the lock that serialises submissions.
     fn run(&self, plan: &Plan, params: &[u32], ticket: Ticket) {
+        plan.begin();
         self.pool.run(&Run { plan, params, fault: &self.fault });
         let failure = self.fault.take();
-        let spans = if failure.is_none() { plan.spans() } else { Vec::new() };
-        self.timeline.finish(ticket, failure, spans);
+        let times = match &failure {
+            None => Times { spans: plan.spans(), threads: plan.thread_times() },
+            Some(_) => Times::default(),
+        };
+        self.timeline.finish(ticket, failure, times);
     }
 }
 
@@ -127,7 +133,7 @@ unsafe impl RawDevice for CpuDevice {
         let Some(variant) = kernel.variants.iter().find(|variant| fits(variant.isa)) else {
             return Err(refuse(format!("{} has no variant for {}", kernel.name, self.isa)));
         };
-        let kernel = Box::new(Kernel { entry: variant.entry, label: label.to_owned() });
+        let kernel = Box::new(Kernel { entry: variant.entry, name: kernel.name, label: label.to_owned() });
         Ok(RawPipeline(Box::into_raw(kernel).expose_provenance() as u64))
     }
 
@@ -140,7 +146,7 @@ unsafe impl RawDevice for CpuDevice {
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the caller's promise.
-        unsafe { plan.build(list) };
+        unsafe { plan.build(list, self.info.threads) };
         self.run(&plan, &list.params, ticket);
         Ok(())
     }
@@ -148,7 +154,7 @@ unsafe impl RawDevice for CpuDevice {
     unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
         let mut plan = Plan::default();
         // SAFETY: the caller's promise.
-        unsafe { plan.build(list) };
+        unsafe { plan.build(list, self.info.threads) };
         let baked = Box::new(Baked { plan, params: list.params.clone(), slots: list.slots.clone() });
         Ok(RawBaked(Box::into_raw(baked).expose_provenance() as u64))
     }
@@ -184,6 +190,10 @@ unsafe impl RawDevice for CpuDevice {
 
     fn spans(&self, ticket: Ticket) -> Vec<Span> {
         self.timeline.spans(ticket)
+    }
+
+    fn thread_times(&self, ticket: Ticket) -> ThreadTimes {
+        self.timeline.thread_times(ticket)
     }
 }
 

@@ -206,6 +206,54 @@ fn marks_become_spans() {
 }
 
 #[test]
+fn lists_with_marks_tell_what_each_thread_did() {
+    unsafe fn sleep(tile: &Tile<'_>) {
+        std::thread::sleep(Duration::from_micros(u64::from(tile.param(0))));
+    }
+    let mut bench = Bench::new(2);
+    let (one, two) = (bench.compile(&kernel!("one", sleep)), bench.compile(&kernel!("two", sleep)));
+    let data = bench.words(&[1; 64]);
+    let mut list = CommandList::default();
+    list.commands.push(Command::Mark { label: "both" });
+    // Two commands of one group: a thread that has run its own tiles goes back to those of the other.
+    list.dispatch(one, [20, 1, 1], &[], &[500]);
+    list.dispatch(two, [20, 1, 1], &[], &[500]);
+    list.commands.push(Command::Mark { label: "alone" });
+    list.dispatch(one, [1, 1, 1], &[], &[500]);
+    list.commands.push(Command::Barrier);
+    list.commands.push(Command::Fill { dst: data, value: 3 });
+    // SAFETY: handles live as long as the bench.
+    let baked = unsafe { bench.device.bake(&list).unwrap() };
+    for _ in 0..3 {
+        bench.last.0 += 1;
+        // SAFETY: baked above, without slots.
+        unsafe { bench.device.replay(baked, &[], bench.last).unwrap() };
+        let times = bench.device.thread_times(bench.last);
+        assert_eq!(times.dropped, 0);
+        let spans = bench.device.spans(bench.last);
+        let end = spans.iter().map(|span| span.start_ns + span.duration_ns).max().unwrap();
+        for thread in [0, 1] {
+            let lane: Vec<_> = times.spans.iter().filter(|span| span.thread == thread).collect();
+            assert!(lane.iter().any(|span| span.duration_ns >= 500_000), "{times:?}");
+            assert!(
+                lane.windows(2).all(|pair| pair[0].start_ns + pair[0].duration_ns <= pair[1].start_ns),
+                "{times:?}"
+            );
+            assert!(lane.iter().all(|span| span.start_ns + span.duration_ns <= end), "{times:?}");
+        }
+        for label in ["one", "two", "fill"] {
+            assert!(times.spans.iter().any(|span| span.label == label), "{label} in {times:?}");
+        }
+        assert!(times.spans.len() < 20, "runs of tiles, not tiles: {times:?}");
+    }
+    // SAFETY: baked, and nothing runs.
+    unsafe { bench.device.unbake(baked) };
+    list.commands.retain(|command| !matches!(command, Command::Mark { .. }));
+    bench.submit(&list).unwrap();
+    assert_eq!(bench.device.thread_times(bench.last), crate::ThreadTimes::default(), "nobody asked");
+}
+
+#[test]
 fn a_panic_poisons_its_ticket_and_no_other() {
     for threads in [1, 2, 5] {
         let mut bench = Bench::new(threads);

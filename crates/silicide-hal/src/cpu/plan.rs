@@ -5,7 +5,8 @@
 //! evenly longer beyond. Tiles and chunks depend on the list alone, never on threads, so results do not either.
 //!
 //! A mark is a group of its own that stamps the time: nothing before it is still running, nothing after it has
-//! begun. That makes times exact and costs the overlap across the mark.
+//! begun. That makes times exact and costs the overlap across the mark. Lists with marks have lanes, too, in which each thread
+//! notes what it ran when; for others that is a branch for each command that a thread runs tiles of.
 //!
 //! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
 //! being submitted or replayed, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
@@ -13,12 +14,13 @@
 use super::{
     executor::Kernel,
     fault::Fault,
+    lanes::Lanes,
     memory,
     pool::{Job, MAX_SHARES},
 };
 use crate::command::{Binding, Command, CommandList, Dispatch, Words};
 use crate::program::{Tile, TileBinding};
-use crate::{RawPipeline, Span};
+use crate::{RawPipeline, Span, ThreadTimes};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +39,8 @@ pub(crate) struct Plan {
     marks: Vec<Mark>,
     /// What stamps count from.
     epoch: Instant,
+    /// What threads did, where there are marks.
+    lanes: Option<Lanes>,
 }
 
 /// Consecutive steps that may run at once, or a mark.
@@ -91,16 +95,17 @@ impl Default for Plan {
             groups: Vec::new(),
             marks: Vec::new(),
             epoch: Instant::now(),
+            lanes: None,
         }
     }
 }
 
 impl Plan {
-    /// Forgets the list before and plans this one.
+    /// Forgets the list before and plans this one, for a pool of so many threads.
     ///
     /// # Safety
     /// The handles of the list are live until the plan has run.
-    pub(crate) unsafe fn build(&mut self, list: &CommandList) {
+    pub(crate) unsafe fn build(&mut self, list: &CommandList, threads: usize) {
         self.steps.clear();
         self.bindings.clear();
         self.groups.clear();
@@ -130,6 +135,14 @@ impl Plan {
             }
         }
         self.close(&mut open);
+        self.lanes = (!self.marks.is_empty()).then(|| Lanes::new(threads, self.steps.len()));
+    }
+
+    /// Forgets what threads did when the plan last ran.
+    pub(crate) fn begin(&self) {
+        if let Some(lanes) = &self.lanes {
+            lanes.clear();
+        }
     }
 
     unsafe fn launch(&mut self, open: &mut Opened, list: &CommandList, dispatch: &Dispatch) {
@@ -190,6 +203,24 @@ impl Plan {
         spans.collect()
     }
 
+    /// What each thread did in a list that has just run to its end, counted from its first mark.
+    pub(crate) fn thread_times(&self) -> ThreadTimes {
+        let (Some(lanes), Some(first)) = (&self.lanes, self.marks.first()) else {
+            return ThreadTimes::default();
+        };
+        lanes.times(first.stamp.load(Ordering::Relaxed), |step| self.name(step as usize))
+    }
+
+    /// What a step runs.
+    fn name(&self, step: usize) -> &'static str {
+        match self.steps.get(step).map(|step| &step.work) {
+            // SAFETY: the pipeline is live (see the module).
+            Some(Work::Launch { kernel, .. }) => unsafe { (**kernel).name },
+            Some(Work::Copy { .. }) => "copy",
+            _ => "fill",
+        }
+    }
+
     fn now(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
@@ -229,7 +260,7 @@ pub(crate) struct Run<'a> {
 
 impl Run<'_> {
     /// Runs tiles `from..to` of a group. `current` says at which step it is, should one panic.
-    fn run_tiles(&self, group: Group, from: u64, to: u64, current: &Cell<usize>) {
+    fn run_tiles(&self, group: Group, (from, to): (u64, u64), me: usize, current: &Cell<usize>) {
         let steps = self.plan.steps.get(group.steps.range()).unwrap_or(&[]);
         let mut at = steps.partition_point(|step| step.first <= from).saturating_sub(1);
         let mut tile = from;
@@ -237,6 +268,9 @@ impl Run<'_> {
             && let Some(step) = steps.get(at)
         {
             current.set(group.steps.start as usize + at);
+            if let Some(lanes) = &self.plan.lanes {
+                lanes.enter(me, group.steps.start + at as u32, || self.plan.now());
+            }
             let end = steps.get(at + 1).map_or(group.tiles, |next| next.first).min(to);
             self.run_step(&step.work, tile - step.first, end - step.first);
             tile = end;
@@ -274,12 +308,12 @@ impl Run<'_> {
     }
 
     /// Runs tiles, unless the submission has failed, and keeps a panic.
-    fn guarded(&self, group: Group, from: u64, to: u64) {
+    fn guarded(&self, group: Group, tiles: (u64, u64), me: usize) {
         if self.fault.is_set() {
             return;
         }
         let current = Cell::new(0);
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_tiles(group, from, to, &current))) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_tiles(group, tiles, me, &current))) {
             let label = match self.plan.steps.get(current.get()) {
                 // SAFETY: the pipeline is live (see the module).
                 Some(Step { work: Work::Launch { kernel, .. }, .. }) => unsafe { &(**kernel).label },
@@ -303,21 +337,29 @@ impl Job for Run<'_> {
         }
     }
 
-    fn run_whole(&self, group: usize) {
+    fn run_whole(&self, group: usize, me: usize) {
         let group = self.plan.group(group);
         if let Kind::Mark(mark) = group.kind {
             if let Some(mark) = self.plan.marks.get(mark as usize) {
                 mark.stamp.store(self.plan.now(), Ordering::Relaxed);
             }
         } else {
-            self.guarded(group, 0, group.tiles);
+            self.guarded(group, (0, group.tiles), me);
+            self.leave(me);
         }
     }
 
-    fn run_share(&self, group: usize, share: u32) {
+    fn run_share(&self, group: usize, share: u32, me: usize) {
         let group = self.plan.group(group);
         let from = u64::from(share).saturating_mul(group.chunk);
-        self.guarded(group, from, from.saturating_add(group.chunk).min(group.tiles));
+        self.guarded(group, (from, from.saturating_add(group.chunk).min(group.tiles)), me);
+    }
+
+    #[inline]
+    fn leave(&self, me: usize) {
+        if let Some(lanes) = &self.plan.lanes {
+            lanes.leave(me, || self.plan.now());
+        }
     }
 
     #[inline]

@@ -1,9 +1,9 @@
-//! The device's timeline: which tickets were reached, which failed, and the spans of the last lists.
+//! The device's timeline: which tickets were reached, which failed, and the times of the last lists that had marks.
 //!
 //! Invariant: `reached` is raised only after the outcome of its list is recorded, so whoever sees a ticket reached
 //! sees its failure too. Asking about a reached ticket takes no lock while nothing has ever failed.
 
-use crate::{HalError, Result, Span, Ticket};
+use crate::{HalError, Result, Span, ThreadTimes, Ticket};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Failed tickets that are remembered. The oldest is forgotten first, and then counts as reached without error.
 const FAILURES_KEPT: usize = 4096;
-/// Lists whose spans are remembered.
-const SPANS_KEPT: usize = 64;
+/// Lists whose times are remembered.
+const TIMES_KEPT: usize = 64;
 
 /// See the module.
 #[derive(Default)]
@@ -26,12 +26,19 @@ pub(crate) struct Timeline {
 #[derive(Default)]
 struct Record {
     failures: BTreeMap<Ticket, HalError>,
-    spans: VecDeque<(Ticket, Vec<Span>)>,
+    times: VecDeque<(Ticket, Times)>,
+}
+
+/// What was measured of a list.
+#[derive(Default)]
+pub(crate) struct Times {
+    pub spans: Vec<Span>,
+    pub threads: ThreadTimes,
 }
 
 impl Timeline {
     /// Records how the list of `ticket` went and wakes those who wait for it.
-    pub(crate) fn finish(&self, ticket: Ticket, failure: Option<HalError>, spans: Vec<Span>) {
+    pub(crate) fn finish(&self, ticket: Ticket, failure: Option<HalError>, times: Times) {
         let mut record = self.lock();
         if let Some(failure) = failure {
             if record.failures.len() == FAILURES_KEPT {
@@ -40,11 +47,11 @@ impl Timeline {
             record.failures.insert(ticket, failure);
             self.failed.store(true, Ordering::Relaxed);
         }
-        if !spans.is_empty() {
-            if record.spans.len() == SPANS_KEPT {
-                record.spans.pop_front();
+        if !times.spans.is_empty() {
+            if record.times.len() == TIMES_KEPT {
+                record.times.pop_front();
             }
-            record.spans.push_back((ticket, spans));
+            record.times.push_back((ticket, times));
         }
         self.reached.fetch_max(ticket.0, Ordering::Release);
         drop(record);
@@ -75,9 +82,18 @@ impl Timeline {
 
     /// The spans of a list, if it had marks and is among the last ones.
     pub(crate) fn spans(&self, ticket: Ticket) -> Vec<Span> {
+        self.times(ticket, |times| times.spans.clone())
+    }
+
+    /// What threads did in a list, if it had marks and is among the last ones.
+    pub(crate) fn thread_times(&self, ticket: Ticket) -> ThreadTimes {
+        self.times(ticket, |times| times.threads.clone())
+    }
+
+    fn times<T: Default>(&self, ticket: Ticket, pick: impl FnOnce(&Times) -> T) -> T {
         let record = self.lock();
-        let found = record.spans.iter().find(|(of, _)| *of == ticket);
-        found.map_or_else(Vec::new, |(_, spans)| spans.clone())
+        let found = record.times.iter().find(|(of, _)| *of == ticket);
+        found.map(|(_, times)| pick(times)).unwrap_or_default()
     }
 
     /// Nothing that is done under the lock can panic half-way, so a poisoned lock is as good as any.
@@ -98,13 +114,13 @@ mod tests {
     fn failures_are_reported_every_time_and_bounded() {
         let timeline = Timeline::default();
         for n in 1..=FAILURES_KEPT as u64 + 1 {
-            timeline.finish(Ticket(n), Some(failure(n)), Vec::new());
+            timeline.finish(Ticket(n), Some(failure(n)), Times::default());
         }
         assert_eq!(timeline.wait(Ticket(1), Duration::ZERO), Ok(()), "the oldest is forgotten");
         for _ in 0..2 {
             assert_eq!(timeline.wait(Ticket(2), Duration::ZERO), Err(failure(2)));
         }
-        timeline.finish(Ticket(9000), None, Vec::new());
+        timeline.finish(Ticket(9000), None, Times::default());
         assert_eq!(timeline.wait(Ticket(9000), Duration::ZERO), Ok(()));
         assert_eq!(timeline.reached(), Ticket(9000));
     }
@@ -118,19 +134,21 @@ mod tests {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| timeline.wait(Ticket(1), Duration::from_secs(60)));
             std::thread::sleep(Duration::from_millis(5));
-            timeline.finish(Ticket(1), Some(failure(1)), Vec::new());
+            timeline.finish(Ticket(1), Some(failure(1)), Times::default());
             assert_eq!(waiter.join().unwrap(), Err(failure(1)));
         });
     }
 
     #[test]
-    fn spans_are_kept_for_the_last_lists() {
+    fn times_are_kept_for_the_last_lists() {
         let timeline = Timeline::default();
         let span = Span { label: "a", start_ns: 0, duration_ns: 5 };
-        for n in 1..=SPANS_KEPT as u64 + 1 {
-            timeline.finish(Ticket(n), None, vec![span.clone()]);
+        for n in 1..=TIMES_KEPT as u64 + 1 {
+            let threads = ThreadTimes { dropped: n, ..ThreadTimes::default() };
+            timeline.finish(Ticket(n), None, Times { spans: vec![span.clone()], threads });
         }
         assert_eq!(timeline.spans(Ticket(1)), []);
         assert_eq!(timeline.spans(Ticket(2)), [span]);
+        assert_eq!([1, 2].map(|n| timeline.thread_times(Ticket(n)).dropped), [0, 2]);
     }
 }

@@ -73,6 +73,7 @@ impl Profiling {
             name: if span.tokens.len() == 1 { "token" } else { "prompt" },
             calls: &pass.calls,
             spans: &submission.times(),
+            threads: &submission.thread_times(),
             size: pass.size,
             at: (submitted - self.begin, submitted.elapsed()),
         });

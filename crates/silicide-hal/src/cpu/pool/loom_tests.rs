@@ -44,16 +44,17 @@ impl Job for Chain {
     fn shares(&self, group: usize) -> u32 {
         self.groups[group].len() as u32
     }
-    fn run_whole(&self, group: usize) {
-        self.run_share(group, 0);
+    fn run_whole(&self, group: usize, me: usize) {
+        self.run_share(group, 0, me);
     }
-    fn run_share(&self, group: usize, share: u32) {
+    fn run_share(&self, group: usize, share: u32, _me: usize) {
         let before = group.checked_sub(1).map_or(&[][..], |before| &self.groups[before]);
         // SAFETY: only read, after they were written: loom checks.
         let sum: u32 = before.iter().map(|cell| cell.with(|value| unsafe { *value })).sum();
         // SAFETY: written by this share alone: loom checks.
         self.groups[group][share as usize].with_mut(|value| unsafe { *value += sum + 1 });
     }
+    fn leave(&self, _me: usize) {}
     fn stopped(&self) -> bool {
         false
     }

@@ -85,8 +85,11 @@ fn run_alone(job: &dyn Job) {
             return;
         }
         match job.shares(group) {
-            1 => job.run_whole(group),
-            shares => (0..shares).for_each(|share| job.run_share(group, share)),
+            1 => job.run_whole(group, 0),
+            shares => {
+                (0..shares).for_each(|share| job.run_share(group, share, 0));
+                job.leave(0);
+            }
         }
     }
 }

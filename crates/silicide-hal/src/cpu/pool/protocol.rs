@@ -49,10 +49,12 @@ pub(crate) trait Job: Sync {
     /// The number of shares of a group, 1 to [`MAX_SHARES`](super::MAX_SHARES); with 1 it is run by
     /// [`Job::run_whole`].
     fn shares(&self, group: usize) -> u32;
-    /// Runs a group of one share.
-    fn run_whole(&self, group: usize);
-    /// Runs one share of a group.
-    fn run_share(&self, group: usize, share: u32);
+    /// Runs a group of one share, as thread `me`.
+    fn run_whole(&self, group: usize, me: usize);
+    /// Runs one share of a group, as thread `me`.
+    fn run_share(&self, group: usize, share: u32, me: usize);
+    /// Thread `me` has run all shares of a group that it could get.
+    fn leave(&self, me: usize);
     /// Whether the rest of the job is to be skipped.
     fn stopped(&self) -> bool;
 }
@@ -144,7 +146,7 @@ impl Protocol {
         // Followed only by threads that hold a share, so never after this function has returned.
         self.posted.0.store(&raw mut posted, Relaxed);
         self.team.store(review(0), Relaxed);
-        self.open(posted, 0);
+        self.open(posted, 0, 0);
         let mut gate = self.look();
         let mut looks = 0;
         while gate.number() != end {
@@ -200,15 +202,17 @@ impl Protocol {
                 let posted = unsafe { *self.posted.0.load(Relaxed) };
                 let group = gate.number().since(posted.first) as usize;
                 // SAFETY: as above.
-                unsafe { (*posted.job).run_share(group, share) };
+                unsafe { (*posted.job).run_share(group, share, me) };
                 done += 1;
                 held = Some((posted, group));
             }
         }
         let Some((posted, group)) = held else { return false };
+        // SAFETY: the claimed shares are not finished, so the job is still running.
+        unsafe { (*posted.job).leave(me) };
         if self.left.0.fetch_sub(done, AcqRel) == done {
             // The job waits for this thread to open what comes next, so it is still there.
-            self.open(posted, group + 1);
+            self.open(posted, group + 1, me);
         }
         true
     }
@@ -229,9 +233,9 @@ impl Protocol {
 
     /// Publishes the first group from `group` on that is worth sharing, after running those before it here; or the
     /// end of the job.
-    fn open(&self, posted: Posted, group: usize) {
+    fn open(&self, posted: Posted, group: usize, me: usize) {
         // SAFETY: the job goes on until its end is published below.
-        let (group, shares) = run_until_shared(unsafe { &*posted.job }, group);
+        let (group, shares) = run_until_shared(unsafe { &*posted.job }, group, me);
         self.left.0.store(shares, Relaxed);
         let gate = Gate::new(posted.first.plus(group), self.team.load(Relaxed), shares);
         self.gate.0.store(gate.bits(), Release);
@@ -337,14 +341,14 @@ impl Protocol {
 }
 
 /// Runs groups of one share, from `group` on. Returns the next group that has more, and how many; or the end and 0.
-fn run_until_shared(job: &dyn Job, group: usize) -> (usize, u32) {
+fn run_until_shared(job: &dyn Job, group: usize, me: usize) -> (usize, u32) {
     let groups = job.groups();
     for group in group..groups {
         if job.stopped() {
             break;
         }
         match job.shares(group) {
-            1 => job.run_whole(group),
+            1 => job.run_whole(group, me),
             shares => return (group, shares),
         }
     }

@@ -42,10 +42,10 @@ impl Job for Counting {
     fn shares(&self, group: usize) -> u32 {
         self.groups[group].len() as u32
     }
-    fn run_whole(&self, group: usize) {
-        self.run_share(group, 0);
+    fn run_whole(&self, group: usize, me: usize) {
+        self.run_share(group, 0, me);
     }
-    fn run_share(&self, group: usize, share: u32) {
+    fn run_share(&self, group: usize, share: u32, _me: usize) {
         if self.stopped() {
             return;
         }
@@ -58,6 +58,7 @@ impl Job for Counting {
             self.stopped.store(true, Relaxed);
         }
     }
+    fn leave(&self, _me: usize) {}
     fn stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
