@@ -48,7 +48,7 @@ impl Graph {
         if self.dot {
             out.write_all(graph.dot(nodes).as_bytes())?;
         } else {
-            writeln!(out, "{}\n{}", graph.text(nodes), executor.report())?;
+            writeln!(out, "{}{}\n{}", graph.parameter_text(), graph.text(nodes), executor.report())?;
         }
         Ok(())
     }

@@ -33,7 +33,9 @@ pub use buffer::{
 pub use cancel::CancelToken;
 pub use device::{Capture, Counters, Device, DeviceOptions, Listing};
 pub use error::{Error, Result};
-pub use graph::{ComputeGraph, GraphBuilder, GraphExecutor, GraphOptions, GraphSession, GraphValue, Pass};
+pub use graph::{
+    ComputeGraph, GraphBuilder, GraphExecutor, GraphOptions, GraphSession, GraphValue, Parameter, Pass,
+};
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
 pub use profile::{Profile, ProfileRow, Roofline};
 pub use record::{

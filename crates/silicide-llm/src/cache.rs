@@ -118,6 +118,11 @@ impl KvCache {
         &self.rings
     }
 
+    /// Keys and values, by layer.
+    pub fn buffers(&self) -> impl Iterator<Item = &Buffer> {
+        self.rings.iter().flat_map(|ring| [&ring.keys, &ring.values])
+    }
+
     /// Bytes of all rings.
     pub fn bytes(&self) -> usize {
         self.rings.iter().map(|ring| ring.keys.size() + ring.values.size()).sum()

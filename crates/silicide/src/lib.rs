@@ -6,7 +6,7 @@ pub use silicide_core::{
     CommandEncoder, ComputeGraph, Counters, Device, DeviceInfo, DeviceOptions, EncoderOptions, Error,
     Estimate, Estimated, ForeignMemory, GraphBuilder, GraphExecutor, GraphOptions, GraphSession, GraphValue,
     Isa, Listing, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, MappedFile, MemRanges,
-    MemoryKind, NativeBuffer, Pass, Placement, PlanarWeight, Profile, ProfileRow, Purpose, ReadGuard,
+    MemoryKind, NativeBuffer, Parameter, Pass, Placement, PlanarWeight, Profile, ProfileRow, Purpose, ReadGuard,
     Recorder, Result, Roofline, StorageId, Submission, Usage, Weight, Weights, WriteGuard, buffer, device,
     error, graph, kernel, memory, profile, record,
 };

@@ -42,13 +42,16 @@ fn replays_allocate_nothing() {
             let gated = ops::glu(&mut builder, Activation::Silu, &y, &x).unwrap();
             x = ops::add(&mut builder, &gated, &x).unwrap();
         }
+        let (parameter, offset) = builder.parameter("offset", info).unwrap();
+        let x = ops::add(&mut builder, &x, &offset).unwrap();
         let executor = GraphExecutor::new(builder.finish(&[&x]), &GraphOptions::default()).unwrap();
         let values: Vec<f32> = (0..3 * 256).map(|i| (i as f32).sin()).collect();
         let input = Buffer::from_slice(&device, [3, 256], &values).unwrap();
         let mut session = executor.session(&[&input]).unwrap();
         let mut round = |times: usize| {
             let before = ALLOCATIONS.get();
-            for _ in 0..times {
+            for round in 0..times {
+                session.set(parameter, &[round as f32; 3 * 256]).unwrap();
                 session.replay().unwrap().wait().unwrap();
             }
             ALLOCATIONS.get() - before

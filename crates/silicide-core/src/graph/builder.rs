@@ -1,6 +1,7 @@
 //! Capturing: a recorder whose values are names, and whose recording is a graph.
 
-use super::compute::{ComputeGraph, Input, Node, Operand, Origin, Scope, ValueId, output_slots};
+use super::compute::{ComputeGraph, Input, Node, Operand, Origin, Place, Scope, ValueId, output_slots};
+use super::parameters::Parameter;
 use crate::buffer::{Buffer, StorageId};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -43,12 +44,25 @@ impl GraphBuilder {
         GraphBuilder { graph: ComputeGraph::new(device), tensors, constants, scope: None }
     }
 
-    /// A tensor in a buffer that each session brings: what differs from one to the next, such as a cache, and what is
-    /// written anew before each replay, such as positions. Sessions bring them in the order in which they were named.
+    /// A tensor in a buffer that each session brings: what differs from one to the next, such as a cache. Sessions bring them
+    /// in the order in which they were named.
     pub fn input(&mut self, name: impl Into<String>, info: TensorInfo) -> GraphValue {
         let number = self.graph.inputs.len();
         self.graph.inputs.push(Input { name: name.into(), info });
         self.tensor(info, Origin::Input(number))
+    }
+
+    /// A tensor that each session sets before a replay ([`GraphSession::set`](super::GraphSession::set)), such as a position:
+    /// few numbers of u32, i32 or f32, which nodes may read and not write. The graph has memory for them.
+    pub fn parameter(
+        &mut self,
+        name: impl Into<String>,
+        info: TensorInfo,
+    ) -> Result<(Parameter, GraphValue)> {
+        let number = self.graph.parameters.len();
+        let parameter = self.graph.push_parameter(name.into(), info)?;
+        let info = TensorInfo::new(info.dtype, info.shape);
+        Ok((parameter, self.tensor(info, Origin::Parameter(number))))
     }
 
     /// Ends the capture; `outputs` are what a session gives after a replay.
@@ -185,6 +199,10 @@ impl Recorder for GraphBuilder {
         let given: SmallVec<[TensorInfo; 2]> = outputs.iter().map(|value| value.info).collect();
         DynOp::check_outputs(&op, &inferred, &given)?;
         check_aliasing(&op, inputs, outputs)?;
+        let is_parameter = |operand: Operand| matches!(self.graph.place(operand.value), Place::Parameter(_));
+        if outputs.iter().filter_map(|output| self.operand(output)).any(is_parameter) {
+            return Err(Error::ReadOnly { what: "parameter" });
+        }
         let made = outputs.iter().zip(slots);
         let made = made.filter_map(|(output, slot)| self.overwrite(output, slot.access)).collect();
         self.push(Arc::new(op), operands, made);

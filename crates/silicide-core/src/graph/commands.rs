@@ -18,6 +18,8 @@ enum Key {
     /// A buffer from outside, by its storage.
     Constant(crate::buffer::StorageId),
     Input(usize),
+    /// The memory of all parameters.
+    Parameters,
     Value(ValueId),
     /// Scratch memory, by node and number.
     Scratch(usize, usize),
@@ -285,6 +287,9 @@ impl Commands {
         let (key, start, size) = match graph.place(operand.value) {
             Place::Constant(storage, range) => (Key::Constant(storage), range.start, None),
             Place::Input(input) => (Key::Input(input), 0, None),
+            Place::Parameter(number) => {
+                (Key::Parameters, graph.parameters.get(number).map_or(0, |slot| slot.offset), None)
+            }
             Place::Arena(root) => (Key::Value(root), 0, Some(bytes)),
         };
         Part { room: self.room(key, size), start, bytes }

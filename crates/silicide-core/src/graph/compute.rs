@@ -4,6 +4,7 @@
 //! buffer from outside) it *updates* it, and the memory of both is that of the first: their *root*. The order of nodes
 //! is always one in which running them is right.
 
+use super::parameters::ParameterSlot;
 use crate::buffer::{Buffer, StorageId};
 use crate::device::Device;
 use crate::error::Result;
@@ -22,8 +23,10 @@ pub struct ValueId(pub(super) u32);
 pub enum Origin {
     /// In a buffer that all sessions share: weights, tables.
     Constant(Buffer),
-    /// In a buffer that each session brings, by number: tokens, positions, a cache.
+    /// In a buffer that each session brings, by number: a cache.
     Input(usize),
+    /// In the memory of a session's parameters, by number: tokens, positions. Nodes only read it.
+    Parameter(usize),
     /// In the arena: a node made it.
     Arena,
     /// Where another value lies, which a node has overwritten or changed.
@@ -92,6 +95,7 @@ pub struct ComputeGraph {
     pub(super) values: Vec<Value>,
     pub(super) nodes: Vec<Node>,
     pub(super) inputs: Vec<Input>,
+    pub(super) parameters: Vec<ParameterSlot>,
     pub(super) outputs: Vec<Operand>,
     pub(super) scopes: Vec<Scope>,
 }
@@ -101,6 +105,7 @@ pub struct ComputeGraph {
 pub(super) enum Place {
     Constant(StorageId, Range<usize>),
     Input(usize),
+    Parameter(usize),
     Arena(ValueId),
 }
 
@@ -115,9 +120,9 @@ impl Place {
 
 impl ComputeGraph {
     pub(super) fn new(device: &Device) -> ComputeGraph {
-        let (values, nodes, inputs) = (Vec::new(), Vec::new(), Vec::new());
+        let (values, nodes, inputs, parameters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (outputs, scopes) = (Vec::new(), Vec::new());
-        ComputeGraph { device: device.clone(), values, nodes, inputs, outputs, scopes }
+        ComputeGraph { device: device.clone(), values, nodes, inputs, parameters, outputs, scopes }
     }
 
     /// The device that it is for.
@@ -186,6 +191,7 @@ impl ComputeGraph {
         match self.origin(root) {
             Some(Origin::Constant(buffer)) => Place::Constant(buffer.storage_id(), buffer.range()),
             Some(Origin::Input(input)) => Place::Input(*input),
+            Some(Origin::Parameter(parameter)) => Place::Parameter(*parameter),
             _ => Place::Arena(root),
         }
     }

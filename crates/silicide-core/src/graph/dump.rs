@@ -5,7 +5,8 @@ use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 impl ComputeGraph {
-    /// Some of the nodes as a drawing for Graphviz, in boxes by scope. What comes from elsewhere has dashed borders.
+    /// Some of the nodes as a drawing for Graphviz, in boxes by scope. What comes from elsewhere has dashed borders, and round
+    /// corners if it is a parameter.
     pub fn dot(&self, nodes: Range<usize>) -> String {
         let mut text = String::from("digraph {\n  node [shape=box, fontname=\"sans-serif\", fontsize=11];\n");
         let shown: Vec<(usize, &Node)> =
@@ -38,7 +39,11 @@ impl ComputeGraph {
                         drawn.push(input.value);
                         let (name, info) = (self.name(input.value), self.info(*input));
                         let id = input.value.0;
-                        let _ = writeln!(text, "  v{id} [label=\"{name}\\n{info}\", style=dashed];");
+                        let style = match self.origin(input.value) {
+                            Some(Origin::Parameter(_)) => "\"dashed,rounded\"",
+                            _ => "dashed",
+                        };
+                        let _ = writeln!(text, "  v{id} [label=\"{name}\\n{info}\", style={style}];");
                     }
                     let _ = writeln!(text, "  v{} -> n{index};", input.value.0);
                     continue;
@@ -50,12 +55,15 @@ impl ComputeGraph {
         text
     }
 
-    /// What a value is called: `%7`, `constant`, or the name of an input.
+    /// What a value is called: `%7`, `constant`, or the name of an input or a parameter.
     fn name(&self, value: ValueId) -> String {
         match self.origin(self.root(value)) {
             Some(Origin::Constant(_)) => "constant".to_owned(),
             Some(Origin::Input(input)) => {
                 self.inputs.get(*input).map_or_else(String::new, |input| input.name.clone())
+            }
+            Some(Origin::Parameter(number)) => {
+                self.parameters.get(*number).map_or_else(String::new, |slot| format!("${}", slot.name))
             }
             _ => format!("%{}", value.0),
         }
@@ -79,6 +87,12 @@ impl ComputeGraph {
         text
     }
 
+    /// The parameters, on one line; nothing where there are none.
+    pub fn parameter_text(&self) -> String {
+        let all: Vec<String> = self.parameters().map(|(_, name, info)| format!("${name} {info}")).collect();
+        if all.is_empty() { String::new() } else { format!("parameters: {}\n", all.join(", ")) }
+    }
+
     fn operand_text(&self, operand: &Operand) -> String {
         format!("{} {}", self.name(operand.value), self.info(*operand))
     }
@@ -88,6 +102,7 @@ impl fmt::Display for ComputeGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let outputs: Vec<String> = self.outputs.iter().map(|output| self.operand_text(output)).collect();
         writeln!(f, "{} nodes, {} inputs", self.nodes.len(), self.inputs.len())?;
+        f.write_str(&self.parameter_text())?;
         write!(f, "{}gives {}", self.text(0..self.nodes.len()), outputs.join(", "))
     }
 }

@@ -151,7 +151,7 @@ impl GraphExecutor {
         nodes.iter().filter_map(call).collect()
     }
 
-    /// Bytes that a session allocates.
+    /// Bytes of the arena that a session allocates, beside those of its parameters ([`ComputeGraph::parameter_bytes`]).
     pub fn arena_bytes(&self) -> usize {
         self.compiled.report.arena_bytes
     }

@@ -9,6 +9,7 @@
 //! | `commands.rs` | ops become commands: kernels chosen, scratch memory named, what each command touches |
 //! | `schedule.rs` | an order that needs the fewest barriers |
 //! | `arena.rs` | lifetimes become offsets in one allocation |
+//! | `parameters.rs` | [`Parameter`]: numbers that a session sets before a replay |
 //! | `executor.rs` | [`GraphExecutor`]: all of the above, done once, shared by sessions |
 //! | `session.rs` | [`GraphSession`]: an arena and a baked list, replayed |
 //!
@@ -23,6 +24,7 @@ mod commands;
 mod compute;
 mod dump;
 mod executor;
+mod parameters;
 mod pass;
 mod schedule;
 mod session;
@@ -30,5 +32,6 @@ mod session;
 pub use builder::{GraphBuilder, GraphValue};
 pub use compute::{ComputeGraph, Fusion, Node, Operand, Origin, Scope, ValueId};
 pub use executor::{GraphExecutor, GraphOptions, GraphReport};
+pub use parameters::Parameter;
 pub use pass::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Pass, PassReport};
 pub use session::GraphSession;

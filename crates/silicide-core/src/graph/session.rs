@@ -3,6 +3,7 @@
 use super::commands::{Call, Piece, scratch_bytes};
 use super::compute::{Node, Operand, Place as Where};
 use super::executor::{Compiled, GraphExecutor};
+use super::parameters::{Parameter, ParameterSlot, Parameters};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -10,7 +11,7 @@ use crate::kernel::{Access, TensorInfo};
 use crate::memory::{Purpose, Request};
 use crate::record::{BakedList, Call as Lowered, Own, Place, Recording, Submission, check_device};
 use silicide_hal::{Command, MemoryKind};
-use silicide_quant::{DType, Shape};
+use silicide_quant::{DType, Element, Shape};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub struct GraphSession {
     executor: GraphExecutor,
     baked: Arc<BakedList>,
     outputs: Vec<Buffer>,
+    parameters: Option<Parameters>,
 }
 
 const _: () = {
@@ -33,7 +35,9 @@ impl GraphSession {
     pub(super) fn bind(executor: &GraphExecutor, inputs: &[&Buffer]) -> Result<GraphSession> {
         let compiled = &*executor.compiled;
         let device = compiled.graph.device();
-        let bound = Bound { compiled, device, inputs, arena: arena(device, executor.arena_bytes())? };
+        let parameters = Parameters::new(device, &compiled.graph)?;
+        let arena = arena(device, executor.arena_bytes())?;
+        let bound = Bound { compiled, device, inputs, arena, parameters: parameters.as_ref() };
         bound.check()?;
         let mut recording = device.recycler().take();
         if let Err(error) = bound.record(&mut recording) {
@@ -52,11 +56,41 @@ impl GraphSession {
         let outputs =
             compiled.graph.outputs().iter().map(|output| bound.buffer(*output)).collect::<Result<_>>()?;
         let baked = Arc::new(BakedList::new(device, recording)?);
-        Ok(GraphSession { executor: executor.clone(), baked, outputs })
+        Ok(GraphSession { executor: executor.clone(), baked, outputs, parameters })
     }
 
-    /// Runs the graph over what its inputs hold now.
+    /// Sets a parameter, for the replays that follow; what was not set is zero. Values are of the parameter's type, and as many as
+    /// it has elements. Replays that were begun before don't see it.
+    pub fn set<T: Element>(&mut self, parameter: Parameter, values: &[T]) -> Result<()> {
+        let (parameters, slot) = self.parameter(parameter)?;
+        parameters.set(slot, values)
+    }
+
+    /// Sets parameters to words, as the bits of their types, and runs the graph.
+    pub fn replay_with(&mut self, values: &[(Parameter, &[u32])]) -> Result<Submission> {
+        for (parameter, words) in values {
+            let (parameters, slot) = self.parameter(*parameter)?;
+            parameters.set_words(slot, words)?;
+        }
+        self.replay()
+    }
+
+    fn parameter(&mut self, Parameter(number): Parameter) -> Result<(&mut Parameters, &ParameterSlot)> {
+        let slots = &self.executor.compiled.graph.parameters;
+        let count = slots.len();
+        let found = self.parameters.as_mut().zip(slots.get(number as usize));
+        found.ok_or_else(|| Error::BadParameter {
+            op: "graph",
+            what: format!("parameter {number} of another graph; this one has {count}"),
+        })
+    }
+
+    /// Runs the graph over what its inputs and parameters hold now. Where parameters were set since the last replay, it waits for
+    /// that to end.
     pub fn replay(&mut self) -> Result<Submission> {
+        if let Some(parameters) = &mut self.parameters {
+            parameters.bring()?;
+        }
         let device = self.executor.graph().device();
         let ticket = device.timeline().replay(device, &self.baked)?;
         device.counter_set().submitted(&self.baked.tally);
@@ -99,6 +133,7 @@ struct Bound<'a> {
     device: &'a Device,
     inputs: &'a [&'a Buffer],
     arena: Option<Buffer>,
+    parameters: Option<&'a Parameters>,
 }
 
 impl Bound<'_> {
@@ -228,6 +263,11 @@ impl Bound<'_> {
             Some(super::Origin::Constant(buffer)) => buffer.reshape(operand.shape),
             Some(super::Origin::Input(input)) => {
                 self.inputs.get(*input).ok_or(missing)?.reshape(operand.shape)
+            }
+            Some(super::Origin::Parameter(number)) => {
+                let found = self.parameters.zip(graph.parameters.get(*number));
+                let (parameters, slot) = found.ok_or(missing)?;
+                parameters.buffer(slot, operand.shape)
             }
             _ => {
                 let room = self.compiled.commands.room_of(graph, operand.value).ok_or(missing)?;

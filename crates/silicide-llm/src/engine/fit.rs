@@ -4,7 +4,7 @@ use super::graphs::capture;
 use super::inputs::{Role, outline};
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
-use crate::model::{Decoder, Description, Pass};
+use crate::model::{Decoder, Description};
 use silicide::kernel::TensorInfo;
 use silicide::{Device, Estimate, Estimated};
 
@@ -80,23 +80,24 @@ fn activations(
     (options, graphs): (&CacheOptions, bool),
 ) -> Result<u64> {
     let (chunk, context) = (options.chunk.min(options.context).max(1), options.context);
-    let mut bytes = 0;
-    let mut outside = |role: Role, _: &'static str, info: TensorInfo| {
-        bytes += if role == Role::Input { info.bytes() as u64 } else { 0 };
-        Estimated::outside(info)
-    };
-    let pass = outline(model, options, (chunk, 1, context), &mut outside)?;
-    let single = outline(model, options, (1, 1, context), &mut outside)?;
-    let count = |pass: &Pass<Estimated>| -> Result<u64> {
+    let count = |tokens: usize| -> Result<u64> {
+        let mut inputs = 0;
+        let outside = |role: Role, _: &'static str, info: TensorInfo| {
+            inputs += if role == Role::Input { info.bytes() as u64 } else { 0 };
+            Ok(Estimated::outside(info))
+        };
+        let pass = outline(model, options, (tokens, 1, context), outside)?;
         let mut estimate = Estimate::new(device);
-        drop(decoder.forward(&mut estimate, pass)?);
-        Ok(estimate.bytes() as u64)
+        drop(decoder.forward(&mut estimate, &pass)?);
+        Ok(inputs + estimate.bytes() as u64)
     };
-    bytes += count(&pass)?;
-    Ok(bytes
-        + match graphs {
-            true => capture(device, (model, decoder), options, (1, 1, context))?.arena_bytes() as u64,
-            false if chunk > 1 => count(&single)?,
-            false => 0,
-        })
+    let single = match graphs {
+        true => {
+            let captured = capture(device, (model, decoder), options, (1, 1, context))?;
+            (captured.arena_bytes() + captured.graph().parameter_bytes()) as u64
+        }
+        false if chunk > 1 => count(1)?,
+        false => 0,
+    };
+    Ok(count(chunk)? + single)
 }

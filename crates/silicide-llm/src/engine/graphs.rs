@@ -38,7 +38,10 @@ pub(super) fn capture_with(
     how: &GraphOptions,
 ) -> Result<GraphExecutor> {
     let mut builder = GraphBuilder::new(device);
-    let make = |_: Role, name: &'static str, info| builder.input(name, info);
+    let make = |role: Role, name: &'static str, info| match role {
+        Role::Input => Ok(builder.parameter(name, info)?.1),
+        Role::Cache => Ok(builder.input(name, info)),
+    };
     let pass = outline(model, options, (count, outputs, limit), make)?;
     let logits = decoder.forward(&mut builder, &pass)?;
     let graph = builder.finish(&[&logits]);

@@ -1,25 +1,12 @@
-//! What one pass reads: token ids, the first position, angles, and slots of the rings.
+//! What one pass reads that differs from pass to pass: token ids, the first position, angles, slots of the rings, and which tokens
+//! give logits. Captured passes have them as parameters of their graph, recorded ones as buffers; [`outline`] names them for both,
+//! and [`Numbers::fill`] computes them for both, in the same order.
 
-use crate::cache::KvCache;
+use crate::cache::{CacheOptions, KvCache};
 use crate::error::{Error, Result};
 use crate::model::{Description, LayerCache, Pass};
 use silicide::kernel::TensorInfo;
-use silicide::{Buffer, DType, Device, Shape};
-
-/// Input buffers for passes of one number of tokens, kept from pass to pass.
-#[derive(Debug)]
-pub(super) struct Inputs {
-    count: usize,
-    tokens: Buffer,
-    start: Buffer,
-    ropes: Vec<Buffer>,
-    /// One for each capacity of a ring.
-    slots: Vec<(usize, Buffer)>,
-    outputs: Option<Buffer>,
-    /// For one table of angles, and for one row of numbers: filling in allocates nothing after the first time.
-    angles: Vec<f32>,
-    numbers: Vec<u32>,
-}
+use silicide::{Buffer, DType, Device, GraphExecutor, GraphSession, Parameter, Shape, Submission};
 
 /// Which tokens of a pass, how many logits.
 #[derive(Clone, Copy, Debug)]
@@ -33,112 +20,170 @@ pub(super) struct Span<'a> {
     pub(super) limit: usize,
 }
 
+/// One input of a pass.
+enum Values<'a> {
+    Words(&'a [u32]),
+    Floats(&'a [f32]),
+}
+
+/// Computes inputs; room for them is kept, so that doing it again allocates nothing.
+#[derive(Debug)]
+struct Numbers {
+    /// Of the rings.
+    capacities: Vec<usize>,
+    angles: Vec<f32>,
+    words: Vec<u32>,
+}
+
+impl Numbers {
+    fn new(cache: &KvCache) -> Numbers {
+        let capacities = capacities(cache.rings().iter().map(|ring| ring.capacity));
+        Numbers { capacities, angles: Vec::new(), words: Vec::new() }
+    }
+
+    /// Hands the inputs of a span to `put`, in the order of [`outline`].
+    fn fill(
+        &mut self,
+        model: &Description,
+        span: &Span<'_>,
+        mut put: impl FnMut(usize, Values<'_>) -> silicide::Result<()>,
+    ) -> Result<()> {
+        let (start, count) = (position(span.start)?, span.tokens.len());
+        let positions = || (start..).take(count);
+        let mut next = 0;
+        let mut put = |values: Values<'_>| {
+            next += 1;
+            put(next - 1, values)
+        };
+        put(Values::Words(span.tokens))?;
+        put(Values::Words(&[start]))?;
+        for rope in &model.ropes {
+            self.angles.clear();
+            rope.table(positions(), &mut self.angles);
+            put(Values::Floats(&self.angles))?;
+        }
+        for &capacity in &self.capacities {
+            let capacity = position(capacity)?.max(1);
+            self.words.clear();
+            self.words.extend(positions().map(|position| position % capacity));
+            put(Values::Words(&self.words))?;
+        }
+        if span.outputs < count {
+            self.words.clear();
+            self.words.extend((position(count - span.outputs)?..).take(span.outputs));
+            put(Values::Words(&self.words))?;
+        }
+        Ok(())
+    }
+}
+
+/// A pass over buffers, kept for later passes of as many tokens and logits.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    pass: Pass<Buffer>,
+    /// Those that differ from pass to pass.
+    buffers: Vec<Buffer>,
+    outputs: usize,
+    numbers: Numbers,
+}
+
 impl Inputs {
     /// Buffers for `count` tokens of which the last `outputs` give logits.
     pub(super) fn new(
         device: &Device,
-        model: &Description,
+        (model, options): (&Description, &CacheOptions),
         cache: &KvCache,
         (count, outputs): (usize, usize),
     ) -> Result<Inputs> {
-        let numbers = |length: usize| Buffer::new(device, DType::U32, [length]);
-        let ropes = model.ropes.iter().map(|rope| Buffer::new(device, DType::F32, [count, rope.pairs(), 2]));
-        let slots = capacities(cache.rings().iter().map(|ring| ring.capacity))
-            .into_iter()
-            .map(|capacity| Ok((capacity, numbers(count)?)));
-        Ok(Inputs {
-            count,
-            tokens: numbers(count)?,
-            start: numbers(1)?,
-            ropes: ropes.collect::<silicide::Result<_>>()?,
-            slots: slots.collect::<silicide::Result<_>>()?,
-            outputs: (outputs < count).then(|| numbers(outputs)).transpose()?,
-            angles: Vec::new(),
-            numbers: Vec::new(),
-        })
+        let mut buffers = Vec::new();
+        let mut rings = cache.buffers();
+        let make = |role: Role, _: &'static str, info: TensorInfo| match role {
+            Role::Cache => {
+                rings.next().cloned().ok_or(Error::Device(silicide::Error::ZeroSize { what: "cache" }))
+            }
+            Role::Input => {
+                let buffer = Buffer::new(device, info.dtype, info.shape)?;
+                buffers.push(buffer.clone());
+                Ok(buffer)
+            }
+        };
+        let pass = outline(model, options, (count, outputs, 0), make)?;
+        Ok(Inputs { pass, buffers, outputs, numbers: Numbers::new(cache) })
     }
 
     /// Whether these are for such a span.
     pub(super) fn suit(&self, span: &Span<'_>) -> bool {
-        let outputs = self.outputs.as_ref().map_or(self.count, Buffer::elements);
-        (self.count, outputs) == (span.tokens.len(), span.outputs)
+        (self.pass.count, self.outputs) == (span.tokens.len(), span.outputs)
     }
 
-    /// Writes a span's numbers.
-    pub(super) fn fill(&mut self, model: &Description, span: &Span<'_>) -> Result<()> {
-        let (start, count) = (position(span.start)?, self.count);
-        let positions = || (start..).take(count);
-        self.tokens.copy_in(span.tokens)?;
-        self.start.copy_in(&[start])?;
-        for (rope, buffer) in model.ropes.iter().zip(&self.ropes) {
-            self.angles.clear();
-            rope.table(positions(), &mut self.angles);
-            buffer.copy_in(&self.angles)?;
-        }
-        for (capacity, buffer) in &self.slots {
-            let capacity = position(*capacity)?.max(1);
-            self.numbers.clear();
-            self.numbers.extend(positions().map(|position| position % capacity));
-            buffer.copy_in(&self.numbers)?;
-        }
-        if let Some(buffer) = &self.outputs {
-            self.numbers.clear();
-            self.numbers.extend((position(count - span.outputs)?..).take(span.outputs));
-            buffer.copy_in(&self.numbers)?;
-        }
-        Ok(())
-    }
-
-    /// All buffers of a pass, in the order of [`outline`].
-    pub(super) fn buffers<'a>(&'a self, cache: &'a KvCache) -> Vec<&'a Buffer> {
-        let slots = self.slots.iter().map(|(_, slots)| slots);
-        let rings = cache.rings().iter().flat_map(|ring| [&ring.keys, &ring.values]);
-        [&self.tokens, &self.start]
-            .into_iter()
-            .chain(&self.ropes)
-            .chain(slots)
-            .chain(&self.outputs)
-            .chain(rings)
-            .collect()
-    }
-
-    /// The pass over these inputs.
-    pub(super) fn pass(&self, cache: &KvCache, limit: usize) -> Result<Pass<Buffer>> {
-        let slots = |capacity: usize| self.slots.iter().find(|(other, _)| *other == capacity);
-        let caches = cache.rings().iter().filter_map(|ring| {
-            let (_, slots) = slots(ring.capacity)?;
-            Some(LayerCache { keys: ring.keys.clone(), values: ring.values.clone(), slots: slots.clone() })
-        });
-        Ok(Pass {
-            count: self.count,
-            tokens: self.tokens.clone(),
-            start: self.start.clone(),
-            limit: position(limit)?,
-            ropes: self.ropes.clone(),
-            caches: caches.collect(),
-            outputs: self.outputs.clone(),
-        })
+    /// The pass over a span, whose inputs are written.
+    pub(super) fn fill(&mut self, model: &Description, span: &Span<'_>) -> Result<&Pass<Buffer>> {
+        let buffers = &self.buffers;
+        self.numbers.fill(model, span, |index, values| match (buffers.get(index), values) {
+            (Some(buffer), Values::Words(words)) => buffer.copy_in(words),
+            (Some(buffer), Values::Floats(floats)) => buffer.copy_in(floats),
+            (None, _) => Ok(()),
+        })?;
+        self.pass.limit = position(span.limit)?;
+        Ok(&self.pass)
     }
 }
 
-/// What a pass reads or writes, as something else than a buffer.
+/// A captured pass over a session's cache.
+#[derive(Debug)]
+pub(super) struct Replayed {
+    graph: GraphSession,
+    parameters: Vec<Parameter>,
+    numbers: Numbers,
+}
+
+impl Replayed {
+    /// Binds a pass that was captured over [`outline`] to a cache.
+    pub(super) fn new(executor: &GraphExecutor, cache: &KvCache) -> Result<Replayed> {
+        let graph = executor.session(&cache.buffers().collect::<Vec<_>>())?;
+        let parameters = executor.graph().parameters().map(|(parameter, ..)| parameter).collect();
+        Ok(Replayed { graph, parameters, numbers: Numbers::new(cache) })
+    }
+
+    /// Sets what the pass over a span reads.
+    pub(super) fn set(&mut self, model: &Description, span: &Span<'_>) -> Result<()> {
+        let Replayed { graph, parameters, numbers } = self;
+        numbers.fill(model, span, |index, values| match (parameters.get(index), values) {
+            (Some(parameter), Values::Words(words)) => graph.set(*parameter, words),
+            (Some(parameter), Values::Floats(floats)) => graph.set(*parameter, floats),
+            (None, _) => Ok(()),
+        })
+    }
+
+    /// Runs the pass over what was set.
+    pub(super) fn replay(&mut self) -> Result<Submission> {
+        Ok(self.graph.replay()?)
+    }
+
+    /// The logits of the last pass.
+    pub(super) fn logits(&self) -> Option<Buffer> {
+        self.graph.output(0).cloned()
+    }
+}
+
+/// What a value of a pass is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// An input of the pass, of [`Inputs`].
+    /// What differs from pass to pass.
     Input,
     /// Keys or values of a layer.
     Cache,
 }
 
-/// A pass over values that `make` makes, in the order of [`Inputs::buffers`].
+/// A pass over values that `make` makes: inputs in the order of [`Numbers::fill`], then keys and values of each layer.
 pub(super) fn outline<V: Clone>(
     model: &Description,
-    options: &crate::cache::CacheOptions,
+    options: &CacheOptions,
     (count, outputs, limit): (usize, usize, usize),
-    mut make: impl FnMut(Role, &'static str, TensorInfo) -> V,
+    mut make: impl FnMut(Role, &'static str, TensorInfo) -> Result<V>,
 ) -> Result<Pass<V>> {
     let mut input = |name: &'static str, dtype: DType, axes: &[usize]| {
-        info(dtype, axes).map(|info| make(Role::Input, name, info))
+        info(dtype, axes).and_then(|info| make(Role::Input, name, info))
     };
     let tokens = input("tokens", DType::U32, &[count])?;
     let start = input("start", DType::U32, &[1])?;
@@ -153,7 +198,7 @@ pub(super) fn outline<V: Clone>(
         let [keys, values] =
             options.tensors(model, kind)?.map(|(dtype, shape)| TensorInfo::new(dtype, shape));
         let slots = capacities.iter().zip(&slots).find(|(capacity, _)| **capacity == options.capacity(kind));
-        let (keys, values) = (make(Role::Cache, "keys", keys), make(Role::Cache, "values", values));
+        let (keys, values) = (make(Role::Cache, "keys", keys)?, make(Role::Cache, "values", values)?);
         caches.extend(slots.map(|(_, slots)| LayerCache { keys, values, slots: slots.clone() }));
     }
     Ok(Pass { count, tokens, start, limit: position(limit)?, ropes, caches, outputs: wanted })
@@ -174,7 +219,7 @@ fn info(dtype: DType, axes: &[usize]) -> Result<TensorInfo> {
 }
 
 /// A position as devices have it.
-pub(super) fn position(position: usize) -> Result<u32> {
+fn position(position: usize) -> Result<u32> {
     u32::try_from(position).map_err(|_| Error::BadOption {
         option: "ctx-size",
         expected: format!("at most {} tokens", u32::MAX),

@@ -1,13 +1,13 @@
 //! Passes whose kernels are timed: captured with marks between ops, so that they run one after the other.
 
 use super::graphs::{capture_with, limit_of};
-use super::inputs::{Inputs, Span};
+use super::inputs::{Replayed, Span};
 use super::load::LanguageModel;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
 use silicide::ops::fuse;
 use silicide::profile::{Profile, ProfiledCall, Replay};
-use silicide::{Buffer, GraphSession};
+use silicide::Buffer;
 use std::time::Instant;
 
 /// The most captured passes that are kept: prompts have many lengths.
@@ -26,8 +26,7 @@ pub(super) struct Profiling {
 struct Marked {
     /// Tokens, rows of logits, positions that it can see.
     extents: (usize, usize, usize),
-    inputs: Inputs,
-    graph: GraphSession,
+    replayed: Replayed,
     calls: Vec<ProfiledCall>,
     /// Commands and barriers of the same pass without marks.
     size: (usize, usize),
@@ -65,9 +64,9 @@ impl Profiling {
         };
         let missing = || Error::Device(silicide::Error::ZeroSize { what: "graph" });
         let pass = self.passes.get_mut(place).ok_or_else(missing)?;
-        pass.inputs.fill(model.description(), span)?;
+        pass.replayed.set(model.description(), span)?;
         let submitted = Instant::now();
-        let submission = pass.graph.replay()?;
+        let submission = pass.replayed.replay()?;
         submission.wait()?;
         self.profile.add(&Replay {
             name: if span.tokens.len() == 1 { "token" } else { "prompt" },
@@ -77,7 +76,7 @@ impl Profiling {
             size: pass.size,
             at: (submitted - self.begin, submitted.elapsed()),
         });
-        pass.graph.output(0).cloned().ok_or_else(missing)
+        pass.replayed.logits().ok_or_else(missing)
     }
 }
 
@@ -90,9 +89,8 @@ impl Marked {
             capture_with(model.device(), parts, model.cache_options(), extents, &options)
         };
         let (plain, marked) = (capture(false)?, capture(true)?);
-        let inputs = Inputs::new(model.device(), model.description(), cache, (extents.0, extents.1))?;
-        let graph = marked.session(&inputs.buffers(cache))?;
+        let replayed = Replayed::new(&marked, cache)?;
         let size = (plain.report().commands, plain.report().barriers.1);
-        Ok(Marked { extents, inputs, graph, calls: marked.calls(), size })
+        Ok(Marked { extents, replayed, calls: marked.calls(), size })
     }
 }

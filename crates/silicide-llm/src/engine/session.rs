@@ -1,12 +1,12 @@
 //! A session: tokens in, logits out, and a cache of everything that went in.
 
 use super::graphs::limit_of;
-use super::inputs::{Inputs, Span};
+use super::inputs::{Inputs, Replayed, Span};
 use super::load::LanguageModel;
 use super::profiling::Profiling;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
-use silicide::{Buffer, CancelToken, CommandEncoder, GraphSession, Profile};
+use silicide::{Buffer, CancelToken, CommandEncoder, Profile};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,19 +35,10 @@ pub struct Session {
     reached: usize,
     /// Buffers of the last pass that was recorded.
     inputs: Option<Inputs>,
-    /// The captured pass of one token.
-    single: Option<Single>,
+    /// The captured pass of one token, and the positions that it can see.
+    single: Option<(Replayed, usize)>,
     /// Times of kernels, if they are measured.
     profiling: Option<Box<Profiling>>,
-}
-
-/// A captured pass of one token, with its inputs.
-#[derive(Debug)]
-struct Single {
-    inputs: Inputs,
-    graph: GraphSession,
-    /// Positions that it can see.
-    limit: usize,
 }
 
 impl Session {
@@ -200,20 +191,18 @@ impl Session {
 
     /// Replays the captured pass of one token, if passes are captured.
     fn replay(&mut self, span: &Span<'_>) -> Result<Option<Buffer>> {
-        if self.single.as_ref().is_none_or(|single| single.limit < span.limit) {
+        if self.single.as_ref().is_none_or(|(_, limit)| *limit < span.limit) {
             // Its memory goes before the next takes its own.
             self.single = None;
             let limit = limit_of(span.limit, self.context());
             let Some(executor) = self.model.single(limit)? else { return Ok(None) };
-            let inputs = Inputs::new(self.model.device(), self.model.description(), &self.cache, (1, 1))?;
-            let graph = executor.session(&inputs.buffers(&self.cache))?;
-            self.single = Some(Single { inputs, graph, limit });
+            self.single = Some((Replayed::new(&executor, &self.cache)?, limit));
         }
-        let Some(single) = &mut self.single else { return Ok(None) };
-        single.inputs.fill(self.model.description(), span)?;
+        let Some((single, _)) = &mut self.single else { return Ok(None) };
+        single.set(self.model.description(), span)?;
         // Should it fail, whoever reads the logits hears of it.
-        let _submission = single.graph.replay()?;
-        Ok(single.graph.output(0).cloned())
+        let _submission = single.replay()?;
+        Ok(single.logits())
     }
 
     /// Records a pass.
@@ -221,12 +210,14 @@ impl Session {
         let (model, device) = (self.model.description(), self.model.device());
         let mut inputs = match self.inputs.take().filter(|inputs| inputs.suit(span)) {
             Some(inputs) => inputs,
-            None => Inputs::new(device, model, &self.cache, (span.tokens.len(), span.outputs))?,
+            None => {
+                let (options, extents) = (self.model.cache_options(), (span.tokens.len(), span.outputs));
+                Inputs::new(device, (model, options), &self.cache, extents)?
+            }
         };
-        inputs.fill(model, span)?;
-        let pass = inputs.pass(&self.cache, span.limit)?;
+        let pass = inputs.fill(model, span)?;
         let mut encoder = CommandEncoder::new(device);
-        let logits = self.model.decoder().forward(&mut encoder, &pass)?;
+        let logits = self.model.decoder().forward(&mut encoder, pass)?;
         let _submission = encoder.submit()?;
         self.inputs = Some(inputs);
         Ok(logits)

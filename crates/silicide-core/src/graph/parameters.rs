@@ -1,0 +1,131 @@
+//! Parameters: numbers that a session sets before a replay, such as a position or the tokens of a batch.
+//!
+//! They lie in one small buffer of the session that the host sees, each at a place of its own. Setting one writes to a copy on
+//! the host, and the next replay brings all of them over at once if any has changed: it waits for an earlier replay of the same
+//! session that may still read the old ones, so what was replayed before is never changed after the fact. Nothing of this
+//! allocates.
+
+use super::compute::ComputeGraph;
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::kernel::TensorInfo;
+use crate::memory::{Purpose, Request};
+use silicide_hal::MemoryKind;
+use silicide_quant::{DType, Element, Shape};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Parameters begin at multiples of this, as all memory of tensors does.
+const ALIGNMENT: usize = 256;
+
+/// A parameter of a graph: what [`GraphBuilder::parameter`](super::GraphBuilder::parameter) gives, and sessions set by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Parameter(pub(super) u32);
+
+/// A parameter as a graph knows it.
+#[derive(Clone, Debug)]
+pub(super) struct ParameterSlot {
+    pub(super) name: String,
+    pub(super) info: TensorInfo,
+    /// Its first byte in the memory of parameters.
+    pub(super) offset: usize,
+}
+
+impl ParameterSlot {
+    /// Its words in the memory of parameters.
+    fn words(&self) -> Range<usize> {
+        let first = self.offset / 4;
+        first..first + self.info.elements()
+    }
+}
+
+impl ComputeGraph {
+    /// Adds a parameter. Elements are words of 32 bits.
+    pub(super) fn push_parameter(&mut self, name: String, info: TensorInfo) -> Result<Parameter> {
+        let op = "parameter";
+        if !matches!(info.dtype, DType::U32 | DType::I32 | DType::F32) {
+            let expected = "u32, i32 or f32".to_owned();
+            return Err(Error::DTypeMismatch { op, slot: "value", expected, got: info.dtype });
+        }
+        info.shape.bytes(info.dtype).map_err(|error| Error::bad_shape(op, error))?;
+        let offset = self.parameter_bytes().next_multiple_of(ALIGNMENT);
+        let info = TensorInfo::new(info.dtype, info.shape);
+        self.parameters.push(ParameterSlot { name, info, offset });
+        Ok(Parameter(self.parameters.len() as u32 - 1))
+    }
+
+    /// Its parameters, in the order in which they were named.
+    pub fn parameters(&self) -> impl Iterator<Item = (Parameter, &str, TensorInfo)> {
+        (0..).map(Parameter).zip(&self.parameters).map(|(key, slot)| (key, slot.name.as_str(), slot.info))
+    }
+
+    /// Bytes of a session's parameters.
+    pub fn parameter_bytes(&self) -> usize {
+        self.parameters.last().map_or(0, |last| last.offset + last.info.bytes())
+    }
+}
+
+/// The parameters of one session.
+#[derive(Debug)]
+pub(super) struct Parameters {
+    memory: Buffer,
+    /// What they were set to.
+    words: Vec<u32>,
+    /// Whether the device's memory has something else.
+    changed: bool,
+}
+
+impl Parameters {
+    /// Memory for the parameters of a graph, all of them zero; nothing for a graph without.
+    pub(super) fn new(device: &Device, graph: &ComputeGraph) -> Result<Option<Parameters>> {
+        let bytes = graph.parameter_bytes();
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let (purpose, kind) = (Purpose::Activations, MemoryKind::Shared);
+        let request = Request { bytes, purpose, kind, zeroed: false };
+        let shape = Shape::new(&[bytes / 4]).map_err(|error| Error::bad_shape("parameter", error))?;
+        let allocator = Arc::<_>::clone(device.memory()) as _;
+        let memory = Buffer::from_request(device, allocator, DType::U32, shape, request)?;
+        memory.ensure_allocated()?;
+        Ok(Some(Parameters { memory, words: vec![0; bytes / 4], changed: true }))
+    }
+
+    /// The memory of a parameter.
+    pub(super) fn buffer(&self, slot: &ParameterSlot, shape: Shape) -> Result<Buffer> {
+        self.memory.within(slot.offset, slot.info.dtype, shape)
+    }
+
+    /// Sets a parameter to values of its own type.
+    pub(super) fn set<T: Element>(&mut self, slot: &ParameterSlot, values: &[T]) -> Result<()> {
+        if T::DTYPE != slot.info.dtype {
+            let (op, expected) = ("set", slot.info.dtype.to_string());
+            return Err(Error::DTypeMismatch { op, slot: "values", expected, got: T::DTYPE });
+        }
+        self.set_words(slot, bytemuck::cast_slice(values))
+    }
+
+    /// Sets a parameter to words, whatever its type.
+    pub(super) fn set_words(&mut self, slot: &ParameterSlot, words: &[u32]) -> Result<()> {
+        let place = self.words.get_mut(slot.words()).filter(|place| place.len() == words.len());
+        let Some(place) = place else {
+            let (what, expected) = ("set", slot.info.bytes());
+            return Err(Error::SizeMismatch { what, expected, got: size_of_val(words) });
+        };
+        if place != words {
+            place.copy_from_slice(words);
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    /// Brings what was set to the device. Waits for a replay that still reads what was set before.
+    pub(super) fn bring(&mut self) -> Result<()> {
+        if self.changed {
+            self.memory.copy_in(&self.words)?;
+            self.changed = false;
+        }
+        Ok(())
+    }
+}
