@@ -5,7 +5,7 @@ use crate::common::{count, devices, null_device, vector};
 use silicide_core::hal::null::NullOptions;
 use silicide_core::kernel::TensorInfo;
 use silicide_core::{
-    Buffer, CancelToken, Device, Error, GraphBuilder, GraphExecutor, GraphOptions, Recorder,
+    Buffer, CancelToken, CommandEncoder, Device, Error, GraphBuilder, GraphExecutor, GraphOptions, Recorder,
 };
 use silicide_quant::{DType, Shape};
 
@@ -159,5 +159,11 @@ fn marks_name_ops() {
     let submission = session.replay().unwrap();
     let names: Vec<&str> = submission.times().iter().map(|span| span.label).collect();
     assert_eq!(names, ["shared_triple", "scale"]);
+    assert!(submission.thread_times().spans.len() >= 3, "three launches");
+    let mut encoder = CommandEncoder::new(&device);
+    encoder.scope("part", |encoder| encoder.run_one(Scale(2.0), &[&vector(&device, &count(LEN))])).unwrap();
+    let scoped = encoder.submit().unwrap();
+    assert_eq!(scoped.times().len(), 1);
+    assert!(scoped.thread_times().spans.is_empty(), "nobody asked for threads");
     assert_eq!(session.output(0).unwrap().read::<f32>().unwrap()[7], 42.0);
 }

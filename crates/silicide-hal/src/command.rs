@@ -94,6 +94,8 @@ pub struct CommandList {
     pub params: Vec<u32>,
     /// Those among them that replays fill in; a submission takes them as they are.
     pub slots: Vec<SlotWord>,
+    /// Whether a device that is made of threads notes what each of them does, if there are marks.
+    pub traced: bool,
 }
 
 impl CommandList {
@@ -135,5 +137,6 @@ impl CommandList {
         self.bindings.clear();
         self.params.clear();
         self.slots.clear();
+        self.traced = false;
     }
 }

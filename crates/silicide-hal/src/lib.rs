@@ -276,7 +276,7 @@ pub unsafe trait RawDevice: Send + Sync {
     /// Times of the marks of a list that was reached; empty without marks or timestamps. Kept for the last 64 lists.
     fn spans(&self, ticket: Ticket) -> Vec<Span>;
 
-    /// What each thread did in a list with marks that was reached, where the device is made of threads. Kept as long as spans.
+    /// What each thread did in a traced list with marks that was reached, where the device is made of threads. Kept as long as spans.
     fn thread_times(&self, ticket: Ticket) -> ThreadTimes {
         let _ = ticket;
         ThreadTimes::default()

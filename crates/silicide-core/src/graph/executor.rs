@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct GraphOptions {
     /// Passes to run, in order.
     pub passes: Vec<Pass>,
-    /// Put a timing mark before each op, in recorded order, so that a replay's times name ops.
+    /// Put a timing mark before each op, in recorded order, so that a replay's times name ops, and note what threads do.
     pub mark_ops: bool,
 }
 

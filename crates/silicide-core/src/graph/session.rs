@@ -40,6 +40,7 @@ impl GraphSession {
         let bound = Bound { compiled, device, inputs, arena, parameters: parameters.as_ref() };
         bound.check()?;
         let mut recording = device.recycler().take();
+        recording.list.traced = compiled.mark_ops;
         if let Err(error) = bound.record(&mut recording) {
             device.recycler().give(recording);
             return Err(error);

@@ -33,7 +33,7 @@ const OUTSIDE: &str = "outside";
 pub struct EncoderOptions {
     /// Use this kernel instead of the cheapest; ops that don't have it, or that it doesn't fit, are refused.
     pub kernel: Option<&'static str>,
-    /// Put a timing mark before each op, so that a submission's times name ops instead of scopes.
+    /// Put a timing mark before each op, so that a submission's times name ops instead of scopes, and note what threads do.
     pub mark_ops: bool,
 }
 
@@ -45,7 +45,9 @@ impl CommandEncoder {
 
     /// An empty encoder with options.
     pub fn with(device: &Device, options: EncoderOptions) -> CommandEncoder {
-        CommandEncoder { device: device.clone(), recording: device.recycler().take(), options, scope: None }
+        let mut recording = device.recycler().take();
+        recording.list.traced = options.mark_ops;
+        CommandEncoder { device: device.clone(), recording, options, scope: None }
     }
 
     /// The device that will run the list.

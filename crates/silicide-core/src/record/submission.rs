@@ -49,7 +49,8 @@ impl Submission {
         self.device.raw().spans(self.ticket)
     }
 
-    /// What each thread did in a list with marks, once it is done, on a device that is made of threads. Kept as long as times.
+    /// What each thread did in a list with a mark before each op, once it is done, on a device that is made of threads. Kept as
+    /// long as times.
     pub fn thread_times(&self) -> ThreadTimes {
         self.device.raw().thread_times(self.ticket)
     }

@@ -1,4 +1,4 @@
-//! What each thread ran when, for lists with marks: one entry for each run of tiles of one command.
+//! What each thread ran when, for lists that are traced: one entry for each run of tiles of one command.
 //!
 //! A lane is written by one thread while its list runs and read when the list is over; the pool orders the two. Lanes are
 //! made with the plan and never grow: what does not fit is counted.

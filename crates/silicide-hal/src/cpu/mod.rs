@@ -7,7 +7,7 @@
 //! | `executor` | the device: [`open`], and the verbs of [`RawDevice`](crate::RawDevice) |
 //! | `plan` | a command list turned into groups of tiles, ready to run |
 //! | `pool` | the threads that run it |
-//! | `lanes` | what each thread ran when, for lists with marks |
+//! | `lanes` | what each thread ran when, for lists that are traced |
 //! | `fault` | the first panic of a submission |
 //! | `timeline` | tickets reached, failures and spans kept |
 //! | `memory` | blocks of host memory |

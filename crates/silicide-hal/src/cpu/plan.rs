@@ -5,8 +5,8 @@
 //! evenly longer beyond. Tiles and chunks depend on the list alone, never on threads, so results do not either.
 //!
 //! A mark is a group of its own that stamps the time: nothing before it is still running, nothing after it has
-//! begun. That makes times exact and costs the overlap across the mark. Lists with marks have lanes, too, in which each thread
-//! notes what it ran when; for others that is a branch for each command that a thread runs tiles of.
+//! begun. That makes times exact and costs the overlap across the mark. Lists that are traced have lanes, too, in which each
+//! thread notes what it ran when; for others that is a branch for each command that a thread runs tiles of.
 //!
 //! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
 //! being submitted or replayed, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     marks: Vec<Mark>,
     /// What stamps count from.
     epoch: Instant,
-    /// What threads did, where there are marks.
+    /// What threads did, if the list is traced.
     lanes: Option<Lanes>,
 }
 
@@ -135,7 +135,8 @@ impl Plan {
             }
         }
         self.close(&mut open);
-        self.lanes = (!self.marks.is_empty()).then(|| Lanes::new(threads, self.steps.len()));
+        let traced = list.traced && !self.marks.is_empty();
+        self.lanes = traced.then(|| Lanes::new(threads, self.steps.len()));
     }
 
     /// Forgets what threads did when the plan last ran.
