@@ -2,6 +2,7 @@
 
 use super::SamplerOptions;
 use super::stages::{Candidate, min_p, top_k, top_p, weights};
+use super::survey::Survey;
 use crate::error::{Error, Result};
 use std::collections::{HashMap, VecDeque};
 
@@ -14,6 +15,7 @@ pub struct Sampler {
     lately: VecDeque<u32>,
     /// Kept between tokens, so that choosing allocates nothing.
     candidates: Vec<Candidate>,
+    survey: Survey,
 }
 
 impl Sampler {
@@ -21,7 +23,8 @@ impl Sampler {
     pub fn new(options: SamplerOptions) -> Result<Sampler> {
         options.check()?;
         let random = fastrand::Rng::with_seed(options.seed);
-        Ok(Sampler { options, random, lately: VecDeque::new(), candidates: Vec::new() })
+        let (lately, candidates, survey) = (VecDeque::new(), Vec::new(), Survey::default());
+        Ok(Sampler { options, random, lately, candidates, survey })
     }
 
     /// The options.
@@ -46,14 +49,15 @@ impl Sampler {
         let penalised = self.penalties();
         let greedy = options.temperature == 0.0;
         // One bad number is a sign of a device or a file that computes nonsense: no text should hide it.
-        if logits.iter().any(|logit| logit.is_nan() || *logit == f32::INFINITY) {
+        if !self.survey.look(logits) {
             return Err(Error::NotANumber { position });
         }
         if greedy && penalised.is_empty() {
-            return likeliest(logits).ok_or(Error::NotANumber { position });
+            return self.survey.likeliest(logits).ok_or(Error::NotANumber { position });
         }
-        self.candidates.clear();
-        self.candidates.extend((0..).zip(logits).map(|(token, &logit)| Candidate { token, logit }));
+        // Penalties may bring tokens up that are not among the likeliest yet.
+        let enough = if penalised.is_empty() { options.top_k } else { 0 };
+        self.survey.candidates(logits, enough, &mut self.candidates);
         for (&token, &count) in &penalised {
             if let Some(candidate) = self.candidates.get_mut(token as usize) {
                 candidate.logit = options.penalise(candidate.logit, count);
@@ -96,17 +100,6 @@ impl SamplerOptions {
         let scaled = if logit > 0.0 { logit / self.repeat_penalty } else { logit * self.repeat_penalty };
         scaled - count as f32 * self.frequency_penalty - self.presence_penalty
     }
-}
-
-/// The place of the largest number, the first of equals; `None` if there is none.
-pub(crate) fn likeliest(logits: &[f32]) -> Option<u32> {
-    let mut best: Option<(u32, f32)> = None;
-    for (token, &logit) in (0..).zip(logits) {
-        if logit.is_finite() && best.is_none_or(|(_, highest)| logit > highest) {
-            best = Some((token, logit));
-        }
-    }
-    best.map(|(token, _)| token)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod chain;
 mod options;
 mod stages;
+mod survey;
 
 pub use chain::Sampler;
 pub use options::SamplerOptions;
