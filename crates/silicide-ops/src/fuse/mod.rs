@@ -4,16 +4,20 @@
 
 mod norm;
 mod rope;
+mod route;
+mod softmax;
 
 pub use norm::ADD_RMS_NORM;
 pub use rope::ROPE_CACHE;
+pub use route::ROUTE;
+pub use softmax::SCALE_MASK_SOFTMAX;
 
 use silicide_core::graph::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Node, Operand};
 use silicide_core::kernel::Op;
 use silicide_core::{ComputeGraph, GraphOptions, Pass};
 
 /// All fusions, in an order in which none hides another.
-pub const FUSIONS: &[Pass] = &[ADD_RMS_NORM, ROPE_CACHE];
+pub const FUSIONS: &[Pass] = &[ADD_RMS_NORM, ROPE_CACHE, ROUTE, SCALE_MASK_SOFTMAX];
 
 /// What is done to every graph: common subexpressions, fusions, dead code.
 pub fn options() -> GraphOptions {
