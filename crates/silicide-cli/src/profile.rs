@@ -54,7 +54,11 @@ impl ProfileArgs {
         if let Some(path) = &self.trace {
             write(path, &profile.chrome_trace(&device.info().id))?;
             if profile.dropped() > 0 {
-                eprintln!("warning: {} events more than a trace keeps are not in {}", profile.dropped(), path.display());
+                eprintln!(
+                    "warning: {} events more than a trace keeps are not in {}",
+                    profile.dropped(),
+                    path.display()
+                );
             }
         }
         if let Some(path) = &self.report {

@@ -43,7 +43,8 @@ fn a_run_tells_where_its_time_went() {
     assert_eq!(trace["otherData"]["dropped"], 0);
     // The submitting thread has a lane of its own; what the other finds to do in so small a model is a matter of luck.
     let threads = |event: &&serde_json::Value| {
-        event["name"] == "thread_name" && event["args"]["name"].as_str().is_some_and(|name| name.contains("thread"))
+        event["name"] == "thread_name"
+            && event["args"]["name"].as_str().is_some_and(|name| name.contains("thread"))
     };
     assert!(events.iter().filter(threads).count() >= 1 && lane(3) > 0, "{events:?}");
     assert!(told.contains("threads busy"), "{told}");

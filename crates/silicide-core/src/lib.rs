@@ -39,7 +39,8 @@ pub use graph::{
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
 pub use profile::{Profile, ProfileRow, Roofline};
 pub use record::{
-    BufferRange, CommandEncoder, EncoderOptions, Estimate, Estimated, MemRanges, Recorder, Submission,
+    BufferRange, CommandEncoder, EncoderOptions, EncodingWorker, Estimate, Estimated, MemRanges, Pending,
+    Recorder, Submission,
 };
 pub use silicide_hal as hal;
 pub use silicide_hal::{DeviceInfo, MemoryKind, cpu::Isa};

@@ -24,3 +24,4 @@ mod recording;
 mod registry;
 mod submission;
 mod weights;
+mod worker;

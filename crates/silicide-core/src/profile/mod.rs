@@ -131,7 +131,13 @@ impl Profile {
                 *busy += taken;
             }
             let begin = begin + Duration::from_nanos(span.start_ns);
-            self.keep(TraceEvent { name: span.label, lane: Lane::Thread(span.thread), begin, taken, call: None });
+            self.keep(TraceEvent {
+                name: span.label,
+                lane: Lane::Thread(span.thread),
+                begin,
+                taken,
+                call: None,
+            });
         }
     }
 

@@ -119,7 +119,14 @@ mod tests {
         let at = (Duration::from_micros(10), Duration::from_micros(3));
         let span = ThreadSpan { thread: 1, label: "part", start_ns: 1600, duration_ns: 100 };
         let threads = ThreadTimes { spans: vec![span], dropped: 0 };
-        profile.add(&Replay { name: "token", calls: &[call], spans: &spans, threads: &threads, size: (1, 0), at });
+        profile.add(&Replay {
+            name: "token",
+            calls: &[call],
+            spans: &spans,
+            threads: &threads,
+            size: (1, 0),
+            at,
+        });
         profile.add_host("sample", Duration::from_micros(13), Duration::from_micros(1));
         let trace = profile.chrome_trace("cpu\n");
         assert!(trace.contains("\"args\":{\"name\":\"cpu \"}"), "{trace}");

@@ -11,6 +11,7 @@
 //! | `recording.rs` | the growing list with everything it uses |
 //! | `baked.rs` | a list in its device's form, with everything it uses |
 //! | `submission.rs` | a list on its way: waiting, errors, times |
+//! | `worker.rs` | [`EncodingWorker`]: a thread that submits while the next list is recorded |
 //! | `estimate.rs` | [`Estimate`]: a recorder that only counts the memory a recording would take |
 
 mod baked;
@@ -23,6 +24,7 @@ mod ranges;
 mod recorder;
 mod recording;
 mod submission;
+mod worker;
 
 pub(crate) use baked::BakedList;
 pub(crate) use derived::{is_same as is_same_launch, of as derives};
@@ -34,3 +36,4 @@ pub(crate) use lower::{Call, Own};
 pub use recorder::Recorder;
 pub(crate) use recording::{Place, Recording, Recycler, check_device, fill_block};
 pub use submission::Submission;
+pub use worker::{EncodingWorker, Pending};

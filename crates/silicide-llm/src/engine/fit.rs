@@ -2,6 +2,7 @@
 
 use super::graphs::capture;
 use super::inputs::{Role, outline};
+use super::load::EngineOptions;
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
 use crate::model::{Decoder, Description};
@@ -16,7 +17,8 @@ pub struct Fit {
     pub weights: u64,
     /// Bytes of keys and values.
     pub cache: u64,
-    /// Bytes of inputs, outputs and scratch of a pass of the largest size and one of a single token: its arena.
+    /// Bytes of inputs, outputs and scratch of a pass of the largest size (of two, if one is recorded ahead) and one of a single
+    /// token: its arena.
     pub activations: u64,
     /// Bytes there are.
     pub available: u64,
@@ -34,14 +36,15 @@ impl Fit {
     pub(super) fn check(
         device: &Device,
         (model, decoder): (&Description, &Decoder),
-        (options, graphs): (&CacheOptions, bool),
+        options: &CacheOptions,
+        engine: &EngineOptions,
     ) -> Result<Fit> {
         let usage = device.usage();
         let free = usage.limit.min(device.info().memory.available);
         let available = free.saturating_sub(usage.total()) as u64;
         let count = |context: usize| -> Result<Fit> {
             let options = CacheOptions { context, ..*options };
-            let activations = activations(device, (model, decoder), (&options, graphs))?;
+            let activations = activations(device, (model, decoder), &options, engine)?;
             Ok(Fit { weights: model.bytes, cache: options.bytes(model)?, activations, available, context })
         };
         let wanted = count(options.context)?;
@@ -77,7 +80,8 @@ impl Fit {
 fn activations(
     device: &Device,
     (model, decoder): (&Description, &Decoder),
-    (options, graphs): (&CacheOptions, bool),
+    options: &CacheOptions,
+    engine: &EngineOptions,
 ) -> Result<u64> {
     let (chunk, context) = (options.chunk.min(options.context).max(1), options.context);
     let count = |tokens: usize| -> Result<u64> {
@@ -91,7 +95,7 @@ fn activations(
         drop(decoder.forward(&mut estimate, &pass)?);
         Ok(inputs + estimate.bytes() as u64)
     };
-    let single = match graphs {
+    let single = match engine.graphs {
         true => {
             let captured = capture(device, (model, decoder), options, (1, 1, context))?;
             (captured.arena_bytes() + captured.graph().parameter_bytes()) as u64
@@ -99,5 +103,6 @@ fn activations(
         false if chunk > 1 => count(1)?,
         false => 0,
     };
-    Ok(count(chunk)? + single)
+    let at_once = if engine.encode_ahead && chunk < context { 2 } else { 1 };
+    Ok(at_once * count(chunk)? + single)
 }

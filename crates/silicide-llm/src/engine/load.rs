@@ -32,6 +32,9 @@ pub struct EngineOptions {
     pub repack: bool,
     /// Capture passes of one token and replay them, instead of recording each anew.
     pub graphs: bool,
+    /// Record the next pass of a prompt while this one runs, by a thread more and with memory for two passes. Rarely worth it: see
+    /// `bench graph`.
+    pub encode_ahead: bool,
     /// How weights are loaded: progress, cancelling, placement.
     pub load: LoadOptions,
 }
@@ -45,6 +48,7 @@ impl Default for EngineOptions {
             value_type: DType::F16,
             repack: true,
             graphs: true,
+            encode_ahead: false,
             load: LoadOptions::default(),
         }
     }
@@ -63,6 +67,7 @@ pub struct LanguageModel {
     cache: CacheOptions,
     /// Captured passes, if they are to be.
     graphs: Option<Graphs>,
+    encode_ahead: bool,
     fit: Fit,
     rearranged: Rearranged,
     load_time: Duration,
@@ -80,7 +85,7 @@ impl LanguageModel {
         let planned = |interleave: bool| {
             let (description, planned) = describe_source(device, source, interleave)?;
             let cache = options.cache(&description)?;
-            let fit = Fit::check(device, (&description, &planned), (&cache, options.graphs))?;
+            let fit = Fit::check(device, (&description, &planned), &cache, options)?;
             Ok((description, cache, fit))
         };
         let mut interleave = options.repack && !device.info().is_gpu();
@@ -111,6 +116,7 @@ impl LanguageModel {
             template,
             cache,
             graphs,
+            encode_ahead: options.encode_ahead,
             fit,
             rearranged,
             load_time,
@@ -121,6 +127,11 @@ impl LanguageModel {
     pub(super) fn single(&self, limit: usize) -> Result<Option<GraphExecutor>> {
         let model = (&self.description, &self.decoder);
         self.graphs.as_ref().map(|graphs| graphs.single(&self.device, model, &self.cache, limit)).transpose()
+    }
+
+    /// Whether passes of a prompt are recorded ahead.
+    pub(super) fn encodes_ahead(&self) -> bool {
+        self.encode_ahead
     }
 
     /// Where it runs.

@@ -5,9 +5,9 @@ use super::inputs::{Replayed, Span};
 use super::load::LanguageModel;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
+use silicide::Buffer;
 use silicide::ops::fuse;
 use silicide::profile::{Profile, ProfiledCall, Replay};
-use silicide::Buffer;
 use std::time::Instant;
 
 /// The most captured passes that are kept: prompts have many lengths.

@@ -2,8 +2,9 @@
 
 use crate::common::{devices, logits, nmse};
 use samples::testdata;
-use silicide::{DType, Device};
-use silicide_llm::engine::{EngineOptions, LanguageModel, Session};
+use silicide::{CancelToken, DType, Device, Purpose};
+use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
+use silicide_llm::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,6 +40,68 @@ fn a_text_that_outgrows_its_capture_gets_another() {
         let got = logits(&mut captured, &tokens, 1);
         let expected = logits(&mut recorded, &tokens, 1);
         let error = nmse(&got, &expected);
+        assert!(error < 1e-8, "{}: {error:e}", device.info().id);
+    }
+}
+
+fn ahead(device: &Device, encode_ahead: bool) -> Session {
+    let mut options = EngineOptions::default();
+    (options.context, options.chunk, options.encode_ahead) = (Some(256), 16, encode_ahead);
+    let model = LanguageModel::open(device, &testdata("models/gemma3.gguf"), &options).unwrap();
+    Session::new(&Arc::new(model)).unwrap()
+}
+
+/// The wanted logits of tokens that follow those that were fed.
+fn follow(session: &mut Session, tokens: &[u32], wanted: Wanted) -> Vec<f32> {
+    let mut rows = Vec::new();
+    let sink = &mut |_: usize, row: &[f32]| {
+        rows.extend_from_slice(row);
+        Ok(())
+    };
+    session.feed(tokens, wanted, &CancelToken::new(), sink).unwrap();
+    rows
+}
+
+#[test]
+fn passes_that_are_recorded_ahead_give_the_same_bits() {
+    for device in devices() {
+        let tokens: Vec<u32> = (0..150).map(|i| (i * 31 + 7) % 300).collect();
+        let (mut plain, mut worker) = (ahead(&device, false), ahead(&device, true));
+        for wanted in [Wanted::Last, Wanted::From(100), Wanted::Last] {
+            // A prompt, and a token after it.
+            for (tokens, wanted) in [(tokens.as_slice(), wanted), (&[3], Wanted::Last)] {
+                let [plain, worker] =
+                    [&mut plain, &mut worker].map(|session| follow(session, tokens, wanted));
+                assert!(plain == worker, "{}", device.info().id);
+            }
+            [&mut plain, &mut worker].into_iter().for_each(|session| assert_eq!(session.rewind(0), 0));
+        }
+        drop(plain);
+        let fit = *worker.model().fit();
+        let working = device.usage().of(Purpose::Activations).peak as u64;
+        assert!(working <= 2 * fit.activations, "{working} of {}", fit.activations);
+    }
+}
+
+#[test]
+fn cancelling_what_is_recorded_ahead_keeps_what_was_fed() {
+    for device in devices() {
+        let tokens: Vec<u32> = (0..150).map(|i| (i * 31 + 7) % 300).collect();
+        let mut session = ahead(&device, true);
+        let cancel = CancelToken::new();
+        // Stops at the first row that is wanted.
+        let fed = session.feed(&tokens, Wanted::From(70), &cancel, &mut |_, _| {
+            cancel.cancel();
+            Ok(())
+        });
+        let cancelled = matches!(fed, Err(Error::Device(silicide::Error::Cancelled { .. })));
+        assert!(cancelled, "{fed:?}");
+        let kept = session.tokens().len();
+        assert!(kept > 70 && kept < 150, "{kept}");
+        // What was kept is as good as fed by anyone.
+        let rest = follow(&mut session, &tokens[kept..], Wanted::From(0));
+        let expected = follow(&mut ahead(&device, false), &tokens, Wanted::From(kept));
+        let error = nmse(&rest, &expected);
         assert!(error < 1e-8, "{}: {error:e}", device.info().id);
     }
 }
