@@ -1,19 +1,16 @@
-//! `interleave` on the CPU: a tile is some groups of columns, read a block at a time.
+//! `interleave` on the CPU: a tile is some groups of columns. The program is beside the products that read what it makes.
 
-use super::{Interleave, Parts, TOGETHER};
-use crate::cpu::{Simd, native_kernel};
+use super::{Interleave, TOGETHER};
 use crate::elementwise::fits_cpu;
+use crate::matmul::cpu::integer::rearrange::INTERLEAVE;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
-use silicide_quant::Format;
+use silicide_hal::{DeviceInfo, Program};
 
 /// Bytes that one tile moves, about.
 const TILE_BYTES: usize = 64 << 10;
 
 /// The kernel.
 pub(super) struct Words;
-
-native_kernel!(INTERLEAVE, "interleave.words.cpu", tile::<S>);
 
 // SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
 unsafe impl Kernel for Words {
@@ -34,47 +31,5 @@ unsafe impl Kernel for Words {
         let params = [groups, bytes, tile_groups, op.format as usize].map(|word| word as u32);
         let args = [Arg::slot(0), Arg::slot(1)];
         Plan::launch(Program::Native(&INTERLEAVE), &args, &params, [groups.div_ceil(tile_groups) as u32, 1, 1])
-    }
-}
-
-/// A tile: some groups of columns.
-///
-/// # Safety
-///
-/// The instruction set is present; bindings are as many bytes of columns as the parameters say, and as many to write.
-#[inline(always)]
-unsafe fn tile<S: Simd>(tile: &Tile<'_>) {
-    let [groups, bytes, tile_groups] = [0, 1, 2].map(|i| tile.param(i) as usize);
-    let Some(parts) = Format::ALL.get(tile.param(3) as usize).and_then(|format| Parts::of(*format)) else { return };
-    let first = tile.index[0] as usize * tile_groups;
-    for group in first..(first + tile_groups).min(groups) {
-        let range = group * TOGETHER * bytes..(group + 1) * TOGETHER * bytes;
-        // SAFETY: the planner made the grid for these extents; tiles have different groups.
-        let (from, to) = unsafe { (tile.read_part::<u8>(0, range.clone()), tile.write::<u8>(1, range)) };
-        let mut columns = from.chunks_exact(bytes);
-        let columns: [&[u8]; TOGETHER] = std::array::from_fn(|_| columns.next().unwrap_or_default());
-        for (block, to) in to.chunks_exact_mut(TOGETHER * parts.block).enumerate() {
-            let start = block * parts.block;
-            let blocks = columns.map(|column| column.get(start..start + parts.block).unwrap_or_default());
-            interleave(parts, &blocks, to);
-        }
-    }
-}
-
-/// Interleaves a block of each of sixteen columns.
-#[inline(always)]
-fn interleave(parts: Parts, blocks: &[&[u8]; TOGETHER], to: &mut [u8]) {
-    let (first, odd) = parts.odd;
-    let (head, words) = to.split_at_mut(TOGETHER * odd);
-    if odd > 0 {
-        for (to, block) in head.chunks_exact_mut(odd).zip(blocks) {
-            to.copy_from_slice(&block[first..first + odd]);
-        }
-    }
-    for (i, to) in words.as_chunks_mut::<{ 4 * TOGETHER }>().0.iter_mut().enumerate() {
-        let at = parts.words + 4 * i;
-        for (to, block) in to.as_chunks_mut::<4>().0.iter_mut().zip(blocks) {
-            *to = [block[at], block[at + 1], block[at + 2], block[at + 3]];
-        }
     }
 }

@@ -8,7 +8,7 @@
 //! | `source` | where the blocks of columns are: column after column, or interleaved |
 //! | `legacy`, `k`, `levels`, `mlx` | formats that are taken apart by shifts and tables of sixteen |
 //! | `spelled` | all others |
-//! | `interleaved` | the kernel for weights that were interleaved |
+//! | `interleaved` | the kernel for weights that were interleaved; `rearrange` interleaves them |
 //! | `unit` | the operations on integers that kernels need, and their portable form; `x86` and `neon` have the others |
 //! | `panel` | multiplying a panel with rows: register tiles, for each layout of panels |
 //! | `experts` | products by expert, for the op of that name |
@@ -36,6 +36,7 @@ pub(crate) mod mlx;
 mod neon;
 mod panel;
 mod product;
+pub(crate) mod rearrange;
 mod source;
 mod spelled;
 mod stream;

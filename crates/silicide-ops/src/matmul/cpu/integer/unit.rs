@@ -35,6 +35,8 @@ pub(super) unsafe trait Unit: Simd {
     const SIGNED: bool;
     /// Whether few rows are multiplied as a stream: where instructions are the limit, memory is not, and panels do.
     const STREAMS: bool = true;
+    /// Whether words of columns are stored side by side, as [`Unit::adjacent`] reads them.
+    const SIDE_BY_SIDE: bool = true;
 
     /// Sixteen bytes from each column, columns being `stride` bytes apart: word `i` has bytes `4i..4i + 4` of each.
     unsafe fn transpose(from: *const u8, stride: usize) -> [Self::Words; 4];
@@ -99,6 +101,7 @@ unsafe impl Unit for Portable {
     const START: i32 = 0;
     const SIGNED: bool = false;
     const STREAMS: bool = false;
+    const SIDE_BY_SIDE: bool = false;
 
     #[inline(always)]
     unsafe fn transpose(from: *const u8, stride: usize) -> [Self::Words; 4] {
