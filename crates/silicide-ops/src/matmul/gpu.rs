@@ -26,9 +26,27 @@ static PARAMS_TWO: Snippet = Snippet { name: "matmul params, scales", text: para
 static PARAMS_THREE: Snippet = Snippet { name: "matmul params, biases", text: params!("scales" "biases") };
 pub(crate) static FEW_SHARED: Snippet = Snippet { name: "matmul few, shared", text: include_str!("few_shared.wgsl") };
 pub(crate) static FEW_SUBGROUP: Snippet = Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
+/// What kernels for few rows share, and sums over the weights of one binding.
+pub(crate) static FEW_ROWS_TEXT: Snippet = Snippet { name: "matmul few, rows", text: include_str!("few_rows.wgsl") };
+pub(crate) static FEW_SUMS: Snippet = Snippet { name: "matmul few, sums", text: include_str!("few_sums.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
-static TILED_EIGHT: Snippet = Snippet { name: "matmul tiled, eight", text: include_str!("tiled_eight.wgsl") };
-static TILED_SINGLE: Snippet = Snippet { name: "matmul tiled, single", text: include_str!("tiled_single.wgsl") };
+/// What kernels for many rows share, and a square of outputs over the weights of one binding.
+pub(crate) static TILED_CELLS: Snippet = Snippet { name: "matmul tiled, cells", text: include_str!("tiled_cells.wgsl") };
+pub(crate) static TILED_SQUARE: Snippet = Snippet { name: "matmul tiled, square", text: include_str!("tiled_square.wgsl") };
+static EIGHT: Fill = Fill {
+    activations: &Snippet { name: "matmul tiled, eight", text: include_str!("tiled_eight.wgsl") },
+    weights: &Snippet { name: "matmul tiled, eight weights", text: include_str!("tiled_eight_weights.wgsl") },
+};
+static SINGLE: Fill = Fill {
+    activations: &Snippet { name: "matmul tiled, single", text: include_str!("tiled_single.wgsl") },
+    weights: &Snippet { name: "matmul tiled, single weights", text: include_str!("tiled_single_weights.wgsl") },
+};
+
+/// How elements come to shared memory: texts for activations, and for the weights of one binding.
+pub(crate) struct Fill {
+    pub(crate) activations: &'static Snippet,
+    pub(crate) weights: &'static Snippet,
+}
 
 /// The most rows of the kernel for few.
 const FEW_ROWS: usize = 8;
@@ -155,6 +173,11 @@ fn runs(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Vec<Run> {
     runs
 }
 
+/// Whether a problem is one launch: all its arguments fit their bindings.
+pub(crate) fn is_one_run(problem: &Problem, weights: Weights, on: &DeviceInfo) -> bool {
+    runs(problem, weights, on).len() == 1
+}
+
 impl Run {
     /// Windows of activations, weights and outputs.
     fn args(&self, problem: &Problem, weights: Weights) -> SmallVec<[Arg; 6]> {
@@ -202,26 +225,53 @@ fn kernel(bodies: &[&'static Snippet], weights: Weights, on: &DeviceInfo) -> Opt
     })
 }
 
+/// How teams of the kernel for few rows add: the text, and invocations of a workgroup and of a team.
+pub(crate) struct Adding {
+    pub(crate) text: &'static Snippet,
+    pub(crate) workgroup: u32,
+    pub(crate) team: u32,
+}
+
+impl Adding {
+    /// For columns of `k` weights. Teams inside of a subgroup need no barrier.
+    pub(crate) fn of(k: usize, subgroups: bool, on: &DeviceInfo) -> Adding {
+        let workgroup = FEW_WORKGROUP.min(wgsl::workgroup(on));
+        let (text, most) = match subgroups {
+            true => (&FEW_SUBGROUP, on.features.subgroup_size.0),
+            false => (&FEW_SHARED, TEAM),
+        };
+        Adding { text, workgroup, team: team(k, most.min(workgroup)) }
+    }
+
+    /// Workgroups for so many columns.
+    pub(crate) fn groups(&self, columns: usize) -> usize {
+        columns.div_ceil(FEW_COLUMNS).div_ceil((self.workgroup / self.team) as usize)
+    }
+
+    /// A kernel with what its texts leave open, for so many rows of `k`.
+    pub(crate) fn constants(&self, kernel: WgslKernel, rows: usize, k: usize) -> WgslKernel {
+        kernel
+            .constant("WG", self.workgroup)
+            .constant("TEAM", self.team)
+            .constant("ROWS", rows.next_power_of_two() as u32)
+            .constant("TAIL", u32::from(!k.is_multiple_of(16)))
+    }
+}
+
 /// The plan for few rows.
 pub(crate) fn plan_few(problem: &Problem, weights: Weights, on: &DeviceInfo, subgroups: bool) -> Plan {
     let mut plan = Plan::default();
-    let workgroup = FEW_WORKGROUP.min(wgsl::workgroup(on));
-    // Teams inside of a subgroup need no barrier.
-    let (adding, most) = match subgroups {
-        true => (&FEW_SUBGROUP, on.features.subgroup_size.0),
-        false => (&FEW_SHARED, TEAM),
-    };
-    let Some(mut kernel) = kernel(&[&FEW_BODY, adding], weights, on) else { return plan };
+    let adding = Adding::of(problem.k, subgroups, on);
+    let Some(mut kernel) = kernel(&[&FEW_BODY, &FEW_ROWS_TEXT, adding.text], weights, on) else { return plan };
+    kernel.parts.push(Part::bound(&FEW_SUMS, "b", 1));
     kernel.parts.extend(weights.sixteen());
-    let team = team(problem.k, most.min(workgroup));
     for run in runs(problem, weights, on) {
         // Calls are cut by rows too.
-        let rows = run.rows.len().next_power_of_two() as u32;
-        let kernel = kernel.clone().constant("WG", workgroup).constant("TEAM", team).constant("ROWS", rows);
-        let teams = run.batches.len() * run.columns.len().div_ceil(FEW_COLUMNS);
-        let groups = teams.div_ceil((workgroup / team) as usize);
+        let kernel = adding.constants(kernel.clone(), run.rows.len(), problem.k);
+        // Teams of all batches follow each other.
+        let columns = run.batches.len() * run.columns.len().next_multiple_of(FEW_COLUMNS);
         let (args, params) = (run.args(problem, weights), run.params(problem));
-        plan.push(Program::Wgsl(kernel), &args, &params, wgsl::grid(groups, on));
+        plan.push(Program::Wgsl(kernel), &args, &params, wgsl::grid(adding.groups(columns), on));
     }
     plan
 }
@@ -241,25 +291,35 @@ pub(crate) fn team(k: usize, most: u32) -> u32 {
     teams.into_iter().find(|&team| idle(team) <= turns / 8).unwrap_or(1)
 }
 
-/// The plan for many rows.
-pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
-    let mut plan = Plan::default();
-    let whole = problem.k.is_multiple_of(STEP as usize);
-    let fill = if whole { &TILED_EIGHT } else { &TILED_SINGLE };
-    let Some(mut kernel) = kernel(&[&TILED_BODY, fill], weights, on) else { return plan };
-    if whole {
-        kernel.parts.extend(weights.sixteen());
-    }
-    let quads = if problem.m.min(problem.n) > LARGE { 2 } else { 1 };
+/// How elements come to shared memory, for depths of `k`.
+pub(crate) fn tiled_fill(k: usize) -> &'static Fill {
+    if k.is_multiple_of(STEP as usize) { &EIGHT } else { &SINGLE }
+}
+
+/// A kernel with what its texts leave open, for so many rows and columns; and the side of a workgroup's square.
+pub(crate) fn tiled_constants(kernel: WgslKernel, rows: usize, columns: usize) -> (WgslKernel, usize) {
+    let quads = if rows.min(columns) > LARGE { 2 } else { 1 };
     let pitch = SIDE * quads + 1;
     let kernel = kernel
         .constant("WG", SIDE * SIDE)
         .constant("QUADS", quads)
         .constant("PITCH", pitch)
         .constant("CELLS", pitch * STEP);
+    (kernel, (4 * SIDE * quads) as usize)
+}
+
+/// The plan for many rows.
+pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
+    let mut plan = Plan::default();
+    let fill = tiled_fill(problem.k);
+    let Some(mut kernel) = kernel(&[&TILED_BODY, &TILED_CELLS, fill.activations], weights, on) else { return plan };
+    kernel.parts.extend([fill.weights, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
+    if std::ptr::eq(fill, &EIGHT) {
+        kernel.parts.extend(weights.sixteen());
+    }
+    let (kernel, side) = tiled_constants(kernel, problem.m, problem.n);
     for run in runs(problem, weights, on) {
-        let tile = (4 * SIDE * quads) as usize;
-        let tiles = run.rows.len().div_ceil(tile) * run.columns.len().div_ceil(tile) * run.batches.len();
+        let tiles = run.rows.len().div_ceil(side) * run.columns.len().div_ceil(side) * run.batches.len();
         let (args, params) = (run.args(problem, weights), run.params(problem));
         plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
     }

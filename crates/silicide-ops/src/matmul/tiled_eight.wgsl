@@ -1,4 +1,4 @@
-// Cells by eight elements of four rows, and of four columns: depths are whole steps, and formats unpack so best. Past
+// Cells by eight elements of four rows, or of four columns: depths are whole steps, and formats unpack so best. Past
 // the last row or column it is the last one again, which is not stored.
 fn a_eight(at: u32) -> mat2x4<f32> {
     return mat2x4<f32>(
@@ -13,7 +13,7 @@ fn quad_starts(base: u32, first: u32, count: u32, i: u32) -> vec4<u32> {
     return vec4<u32>(base + i) + rows * p.k;
 }
 
-fn fill(tile: Tile, start: u32, lane: u32) {
+fn fill_a(tile: Tile, start: u32, lane: u32) {
     let eights = STEP / 8u;
     let items = SIDE * QUADS * eights;
     for (var item = lane; item < items; item += WG) {
@@ -35,26 +35,5 @@ fn fill(tile: Tile, start: u32, lane: u32) {
         a_cells[cell + 5u * PITCH] = deep[1];
         a_cells[cell + 6u * PITCH] = deep[2];
         a_cells[cell + 7u * PITCH] = deep[3];
-    }
-    // By the invocations that have been idle, if any.
-    for (var item = (lane + WG / 2u) % WG; item < items; item += WG) {
-        let quad = item / eights;
-        let depth = item % eights * 8u;
-        let cell = depth * PITCH + quad;
-        let from_b = quad_starts(tile.b, tile.column + quad * 4u, p.columns, start + depth);
-        let first = eight_b(from_b.x);
-        let second = eight_b(from_b.y);
-        let third = eight_b(from_b.z);
-        let fourth = eight_b(from_b.w);
-        let near = transpose(mat4x4<f32>(first[0], second[0], third[0], fourth[0]));
-        let deep = transpose(mat4x4<f32>(first[1], second[1], third[1], fourth[1]));
-        b_cells[cell] = near[0];
-        b_cells[cell + 1u * PITCH] = near[1];
-        b_cells[cell + 2u * PITCH] = near[2];
-        b_cells[cell + 3u * PITCH] = near[3];
-        b_cells[cell + 4u * PITCH] = deep[0];
-        b_cells[cell + 5u * PITCH] = deep[1];
-        b_cells[cell + 6u * PITCH] = deep[2];
-        b_cells[cell + 7u * PITCH] = deep[3];
     }
 }

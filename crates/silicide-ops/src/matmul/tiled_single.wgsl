@@ -6,25 +6,14 @@ fn a_element(base: u32, row: u32, i: u32) -> f32 {
     return 0.0;
 }
 
-fn b_element(base: u32, column: u32, i: u32) -> f32 {
-    if column < p.columns && i < p.k {
-        return load_b(base + column * p.k + i);
-    }
-    return 0.0;
-}
-
-fn fill(tile: Tile, start: u32, lane: u32) {
+fn fill_a(tile: Tile, start: u32, lane: u32) {
     for (var cell = lane; cell < SIDE * QUADS * STEP; cell += WG) {
         let depth = cell % STEP;
         let quad = cell / STEP;
         let i = start + depth;
         let r = tile.row + quad * 4u;
-        let c = tile.column + quad * 4u;
         a_cells[depth * PITCH + quad] = vec4<f32>(
             a_element(tile.a, r, i), a_element(tile.a, r + 1u, i), a_element(tile.a, r + 2u, i), a_element(tile.a, r + 3u, i),
-        );
-        b_cells[depth * PITCH + quad] = vec4<f32>(
-            b_element(tile.b, c, i), b_element(tile.b, c + 1u, i), b_element(tile.b, c + 2u, i), b_element(tile.b, c + 3u, i),
         );
     }
 }

@@ -120,6 +120,11 @@ pub(crate) fn bind(args: &[Arg], dtype: DType) -> SmallVec<[Arg; 6]> {
     args.iter().copied().chain(table(dtype).map(Arg::table)).collect()
 }
 
+/// Whether reading a type takes a table.
+pub(crate) fn has_table(dtype: DType) -> bool {
+    table(dtype).is_some()
+}
+
 fn table(dtype: DType) -> Option<&'static [u32]> {
     dtype.format().and_then(Format::wgsl_table)
 }

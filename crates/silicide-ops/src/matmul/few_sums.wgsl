@@ -1,0 +1,86 @@
+// Sums over the weights of one binding, as `few_rows` has it.
+// The sixteen elements of a row that meet weights from the same places.
+fn activations_$NAME(at: u32) -> mat4x4<f32> {
+    let far = at + SPREAD_$NAME;
+    return mat4x4<f32>(
+        load_a(at), load_a(at + 1u), load_a(at + 2u), load_a(at + 3u),
+        load_a(at + 4u), load_a(at + 5u), load_a(at + 6u), load_a(at + 7u),
+        load_a(far), load_a(far + 1u), load_a(far + 2u), load_a(far + 3u),
+        load_a(far + 4u), load_a(far + 5u), load_a(far + 6u), load_a(far + 7u),
+    );
+}
+
+fn meet_$NAME(weights: Weights, a: u32, row: u32) -> vec4<f32> {
+    let x = activations_$NAME(a + row_start(row));
+    return vec4<f32>(
+        product(weights.first, x), product(weights.second, x),
+        product(weights.third, x), product(weights.fourth, x),
+    );
+}
+
+// What a team's four columns of weights, which begin at b, sum up to with the rows from a on, for its first invocation. A depth
+// of nothing only keeps the others company. Call from uniform control flow.
+fn sums_$NAME(lane: u32, k: u32, a: u32, b: vec4<u32>) -> Sums {
+    // One for each row, of four columns.
+    var sum_0 = vec4<f32>();
+    var sum_1 = vec4<f32>();
+    var sum_2 = vec4<f32>();
+    var sum_3 = vec4<f32>();
+    var sum_4 = vec4<f32>();
+    var sum_5 = vec4<f32>();
+    var sum_6 = vec4<f32>();
+    var sum_7 = vec4<f32>();
+    let eights = SPREAD_$NAME / 8u;
+    for (var i = lane % TEAM; i < k / 16u; i += TEAM) {
+        let at = i / eights * (SPREAD_$NAME * 2u) + i % eights * 8u;
+        let weights = Weights(sixteen_$NAME(b.x + at), sixteen_$NAME(b.y + at), sixteen_$NAME(b.z + at), sixteen_$NAME(b.w + at));
+        sum_0 += meet_$NAME(weights, a + at, 0u);
+        if ROWS > 1u {
+            sum_1 += meet_$NAME(weights, a + at, 1u);
+        }
+        if ROWS > 2u {
+            sum_2 += meet_$NAME(weights, a + at, 2u);
+            sum_3 += meet_$NAME(weights, a + at, 3u);
+        }
+        if ROWS > 4u {
+            sum_4 += meet_$NAME(weights, a + at, 4u);
+            sum_5 += meet_$NAME(weights, a + at, 5u);
+            sum_6 += meet_$NAME(weights, a + at, 6u);
+            sum_7 += meet_$NAME(weights, a + at, 7u);
+        }
+    }
+    if TAIL > 0u {
+        for (var i = k / 16u * 16u + lane % TEAM; i < k; i += TEAM) {
+            let weights = vec4<f32>(load_$NAME(b.x + i), load_$NAME(b.y + i), load_$NAME(b.z + i), load_$NAME(b.w + i));
+            sum_0 += weights * load_a(a + i);
+            if ROWS > 1u {
+                sum_1 += weights * load_a(a + i + row_start(1u));
+            }
+            if ROWS > 2u {
+                sum_2 += weights * load_a(a + i + row_start(2u));
+                sum_3 += weights * load_a(a + i + row_start(3u));
+            }
+            if ROWS > 4u {
+                sum_4 += weights * load_a(a + i + row_start(4u));
+                sum_5 += weights * load_a(a + i + row_start(5u));
+                sum_6 += weights * load_a(a + i + row_start(6u));
+                sum_7 += weights * load_a(a + i + row_start(7u));
+            }
+        }
+    }
+    sum_0 = team_sums(sum_0, lane);
+    if ROWS > 1u {
+        sum_1 = team_sums(sum_1, lane);
+    }
+    if ROWS > 2u {
+        sum_2 = team_sums(sum_2, lane);
+        sum_3 = team_sums(sum_3, lane);
+    }
+    if ROWS > 4u {
+        sum_4 = team_sums(sum_4, lane);
+        sum_5 = team_sums(sum_5, lane);
+        sum_6 = team_sums(sum_6, lane);
+        sum_7 = team_sums(sum_7, lane);
+    }
+    return Sums(sum_0, sum_1, sum_2, sum_3, sum_4, sum_5, sum_6, sum_7);
+}

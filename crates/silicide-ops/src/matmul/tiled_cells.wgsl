@@ -1,0 +1,46 @@
+// What kernels for any number of rows share. A workgroup of 8 x 8 invocations computes a square of outputs, 4 x 4 or 8 x 8 in
+// the registers of each; the depth passes through shared memory STEP at a time. What lies outside is zero or not stored.
+// Other parts say how many elements are read at a time, and have the entry point.
+override WG: u32 = 64;
+// Cells along a side of an invocation's square, 1 or 2.
+override QUADS: u32 = 1;
+// One cell more than a side of the workgroup's square, so that neighbours in depth lie in different banks.
+override PITCH: u32 = 9;
+override CELLS: u32 = 144;
+
+const SIDE: u32 = 8u;
+const STEP: u32 = 16u;
+
+// Cell [depth][quad]: four rows, or four columns, at one depth. The second square of an invocation lies SIDE quads on.
+var<workgroup> a_cells: array<vec4<f32>, CELLS>;
+var<workgroup> b_cells: array<vec4<f32>, CELLS>;
+
+// Where the factors begin, and the first row and column of a square.
+struct Tile {
+    a: u32,
+    b: u32,
+    row: u32,
+    column: u32,
+    // All columns.
+    columns: u32,
+}
+
+// The outputs of an invocation: of the first four columns, and of the second four, for each row.
+struct Square {
+    sum_0: vec4<f32>,
+    sum_1: vec4<f32>,
+    sum_2: vec4<f32>,
+    sum_3: vec4<f32>,
+    sum_4: vec4<f32>,
+    sum_5: vec4<f32>,
+    sum_6: vec4<f32>,
+    sum_7: vec4<f32>,
+    far_0: vec4<f32>,
+    far_1: vec4<f32>,
+    far_2: vec4<f32>,
+    far_3: vec4<f32>,
+    far_4: vec4<f32>,
+    far_5: vec4<f32>,
+    far_6: vec4<f32>,
+    far_7: vec4<f32>,
+}
