@@ -58,6 +58,7 @@ ops![
     mlx_dequantize,
     mlx_gather_rows,
     mlx_matmul,
+    project,
     rope,
     cache_write,
     rope_cache,
@@ -90,6 +91,7 @@ pub use mlx::MlxOperands;
 pub use mlx_dequantize::{mlx_dequantize, mlx_dequantize_into};
 pub use mlx_gather_rows::{mlx_gather_rows, mlx_gather_rows_into};
 pub use mlx_matmul::{mlx_matmul, mlx_matmul_into};
+pub use project::project;
 pub use rms_norm::{add_rms_norm, add_rms_norm_into, rms_norm, rms_norm_into};
 pub use rope::{rope, rope_into};
 pub use rope_cache::rope_cache;

@@ -8,7 +8,8 @@ pub fn cpus() -> Vec<DeviceInfo> {
     let cpu = |isa: Isa| {
         let mut info = DeviceInfo::new(Backend::Cpu, "cpu", isa.name());
         info.limits.max_grid = [u32::MAX; 3];
-        info.limits.max_param_bytes = 256;
+        info.limits.max_param_bytes = 4096;
+        info.limits.max_bindings = 16;
         info.isa = Some(isa);
         info.threads = 4;
         info.features.unified_memory = true;
@@ -32,6 +33,7 @@ pub fn full_gpu() -> DeviceInfo {
     let mut info = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "full");
     info.limits.max_binding = (1 << 32) - 4;
     info.limits.max_param_bytes = 256;
+    info.limits.max_bindings = 16;
     info.limits.max_workgroup = 1024;
     info.limits.max_workgroup_bytes = 32 << 10;
     info.features = Features {

@@ -5,7 +5,7 @@
 //! order that no tile boundary changes, so any number of threads gives the same bits; the two kernels differ from
 //! each other in the last places.
 
-mod blocks;
+pub(crate) mod blocks;
 pub(crate) mod few;
 pub(crate) mod integer;
 pub(crate) mod pack;
@@ -27,10 +27,11 @@ use crate::cpu::element::Float;
 use crate::cpu::{Simd, native_kernel};
 use few::Rows;
 use pack::{Columns, Weight};
-use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Launch, Plan};
 use silicide_hal::cpu::Isa;
 use silicide_hal::{Backend, DeviceInfo, NativeKernel, NativeVariant, Program, Tile};
 use silicide_quant::{DType, bf16};
+use smallvec::smallvec;
 use std::mem::MaybeUninit;
 use tile::Block;
 use vector::Unit;
@@ -71,7 +72,7 @@ native_kernel!(MANY_F16, "matmul.f16.many.cpu", many_rows::<S, pack::F16>);
 native_kernel!(MANY_BF16, "matmul.bf16.many.cpu", many_rows::<S, pack::BF16>);
 
 /// The bf16 unit multiplies pairs of bf16, so it is no instruction set of its own; elsewhere its emulation is only for tests.
-static MANY_BF16_PAIRS: NativeKernel = {
+pub(crate) static MANY_BF16_PAIRS: NativeKernel = {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(
         enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
@@ -315,14 +316,14 @@ unsafe impl Kernel for Pairs {
         let Some(problem) = Problem::of(io) else { return Plan::default() };
         let (rows, words) = (problem.batch * problem.m, problem.k.div_ceil(2));
         let mut plan = Plan::default();
-        let rounded = plan.scratch(rows * words * 4);
         let tile_rows = (ROUND_ELEMENTS / problem.k).max(1);
-        plan.push(
-            Program::Native(&ROUND),
-            &[Arg::slot(0), Arg::scratch(rounded, Access::Write)],
-            &[rows, problem.k, tile_rows].map(|extent| extent as u32),
-            [rows.div_ceil(tile_rows) as u32, 1, 1],
-        );
+        let round = Launch {
+            program: Program::Native(&ROUND),
+            args: smallvec![Arg::slot(0)],
+            params: [rows, problem.k, tile_rows].into_iter().map(|extent| extent as u32).collect(),
+            grid: [rows.div_ceil(tile_rows) as u32, 1, 1],
+        };
+        let rounded = plan.derive(rows * words * 4, round);
         let (params, grid) = tiles(&problem);
         let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2)];
         plan.push(Program::Native(&MANY_BF16_PAIRS), &args, &params, grid);

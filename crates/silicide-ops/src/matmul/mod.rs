@@ -57,7 +57,7 @@ pub(crate) struct Problem {
 
 impl Problem {
     /// The problem of a checked call, unless it is out of range.
-    fn of(io: &Io<'_>) -> Option<Problem> {
+    pub(crate) fn of(io: &Io<'_>) -> Option<Problem> {
         let (a, b) = (io.input(0).shape, io.input(1).shape);
         let [leading @ .., n, k] = b.axes() else { return None };
         let batch: usize = leading.iter().product();

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 /// Elements of a column that are decoded at a time: whole groups of every format, whose longest has 128.
 const RUN: usize = 256;
 /// Columns that are decoded at a time, and those of a tile: a multiple of what is multiplied at a time.
-const COLUMNS: usize = 24;
+pub(crate) const COLUMNS: usize = 24;
 
 /// Runs of columns, decoded.
 #[repr(align(64))]

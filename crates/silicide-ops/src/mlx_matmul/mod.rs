@@ -4,7 +4,7 @@
 //! in f32, or activations are rounded within the tolerance stated here, as in `matmul`, with whose parts this is made.
 
 pub mod cases;
-mod cpu;
+pub(crate) mod cpu;
 mod gpu;
 
 use crate::matmul::Problem;

@@ -1,0 +1,266 @@
+//! A tile of several launches in one: which of them it belongs to, what that one's program sees, and what is done to what it
+//! has written.
+//!
+//! Parameters are [`HEAD`] words: the number of products, the activation's code and one where they are gated, the binding of
+//! rounded rows and one where there are some, and the runs of a row. Then a [`Product`] each, followed by its bindings and its
+//! own parameters.
+
+use crate::cpu::{Portable, Simd};
+use crate::elementwise::activation::activate;
+use crate::matmul::cpu::integer::activations::round_part;
+use super::programs::{Cut, PROGRAMS};
+use silicide_core::kernel::Launch;
+use silicide_hal::cpu::Isa;
+use silicide_hal::{NativeKernel, NativeVariant, Program, Tile, TileBinding};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Words before the products.
+pub(super) const HEAD: usize = 4;
+/// Words of a product before its bindings.
+const WORDS: usize = 11;
+/// The most bindings of a product.
+const BINDINGS: usize = 6;
+/// Elements that are rounded under one scale.
+const RUN: usize = 32;
+
+/// A launch among several.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product {
+    /// Which of the programs.
+    program: usize,
+    /// Its first tile.
+    first: u32,
+    /// Its grid.
+    grid: [u32; 2],
+    /// Columns and rows of a tile, and of the output.
+    pub(super) tile_columns: usize,
+    tile_rows: usize,
+    columns: usize,
+    rows: usize,
+    /// The binding of the output, and that of the bias, and one, if there is any.
+    pub(super) y: usize,
+    pub(super) bias: usize,
+    /// Bindings and parameters, in the words of the launch.
+    bindings: usize,
+    params: usize,
+    end: usize,
+}
+
+impl Product {
+    /// A launch that writes so many rows and columns, whose tiles come after others; `None` for unknown programs.
+    pub(super) fn new(launch: &Launch, [rows, columns]: [usize; 2], first: u32) -> Option<Product> {
+        let Program::Native(program) = launch.program else { return None };
+        let program = PROGRAMS.iter().position(|(known, _)| *known == program)?;
+        let [x, y, 1] = launch.grid else { return None };
+        let word = |i: usize| launch.params.get(i).map(|word| *word as usize);
+        let (tile_columns, tile_rows) = match PROGRAMS.get(program)?.1 {
+            Cut::Columns(word_of) => (word(word_of)?, rows),
+            Cut::Rows(columns, word_of) => (columns, word(word_of)?),
+            Cut::Both(columns, rows) => (word(columns)?, word(rows)?),
+            Cut::Fixed(columns) => (columns, rows),
+        };
+        let fits = launch.args.len() <= BINDINGS;
+        let (grid, y, bias) = ([x, y], 0, 0);
+        let (bindings, params, end) = (0, 0, 0);
+        fits.then_some(Product {
+            program,
+            first,
+            grid,
+            tile_columns,
+            tile_rows,
+            columns,
+            rows,
+            y,
+            bias,
+            bindings,
+            params,
+            end,
+        })
+    }
+
+    /// Its tiles.
+    pub(super) fn tiles(&self) -> u32 {
+        self.grid[0] * self.grid[1]
+    }
+
+    /// Whether the tiles of both have the same rows and columns.
+    pub(super) fn is_cut_like(&self, other: &Product) -> bool {
+        let cut = |product: &Product| (product.grid, product.tile_columns, product.tile_rows);
+        cut(self) == cut(other)
+    }
+
+    /// Appends it with its bindings and parameters.
+    pub(super) fn write(&self, words: &mut SmallVec<[u32; 16]>, bindings: &[u32], params: &[u32]) {
+        let [x, y] = self.grid;
+        let counts = [bindings.len() as u32, params.len() as u32];
+        let extents = [self.tile_columns, self.tile_rows, self.columns, self.rows, self.y];
+        let extents = extents.map(|extent| extent as u32);
+        words.extend([self.program as u32, self.first, x, y]);
+        words.extend(extents);
+        words.push(self.bias as u32);
+        // Both counts in a word.
+        words.push(counts[0] << 16 | counts[1]);
+        words.extend(bindings.iter().chain(params).copied());
+    }
+
+    /// Product `index` of a launch.
+    #[inline(always)]
+    pub(super) fn read(words: &[u32], index: usize) -> Option<Product> {
+        let mut at = HEAD;
+        for _ in 0..index {
+            at = Product::at(words, at)?.end;
+        }
+        Product::at(words, at)
+    }
+
+    #[inline(always)]
+    fn at(words: &[u32], start: usize) -> Option<Product> {
+        let words = words.get(start..)?.first_chunk::<WORDS>()?;
+        let [program, first, x, y, tile_columns, tile_rows, columns, rows, output, bias, counts] = *words;
+        let [tile_columns, tile_rows, columns, rows] = [tile_columns, tile_rows, columns, rows].map(|word| word as usize);
+        let bindings = start + WORDS;
+        let params = bindings + (counts >> 16) as usize;
+        let end = params + (counts & 0xffff) as usize;
+        let (program, grid, y, bias) = (program as usize, [x, y], output as usize, bias as usize);
+        Some(Product { program, first, grid, tile_columns, tile_rows, columns, rows, y, bias, bindings, params, end })
+    }
+
+    /// Runs one of its tiles, and adds the bias; returns what the tile has written.
+    ///
+    /// # Safety
+    ///
+    /// The instruction set is present, and bindings are as the planner made them.
+    #[inline(always)]
+    unsafe fn run(&self, tile: &Tile<'_>, number: u32, isa: Isa) -> Option<Region> {
+        let (program, _) = PROGRAMS.get(self.program)?;
+        let variant = program.variants.iter().find(|variant| variant.isa <= isa)?;
+        let mut bindings = [TileBinding { start: std::ptr::null_mut(), bytes: 0 }; BINDINGS];
+        let numbers = tile.params.get(self.bindings..self.params)?;
+        for (binding, number) in bindings.iter_mut().zip(numbers) {
+            let number = *number as usize;
+            *binding = TileBinding { start: tile.start(number), bytes: tile.bytes(number) };
+        }
+        let [across, down] = self.grid;
+        let [x, y] = [number % across, number / across];
+        let params = tile.params.get(self.params..self.end)?;
+        let bindings = bindings.get(..numbers.len())?;
+        // SAFETY: the instruction set is this one or a lesser one; the program sees what it would see in a launch of its own.
+        unsafe { (variant.entry)(&Tile::new([x, y, 0], [across, down, 1], params, bindings)) };
+        let [column, row] = [x as usize * self.tile_columns, y as usize * self.tile_rows];
+        let rows = row..(row + self.tile_rows).min(self.rows);
+        let region = Region { rows, columns: column..(column + self.tile_columns).min(self.columns), all: self.columns };
+        if let Some(bias) = self.bias.checked_sub(1) {
+            // SAFETY: the caller's promise; the region is of this tile alone.
+            unsafe {
+                let bias = tile.read_part::<f32>(bias, region.columns.clone());
+                for row in region.rows.clone() {
+                    let y = tile.write::<f32>(self.y, region.row(row));
+                    y.iter_mut().zip(bias).for_each(|(y, bias)| *y += *bias);
+                }
+            }
+        }
+        Some(region)
+    }
+}
+
+/// A part of an output.
+struct Region {
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// Columns of the output.
+    all: usize,
+}
+
+impl Region {
+    /// The elements of one of its rows.
+    #[inline(always)]
+    fn row(&self, row: usize) -> Range<usize> {
+        row * self.all + self.columns.start..row * self.all + self.columns.end
+    }
+}
+
+/// A tile: of one product, or of both that are gated.
+///
+/// # Safety
+///
+/// The instruction set is present, and bindings and parameters are as the planner made them.
+#[inline(always)]
+unsafe fn run<S: Simd>(tile: &Tile<'_>, isa: Isa) {
+    let [number, ..] = tile.index;
+    if let Some(gate) = tile.param(1).checked_sub(1) {
+        // SAFETY: the caller's promise.
+        unsafe { run_gated::<S>(tile, number, (gate, isa)) };
+        return;
+    }
+    let products = (0..tile.param(0) as usize).rev().filter_map(|index| Product::read(tile.params, index));
+    if let Some(product) = products.into_iter().find(|product| product.first <= number) {
+        // SAFETY: the caller's promise.
+        unsafe { product.run(tile, number - product.first, isa) };
+    }
+}
+
+/// The same tile of two products, the activation of the first times the second, and what is rounded of it.
+///
+/// # Safety
+///
+/// As for [`run`].
+#[inline(always)]
+unsafe fn run_gated<S: Simd>(tile: &Tile<'_>, number: u32, (activation, isa): (u32, Isa)) {
+    let [gate, up] = [0, 1].map(|index| Product::read(tile.params, index));
+    let (Some(gate), Some(up)) = (gate, up) else { return };
+    // SAFETY: the caller's promise; the region is of this tile alone, in the gate's memory and in the output.
+    unsafe {
+        let (Some(region), Some(_)) = (gate.run(tile, number, isa), up.run(tile, number, isa)) else { return };
+        let [rounded, runs] = [2, 3].map(|i| tile.param(i) as usize);
+        for row in region.rows.clone() {
+            let gates = tile.write::<f32>(gate.y, region.row(row));
+            activate::<S>(activation, gates);
+            let y = tile.write::<f32>(up.y, region.row(row));
+            y.iter_mut().zip(gates).for_each(|(y, gate)| *y *= *gate);
+            if let Some(rounded) = rounded.checked_sub(1) {
+                let part = region.columns.start / RUN..region.columns.end / RUN;
+                round_part(tile, (row, up.y), (row, rounded), runs, part);
+            }
+        }
+    }
+}
+
+/// Declares a variant.
+macro_rules! variant {
+    ($name:ident, $simd:ty, $isa:expr $(, $features:literal)?) => {
+        $(#[target_feature(enable = $features)])?
+        unsafe fn $name(tile: &Tile<'_>) {
+            // SAFETY: the caller's promise is the body's.
+            unsafe { run::<$simd>(tile, $isa) }
+        }
+    };
+}
+
+/// Several launches as one. Programs of products are called by their address, so this has a variant for each instruction set
+/// that any of them has.
+pub(super) static JOINED: NativeKernel = {
+    #[cfg(target_arch = "x86_64")]
+    variant!(avx512bf16, crate::cpu::Avx512, Isa::Avx512Bf16, "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c");
+    #[cfg(target_arch = "x86_64")]
+    variant!(avx512, crate::cpu::Avx512, Isa::Avx512, "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c");
+    #[cfg(target_arch = "x86_64")]
+    variant!(avx2, crate::cpu::Avx2, Isa::Avx2, "avx2,fma,f16c");
+    #[cfg(target_arch = "aarch64")]
+    variant!(neon, crate::cpu::Neon, Isa::Neon, "neon,dotprod");
+    variant!(portable, Portable, Isa::Portable);
+    NativeKernel {
+        name: "project.joined.cpu",
+        variants: &[
+            #[cfg(target_arch = "x86_64")]
+            NativeVariant { isa: Isa::Avx512Bf16, entry: avx512bf16 },
+            #[cfg(target_arch = "x86_64")]
+            NativeVariant { isa: Isa::Avx512, entry: avx512 },
+            #[cfg(target_arch = "x86_64")]
+            NativeVariant { isa: Isa::Avx2, entry: avx2 },
+            #[cfg(target_arch = "aarch64")]
+            NativeVariant { isa: Isa::Neon, entry: neon },
+            NativeVariant { isa: Isa::Portable, entry: portable },
+        ],
+    }
+};

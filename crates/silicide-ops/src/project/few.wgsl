@@ -1,0 +1,24 @@
+// A workgroup's part of one product, for at most 8 rows. Past the last column a team only keeps the others company.
+fn project_$NAME(group: u32, lane: u32) {
+    let column = (group * (WG / TEAM) + lane / TEAM) * COLUMNS;
+    let present = column < p.columns_$NAME;
+    let last = vec4<u32>(p.columns_$NAME - 1u);
+    let b = min(vec4<u32>(column) + vec4<u32>(0u, 1u, 2u, 3u), last) * p.k;
+    let sums = sums_$NAME(lane, select(0u, p.k, present), 0u, b);
+    if present && lane % TEAM == 0u {
+        keep_$NAME(0u, column, sums.row_0);
+        if ROWS > 1u {
+            keep_$NAME(1u, column, sums.row_1);
+        }
+        if ROWS > 2u {
+            keep_$NAME(2u, column, sums.row_2);
+            keep_$NAME(3u, column, sums.row_3);
+        }
+        if ROWS > 4u {
+            keep_$NAME(4u, column, sums.row_4);
+            keep_$NAME(5u, column, sums.row_5);
+            keep_$NAME(6u, column, sums.row_6);
+            keep_$NAME(7u, column, sums.row_7);
+        }
+    }
+}

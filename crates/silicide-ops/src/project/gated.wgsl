@@ -1,0 +1,10 @@
+// The activation of the first product waits in the output, where whoever put it there multiplies it with the second.
+fn store_y_two(i: u32, v: f32) {
+    let gate = bitcast<f32>(y_one[p.y_one_offset + i]);
+    store_y_one(i, activate(p.kind, gate) * v);
+}
+
+fn multiply(group: u32, lane: u32) {
+    project_one(group, lane);
+    project_two(group, lane);
+}

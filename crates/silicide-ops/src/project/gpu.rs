@@ -1,0 +1,225 @@
+//! `project` on GPUs: the kernels of `matmul` with a text for each product, over bindings of its own; workgroups of all products
+//! are one grid. Formats may differ. Where two products are gated, a workgroup has the same columns of both.
+
+use super::{Factor, MOST, Project};
+use crate::elementwise::activation::ACTIVATION;
+use crate::matmul::gpu::{self as matmul, Adding, Weights};
+use crate::matmul::Problem;
+use crate::wgsl;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_quant::DType;
+use smallvec::{SmallVec, smallvec};
+
+static PARAMS_HEAD: Snippet = Snippet { name: "project params", text: "struct Params {" };
+static PARAMS: Snippet = Snippet { name: "project params, own", text: include_str!("params.wgsl") };
+static OFFSET: Snippet = Snippet { name: "project offset", text: "    $NAME_offset: u32," };
+static FEW: Snippet = Snippet { name: "project few", text: include_str!("few.wgsl") };
+static TILED: Snippet = Snippet { name: "project tiled", text: include_str!("tiled.wgsl") };
+static KEEP: Snippet = Snippet { name: "project keep", text: include_str!("keep.wgsl") };
+static MAIN: Snippet = Snippet { name: "project main", text: include_str!("main.wgsl") };
+static GATED: Snippet = Snippet { name: "project gated", text: include_str!("gated.wgsl") };
+static WHICH: [Snippet; MOST] = [
+    Snippet { name: "project one", text: include_str!("one.wgsl") },
+    Snippet { name: "project two", text: include_str!("two.wgsl") },
+    Snippet { name: "project three", text: include_str!("three.wgsl") },
+];
+static BIASED: Snippet = Snippet {
+    name: "project biased",
+    text: "fn biased_$NAME(column: u32, value: f32) -> f32 { return value + load_bias_$NAME(column); }",
+};
+static UNBIASED: Snippet = Snippet {
+    name: "project unbiased",
+    text: "fn biased_$NAME(column: u32, value: f32) -> f32 { return value; }",
+};
+
+/// What texts call the products, their outputs and their biases.
+const NAMES: [&str; MOST] = ["one", "two", "three"];
+const OUTPUTS: [&str; MOST] = ["y_one", "y_two", "y_three"];
+const BIASES: [&str; MOST] = ["bias_one", "bias_two", "bias_three"];
+/// Parameter words.
+const WORDS: u32 = 8;
+
+/// The kernel for few rows.
+pub(super) struct Few {
+    /// Whether teams add inside of subgroups, or through shared memory.
+    pub(super) subgroups: bool,
+}
+
+/// The kernel for many rows.
+pub(super) struct Tiled;
+
+/// A product as kernels see it.
+struct Product {
+    problem: Problem,
+    dtype: DType,
+    /// The input that is its bias.
+    bias: Option<usize>,
+}
+
+/// The products of a call that fits the device's bindings.
+fn products(op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<SmallVec<[Product; MOST]>, Decline> {
+    let mut products = SmallVec::new();
+    for (i, (projection, place, inputs)) in op.calls(io.inputs).enumerate() {
+        let (Factor::Plain(_), Some(weight)) = (projection.factor, inputs.get(1)) else {
+            return Err(Decline("is for weights in one piece that are not interleaved"));
+        };
+        let outputs = [op.product(io, i)];
+        let problem = matmul::check(Problem::of(&Io { inputs: &inputs, outputs: &outputs }), on)?;
+        if !matmul::is_one_run(&problem, Weights::Of(weight.dtype), on) {
+            return Err(Decline("an argument exceeds the largest binding"));
+        }
+        products.push(Product { problem, dtype: weight.dtype, bias: place.bias });
+    }
+    Ok(products)
+}
+
+/// A kernel and its arguments, in the making.
+struct Making {
+    parts: SmallVec<[Part; 6]>,
+    /// Parts that name the offsets.
+    offsets: SmallVec<[Part; 6]>,
+    args: SmallVec<[Arg; 6]>,
+}
+
+impl Making {
+    /// Binds an argument and gives the part that reads or writes it a place.
+    fn bind(&mut self, slot: usize, snippet: &'static Snippet, name: &'static str) -> u32 {
+        let binding = self.args.len() as u32;
+        self.args.push(Arg::slot(slot as u8));
+        self.offsets.push(Part::bound(&OFFSET, name, 0));
+        self.parts.push(Part::bound(snippet, name, binding));
+        binding
+    }
+}
+
+/// The kernel of products with these texts for each, and its arguments.
+fn make(
+    op: &Project,
+    io: &Io<'_>,
+    products: &[Product],
+    (name, each): (&'static str, &[&'static Snippet]),
+    on: &DeviceInfo,
+) -> Option<(WgslKernel, SmallVec<[Arg; 6]>)> {
+    let mut making = Making { parts: smallvec![], offsets: smallvec![], args: smallvec![] };
+    making.bind(0, wgsl::load(DType::F32)?, "a");
+    let places = op.places();
+    let mut weights: SmallVec<[u32; MOST]> = smallvec![];
+    for ((product, place), name) in products.iter().zip(&places).zip(NAMES) {
+        weights.push(making.bind(place.weights.start, wgsl::load(product.dtype)?, name));
+    }
+    let store = wgsl::store(DType::F32, &on.features)?;
+    for (output, name) in (0..op.outputs()).zip(OUTPUTS) {
+        making.bind(io.inputs.len() + output, store, name);
+    }
+    for ((product, name), bias_name) in products.iter().zip(NAMES).zip(BIASES) {
+        if let Some(bias) = product.bias {
+            making.bind(bias, wgsl::load(DType::F32)?, bias_name);
+        }
+        making.parts.push(Part::bound(if product.bias.is_some() { &BIASED } else { &UNBIASED }, name, 0));
+    }
+    let Making { mut parts, offsets, mut args } = making;
+    parts.push(Part::plain(&PARAMS_HEAD));
+    parts.extend(offsets);
+    parts.extend([Part::plain(&PARAMS), Part::plain(&wgsl::LINEAR)]);
+    for ((product, binding), name) in products.iter().zip(&weights).zip(NAMES) {
+        let sixteen = wgsl::load_sixteen(product.dtype).iter().map(|part| Part::bound(part, name, *binding));
+        parts.extend(sixteen);
+        parts.push(Part::bound(&KEEP, name, 0));
+        parts.extend(each.iter().map(|text| Part::bound(text, name, 0)));
+    }
+    match op.gate {
+        Some(_) => parts.extend([Part::plain(&ACTIVATION), Part::plain(&GATED)]),
+        None => parts.push(Part::plain(WHICH.get(products.len().checked_sub(1)?)?)),
+    }
+    let mut kernel = WgslKernel::new(name, &parts, args.len() as u32, WORDS);
+    for (product, name) in products.iter().zip(NAMES) {
+        kernel = wgsl::with_table(kernel, product.dtype, name);
+        args = wgsl::bind(&args, product.dtype);
+    }
+    Some((kernel, args))
+}
+
+/// The plan of a kernel, with so many workgroups for each product.
+fn launch(op: &Project, products: &[Product], (kernel, args): (WgslKernel, &[Arg]), groups: &[usize], on: &DeviceInfo) -> Plan {
+    let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else { return Plan::default() };
+    let of = |i: usize| products.get(i).map_or(0, |product| product.problem.n);
+    let first = |i: usize| groups.iter().take(i).sum::<usize>();
+    let all = if op.gate.is_some() { first(1) } else { first(groups.len()) };
+    let kind = op.gate.map_or(0, |gate| gate.code());
+    let extents = [m, k, kind as usize, of(0), of(1), of(2), first(1), first(2)];
+    Plan::launch(Program::Wgsl(kernel), args, &extents.map(|extent| extent as u32), wgsl::grid(all, on))
+}
+
+/// Whether a device has as many bindings and words.
+fn check_limits(products: &[Product], op: &Project, on: &DeviceInfo) -> Result<(), Decline> {
+    let biases = products.iter().filter(|product| product.bias.is_some()).count();
+    let tables = products.iter().filter(|product| wgsl::has_table(product.dtype)).count();
+    let bound = 1 + products.len() + op.outputs() + biases;
+    let words = bound as u32 + WORDS;
+    if bound + tables > on.limits.max_bindings as usize || words as usize * 4 > on.limits.max_param_bytes {
+        return Err(Decline("takes too many bindings"));
+    }
+    Ok(())
+}
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Few {
+    type Op = Project;
+
+    fn name(&self) -> &'static str {
+        if self.subgroups { "project.few.subgroup.wgsl" } else { "project.few.wgsl" }
+    }
+
+    fn fits(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let products = products(op, io, on)?;
+        for product in &products {
+            matmul::check_few(Some(product.problem), on)?;
+        }
+        if self.subgroups && !matmul::has_subgroups(on) {
+            return Err(Decline("needs subgroups that fill its workgroups"));
+        }
+        check_limits(&products, op, on).map(|()| Cost::BEST)
+    }
+
+    fn plan(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let Ok(products) = products(op, io, on) else { return Plan::default() };
+        let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else { return Plan::default() };
+        let each: [&'static Snippet; 2] = [&matmul::FEW_SUMS, &FEW];
+        let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else { return Plan::default() };
+        let adding = Adding::of(k, self.subgroups, on);
+        kernel.parts.extend([&matmul::FEW_ROWS_TEXT, adding.text].map(Part::plain));
+        let kernel = adding.constants(kernel, m, k);
+        let groups: SmallVec<[usize; MOST]> =
+            products.iter().map(|product| adding.groups(product.problem.n)).collect();
+        launch(op, &products, (kernel, &args), &groups, on)
+    }
+}
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Tiled {
+    type Op = Project;
+
+    fn name(&self) -> &'static str {
+        "project.tiled.wgsl"
+    }
+
+    fn fits(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let products = products(op, io, on)?;
+        check_limits(&products, op, on).map(|()| Cost::GOOD)
+    }
+
+    fn plan(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let Ok(products) = products(op, io, on) else { return Plan::default() };
+        let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else { return Plan::default() };
+        let fill = matmul::tiled_fill(k);
+        let each = [fill.weights, &matmul::TILED_SQUARE, &TILED];
+        let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else { return Plan::default() };
+        kernel.parts.extend([&matmul::TILED_CELLS, fill.activations, &MAIN].map(Part::plain));
+        let widest = products.iter().map(|product| product.problem.n).max().unwrap_or(0);
+        let (kernel, side) = matmul::tiled_constants(kernel, m, widest);
+        let groups: SmallVec<[usize; MOST]> =
+            products.iter().map(|product| m.div_ceil(side) * product.problem.n.div_ceil(side)).collect();
+        launch(op, &products, (kernel, &args), &groups, on)
+    }
+}

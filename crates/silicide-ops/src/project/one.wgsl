@@ -1,0 +1,4 @@
+// One product.
+fn multiply(group: u32, lane: u32) {
+    project_one(group, lane);
+}
