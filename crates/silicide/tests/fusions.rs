@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use silicide::kernel::TensorInfo;
 use silicide::ops::cache_write;
-use silicide::ops::fuse::{ADD_RMS_NORM, FUSIONS, ROPE_CACHE};
+use silicide::ops::fuse::{ADD_RMS_NORM, FUSIONS, GATED_MATMULS, MATMUL_BIAS, ROPE_CACHE, SHARED_MATMULS};
 use silicide::ops::glu::Activation;
 use silicide::ops::rope::{RopeStyle, rope_into};
 use silicide::quant::Format;
@@ -23,9 +23,14 @@ fn devices() -> Vec<Device> {
 }
 
 fn run_cases<S: Strategy>(strategy: S, test: impl Fn(&Device, S::Value)) {
+    run_some((12, 12), strategy, test);
+}
+
+/// So many cases on the CPU, and so many elsewhere.
+fn run_some<S: Strategy>((native, compiled): (u32, u32), strategy: S, test: impl Fn(&Device, S::Value)) {
     for device in devices() {
-        let mut runner =
-            TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
+        let cases = if device.info().id == "cpu" { native } else { compiled };
+        let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
         let outcome = runner.run(&strategy, |value| {
             test(&device, value);
             Ok(())
@@ -83,7 +88,17 @@ fn compare(device: &Device, inputs: &[TensorInfo], (pass, rewrites): (Pass, usiz
     let (fused, count, after) = run(device, inputs, &[pass], record);
     assert_eq!(count, rewrites, "{} on {device:?}", pass.name);
     assert!(after < before || rewrites == 0, "{after} of {before} commands");
-    for (plain, fused) in plain.iter().zip(&fused) {
+    agree(&plain, &fused);
+    // The fused product is computed by the programs of its parts there.
+    let is_product = [MATMUL_BIAS, GATED_MATMULS, SHARED_MATMULS].iter().any(|own| own.name == pass.name);
+    if is_product && device.info().id == "cpu" {
+        assert_eq!(plain, fused, "{} changes bits", pass.name);
+    }
+}
+
+/// Values that are the same but for rounding.
+fn agree(plain: &[Vec<f64>], fused: &[Vec<f64>]) {
+    for (plain, fused) in plain.iter().zip(fused) {
         let largest = plain.iter().fold(1.0f64, |most, value| most.max(value.abs()));
         for (a, b) in plain.iter().zip(fused) {
             // A step of bf16: values in between may round to either neighbour.
@@ -168,6 +183,160 @@ fn keys_that_someone_else_needs_are_not_hidden() {
             cache_write(builder, &k, &x[2], &x[3])?;
             cache_write(builder, &x[0], &x[2], &x[4])?;
             Ok(vec![q, k])
+        });
+    }
+}
+
+/// Element types that weights have.
+fn weights() -> impl Strategy<Value = DType> {
+    let formats = [Format::Q4_0, Format::Q8_0, Format::Q4K, Format::Q6K, Format::Mxfp4, Format::Iq1S];
+    let formats = formats.map(DType::Block);
+    prop::sample::select([formats.as_slice(), &[DType::F32, DType::F16]].concat())
+}
+
+/// The format, or one whose kernels are quicker to compile where they are compiled.
+fn quick(device: &Device, dtype: DType) -> DType {
+    let slow = [Format::Mxfp4, Format::Iq1S, Format::Q6K].map(DType::Block).contains(&dtype);
+    if slow && device.info().id != "cpu" { DType::Block(Format::Q8_0) } else { dtype }
+}
+
+/// A depth of whole blocks.
+fn depth(dtype: DType, blocks: usize) -> usize {
+    blocks * dtype.block_len().max(32)
+}
+
+#[test]
+fn a_product_and_its_bias() {
+    let strategy = (1..12usize, 1..90usize, 1..4usize, weights(), any::<bool>());
+    run_some((24, 4), strategy, |device, (m, n, blocks, dtype, swapped)| {
+        let dtype = quick(device, dtype);
+        let k = depth(dtype, blocks);
+        let inputs = [info(DType::F32, &[m, k]), info(dtype, &[n, k]), info(DType::F32, &[n])];
+        compare(device, &inputs, (MATMUL_BIAS, 1), &|builder, x| {
+            let y = ops::matmul(builder, &x[0], &x[1])?;
+            let sum = if swapped { ops::add(builder, &x[2], &y)? } else { ops::add(builder, &y, &x[2])? };
+            Ok(vec![sum])
+        });
+    });
+}
+
+#[test]
+fn a_product_that_someone_else_reads_keeps_its_bias_apart() {
+    for device in devices() {
+        let inputs = [info(DType::F32, &[2, 64]), info(DType::F16, &[40, 64]), info(DType::F32, &[40])];
+        compare(&device, &inputs, (MATMUL_BIAS, 0), &|builder, x| {
+            let y = ops::matmul(builder, &x[0], &x[1])?;
+            Ok(vec![ops::add(builder, &y, &x[2])?, y])
+        });
+        // One row is added to every row; as many rows as there are are no bias.
+        let inputs = [info(DType::F32, &[2, 64]), info(DType::F16, &[40, 64]), info(DType::F32, &[2, 40])];
+        compare(&device, &inputs, (MATMUL_BIAS, 0), &|builder, x| {
+            let y = ops::matmul(builder, &x[0], &x[1])?;
+            Ok(vec![ops::add(builder, &y, &x[2])?])
+        });
+    }
+}
+
+#[test]
+fn gate_and_up() {
+    let activations = prop::sample::select(vec![Activation::Silu, Activation::GeluTanh, Activation::GeluErf]);
+    let strategy = (1..20usize, 1..5usize, 1..4usize, weights(), activations);
+    run_some((24, 4), strategy, |device, (m, runs, blocks, dtype, activation)| {
+        let dtype = quick(device, dtype);
+        let (k, n) = (depth(dtype, blocks), 32 * runs);
+        // What follows rounds it, on the CPU.
+        let down = info(DType::Block(Format::Q8_0), &[24, n]);
+        let inputs = [info(DType::F32, &[m, k]), info(dtype, &[n, k]), info(dtype, &[n, k]), down];
+        compare(device, &inputs, (GATED_MATMULS, 1), &|builder, x| {
+            let gate = ops::matmul(builder, &x[0], &x[1])?;
+            let up = ops::matmul(builder, &x[0], &x[2])?;
+            ops::glu_into(builder, activation, (&gate, &up), &gate)?;
+            Ok(vec![ops::matmul(builder, &gate, &x[3])?, gate])
+        });
+    });
+}
+
+#[test]
+fn a_gate_that_someone_else_reads_is_not_hidden() {
+    for device in devices() {
+        let weight = info(DType::F16, &[40, 64]);
+        let inputs = [info(DType::F32, &[2, 64]), weight, weight, info(DType::F32, &[2, 64])];
+        for (up_of, shows_gate, rewrites) in [(0, false, 1), (0, true, 0), (3, false, 0)] {
+            compare(&device, &inputs, (GATED_MATMULS, rewrites), &|builder, x| {
+                let gate = ops::matmul(builder, &x[0], &x[1])?;
+                let up = ops::matmul(builder, &x[up_of], &x[2])?;
+                let y = ops::glu(builder, Activation::Silu, &gate, &up)?;
+                Ok(if shows_gate { vec![y, gate] } else { vec![y] })
+            });
+        }
+    }
+}
+
+/// A norm, both products with their gate, and the product of that: each leaves its output rounded for the next.
+#[test]
+fn a_feed_forward_is_three_commands() {
+    for (rows, device) in
+        [1usize, 40].into_iter().flat_map(|rows| devices().into_iter().map(move |d| (rows, d)))
+    {
+        let weight = |axes: &[usize]| info(DType::Block(Format::Q4_0), axes);
+        let inputs =
+            [info(DType::F32, &[rows, 96]), weight(&[160, 96]), weight(&[160, 96]), weight(&[96, 160])];
+        let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>> {
+            let norm = ops::rms_norm(builder, &x[0], None, 1e-5)?;
+            let gate = ops::matmul(builder, &norm, &x[1])?;
+            let up = ops::matmul(builder, &norm, &x[2])?;
+            ops::glu_into(builder, Activation::Silu, (&gate, &up), &gate)?;
+            Ok(vec![ops::matmul(builder, &gate, &x[3])?])
+        };
+        let (plain, _, before) = run(&device, &inputs, &[], &record);
+        let (fused, _, after) = run(&device, &inputs, FUSIONS, &record);
+        assert_eq!(after, 3, "of {before} on {device:?}");
+        agree(&plain, &fused);
+    }
+}
+
+#[test]
+fn products_of_one_input() {
+    let sizes = (1..20usize, 1..90usize, 1..50usize, 1..50usize, 1..4usize);
+    let strategy = (sizes, weights(), any::<[bool; 3]>(), any::<bool>());
+    run_some((24, 4), strategy, |device, ((m, q, k, v, blocks), dtype, biases, two)| {
+        let dtype = quick(device, dtype);
+        let depth = depth(dtype, blocks);
+        let columns = [q, k, v];
+        let mut inputs = vec![info(DType::F32, &[m, depth])];
+        inputs.extend(columns.map(|n| info(dtype, &[n, depth])));
+        inputs.extend(columns.map(|n| info(DType::F32, &[n])));
+        let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>> {
+            let norm = ops::rms_norm(builder, &x[0], None, 1e-5)?;
+            let mut outputs = Vec::new();
+            for i in 0..if two { 2 } else { 3 } {
+                let y = ops::matmul(builder, &norm, &x[1 + i])?;
+                outputs.push(if biases[i] { ops::add(builder, &y, &x[4 + i])? } else { y });
+            }
+            Ok(outputs)
+        };
+        let (plain, _, before) = run(device, &inputs, &[], &record);
+        let (fused, rewrites, after) = run(device, &inputs, &[MATMUL_BIAS, SHARED_MATMULS], &record);
+        let biased = biases.iter().take(if two { 2 } else { 3 }).filter(|bias| **bias).count();
+        assert_eq!(rewrites, 1 + biased);
+        assert!(after < before, "{after} of {before} commands");
+        agree(&plain, &fused);
+        assert!(device.info().id != "cpu" || plain == fused, "bits change");
+    });
+}
+
+#[test]
+fn a_product_of_something_else_stays_apart() {
+    for device in devices() {
+        let (x, weight) = (info(DType::F32, &[2, 64]), info(DType::F16, &[40, 64]));
+        compare(&device, &[x, x, weight, weight], (SHARED_MATMULS, 0), &|builder, x| {
+            Ok(vec![ops::matmul(builder, &x[0], &x[2])?, ops::matmul(builder, &x[1], &x[3])?])
+        });
+        // The second product's weight is made of the first one.
+        let square = info(DType::F32, &[64, 64]);
+        compare(&device, &[square, square], (SHARED_MATMULS, 0), &|builder, x| {
+            let first = ops::matmul(builder, &x[0], &x[1])?;
+            Ok(vec![ops::matmul(builder, &x[0], &first)?])
         });
     }
 }

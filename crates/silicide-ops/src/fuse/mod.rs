@@ -3,11 +3,13 @@
 //! op between touches the same memory, where the device has no kernel for the fused op.
 
 mod norm;
+mod project;
 mod rope;
 mod route;
 mod softmax;
 
 pub use norm::ADD_RMS_NORM;
+pub use project::{GATED_MATMULS, MATMUL_BIAS, SHARED_MATMULS};
 pub use rope::ROPE_CACHE;
 pub use route::ROUTE;
 pub use softmax::SCALE_MASK_SOFTMAX;
@@ -17,7 +19,8 @@ use silicide_core::kernel::Op;
 use silicide_core::{ComputeGraph, GraphOptions, Pass};
 
 /// All fusions, in an order in which none hides another.
-pub const FUSIONS: &[Pass] = &[ADD_RMS_NORM, ROPE_CACHE, ROUTE, SCALE_MASK_SOFTMAX];
+pub const FUSIONS: &[Pass] =
+    &[ADD_RMS_NORM, ROPE_CACHE, ROUTE, SCALE_MASK_SOFTMAX, MATMUL_BIAS, GATED_MATMULS, SHARED_MATMULS];
 
 /// What is done to every graph: common subexpressions, fusions, dead code.
 pub fn options() -> GraphOptions {
