@@ -265,17 +265,23 @@ fn ctrl_c_keeps_what_there_is() {
     let text = directory.path().join("text");
     let measured = ["perplexity", "-m", &model, "-f", text.to_str().unwrap(), "-c", "64", "--device", "cpu"];
     std::fs::write(&text, "All work and no play. ".repeat(2_000_000)).unwrap();
-    for (arguments, said) in [(&endless[..], "generated"), (&measured[..], "perplexity")] {
+    let interrupted = |arguments: &[&str], seconds: u64| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_silicide"));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_secs(4));
+        std::thread::sleep(std::time::Duration::from_secs(seconds));
         let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(killed.success());
-        let output = child.wait_with_output().unwrap();
-        let all = [&output.stdout[..], &output.stderr[..]].concat();
-        let all = String::from_utf8_lossy(&all);
-        assert_eq!(output.status.code(), Some(130), "{arguments:?}: {all}");
-        assert!(all.contains(said) && !output.stdout.is_empty(), "{arguments:?}: {all}");
+        child.wait_with_output().unwrap()
+    };
+    for (arguments, said) in [(&endless[..], "generated"), (&measured[..], "perplexity")] {
+        // A busy machine may have come to nothing yet: then it gets longer.
+        let mut outputs = [2, 6, 18, 54].into_iter().map(|seconds| interrupted(arguments, seconds));
+        let good = |output: &Output| {
+            let all = [&output.stdout[..], &output.stderr[..]].concat();
+            let said_so = String::from_utf8_lossy(&all).contains(said);
+            output.status.code() == Some(130) && said_so && !output.stdout.is_empty()
+        };
+        assert!(outputs.any(|output| good(&output)), "{arguments:?}");
     }
 }
