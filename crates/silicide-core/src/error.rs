@@ -238,6 +238,9 @@ pub enum Error {
         /// What was stopped.
         what: &'static str,
     },
+    /// The thread that submits lists ended before it came to one: a defect.
+    #[error("the encoding worker ended before it submitted a list; this is a defect, please report it")]
+    WorkerEnded,
     /// A tensor of a model could not be brought onto a device.
     #[error("tensor {name:?}: {source}")]
     Tensor {

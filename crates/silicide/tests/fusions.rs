@@ -341,9 +341,41 @@ fn a_product_of_something_else_stays_apart() {
     }
 }
 
+/// Where ops write over memory from outside that the fused op would still read, or write twice, they stay as they are.
+#[test]
+fn what_would_be_written_over_is_not_fused() {
+    for device in devices() {
+        let (square, rows) = (info(DType::F32, &[64, 64]), info(DType::F32, &[2, 64]));
+        let vector = info(DType::F32, &[64]);
+        compare(&device, &[rows, square, vector], (MATMUL_BIAS, 0), &|builder, x| {
+            let product = ops::matmul(builder, &x[0], &x[1])?;
+            builder.run_into(ops::binary::Binary::Add, &[&product, &x[2]], &[&x[0]])?;
+            Ok(vec![])
+        });
+        compare(&device, &[rows, square, square], (GATED_MATMULS, 0), &|builder, x| {
+            let (gate, up) = (ops::matmul(builder, &x[0], &x[1])?, ops::matmul(builder, &x[0], &x[2])?);
+            let glu = ops::glu::Glu { activation: Activation::Silu };
+            builder.run_into(glu, &[&gate, &up], &[&x[0]])?;
+            Ok(vec![])
+        });
+        compare(&device, &[rows, square, square, rows], (SHARED_MATMULS, 0), &|builder, x| {
+            ops::matmul::matmul_into(builder, &x[0], &x[1], &x[3])?;
+            ops::matmul::matmul_into(builder, &x[0], &x[2], &x[3])?;
+            Ok(vec![])
+        });
+        compare(&device, &[rows, rows, vector, rows], (ADD_RMS_NORM, 0), &|builder, x| {
+            builder.run_into(ops::binary::Binary::Add, &[&x[0], &x[1]], &[&x[3]])?;
+            let norm = ops::rms_norm::RmsNorm { eps: 1e-5, weighted: true, residual: false };
+            builder.run_into(norm, &[&x[3], &x[2]], &[&x[3]])?;
+            Ok(vec![])
+        });
+    }
+}
+
 #[test]
 fn every_fusion_has_a_name_of_its_own() {
     let mut names: Vec<&str> = FUSIONS.iter().map(|pass| pass.name).collect();
+    names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), FUSIONS.len());
 }

@@ -239,14 +239,18 @@ impl ComputeGraph {
 
     /// Puts one op in the place of several nodes, in ascending order, where that is proven to change nothing but who
     /// computes it; says whether it was done. The proof: the op takes these types and has a kernel on the device; what the
-    /// nodes made and the op does not is read by nobody else; and each node can be moved down to where the last of
-    /// them stands, because nothing between touches what it touches.
+    /// nodes made and the op does not is read by nobody else; what the op writes shares memory with nothing else that it
+    /// touches, unless it may; and each node can be moved down to where the last of them stands, because nothing between
+    /// touches what it touches.
     pub fn fuse(&mut self, nodes: &[usize], fusion: Fusion) -> bool {
         let Some(&last) = nodes.last() else { return false };
         if last >= self.nodes.len() || !nodes.is_sorted_by(|a, b| a < b) {
             return false;
         }
-        if !self.can_run(&fusion).unwrap_or(false) || !self.is_private(nodes, &fusion) {
+        if !self.can_run(&fusion).unwrap_or(false)
+            || !self.is_private(nodes, &fusion)
+            || !self.is_apart(&fusion)
+        {
             return false;
         }
         let first = nodes.first().copied().unwrap_or(last);
@@ -281,6 +285,25 @@ impl ComputeGraph {
         fusion.op.check_outputs(&inferred, &outputs)?;
         let io = Io { inputs: &inputs, outputs: &outputs };
         select(&*fusion.op, &io, self.device.info(), None).map(|_| true)
+    }
+
+    /// Whether what an op writes shares no memory with its other arguments, but where it may be written over an input.
+    fn is_apart(&self, fusion: &Fusion) -> bool {
+        let places = |operands: &[Operand]| -> SmallVec<[Place; 4]> {
+            operands.iter().map(|operand| self.place(operand.value)).collect()
+        };
+        let (inputs, outputs) = (places(&fusion.inputs), places(&fusion.outputs));
+        let slots = output_slots(&*fusion.op).zip(&fusion.outputs).zip(&outputs).enumerate();
+        slots.into_iter().all(|(i, ((slot, output), place))| {
+            let over = |(j, (input, other)): (usize, (&Operand, &Place))| {
+                let allowed = slot.in_place & 1u32.checked_shl(j as u32).unwrap_or(0) != 0;
+                let same = place == other && self.info(*output).dtype == self.info(*input).dtype;
+                !place.overlaps(other) || (allowed && same)
+            };
+            let mut others = outputs.iter().take(i);
+            others.all(|other| !place.overlaps(other))
+                && fusion.inputs.iter().zip(&inputs).enumerate().all(over)
+        })
     }
 
     /// Whether a fusion makes everything that others need, and nothing but what the nodes make; and reads only what is

@@ -90,7 +90,7 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.tell(Err(Error::Cancelled { what: "encoding worker" }));
+        self.tell(Err(Error::WorkerEnded));
     }
 }
 

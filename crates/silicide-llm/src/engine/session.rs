@@ -139,7 +139,8 @@ impl Session {
         // An error of what was recorded ahead comes first, as it did.
         let fed = self.settle().and(fed);
         if matches!(&fed, Err(Error::Device(error)) if !matches!(error, silicide::Error::Cancelled { .. })) {
-            // Nobody knows which passes reached the cache.
+            // Nobody knows which passes reached the cache, and a worker that ended in the middle is not asked again.
+            self.ahead = None;
             self.tokens.clear();
             self.reached = 0;
         }
@@ -186,6 +187,10 @@ impl Session {
 
     /// Runs one pass; gives the logits of its last `outputs` tokens. One that is recorded `ahead` may not be submitted yet.
     fn pass(&mut self, tokens: &[u32], outputs: usize, ahead: bool) -> Result<Buffer> {
+        if !ahead || tokens.len() == 1 || self.profiling.is_some() {
+            // What goes to the device at once must not overtake what was recorded ahead.
+            self.settle()?;
+        }
         let Range { start, end } = self.tokens.len()..self.tokens.len() + tokens.len();
         let span = Span { tokens, start, outputs, limit: end };
         let logits = match &mut self.profiling {

@@ -8,9 +8,9 @@
 //!
 //! The longest part of this that nobody else looks into is taken. A sum divides rows from the left, so for several rows it is
 //! written between two transpositions. Only the softmax's sum is taken: `route` never divides by less than 1/16384, which of
-//! at most 1024 experts no sum of the largest can be, while that of sigmoids can. Two kinds of rows differ: of experts that the gate
-//! rounds to the same number `route` takes the one with the larger logit, and rows of -infinity alone, whose sum is zero, give
-//! zeros instead of NaN.
+//! at most 1024 experts no sum of the largest can be, while that of sigmoids can. Three kinds of rows differ: of experts that the gate
+//! rounds to the same number `route` takes the one with the larger logit; rows of -infinity alone, whose sum is zero, give
+//! zeros instead of NaN; and of rows with NaN or +infinity, whose weights are NaN either way, other experts are named.
 
 use super::{is, made, rewrite};
 use crate::binary::Binary;
