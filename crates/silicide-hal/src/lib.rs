@@ -54,7 +54,8 @@ pub use error::{HalError, Result};
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
 pub use native_msl::{Math, NativeMsl};
 pub use program::{
-    NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, TileBinding, WgslKernel,
+    NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, StreamFn, Stretch, Tile, TileBinding,
+    WgslKernel,
 };
 
 use std::ffi::c_void;

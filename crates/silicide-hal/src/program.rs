@@ -36,6 +36,20 @@ impl Program {
 /// kernel expects, live and free of conflicting access: the core guarantees both.
 pub type NativeFn = unsafe fn(&Tile<'_>);
 
+/// Says what a tile will stream from memory that its list only reads, such as weights: at most two stretches, empty where there
+/// are fewer. Threads that wait have them brought nearer meanwhile, so it is a hint: it sees the tile before anything that comes
+/// first has run, and looks at extents and parameters, never at bytes.
+pub type StreamFn = fn(&Tile<'_>) -> [Stretch; 2];
+
+/// Bytes beside each other, by address: to be hinted at, not to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// The address of the first.
+    pub start: usize,
+    /// How many.
+    pub bytes: usize,
+}
+
 /// A CPU kernel: one function per instruction set that is worth it, best first, the last one portable.
 #[derive(Debug)]
 pub struct NativeKernel {
@@ -43,6 +57,20 @@ pub struct NativeKernel {
     pub name: &'static str,
     /// Best first; the last has [`Isa::Portable`].
     pub variants: &'static [NativeVariant],
+    /// What its tiles stream, if they do.
+    pub streams: Option<StreamFn>,
+}
+
+impl NativeKernel {
+    /// A kernel whose tiles stream nothing.
+    pub const fn new(name: &'static str, variants: &'static [NativeVariant]) -> NativeKernel {
+        NativeKernel { name, variants, streams: None }
+    }
+
+    /// Says what tiles stream.
+    pub const fn streaming(self, streams: StreamFn) -> NativeKernel {
+        NativeKernel { streams: Some(streams), ..self }
+    }
 }
 
 // Kernels are statics: their address is their identity.

@@ -37,7 +37,7 @@ unsafe fn touch(tile: &Tile<'_>) {
 }
 
 static TOUCH: NativeKernel =
-    NativeKernel { name: "touch", variants: &[NativeVariant { isa: Isa::Portable, entry: touch }] };
+    NativeKernel::new("touch", &[NativeVariant { isa: Isa::Portable, entry: touch }]);
 
 #[test]
 fn submitting_allocates_nothing() {

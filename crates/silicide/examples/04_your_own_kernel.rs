@@ -38,7 +38,7 @@ unsafe fn on_cpu(tile: &Tile<'_>) {
     y.iter_mut().zip(x).for_each(|(y, x)| *y = x * x + tile.param_f32(1));
 }
 static CPU: NativeKernel =
-    NativeKernel { name: "square_plus", variants: &[NativeVariant { isa: Isa::Portable, entry: on_cpu }] };
+    NativeKernel::new("square_plus", &[NativeVariant { isa: Isa::Portable, entry: on_cpu }]);
 
 const ON_GPU: &str = "
 struct Params { x_offset: u32, y_offset: u32, n: u32, c: f32 }   // one offset per binding, then our own words

@@ -32,7 +32,7 @@ impl Op for Nothing {
 }
 
 static SPIN: NativeKernel =
-    NativeKernel { name: "nothing.cpu", variants: &[NativeVariant { isa: Isa::Portable, entry: spin }] };
+    NativeKernel::new("nothing.cpu", &[NativeVariant { isa: Isa::Portable, entry: spin }]);
 
 /// # Safety
 /// Touches no binding.

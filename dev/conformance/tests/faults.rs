@@ -55,11 +55,11 @@ const fn variants(entry: NativeFn) -> NativeVariant {
 macro_rules! candidates {
     ($($name:literal: $entry:expr;)*) => {
         static ALL: &[Candidate] = &[$(Candidate {
-            native: &NativeKernel { name: $name, variants: &[variants($entry)] },
+            native: &NativeKernel::new($name, &[variants($entry)]),
             cost: Cost::FALLBACK,
             declines: None,
         }),*, Candidate {
-            native: &NativeKernel { name: "declines", variants: &[variants(honest)] },
+            native: &NativeKernel::new("declines", &[variants(honest)]),
             cost: Cost::BEST,
             declines: Some("never fits"),
         }];

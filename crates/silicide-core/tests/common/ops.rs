@@ -251,10 +251,7 @@ pub(crate) fn shader_add() -> Program {
 
 macro_rules! native_kernels {
     ($($name:ident = $label:literal, $entry:expr;)*) => {$(
-        static $name: NativeKernel = NativeKernel {
-            name: $label,
-            variants: &[NativeVariant { isa: Isa::Portable, entry: $entry as NativeFn }],
-        };
+        static $name: NativeKernel = NativeKernel::new($label, &[NativeVariant { isa: Isa::Portable, entry: $entry as NativeFn }]);
     )*};
 }
 

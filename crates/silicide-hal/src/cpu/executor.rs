@@ -15,7 +15,8 @@ use super::timeline::{Timeline, Times};
 use super::{Isa, caches, machine, memory};
 use crate::{
     Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, NativeFn,
-    Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, SlotWord, Span, ThreadTimes, Ticket,
+    NativeKernel, Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, SlotWord, Span, StreamFn,
+    ThreadTimes, Ticket,
 };
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,6 +61,8 @@ pub(crate) struct Kernel {
     pub name: &'static str,
     /// For messages.
     pub label: String,
+    /// What its tiles stream.
+    pub streams: Option<StreamFn>,
 }
 
 /// A list ready to be run again. A [`RawBaked`] is the address of a boxed one.
@@ -133,7 +136,8 @@ unsafe impl RawDevice for CpuDevice {
         let Some(variant) = kernel.variants.iter().find(|variant| fits(variant.isa)) else {
             return Err(refuse(format!("{} has no variant for {}", kernel.name, self.isa)));
         };
-        let kernel = Box::new(Kernel { entry: variant.entry, name: kernel.name, label: label.to_owned() });
+        let NativeKernel { name, streams, .. } = **kernel;
+        let kernel = Box::new(Kernel { entry: variant.entry, name, label: label.to_owned(), streams });
         Ok(RawPipeline(Box::into_raw(kernel).expose_provenance() as u64))
     }
 
@@ -146,7 +150,7 @@ unsafe impl RawDevice for CpuDevice {
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the caller's promise.
-        unsafe { plan.build(list, self.info.threads) };
+        unsafe { plan.build(list, &self.info) };
         self.run(&plan, &list.params, ticket);
         Ok(())
     }
@@ -154,7 +158,7 @@ unsafe impl RawDevice for CpuDevice {
     unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
         let mut plan = Plan::default();
         // SAFETY: the caller's promise.
-        unsafe { plan.build(list, self.info.threads) };
+        unsafe { plan.build(list, &self.info) };
         let baked = Box::new(Baked { plan, params: list.params.clone(), slots: list.slots.clone() });
         Ok(RawBaked(Box::into_raw(baked).expose_provenance() as u64))
     }

@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 macro_rules! kernel {
     ($name:literal, $entry:expr) => {
         Program::Native({
-            static KERNEL: NativeKernel = NativeKernel {
-                name: $name,
-                variants: &[NativeVariant { isa: Isa::Portable, entry: $entry }],
-            };
+            static KERNEL: NativeKernel =
+                NativeKernel::new($name, &[NativeVariant { isa: Isa::Portable, entry: $entry }]);
             &KERNEL
         })
     };
@@ -312,14 +310,14 @@ fn instruction_sets_can_be_forced() {
         // SAFETY: one u32 is bound.
         unsafe { tile.write::<u32>(0, 0..1)[0] = 101 };
     }
-    static KERNEL: NativeKernel = NativeKernel {
-        name: "two",
-        variants: &[
+    static KERNEL: NativeKernel = NativeKernel::new(
+        "two",
+        &[
             NativeVariant { isa: Isa::Avx2, entry: store_1 },
             NativeVariant { isa: Isa::Neon, entry: store_1 },
             NativeVariant { isa: Isa::Portable, entry: store_0 },
         ],
-    };
+    );
     for isa in Isa::ALL {
         let device = open(&CpuOptions::default().threads(1).isa(isa));
         if !isa.is_available() {

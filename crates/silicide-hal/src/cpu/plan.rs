@@ -11,6 +11,8 @@
 //! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
 //! being submitted or replayed, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
 
+mod streams;
+
 use super::{
     executor::Kernel,
     fault::Fault,
@@ -20,11 +22,12 @@ use super::{
 };
 use crate::command::{Binding, Command, CommandList, Dispatch, Words};
 use crate::program::{Tile, TileBinding};
-use crate::{RawPipeline, Span, ThreadTimes};
+use crate::{DeviceInfo, RawPipeline, Span, Stretch, ThreadTimes};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use streams::Streams;
 
 /// Copies and fills are split into tiles of this many bytes.
 const COPY_TILE: usize = 256 << 10;
@@ -37,6 +40,8 @@ pub(crate) struct Plan {
     bindings: Vec<TileBinding>,
     groups: Vec<Group>,
     marks: Vec<Mark>,
+    /// What threads stream.
+    streams: Streams,
     /// What stamps count from.
     epoch: Instant,
     /// What threads did, if the list is traced.
@@ -94,6 +99,7 @@ impl Default for Plan {
             bindings: Vec::new(),
             groups: Vec::new(),
             marks: Vec::new(),
+            streams: Streams::default(),
             epoch: Instant::now(),
             lanes: None,
         }
@@ -101,11 +107,11 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Forgets the list before and plans this one, for a pool of so many threads.
+    /// Forgets the list before and plans this one, for the pool of this device.
     ///
     /// # Safety
     /// The handles of the list are live until the plan has run.
-    pub(crate) unsafe fn build(&mut self, list: &CommandList, threads: usize) {
+    pub(crate) unsafe fn build(&mut self, list: &CommandList, on: &DeviceInfo) {
         self.steps.clear();
         self.bindings.clear();
         self.groups.clear();
@@ -136,7 +142,8 @@ impl Plan {
         }
         self.close(&mut open);
         let traced = list.traced && !self.marks.is_empty();
-        self.lanes = traced.then(|| Lanes::new(threads, self.steps.len()));
+        self.lanes = traced.then(|| Lanes::new(on.threads, self.steps.len()));
+        self.find_streams(&list.params, on.threads, on.core_cache);
     }
 
     /// Forgets what threads did when the plan last ran.
@@ -361,6 +368,11 @@ impl Job for Run<'_> {
         if let Some(lanes) = &self.plan.lanes {
             lanes.leave(me, || self.plan.now());
         }
+    }
+
+    #[inline]
+    fn ahead(&self, group: usize, me: usize, team: usize) -> [Stretch; 2] {
+        self.plan.ahead(group, me, team)
     }
 
     #[inline]

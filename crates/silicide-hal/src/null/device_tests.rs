@@ -6,7 +6,7 @@ use crate::{MemoryKind, NativeKernel, NativeVariant, Tile, WgslKernel};
 
 unsafe fn nothing(_: &Tile<'_>) {}
 static KERNEL: NativeKernel =
-    NativeKernel { name: "nothing", variants: &[NativeVariant { isa: Isa::Portable, entry: nothing }] };
+    NativeKernel::new("nothing", &[NativeVariant { isa: Isa::Portable, entry: nothing }]);
 
 fn alloc(device: &NullDevice, bytes: usize) -> Result<RawBlock> {
     // SAFETY: within the limits.

@@ -45,7 +45,7 @@ fn what_does_not_compile_says_where() {
     // SAFETY: nothing is compiled.
     let error = unsafe { rig.device.compile("broken", &broken, None) }.unwrap_err();
     assert!(matches!(&error, HalError::Compile { detail, .. } if detail.contains("missing")), "{error}");
-    static NATIVE: NativeKernel = NativeKernel { name: "native", variants: &[] };
+    static NATIVE: NativeKernel = NativeKernel::new("native", &[]);
     // SAFETY: as above.
     let error = unsafe { rig.device.compile("native", &Program::Native(&NATIVE), None) }.unwrap_err();
     assert!(matches!(&error, HalError::Compile { label, .. } if label == "native"), "{error}");

@@ -29,7 +29,7 @@ use few::Rows;
 use pack::{Columns, Weight};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Launch, Plan};
 use silicide_hal::cpu::Isa;
-use silicide_hal::{Backend, DeviceInfo, NativeKernel, NativeVariant, Program, Tile};
+use silicide_hal::{Backend, DeviceInfo, NativeKernel, NativeVariant, Program, Stretch, Tile};
 use silicide_quant::{DType, bf16};
 use smallvec::smallvec;
 use std::mem::MaybeUninit;
@@ -64,9 +64,9 @@ const ROUND_ELEMENTS: usize = 16 << 10;
 /// Activations, weights, outputs.
 const ARGS: [Arg; 3] = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
 
-native_kernel!(FEW_F32, "matmul.f32.few.cpu", few_rows::<S, pack::F32>);
-native_kernel!(FEW_F16, "matmul.f16.few.cpu", few_rows::<S, pack::F16>);
-native_kernel!(FEW_BF16, "matmul.bf16.few.cpu", few_rows::<S, pack::BF16>);
+native_kernel!(FEW_F32, "matmul.f32.few.cpu", few_rows::<S, pack::F32>, streams streamed);
+native_kernel!(FEW_F16, "matmul.f16.few.cpu", few_rows::<S, pack::F16>, streams streamed);
+native_kernel!(FEW_BF16, "matmul.bf16.few.cpu", few_rows::<S, pack::BF16>, streams streamed);
 native_kernel!(MANY_F32, "matmul.f32.many.cpu", many_rows::<S, pack::F32>);
 native_kernel!(MANY_F16, "matmul.f16.many.cpu", many_rows::<S, pack::F16>);
 native_kernel!(MANY_BF16, "matmul.bf16.many.cpu", many_rows::<S, pack::BF16>);
@@ -85,14 +85,11 @@ pub(crate) static MANY_BF16_PAIRS: NativeKernel = {
         // SAFETY: the caller's promise.
         unsafe { many_rows::<vector::PortablePairs, pack::BF16Pairs>(tile) }
     }
-    NativeKernel {
-        name: "matmul.bf16.pairs.cpu",
-        variants: &[
+    NativeKernel::new("matmul.bf16.pairs.cpu", &[
             #[cfg(target_arch = "x86_64")]
             NativeVariant { isa: Isa::Avx512Bf16, entry: avx512bf16 },
             NativeVariant { isa: Isa::Portable, entry: portable },
-        ],
-    }
+        ])
 };
 
 native_kernel!(
@@ -334,6 +331,22 @@ unsafe impl Kernel for Pairs {
 /// Columns of a tile for few rows, from the bytes of one and the number of all.
 fn stream_columns(bytes: usize, all: usize) -> usize {
     (STREAM_BYTES / bytes).max(all / STREAM_TILES).clamp(1, 4096)
+}
+
+/// The weights of a tile of some columns, where there are few rows: all kernels that stream have the number of rows, of columns, and
+/// of a tile's columns in the same places.
+pub(crate) fn streamed(tile: &Tile<'_>) -> [Stretch; 2] {
+    let [rows, columns, tile_columns] = [0, 1, 3].map(|i| tile.param(i) as usize);
+    let ([x, _, batch], [_, _, batches]) = (tile.index, tile.grid);
+    let first = x as usize * tile_columns;
+    let all = tile.bytes(1) / batches.max(1) as usize;
+    // Rounded where columns are not whole bytes of all, which a hint may be.
+    let bytes = |column: usize| (all as u128 * column.min(columns) as u128 / columns.max(1) as u128) as usize;
+    if rows > FEW_ROWS_16 {
+        return Default::default();
+    }
+    let start = tile.start(1).addr() + batch as usize * all + bytes(first);
+    [Stretch { start, bytes: bytes(first + tile_columns) - bytes(first) }, Stretch::default()]
 }
 
 /// Into how many parts the rows of each of so many tiles should be cut.

@@ -6,6 +6,7 @@
 //! or runs twice at once, or touches a job that is over, is reported as a race; a lost wake-up as a deadlock.
 
 use super::protocol::{Job, Protocol};
+use crate::Stretch;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -55,6 +56,9 @@ impl Job for Chain {
         self.groups[group][share as usize].with_mut(|value| unsafe { *value += sum + 1 });
     }
     fn leave(&self, _me: usize) {}
+    fn ahead(&self, _group: usize, _me: usize, _team: usize) -> [Stretch; 2] {
+        Default::default()
+    }
     fn stopped(&self) -> bool {
         false
     }

@@ -10,9 +10,11 @@
 //! | `word` | the packed words that the threads meet at |
 //! | `protocol` | claiming, finishing, opening, sleeping: all that is shared between threads |
 //! | `team` | how many threads take part, from the time lost in waiting |
+//! | `ahead` | what waiting threads have brought nearer |
 //! | `clock` | cheap time |
 //! | `sync` | atomics and threads, or loom's models of them |
 
+mod ahead;
 mod clock;
 mod protocol;
 mod sync;

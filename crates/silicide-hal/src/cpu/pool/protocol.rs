@@ -23,11 +23,13 @@
 //!
 //! `loom_tests` checks the orderings by exhaustive search on small jobs.
 
+use super::ahead::Ahead;
 use super::clock;
 use super::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, Padded, SPINS, Thread, current, fence, park,
 };
 use super::word::{End, Gate, Number, Range};
+use crate::Stretch;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::{OnceLock, PoisonError};
 
@@ -55,6 +57,8 @@ pub(crate) trait Job: Sync {
     fn run_share(&self, group: usize, share: u32, me: usize);
     /// Thread `me` has run all shares of a group that it could get.
     fn leave(&self, me: usize);
+    /// What thread `me` of a team streams first in groups after this one; asked for while it has not left.
+    fn ahead(&self, group: usize, me: usize, team: usize) -> [Stretch; 2];
     /// Whether the rest of the job is to be skipped.
     fn stopped(&self) -> bool;
 }
@@ -149,10 +153,11 @@ impl Protocol {
         self.open(posted, 0, 0);
         let mut gate = self.look();
         let mut looks = 0;
+        let mut ahead = Ahead::default();
         while gate.number() != end {
             let entered = clock::now();
-            let worked = self.work(gate, 0);
-            let (next, slept) = self.wait(gate, 0);
+            let worked = self.work(gate, 0, &mut ahead);
+            let (next, slept) = self.wait(gate, 0, &mut ahead);
             gate = next;
             looks += 1;
             let lost = slept.filter(|_| worked).map_or(0, |slept| slept.beyond(entered));
@@ -168,9 +173,10 @@ impl Protocol {
             handle.get_or_init(current);
         }
         let mut gate = self.look();
+        let mut ahead = Ahead::default();
         while !self.quit.load(Relaxed) {
-            self.work(gate, me);
-            let (next, slept) = self.wait(gate, me);
+            self.work(gate, me, &mut ahead);
+            let (next, slept) = self.wait(gate, me, &mut ahead);
             gate = next;
             if slept.is_some() {
                 self.wake(gate);
@@ -187,9 +193,9 @@ impl Protocol {
         Gate::from_bits(self.gate.0.load(Acquire))
     }
 
-    /// Runs every share of the published group that it can get. Returns whether there was one.
+    /// Runs every share of the published group that it can get. Returns whether there was one; `ahead` is then what comes next.
     #[inline]
-    fn work(&self, gate: Gate, me: usize) -> bool {
+    fn work(&self, gate: Gate, me: usize, ahead: &mut Ahead) -> bool {
         if gate.shares() == 0 || !gate.wants(me) {
             return false;
         }
@@ -209,9 +215,14 @@ impl Protocol {
         }
         let Some((posted, group)) = held else { return false };
         // SAFETY: the claimed shares are not finished, so the job is still running.
-        unsafe { (*posted.job).leave(me) };
+        unsafe {
+            (*posted.job).leave(me);
+            ahead.turn_to((*posted.job).ahead(group, me, gate.team()));
+        }
         if self.left.0.fetch_sub(done, AcqRel) == done {
             // The job waits for this thread to open what comes next, so it is still there.
+            // What is asked for comes while groups of one share are run.
+            ahead.bring();
             self.open(posted, group + 1, me);
         }
         true
@@ -271,9 +282,10 @@ impl Protocol {
         }
     }
 
-    /// Waits until something else than `gate` is published that wants this thread. Returns that, and when it slept.
+    /// Waits until something else than `gate` is published that wants this thread, and has what is ahead brought nearer. Returns
+    /// what was published, and when it slept.
     #[inline]
-    fn wait(&self, gate: Gate, me: usize) -> (Gate, Option<Slept>) {
+    fn wait(&self, gate: Gate, me: usize, ahead: &mut Ahead) -> (Gate, Option<Slept>) {
         for _ in 0..QUICK_LOOKS {
             let now = self.look();
             if now != gate && now.wants(me) {
@@ -282,12 +294,14 @@ impl Protocol {
             if !SPINS {
                 break;
             }
-            std::hint::spin_loop();
+            if !ahead.bring() {
+                std::hint::spin_loop();
+            }
         }
-        self.wait_long(gate, me)
+        self.wait_long(gate, me, ahead)
     }
 
-    fn wait_long(&self, gate: Gate, me: usize) -> (Gate, Option<Slept>) {
+    fn wait_long(&self, gate: Gate, me: usize, ahead: &mut Ahead) -> (Gate, Option<Slept>) {
         let since = clock::now();
         // A thread that the team left out sleeps at once.
         let spins = SPINS && (gate.shares() == 0 || gate.wants(me));
@@ -297,7 +311,9 @@ impl Protocol {
                 if now != gate && now.wants(me) {
                     return (now, None);
                 }
-                std::hint::spin_loop();
+                if !ahead.bring() {
+                    std::hint::spin_loop();
+                }
             }
         }
         let gate = self.sleep(gate, me);

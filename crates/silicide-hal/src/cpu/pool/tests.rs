@@ -1,6 +1,7 @@
 //! The pool with real threads: every share once, groups in order, nothing hangs, nothing spins when idle.
 
 use super::*;
+use crate::Stretch;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 const SPIN: Duration = Duration::from_micros(200);
@@ -59,6 +60,9 @@ impl Job for Counting {
         }
     }
     fn leave(&self, _me: usize) {}
+    fn ahead(&self, _group: usize, _me: usize, _team: usize) -> [Stretch; 2] {
+        Default::default()
+    }
     fn stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }

@@ -11,7 +11,7 @@ use crate::matmul::cpu::integer::activations::round_part;
 use super::programs::{Cut, PROGRAMS};
 use silicide_core::kernel::Launch;
 use silicide_hal::cpu::Isa;
-use silicide_hal::{NativeKernel, NativeVariant, Program, Tile, TileBinding};
+use silicide_hal::{NativeKernel, NativeVariant, Program, Stretch, Tile, TileBinding};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -23,6 +23,8 @@ const WORDS: usize = 11;
 const BINDINGS: usize = 6;
 /// Elements that are rounded under one scale.
 const RUN: usize = 32;
+/// Bindings before they are known.
+const NOTHING_BOUND: [TileBinding; BINDINGS] = [TileBinding { start: std::ptr::null_mut(), bytes: 0 }; BINDINGS];
 
 /// A launch among several.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +128,26 @@ impl Product {
         Some(Product { program, first, grid, tile_columns, tile_rows, columns, rows, y, bias, bindings, params, end })
     }
 
+    /// One of its tiles, as its program would see it in a launch of its own.
+    #[inline(always)]
+    fn tile<'a>(&self, tile: &Tile<'a>, number: u32, bindings: &'a mut [TileBinding; BINDINGS]) -> Option<Tile<'a>> {
+        let numbers = tile.params.get(self.bindings..self.params)?;
+        for (binding, number) in bindings.iter_mut().zip(numbers) {
+            let number = *number as usize;
+            *binding = TileBinding { start: tile.start(number), bytes: tile.bytes(number) };
+        }
+        let [across, down] = self.grid;
+        let index = [number % across, number / across, 0];
+        let params = tile.params.get(self.params..self.end)?;
+        Some(Tile::new(index, [across, down, 1], params, bindings.get(..numbers.len())?))
+    }
+
+    /// What one of its tiles streams.
+    fn streamed(&self, tile: &Tile<'_>, number: u32) -> Option<[Stretch; 2]> {
+        let streams = PROGRAMS.get(self.program)?.0.streams?;
+        Some(streams(&self.tile(tile, number, &mut { NOTHING_BOUND })?))
+    }
+
     /// Runs one of its tiles, and adds the bias; returns what the tile has written.
     ///
     /// # Safety
@@ -135,18 +157,11 @@ impl Product {
     unsafe fn run(&self, tile: &Tile<'_>, number: u32, isa: Isa) -> Option<Region> {
         let (program, _) = PROGRAMS.get(self.program)?;
         let variant = program.variants.iter().find(|variant| variant.isa <= isa)?;
-        let mut bindings = [TileBinding { start: std::ptr::null_mut(), bytes: 0 }; BINDINGS];
-        let numbers = tile.params.get(self.bindings..self.params)?;
-        for (binding, number) in bindings.iter_mut().zip(numbers) {
-            let number = *number as usize;
-            *binding = TileBinding { start: tile.start(number), bytes: tile.bytes(number) };
-        }
-        let [across, down] = self.grid;
-        let [x, y] = [number % across, number / across];
-        let params = tile.params.get(self.params..self.end)?;
-        let bindings = bindings.get(..numbers.len())?;
+        let mut bindings = NOTHING_BOUND;
+        let inner = self.tile(tile, number, &mut bindings)?;
         // SAFETY: the instruction set is this one or a lesser one; the program sees what it would see in a launch of its own.
-        unsafe { (variant.entry)(&Tile::new([x, y, 0], [across, down, 1], params, bindings)) };
+        unsafe { (variant.entry)(&inner) };
+        let [x, y, _] = inner.index;
         let [column, row] = [x as usize * self.tile_columns, y as usize * self.tile_rows];
         let rows = row..(row + self.tile_rows).min(self.rows);
         let region = Region { rows, columns: column..(column + self.tile_columns).min(self.columns), all: self.columns };
@@ -200,6 +215,21 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>, isa: Isa) {
     }
 }
 
+/// What a tile streams: that of its product, or a stretch for each that is gated.
+fn streamed(tile: &Tile<'_>) -> [Stretch; 2] {
+    let [number, ..] = tile.index;
+    let product = |index: usize| Product::read(tile.params, index);
+    if tile.param(1) > 0 {
+        return [0, 1].map(|index| {
+            let [one, _] = product(index).and_then(|product| product.streamed(tile, number)).unwrap_or_default();
+            one
+        });
+    }
+    let mut products = (0..tile.param(0) as usize).rev().filter_map(product);
+    let product = products.find(|product| product.first <= number);
+    product.and_then(|product| product.streamed(tile, number - product.first)).unwrap_or_default()
+}
+
 /// The same tile of two products, the activation of the first times the second, and what is rounded of it.
 ///
 /// # Safety
@@ -249,9 +279,7 @@ pub(super) static JOINED: NativeKernel = {
     #[cfg(target_arch = "aarch64")]
     variant!(neon, crate::cpu::Neon, Isa::Neon, "neon,dotprod");
     variant!(portable, Portable, Isa::Portable);
-    NativeKernel {
-        name: "project.joined.cpu",
-        variants: &[
+    NativeKernel::new("project.joined.cpu", &[
             #[cfg(target_arch = "x86_64")]
             NativeVariant { isa: Isa::Avx512Bf16, entry: avx512bf16 },
             #[cfg(target_arch = "x86_64")]
@@ -261,6 +289,5 @@ pub(super) static JOINED: NativeKernel = {
             #[cfg(target_arch = "aarch64")]
             NativeVariant { isa: Isa::Neon, entry: neon },
             NativeVariant { isa: Isa::Portable, entry: portable },
-        ],
-    }
+        ]).streaming(streamed)
 };

@@ -160,7 +160,7 @@ pub(super) unsafe fn unpack<U: Unit, F: Codes, S: Source>(part: &Part) {
                 None => part.next.wrapping_add((first + block) * U::Floats::LANES * F::BLOCK),
                 Some(ahead) => source.block::<F>(first + block).wrapping_add(ahead),
             };
-            prefetch::<U>(next, 0..const { lines_of_block::<U, F>() });
+            prefetch::<U, false>(next, 0..const { lines_of_block::<U, F>() });
             F::codes::<U, S>(source, first + block, &mut part.to.skip(block * F::RUNS));
         }
     }
@@ -174,12 +174,12 @@ pub(super) const fn lines_of_block<U: Unit, F: Codes>() -> usize {
     (U::Floats::LANES * F::BLOCK).div_ceil(LINE)
 }
 
-/// Brings lines from an address on nearer.
+/// Brings lines from an address on to the second cache; or, if `FIRST`, to the first.
 #[inline(always)]
-pub(super) unsafe fn prefetch<U: Unit>(from: *const u8, lines: Range<usize>) {
+pub(super) unsafe fn prefetch<U: Unit, const FIRST: bool>(from: *const u8, lines: Range<usize>) {
     for line in lines {
         // SAFETY: a hint, about any address.
-        unsafe { U::prefetch(from.wrapping_add(line * LINE)) }
+        unsafe { U::prefetch::<FIRST>(from.wrapping_add(line * LINE)) }
     }
 }
 

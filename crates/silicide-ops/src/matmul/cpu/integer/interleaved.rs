@@ -4,7 +4,7 @@ use super::format::LEN;
 use super::product::Product;
 use super::source::Columns;
 use super::unit::Unit;
-use super::{Row, activations, multiply, tiles};
+use super::{Row, activations, multiply, streamed, tiles};
 use crate::cpu::native_kernel;
 use crate::matmul::Problem;
 use silicide_core::kernel::{Access, Arg, Plan};
@@ -15,7 +15,7 @@ native_kernel!(
     /// Rounded activations times interleaved codes.
     MULTIPLY,
     "interleaved_matmul.integer.cpu",
-    tile::<S>
+    tile::<S>, streams streamed
 );
 
 /// A tile: some columns and some rows.

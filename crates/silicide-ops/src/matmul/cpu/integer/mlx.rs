@@ -5,7 +5,7 @@ use super::legacy::MINIMUMS;
 use super::product::Product;
 use super::source::{Columns, Halves, Planes, Source, Strided};
 use super::unit::Unit;
-use super::{Row, activations, spelled, tiles};
+use super::{Row, activations, spelled, streamed, tiles};
 use crate::cpu::native_kernel;
 use crate::matmul::Problem;
 use crate::matmul::cpu::vector::{MAX_LANES, Vector};
@@ -150,7 +150,7 @@ native_kernel!(
     /// Rounded activations times affine codes.
     MULTIPLY,
     "mlx_matmul.integer.cpu",
-    tile::<S>
+    tile::<S>, streams streamed
 );
 
 /// A tile: some columns and some rows.

@@ -45,7 +45,7 @@ mod unit;
 mod x86;
 
 use super::vector::MAX_LANES;
-use super::{enough_tiles, on_cpu, stream_columns};
+use super::{enough_tiles, on_cpu, stream_columns, streamed};
 use crate::cpu::native_kernel;
 use crate::matmul::{Matmul, Problem};
 use activations::Row;
@@ -146,7 +146,7 @@ table!(
     Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs, Tq2_0, Mxfp4, Nvfp4, Q1_0
 );
 
-native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>);
+native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>, streams streamed);
 
 /// A tile: some columns and some rows of one batch.
 ///

@@ -208,9 +208,15 @@ unsafe impl Unit for Neon {
     }
 
     #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
+    unsafe fn prefetch<const FIRST: bool>(at: *const u8) {
         // SAFETY: a hint, about any address.
-        unsafe { asm!("prfm pldl1keep, [{0}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
+        unsafe {
+            if FIRST {
+                asm!("prfm pldl1keep, [{0}]", in(reg) at, options(nostack, preserves_flags, readonly));
+            } else {
+                asm!("prfm pldl2keep, [{0}]", in(reg) at, options(nostack, preserves_flags, readonly));
+            }
+        }
     }
 
     #[inline(always)]

@@ -88,6 +88,8 @@ pub(super) unsafe trait Source: Copy {
     const AHEAD: usize;
     /// How far ahead memory is brought nearer: in bytes, or `None` for the same place in the next vector of columns.
     const NEXT: Option<usize>;
+    /// How many bytes ahead memory that was brought nearer is brought to the first cache; `None` where that is not one stretch.
+    const NEAR: Option<usize>;
 
     /// Columns of this kind.
     fn new(columns: Columns) -> Self;
@@ -125,6 +127,7 @@ const fn odd<F: Codes>() -> usize {
 unsafe impl Source for Strided {
     const AHEAD: usize = 16;
     const NEXT: Option<usize> = None;
+    const NEAR: Option<usize> = None;
 
     #[inline(always)]
     fn new(columns: Columns) -> Strided {
@@ -192,8 +195,10 @@ impl Interleaved {
 // SAFETY: reads what is asked for, in blocks.
 unsafe impl Source for Interleaved {
     const AHEAD: usize = 1;
-    // Far enough for what memory takes to answer, at the speed at which it gives.
-    const NEXT: Option<usize> = Some(8192);
+    // Far enough for what memory takes to answer, at the speed at which it gives. What then waits for the second cache only waits
+    // with few requests of its own, and takes them from those to memory; so it is asked for early, too.
+    const NEXT: Option<usize> = Some(16384);
+    const NEAR: Option<usize> = Some(4096);
 
     #[inline(always)]
     fn new(columns: Columns) -> Interleaved {

@@ -66,7 +66,7 @@ pub(super) unsafe fn stream<U: Unit, F: Codes, S: Source, const ROWS: usize>(pro
             let skipped = (column + lanes).saturating_sub(columns.end);
             let from = product.weights.skip(column - skipped);
             let (source, after) = (S::new(from), from.start.wrapping_add(lanes * from.stride));
-            let mut dots = Dots::<U, F, ROWS> {
+            let mut dots = Dots::<U, F, S, ROWS> {
                 sums: [U::Floats::zero(); ROWS],
                 rows,
                 activations: Row::of(product.runs).scales,
@@ -74,15 +74,17 @@ pub(super) unsafe fn stream<U: Unit, F: Codes, S: Source, const ROWS: usize>(pro
                 scales,
                 first: 0,
                 next: from.start,
+                block: from.start,
                 format: std::marker::PhantomData,
             };
             for chunk in (0..product.runs).step_by(ahead) {
                 let (first, count) = (chunk / F::RUNS, ahead.min(product.runs - chunk) / F::RUNS);
                 F::scales::<U, S>(source, first, count, scales);
                 for block in 0..count {
+                    dots.block = source.block::<F>(first + block);
                     dots.next = match S::NEXT {
                         None => after.wrapping_add((first + block) * lanes * F::BLOCK),
-                        Some(ahead) => source.block::<F>(first + block).wrapping_add(ahead),
+                        Some(ahead) => dots.block.wrapping_add(ahead),
                     };
                     dots.scales = scales.skip(block * F::RUNS);
                     dots.first = chunk + block * F::RUNS;
@@ -104,7 +106,7 @@ fn part_of_block<U: Unit, F: Codes>(run: usize) -> Range<usize> {
 }
 
 /// Sums of products of a vector of columns with rows.
-struct Dots<U: Unit, F, const ROWS: usize> {
+struct Dots<U: Unit, F, S, const ROWS: usize> {
     sums: [U::Floats; ROWS],
     rows: [*const u8; ROWS],
     /// Where scales are in a row.
@@ -116,11 +118,13 @@ struct Dots<U: Unit, F, const ROWS: usize> {
     /// What is brought nearer while the block is multiplied, a part with each run: all of it at once would fill the queue to memory,
     /// and everything would wait.
     next: *const u8,
-    format: std::marker::PhantomData<F>,
+    /// Where the block itself is.
+    block: *const u8,
+    format: std::marker::PhantomData<(F, S)>,
 }
 
 // SAFETY: reads what there is of the run.
-unsafe impl<U: Unit, F: Codes, const ROWS: usize> Sink<U> for Dots<U, F, ROWS> {
+unsafe impl<U: Unit, F: Codes, S: Source, const ROWS: usize> Sink<U> for Dots<U, F, S, ROWS> {
     #[inline(always)]
     unsafe fn codes(&mut self, run: usize, codes: &[U::Words; CODE_WORDS]) {
         let layout = F::LAYOUT;
@@ -128,7 +132,10 @@ unsafe impl<U: Unit, F: Codes, const ROWS: usize> Sink<U> for Dots<U, F, ROWS> {
         let at = self.first + run;
         // SAFETY: the caller's promise; words and scales of this run were written. What is prefetched need not exist.
         unsafe {
-            prefetch::<U>(self.next, part_of_block::<U, F>(run));
+            prefetch::<U, false>(self.next, part_of_block::<U, F>(run));
+            if let Some(near) = S::NEAR {
+                prefetch::<U, true>(self.block.wrapping_add(near), part_of_block::<U, F>(run));
+            }
             for half in 0..halves {
                 let mut dots = [U::splat(&U::START); ROWS];
                 if !layout.minimums || bytes {

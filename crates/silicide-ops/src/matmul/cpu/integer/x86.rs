@@ -35,9 +35,15 @@ unsafe fn gather_256(from: *const u8, stride: usize) -> __m256i {
 /// Asks for a line, which need not exist, where the code says so: as an intrinsic, it would be moved to the end of what is
 /// computed meanwhile.
 #[inline(always)]
-fn prefetch(at: *const u8) {
+fn prefetch<const FIRST: bool>(at: *const u8) {
     // SAFETY: a hint, about any address. It is said to touch memory, so that it stays between loads.
-    unsafe { std::arch::asm!("prefetcht1 [{}]", in(reg) at, options(nostack, preserves_flags)) }
+    unsafe {
+        if FIRST {
+            std::arch::asm!("prefetcht0 [{}]", in(reg) at, options(nostack, preserves_flags));
+        } else {
+            std::arch::asm!("prefetcht1 [{}]", in(reg) at, options(nostack, preserves_flags));
+        }
+    }
 }
 
 // SAFETY: the methods' promise is the intrinsics' (the instruction set) and the pointers' own.
@@ -187,8 +193,8 @@ unsafe impl Unit for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        prefetch(at);
+    unsafe fn prefetch<const FIRST: bool>(at: *const u8) {
+        prefetch::<FIRST>(at);
     }
 
     #[inline(always)]
@@ -390,8 +396,8 @@ unsafe impl Unit for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        prefetch(at);
+    unsafe fn prefetch<const FIRST: bool>(at: *const u8) {
+        prefetch::<FIRST>(at);
     }
 
     #[inline(always)]
