@@ -115,7 +115,7 @@ fn describe(info: &DeviceInfo) -> Value {
             "unified_memory": features.unified_memory,
             "host_import": features.host_import,
             "bf16": features.bf16,
-            "simdgroup_matrix": features.simdgroup_matrix,
+            "cooperative_matrix": features.cooperative_matrix,
             "timestamps": features.timestamps,
         },
     })

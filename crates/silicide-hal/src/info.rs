@@ -111,8 +111,8 @@ pub struct Features {
     pub host_import: bool,
     /// bf16 arithmetic in kernels written by hand.
     pub bf16: bool,
-    /// 8x8 matrices that a subgroup multiplies together, in kernels written by hand.
-    pub simdgroup_matrix: bool,
+    /// 8x8 matrices of f32 that a subgroup multiplies together.
+    pub cooperative_matrix: bool,
     /// Marks are timed.
     pub timestamps: bool,
 }

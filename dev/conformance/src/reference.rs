@@ -48,7 +48,7 @@ pub fn full_gpu() -> DeviceInfo {
         unified_memory: true,
         host_import: true,
         bf16: true,
-        simdgroup_matrix: true,
+        cooperative_matrix: true,
         timestamps: true,
     };
     info

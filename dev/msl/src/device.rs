@@ -53,7 +53,7 @@ pub fn info() -> DeviceInfo {
         unified_memory: true,
         host_import: true,
         bf16: true,
-        simdgroup_matrix: true,
+        cooperative_matrix: true,
         timestamps: false,
     };
     info
@@ -90,7 +90,7 @@ struct Launch {
 type Launcher = unsafe extern "C" fn(*const Launch) -> *const c_char;
 
 impl MslDevice {
-    /// A device that compiles with the given compiler, and takes kernels written by hand as `target` does.
+    /// A device that compiles with the given compiler, and takes matrices and kernels written by hand as `target` does.
     pub fn new(clang: Clang, target: MslTarget) -> Result<MslDevice> {
         let failed = |error: std::io::Error| HalError::Driver {
             call: "making a temporary directory",
@@ -99,7 +99,9 @@ impl MslDevice {
         let state = null::open(&NullOptions::default().limits(LARGEST, LARGEST).keep_lists(0))?;
         let place = TempDir::new().map_err(failed)?;
         let (pipelines, baked) = (RwLock::default(), BakedLists::default());
-        Ok(MslDevice { info: info(), clang, target, place, state, pipelines, baked })
+        let mut info = info();
+        info.features.cooperative_matrix = target.simdgroup_matrix;
+        Ok(MslDevice { info, clang, target, place, state, pipelines, baked })
     }
 
     /// The first byte of a binding.

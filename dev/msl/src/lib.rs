@@ -28,5 +28,5 @@ pub use unit::Kernel;
 /// A device that takes every kernel written by hand.
 pub const NEWEST: MslTarget = MslTarget { language: (3, 2), simdgroup_matrix: true };
 
-/// A device for which everything is translated.
+/// A device for which everything is translated, and that has no matrices.
 pub const OLDEST: MslTarget = MslTarget { language: MSL_VERSION, simdgroup_matrix: false };

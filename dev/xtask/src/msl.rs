@@ -5,6 +5,7 @@ use crate::shaders::{programs_on, variant};
 use ::msl::{Clang, Kernel, NEWEST, OLDEST};
 use conformance::reference::{full_gpu, plain_gpu};
 use rustc_hash::FxHashSet;
+use silicide_hal::wgsl::MslTarget;
 use std::path::Path;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ pub(crate) fn check(directory: Option<&Path>) -> Result<(), String> {
     let ops = silicide_ops::all();
     let (mut known, mut kernels) = (FxHashSet::default(), Vec::new());
     for (gpu, info) in [("apple", ::msl::info()), ("full", full_gpu()), ("plain", plain_gpu())] {
+        let translating = MslTarget { simdgroup_matrix: info.features.cooperative_matrix, ..OLDEST };
         for (kernel, program) in programs_on(&info, &ops)? {
             if known.insert(program.clone()) {
                 let name = format!("{kernel} on {gpu}: {}", variant(&program));
@@ -22,7 +24,7 @@ pub(crate) fn check(directory: Option<&Path>) -> Result<(), String> {
                 if program.msl.is_some() {
                     kernels.push(as_on(&NEWEST)?);
                 }
-                kernels.push(as_on(&OLDEST)?);
+                kernels.push(as_on(&translating)?);
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Every WGSL program that the kernels of any case would launch, on an imagined GPU with every feature and on one with
-//! none, translated to SPIR-V for that GPU and to MSL. What `spirv-val` says about the former counts.
+//! none, translated to SPIR-V for that GPU and to MSL. What `spirv-val` says about the former counts; versions of it that
+//! are too old for matrices of subgroups are not asked about those.
 
 use comfy_table::{CellAlignment, Table, presets};
 use conformance::reference::{full_gpu, plain_gpu};
 use conformance::{Call, Effort, layouts, programs};
 use rustc_hash::FxHashSet;
 use silicide_core::DeviceInfo;
-use silicide_hal::wgsl::{MSL_VERSION, SpirvTarget, to_msl, to_spirv};
+use silicide_hal::wgsl::{MSL_VERSION, MslTarget, SpirvTarget, to_msl, to_spirv};
 use silicide_hal::{Program, WgslKernel};
 use silicide_ops::Case;
 use std::io::{ErrorKind, Write};
@@ -33,8 +34,9 @@ pub(crate) fn check(stat: bool) -> Result<(), String> {
     let validator = validator()?;
     let shaders = gather(&silicide_ops::all())?;
     let (mut sizes, mut failures) = (Vec::new(), Vec::new());
+    let unknown = shaders.iter().filter(|shader| !validator.knows(&shader.program)).count();
     for shader in &shaders {
-        match shader.translate(validator) {
+        match shader.translate(validator.knows(&shader.program)) {
             Ok(size) => sizes.push(size),
             Err(message) => {
                 failures.push(format!("FAILED {} on a {} GPU: {message}", shader.kernel, shader.gpu))
@@ -42,21 +44,57 @@ pub(crate) fn check(stat: bool) -> Result<(), String> {
         }
     }
     println!("{}", if stat { by_variant(&sizes) } else { by_kernel(&sizes) });
-    let validated = if validator { "validated" } else { "not validated: spirv-val is not installed" };
-    println!("{} programs, {validated}, {} failures", shaders.len(), failures.len());
+    let unvalidated = match (unknown, validator) {
+        (0, _) => String::new(),
+        (_, Validator::Missing) => ", not validated: spirv-val is not installed".to_owned(),
+        _ => format!(", {unknown} not validated: spirv-val is too old for their matrices"),
+    };
+    println!("{} programs, {} failures{unvalidated}", shaders.len(), failures.len());
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
-/// Whether spirv-val can be run. It must be there in continuous integration.
-fn validator() -> Result<bool, String> {
-    let found = Command::new("spirv-val").arg("--version").stdout(Stdio::null()).status();
-    match found {
-        Ok(_) => Ok(true),
+/// What spirv-val can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Validator {
+    Missing,
+    /// From before it knew matrices of subgroups.
+    Old,
+    Full,
+}
+
+/// The first version that knows SPV_KHR_cooperative_matrix.
+const KNOWS_MATRICES: (u32, u32) = (2023, 4);
+
+impl Validator {
+    /// Whether a program can be validated.
+    fn knows(self, program: &WgslKernel) -> bool {
+        match self {
+            Validator::Missing => false,
+            Validator::Old => !program.source().contains("enable wgpu_cooperative_matrix;"),
+            Validator::Full => true,
+        }
+    }
+
+    /// By what it says about its version: `SPIRV-Tools v2023.1 ...`.
+    fn of(said: &str) -> Validator {
+        let numbers = said.split_once(" v").map_or("", |(_, rest)| rest);
+        let mut numbers = numbers.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(year), Some(number)) if (year, number) < KNOWS_MATRICES => Validator::Old,
+            _ => Validator::Full,
+        }
+    }
+}
+
+/// The validator of this machine. It must be there in continuous integration.
+fn validator() -> Result<Validator, String> {
+    match Command::new("spirv-val").arg("--version").output() {
+        Ok(output) => Ok(Validator::of(&String::from_utf8_lossy(&output.stdout))),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("spirv-val: {error}")),
         Err(_) if std::env::var_os("CI").is_some() => {
             Err("spirv-val is not installed; it is in the package spirv-tools".to_owned())
         }
-        Err(_) => Ok(false),
+        Err(_) => Ok(Validator::Missing),
     }
 }
 
@@ -110,6 +148,7 @@ fn gpus() -> [(DeviceInfo, SpirvTarget); 2] {
         int_64: false,
         integer_dot: false,
         subgroups: false,
+        cooperative_matrix: false,
     };
     [(full_gpu(), SpirvTarget::full()), (plain_gpu(), plain)]
 }
@@ -120,7 +159,8 @@ impl Shader {
         if validator {
             validate(&words)?;
         }
-        let msl = to_msl(&self.program, MSL_VERSION).map_err(|error| error.to_string())?;
+        let metal = MslTarget { language: MSL_VERSION, simdgroup_matrix: self.target.cooperative_matrix };
+        let msl = to_msl(&self.program, &metal).map_err(|error| error.to_string())?;
         let variant = format!("{}: {}", self.gpu, variant(&self.program));
         Ok(Sizes { kernel: self.kernel, variant, spirv_words: words.len(), msl_bytes: msl.source.len() })
     }
@@ -221,9 +261,23 @@ fn main() { y[p.at] = 1.0h; }",
     #[test]
     fn a_good_shader_passes_everywhere() {
         for full in [true, false] {
-            let sizes = shader(&GOOD, 1, full).translate(validator().unwrap()).unwrap();
+            let sizes = shader(&GOOD, 1, full).translate(validator().unwrap() != Validator::Missing).unwrap();
             assert!(sizes.spirv_words > 20 && sizes.msl_bytes > 20);
         }
+    }
+
+    #[test]
+    fn old_validators_are_told_from_new_ones() {
+        assert_eq!(Validator::of("SPIRV-Tools v2023.1 unknown hash, 2023-02-15"), Validator::Old);
+        assert_eq!(Validator::of("SPIRV-Tools v2022.4-dev"), Validator::Old);
+        assert_eq!(Validator::of("SPIRV-Tools v2023.4.rc1 v2023.4.rc1-0-g89ca3aa5"), Validator::Full);
+        assert_eq!(Validator::of("SPIRV-Tools v2026.4 unknown hash"), Validator::Full);
+        static MATRIX: Snippet = Snippet { name: "matrix", text: "enable wgpu_cooperative_matrix;" };
+        let [plain, matrix] =
+            [&GOOD, &MATRIX].map(|text| WgslKernel::new("test", &[Part::plain(text)], 1, 1));
+        assert!(
+            Validator::Old.knows(&plain) && !Validator::Old.knows(&matrix) && Validator::Full.knows(&matrix)
+        );
     }
 
     #[test]
@@ -239,7 +293,7 @@ fn main() { y[p.at] = 1.0h; }",
 
     #[test]
     fn invalid_modules_are_refused() {
-        if validator().unwrap() {
+        if validator().unwrap() != Validator::Missing {
             assert!(validate(&[0x0723_0203, 0x0001_0600, 0, 1, 0]).is_err());
         }
     }

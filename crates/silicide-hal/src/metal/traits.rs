@@ -83,7 +83,7 @@ impl Traits {
             unified_memory: self.unified_memory,
             host_import: self.unified_memory,
             bf16: self.language() >= (3, 1) && (self.apple >= 6 || self.metal3),
-            simdgroup_matrix: self.apple >= 7,
+            cooperative_matrix: self.apple >= 7,
             timestamps: self.timestamps,
         }
     }
@@ -135,14 +135,14 @@ mod tests {
     #[test]
     fn features_follow_from_families_and_the_system() {
         let features = m1().features();
-        assert!(features.subgroups && features.bf16 && features.simdgroup_matrix && features.host_import);
+        assert!(features.subgroups && features.bf16 && features.cooperative_matrix && features.host_import);
         assert_eq!(features.subgroup_size, (32, 32));
         assert!(!Traits { macos: 13, ..m1() }.features().bf16);
         let a13 = Traits { apple: 6, ..m1() }.features();
-        assert!(!a13.subgroups && !a13.simdgroup_matrix && a13.subgroup_size == (1, 1));
+        assert!(!a13.subgroups && !a13.cooperative_matrix && a13.subgroup_size == (1, 1));
         let amd = Traits { apple: 0, simd_width: 64, unified_memory: false, ..m1() };
         let features = amd.features();
-        assert!(features.subgroups && !features.simdgroup_matrix && !features.host_import);
+        assert!(features.subgroups && !features.cooperative_matrix && !features.host_import);
         assert_eq!(features.subgroup_size, (8, 64));
         assert_eq!((m1().limits().binding_alignment, amd.limits().binding_alignment), (16, 256));
     }

@@ -5,6 +5,7 @@
 
 use super::VulkanOptions;
 use super::instance::{Instance, no_device};
+use super::matrix;
 use super::memory_types::MemoryTypes;
 use crate::wgsl::{SpirvTarget, TRANSLATOR};
 use crate::{Backend, DeviceInfo, Features, Limits, Memory, Result};
@@ -114,7 +115,12 @@ impl Adapter {
         let timestamp_bits = families.get(family).map_or(0, |family| family.timestamp_valid_bits);
         let memory = MemoryTypes::of(instance, physical, properties.core.device_type);
         let has_push_descriptors = options.push_descriptors && has(ash::khr::push_descriptor::NAME);
-        let target = supported.target(version, &properties);
+        let mut target = supported.target(version, &properties);
+        target.cooperative_matrix = target.subgroups
+            && supported.v12.vulkan_memory_model != 0
+            && supported.v13.compute_full_subgroups != 0
+            && has(ash::khr::cooperative_matrix::NAME)
+            && matrix::multiplies_8x8(instance, physical);
         let can_import = has(ash::ext::external_memory_host::NAME) && imports_host_memory(instance, physical);
         let mut info = DeviceInfo::new(Backend::Vulkan, "", name);
         info.driver = [properties.v12.driver_name_as_c_str(), properties.v12.driver_info_as_c_str()]
@@ -139,7 +145,7 @@ impl Adapter {
             unified_memory: memory.is_unified(),
             host_import: can_import,
             bf16: false,
-            simdgroup_matrix: false,
+            cooperative_matrix: target.cooperative_matrix,
             timestamps: timestamp_bits > 0 && supported.v12.host_query_reset != 0,
         };
         info.memory = memory_sizes(instance, physical, &memory, has(ash::ext::memory_budget::NAME));
@@ -286,6 +292,7 @@ impl Supported {
             integer_dot: self.v13.shader_integer_dot_product != 0,
             subgroups: properties.v11.subgroup_supported_operations.contains(subgroup)
                 && properties.v11.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE),
+            cooperative_matrix: false,
         }
     }
 }

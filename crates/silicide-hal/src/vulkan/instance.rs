@@ -25,7 +25,7 @@ pub(super) struct Instance {
     pub(super) has_debug_utils: bool,
     messenger: Option<Messenger>,
     /// Keeps the library loaded.
-    _entry: ash::Entry,
+    pub(super) entry: ash::Entry,
 }
 
 impl Instance {
@@ -72,7 +72,7 @@ impl Instance {
             }
             other => unavailable(&format!("vkCreateInstance: {other}"), INSTALL_DRIVER),
         })?;
-        let mut instance = Instance { raw, has_debug_utils, messenger: None, _entry: entry };
+        let mut instance = Instance { raw, has_debug_utils, messenger: None, entry };
         if options.validation {
             if !has_debug_utils {
                 return Err(unavailable(
@@ -80,7 +80,7 @@ impl Instance {
                     INSTALL_LAYERS,
                 ));
             }
-            instance.messenger = Some(Messenger::new(&instance._entry, &instance.raw)?);
+            instance.messenger = Some(Messenger::new(&instance.entry, &instance.raw)?);
         }
         Ok(instance)
     }

@@ -6,7 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | `instance` | the loader, layers, and finding devices |
-//! | `adapter` | what a device is and can do |
+//! | `adapter`, `matrix` | what a device is and can do |
 //! | `gpu` | an opened device, and where its loss is remembered |
 //! | `device` | the verbs of [`RawDevice`] |
 //! | `memory`, `memory_types` | blocks: allocated, imported, mapped; where they go |
@@ -28,6 +28,7 @@ mod device;
 mod gpu;
 mod instance;
 mod layout;
+mod matrix;
 mod memory;
 mod memory_types;
 mod pipeline;

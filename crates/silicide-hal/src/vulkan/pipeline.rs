@@ -4,7 +4,7 @@
 
 use super::gpu::Gpu;
 use super::layout::{Layout, Layouts};
-use crate::wgsl::{is_well_formed, to_spirv};
+use crate::wgsl::{has_matrices, is_well_formed, to_spirv};
 use crate::{HalError, Program, RawPipeline, Result, WgslKernel};
 use ash::vk;
 use slab::Slab;
@@ -121,7 +121,13 @@ impl Pipelines {
         let module =
             unsafe { device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(words), None) }
                 .map_err(|result| failed("vkCreateShaderModule", result))?;
+        // Each of its subgroups must have all the invocations that hold a matrix.
+        let flags = match has_matrices(words) {
+            true => vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS,
+            false => vk::PipelineShaderStageCreateFlags::empty(),
+        };
         let stage = vk::PipelineShaderStageCreateInfo::default()
+            .flags(flags)
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
             .name(c"main");

@@ -12,15 +12,17 @@
 //! | `specialise` | text to a checked module with constants baked in |
 //! | `spirv` | that module as SPIR-V for one device's capabilities |
 //! | `strip` | removes layout decorations where Vulkan forbids them |
+//! | `share` | says that workgroup memory is shared, where Vulkan's memory model wants to be told |
 //! | `msl` | that module as MSL, with the slots its arguments take |
 
 mod msl;
+mod share;
 mod specialise;
 mod spirv;
 mod strip;
 
 pub use msl::{MSL_VERSION, Msl, MslTarget, msl_for, to_msl};
-pub use spirv::{SpirvTarget, is_well_formed, to_spirv};
+pub use spirv::{SpirvTarget, has_matrices, is_well_formed, to_spirv};
 
 /// Names the translator in cache keys: changes whenever the same WGSL may give other code.
 pub const TRANSLATOR: &str = "naga 30.0.1 unchecked stripped 1";

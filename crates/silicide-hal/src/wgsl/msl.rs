@@ -45,7 +45,7 @@ pub struct MslTarget {
 /// What a kernel is on a Metal device: the version written by hand where there is one that the device takes,
 /// otherwise the translation.
 pub fn msl_for(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
-    let translated = to_msl(kernel, MSL_VERSION.min(target.language))?;
+    let translated = to_msl(kernel, target)?;
     let fits = |native: &&NativeMsl| {
         native.language <= target.language && (target.simdgroup_matrix || !native.simdgroup_matrix)
     };
@@ -62,14 +62,16 @@ pub fn msl_for(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
     })
 }
 
-/// Translates a kernel to the given version of MSL, major and minor.
-pub fn to_msl(kernel: &WgslKernel, version: (u8, u8)) -> Result<Msl> {
-    let allowed = ALWAYS
+/// Translates a kernel for a device, whatever is written by hand.
+pub fn to_msl(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
+    let version = MSL_VERSION.min(target.language);
+    let mut allowed = ALWAYS
         | Capabilities::SHADER_FLOAT16
         | Capabilities::SHADER_INT16
         | Capabilities::SHADER_INT64
         | Capabilities::SUBGROUP
         | Capabilities::SUBGROUP_BARRIER;
+    allowed.set(Capabilities::COOPERATIVE_MATRIX, target.simdgroup_matrix);
     let Specialised { module, info } = specialise(kernel, allowed)?;
     let slots = slots(kernel, &module)?;
     let (params_slot, sizes_slot) = (kernel.bindings, kernel.bindings + 1);
@@ -163,7 +165,7 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) row: vec
     #[test]
     fn msl_says_where_arguments_go() {
         let kernel = WgslKernel::new("rows", &[Part::plain(&ROWS)], 2, 1).constant("WG", 33);
-        let msl = to_msl(&kernel, (2, 4)).unwrap();
+        let msl = to_msl(&kernel, &MslTarget { language: (2, 4), simdgroup_matrix: false }).unwrap();
         assert_eq!(msl.workgroup, [33, 1, 1]);
         assert_eq!((msl.params_slot, msl.sizes_slot), (2, 3));
         assert_eq!(msl.sized, [0, 1]);
@@ -184,9 +186,9 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) row: vec
     #[test]
     fn a_version_by_hand_is_used_where_the_device_takes_it() {
         let kernel = WgslKernel::new("rows", &[Part::plain(&ROWS)], 2, 1).constant("WG", 33);
-        let translated = to_msl(&kernel, MSL_VERSION).unwrap();
         let kernel = kernel.native_msl(&BY_HAND);
         let full = MslTarget { language: (3, 1), simdgroup_matrix: true };
+        let translated = to_msl(&kernel, &full).unwrap();
         for less in [MslTarget { language: (3, 0), ..full }, MslTarget { simdgroup_matrix: false, ..full }] {
             assert_eq!(msl_for(&kernel, &less).unwrap(), translated);
         }

@@ -3,6 +3,7 @@
 //! naga writes instructions that need a capability whenever it may (`Int8` to unpack bytes), and drivers without it
 //! crash instead of refusing: a [`SpirvTarget`] is therefore always given, never assumed.
 
+use super::share::share_memory;
 use super::specialise::{ALWAYS, ENTRY, Specialised, compile_error, specialise};
 use super::strip::{Instructions, strip_layout};
 use crate::{Result, WgslKernel};
@@ -26,6 +27,8 @@ pub struct SpirvTarget {
     pub integer_dot: bool,
     /// Subgroup votes, arithmetic, ballots and shuffles.
     pub subgroups: bool,
+    /// 8x8 matrices of a subgroup, with Vulkan's memory model, which they need.
+    pub cooperative_matrix: bool,
 }
 
 impl SpirvTarget {
@@ -39,6 +42,7 @@ impl SpirvTarget {
             int_64: true,
             integer_dot: true,
             subgroups: true,
+            cooperative_matrix: true,
         }
     }
 
@@ -50,13 +54,14 @@ impl SpirvTarget {
         allowed.set(Capabilities::SHADER_INT64, self.int_64);
         allowed.set(Capabilities::SUBGROUP, self.subgroups);
         allowed.set(Capabilities::SUBGROUP_BARRIER, self.subgroups);
+        allowed.set(Capabilities::COOPERATIVE_MATRIX, self.cooperative_matrix);
         allowed
     }
 
     /// What the writer may choose from.
     fn capabilities(&self) -> impl Iterator<Item = spv::Capability> {
         use spv::Capability as C;
-        let sets: [(bool, &[C]); 7] = [
+        let sets: [(bool, &[C]); 8] = [
             (true, &[C::Shader, C::Matrix]),
             (self.f16, &[C::Float16]),
             (self.f16 || self.int_16, &[C::StorageBuffer16BitAccess, C::UniformAndStorageBuffer16BitAccess]),
@@ -64,6 +69,7 @@ impl SpirvTarget {
             (self.int_16, &[C::Int16]),
             (self.int_64, &[C::Int64]),
             (self.integer_dot, &[C::DotProduct, C::DotProductInput4x8BitPacked]),
+            (self.cooperative_matrix, &[C::CooperativeMatrixKHR, C::VulkanMemoryModel]),
         ];
         let subgroup: &[C] = match self.subgroups {
             true => &[
@@ -98,7 +104,17 @@ pub fn to_spirv(kernel: &WgslKernel, target: &SpirvTarget) -> Result<Vec<u32>> {
         spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: ENTRY.to_owned() };
     let words = spv::write_vec(&module, &info, &options, Some(&pipeline))
         .map_err(|error| compile_error(kernel, format!("SPIR-V: {error}")))?;
-    Ok(strip_layout(&words))
+    Ok(share_memory(&strip_layout(&words)))
+}
+
+/// Whether a module multiplies matrices of subgroups.
+pub fn has_matrices(words: &[u32]) -> bool {
+    const OP_CAPABILITY: u32 = 17;
+    const COOPERATIVE_MATRIX: u32 = 6022;
+    // Capabilities stand first in every module.
+    let mut capabilities =
+        Instructions::of(words).take_while(|instruction| instruction.opcode() == OP_CAPABILITY);
+    capabilities.any(|instruction| instruction.operand(0) == Some(COOPERATIVE_MATRIX))
 }
 
 /// Whether words can be a whole SPIR-V module: its header, and instructions that end with a function where the words
@@ -158,6 +174,31 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 }",
     };
 
+    static MATRICES: Snippet = Snippet {
+        name: "matrices",
+        text: "
+enable wgpu_cooperative_matrix;
+struct Params { at_x: u32, at_y: u32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+var<workgroup> cells: array<f32, 64>;
+@compute @workgroup_size(32)
+fn main(@builtin(local_invocation_index) t: u32) {
+    cells[t] = x[p.at_x + t];
+    cells[t + 32u] = x[p.at_x + t + 32u];
+    workgroupBarrier();
+    let a = coopLoad<coop_mat8x8<f32, A>>(&cells[0], 8u);
+    let b = coopLoad<coop_mat8x8<f32, B>>(&cells[0], 8u);
+    let c = coopLoad<coop_mat8x8<f32, C>>(&cells[0], 8u);
+    let sum = coopMultiplyAdd(a, b, c);
+    workgroupBarrier();
+    coopStore(sum, &cells[0], 8u);
+    workgroupBarrier();
+    y[p.at_y + t] = cells[t];
+}",
+    };
+
     fn kernel(snippet: &'static Snippet, params: u32) -> WgslKernel {
         WgslKernel::new("test", &[Part::plain(snippet)], 2, params)
     }
@@ -210,6 +251,17 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
             let error = to_spirv(&kernel(&REDUCE, 1), &target).unwrap_err();
             assert!(matches!(error, HalError::Compile { .. }), "{error}");
         }
+        let without = SpirvTarget { cooperative_matrix: false, ..SpirvTarget::full() };
+        let error = to_spirv(&kernel(&MATRICES, 0), &without).unwrap_err();
+        assert!(matches!(error, HalError::Compile { .. }), "{error}");
+    }
+
+    #[test]
+    fn matrices_of_subgroups_are_seen() {
+        let full = SpirvTarget::full();
+        let words = to_spirv(&kernel(&MATRICES, 0), &full).unwrap();
+        assert!(is_well_formed(&words) && has_matrices(&words));
+        assert!(!has_matrices(&to_spirv(&kernel(&REDUCE, 1), &full).unwrap()) && !has_matrices(&[]));
     }
 
     #[test]

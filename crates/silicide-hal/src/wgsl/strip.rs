@@ -7,13 +7,13 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Words of a SPIR-V header.
-const HEADER: usize = 5;
+pub(super) const HEADER: usize = 5;
 
 // Opcodes, storage classes and decorations of the SPIR-V specification.
 const OP_TYPE_ARRAY: u32 = 28;
 const OP_TYPE_RUNTIME_ARRAY: u32 = 29;
 const OP_TYPE_STRUCT: u32 = 30;
-const OP_TYPE_POINTER: u32 = 32;
+pub(super) const OP_TYPE_POINTER: u32 = 32;
 const OP_DECORATE: u32 = 71;
 const OP_MEMBER_DECORATE: u32 = 72;
 const CLASS_UNIFORM: u32 = 2;
@@ -33,7 +33,7 @@ pub(super) struct Instructions<'a> {
 /// One instruction.
 pub(super) struct Instruction<'a> {
     /// All its words.
-    words: &'a [u32],
+    pub(super) words: &'a [u32],
 }
 
 impl Instruction<'_> {
@@ -42,7 +42,7 @@ impl Instruction<'_> {
     }
 
     /// Operand `i`, the first word after the opcode being 0.
-    fn operand(&self, i: usize) -> Option<u32> {
+    pub(super) fn operand(&self, i: usize) -> Option<u32> {
         self.words.get(i + 1).copied()
     }
 }

@@ -4,10 +4,11 @@ use super::{is, made, rewrite};
 use crate::binary::Binary;
 use crate::glu::{Activation, Glu};
 use crate::interleaved_matmul::InterleavedMatmul;
-use crate::matmul::Matmul;
+use crate::matmul::{Matmul, matrix};
 use crate::mlx_matmul::MlxMatmul;
 use crate::project::{Factor, MOST, Project, Projection};
 use silicide_core::graph::{Fusion, Node, Operand};
+use silicide_core::kernel::{Io, TensorInfo};
 use silicide_core::{ComputeGraph, Pass};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -42,10 +43,13 @@ struct Products {
 }
 
 impl Products {
-    /// What a node multiplies.
-    fn of(node: &Node) -> Option<Products> {
+    /// What a node multiplies, if that may be one op with others.
+    fn of(graph: &ComputeGraph, node: &Node) -> Option<Products> {
         if let Some(op) = is::<Project>(node) {
             return Products::of_project(op, node);
+        }
+        if is_in_matrices(graph, node) {
+            return None;
         }
         let factor = is::<Matmul>(node).copied().map(Factor::Plain);
         let factor = factor.or_else(|| is::<InterleavedMatmul>(node).copied().map(Factor::Interleaved));
@@ -76,7 +80,7 @@ impl Products {
     /// The one product that makes an operand as it is looked at, if its node makes no other.
     fn making(graph: &ComputeGraph, operand: &Operand) -> Option<(usize, Products)> {
         let (maker, node) = made(graph, operand)?;
-        let products = Products::of(node)?;
+        let products = Products::of(graph, node)?;
         matches!(products.each.as_slice(), [product] if product.y == *operand).then_some((maker, products))
     }
 
@@ -93,6 +97,18 @@ impl Products {
         let op = Project { projections, gate: gate.map(|(activation, _)| activation) };
         Fusion { op: Arc::new(op), inputs, outputs }
     }
+}
+
+/// Whether a product alone is computed in 8x8 matrices, which are faster than one op without them.
+fn is_in_matrices(graph: &ComputeGraph, node: &Node) -> bool {
+    if is::<Matmul>(node).is_none() {
+        return false;
+    }
+    let infos = |operands: &[Operand]| -> SmallVec<[TensorInfo; 2]> {
+        operands.iter().map(|operand| graph.info(*operand)).collect()
+    };
+    let (inputs, outputs) = (infos(&node.inputs), infos(&node.outputs));
+    matrix::is_best(&Io { inputs: &inputs, outputs: &outputs }, graph.device().info())
 }
 
 fn add_bias(graph: &mut ComputeGraph, index: usize) -> bool {
@@ -137,10 +153,12 @@ fn find_gate(graph: &ComputeGraph, index: usize) -> Option<([usize; 3], Fusion)>
 
 /// Products that come after a node's and multiply the same: with all that there is room for, or else with one.
 fn share(graph: &mut ComputeGraph, index: usize) -> bool {
-    let Some(first) = graph.nodes().get(index).and_then(Products::of) else { return false };
+    let Some(first) = graph.nodes().get(index).and_then(|node| Products::of(graph, node)) else {
+        return false;
+    };
     let after = graph.nodes().iter().enumerate().skip(index + 1).take(NEAR);
     let like = |(other, node): (usize, &Node)| {
-        let products = Products::of(node).filter(|products| products.a == first.a)?;
+        let products = Products::of(graph, node).filter(|products| products.a == first.a)?;
         Some((other, products))
     };
     let others: SmallVec<[(usize, Products); 2]> = after.filter_map(like).collect();

@@ -31,13 +31,13 @@ pub(crate) static FEW_ROWS_TEXT: Snippet = Snippet { name: "matmul few, rows", t
 pub(crate) static FEW_SUMS: Snippet = Snippet { name: "matmul few, sums", text: include_str!("few_sums.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
 /// What kernels for many rows share, and a square of outputs over the weights of one binding.
-pub(crate) static TILED_CELLS: Snippet = Snippet { name: "matmul tiled, cells", text: include_str!("tiled_cells.wgsl") };
+pub(crate) static TILED_CELLS: Snippet = Snippet { name: "matmul tiled, cells", text: concat!(include_str!("tile.wgsl"), include_str!("tiled_cells.wgsl")) };
 pub(crate) static TILED_SQUARE: Snippet = Snippet { name: "matmul tiled, square", text: include_str!("tiled_square.wgsl") };
-static EIGHT: Fill = Fill {
+pub(super) static EIGHT: Fill = Fill {
     activations: &Snippet { name: "matmul tiled, eight", text: include_str!("tiled_eight.wgsl") },
     weights: &Snippet { name: "matmul tiled, eight weights", text: include_str!("tiled_eight_weights.wgsl") },
 };
-static SINGLE: Fill = Fill {
+pub(super) static SINGLE: Fill = Fill {
     activations: &Snippet { name: "matmul tiled, single", text: include_str!("tiled_single.wgsl") },
     weights: &Snippet { name: "matmul tiled, single weights", text: include_str!("tiled_single_weights.wgsl") },
 };
@@ -59,7 +59,7 @@ pub(crate) const TEAM: u32 = 32;
 /// Invocations along each side of a workgroup's square, which every device has room for, as in `tiled.wgsl`.
 const SIDE: u32 = 8;
 /// Problems with more rows and columns than this have squares of 8 x 8 outputs in an invocation, others of 4 x 4.
-const LARGE: usize = 40;
+pub(super) const LARGE: usize = 40;
 /// Depth that passes through shared memory at a time, as in `tiled.wgsl`.
 const STEP: u32 = 16;
 /// Parameter words.
@@ -80,10 +80,10 @@ pub(super) static FEW: [Few; 2] = [Few { subgroups: true }, Few { subgroups: fal
 pub(super) static TILED: Tiled = Tiled;
 
 /// One launch: part of a problem whose arguments fit their bindings.
-struct Run {
-    batches: Range<usize>,
-    rows: Range<usize>,
-    columns: Range<usize>,
+pub(super) struct Run {
+    pub(super) batches: Range<usize>,
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
 }
 
 /// How weights are stored: in one argument, or in planes that follow each other.
@@ -113,7 +113,7 @@ impl Weights {
     }
 
     /// Parts that define `eight_b`, `sixteen_b` and `SPREAD_b`.
-    fn sixteen(self) -> SmallVec<[Part; 2]> {
+    pub(super) fn sixteen(self) -> SmallVec<[Part; 2]> {
         match self {
             Weights::Of(dtype) => wgsl::load_sixteen(dtype).iter().map(|part| Part::bound(part, "b", 1)).collect(),
             Weights::Mlx(format) => smallvec![mlx::gpu::eight(format, 1), Part::bound(&wgsl::TWICE_EIGHT, "b", 1)],
@@ -153,7 +153,7 @@ fn room(on: &DeviceInfo) -> usize {
 }
 
 /// The launches of a problem.
-fn runs(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Vec<Run> {
+pub(super) fn runs(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Vec<Run> {
     let Problem { batch, m, n, k } = *problem;
     // At least a byte per weight, as weights too are counted in 32 bits.
     let row = weights.row_bytes(k).into_iter().fold(k, usize::max);
@@ -180,7 +180,7 @@ pub(crate) fn is_one_run(problem: &Problem, weights: Weights, on: &DeviceInfo) -
 
 impl Run {
     /// Windows of activations, weights and outputs.
-    fn args(&self, problem: &Problem, weights: Weights) -> SmallVec<[Arg; 6]> {
+    pub(super) fn args(&self, problem: &Problem, weights: Weights) -> SmallVec<[Arg; 6]> {
         let Problem { m, n, k, .. } = *problem;
         let batch = self.batches.start;
         let (batches, rows, columns) = (self.batches.len(), self.rows.len(), self.columns.len());
@@ -196,14 +196,14 @@ impl Run {
     }
 
     /// Parameter words.
-    fn params(&self, problem: &Problem) -> [u32; PARAMS as usize] {
+    pub(super) fn params(&self, problem: &Problem) -> [u32; PARAMS as usize] {
         [self.rows.len(), self.columns.len(), problem.k, self.batches.len(), problem.n, self.columns.start]
             .map(|extent| extent as u32)
     }
 }
 
 /// A kernel of the given body for a weight format.
-fn kernel(bodies: &[&'static Snippet], weights: Weights, on: &DeviceInfo) -> Option<WgslKernel> {
+pub(super) fn kernel(bodies: &[&'static Snippet], weights: Weights, on: &DeviceInfo) -> Option<WgslKernel> {
     let mut parts = weights.single()?;
     let planes = parts.len() as u32;
     let params = match planes {

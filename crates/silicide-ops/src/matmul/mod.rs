@@ -15,6 +15,7 @@
 pub mod cases;
 pub(crate) mod cpu;
 pub(crate) mod gpu;
+pub(crate) mod matrix;
 
 use crate::elementwise::is_float;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
@@ -150,7 +151,7 @@ impl Op for Matmul {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Matmul>] {
-        static KERNELS: [&dyn Kernel<Op = Matmul>; 13] = [
+        static KERNELS: [&dyn Kernel<Op = Matmul>; 14] = [
             &cpu::FEW[0],
             &cpu::FEW[1],
             &cpu::FEW[2],
@@ -164,6 +165,7 @@ impl Op for Matmul {
             &gpu::FEW[0],
             &gpu::FEW[1],
             &gpu::TILED,
+            &matrix::MATRIX,
         ];
         &KERNELS
     }

@@ -15,14 +15,12 @@ const STEP: u32 = 16u;
 var<workgroup> a_cells: array<vec4<f32>, CELLS>;
 var<workgroup> b_cells: array<vec4<f32>, CELLS>;
 
-// Where the factors begin, and the first row and column of a square.
-struct Tile {
-    a: u32,
-    b: u32,
-    row: u32,
-    column: u32,
-    // All columns.
-    columns: u32,
+fn set_a(cell: u32, values: vec4<f32>) {
+    a_cells[cell] = values;
+}
+
+fn set_b(cell: u32, values: vec4<f32>) {
+    b_cells[cell] = values;
 }
 
 // The outputs of an invocation: of the first four columns, and of the second four, for each row.

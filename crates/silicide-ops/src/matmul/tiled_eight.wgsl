@@ -27,13 +27,13 @@ fn fill_a(tile: Tile, start: u32, lane: u32) {
         let fourth = a_eight(from_a.w);
         let near = transpose(mat4x4<f32>(first[0], second[0], third[0], fourth[0]));
         let deep = transpose(mat4x4<f32>(first[1], second[1], third[1], fourth[1]));
-        a_cells[cell] = near[0];
-        a_cells[cell + 1u * PITCH] = near[1];
-        a_cells[cell + 2u * PITCH] = near[2];
-        a_cells[cell + 3u * PITCH] = near[3];
-        a_cells[cell + 4u * PITCH] = deep[0];
-        a_cells[cell + 5u * PITCH] = deep[1];
-        a_cells[cell + 6u * PITCH] = deep[2];
-        a_cells[cell + 7u * PITCH] = deep[3];
+        set_a(cell, near[0]);
+        set_a(cell + 1u * PITCH, near[1]);
+        set_a(cell + 2u * PITCH, near[2]);
+        set_a(cell + 3u * PITCH, near[3]);
+        set_a(cell + 4u * PITCH, deep[0]);
+        set_a(cell + 5u * PITCH, deep[1]);
+        set_a(cell + 6u * PITCH, deep[2]);
+        set_a(cell + 7u * PITCH, deep[3]);
     }
 }

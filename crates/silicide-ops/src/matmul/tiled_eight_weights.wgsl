@@ -14,13 +14,13 @@ fn fill_$NAME(tile: Tile, start: u32, lane: u32) {
         let fourth = eight_$NAME(from_b.w);
         let near = transpose(mat4x4<f32>(first[0], second[0], third[0], fourth[0]));
         let deep = transpose(mat4x4<f32>(first[1], second[1], third[1], fourth[1]));
-        b_cells[cell] = near[0];
-        b_cells[cell + 1u * PITCH] = near[1];
-        b_cells[cell + 2u * PITCH] = near[2];
-        b_cells[cell + 3u * PITCH] = near[3];
-        b_cells[cell + 4u * PITCH] = deep[0];
-        b_cells[cell + 5u * PITCH] = deep[1];
-        b_cells[cell + 6u * PITCH] = deep[2];
-        b_cells[cell + 7u * PITCH] = deep[3];
+        set_b(cell, near[0]);
+        set_b(cell + 1u * PITCH, near[1]);
+        set_b(cell + 2u * PITCH, near[2]);
+        set_b(cell + 3u * PITCH, near[3]);
+        set_b(cell + 4u * PITCH, deep[0]);
+        set_b(cell + 5u * PITCH, deep[1]);
+        set_b(cell + 6u * PITCH, deep[2]);
+        set_b(cell + 7u * PITCH, deep[3]);
     }
 }

@@ -12,8 +12,8 @@ fn fill_a(tile: Tile, start: u32, lane: u32) {
         let quad = cell / STEP;
         let i = start + depth;
         let r = tile.row + quad * 4u;
-        a_cells[depth * PITCH + quad] = vec4<f32>(
+        set_a(depth * PITCH + quad, vec4<f32>(
             a_element(tile.a, r, i), a_element(tile.a, r + 1u, i), a_element(tile.a, r + 2u, i), a_element(tile.a, r + 3u, i),
-        );
+        ));
     }
 }

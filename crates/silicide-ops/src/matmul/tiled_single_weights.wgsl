@@ -12,9 +12,9 @@ fn fill_$NAME(tile: Tile, start: u32, lane: u32) {
         let quad = cell / STEP;
         let i = start + depth;
         let c = tile.column + quad * 4u;
-        b_cells[depth * PITCH + quad] = vec4<f32>(
+        set_b(depth * PITCH + quad, vec4<f32>(
             element_$NAME(tile, c, i), element_$NAME(tile, c + 1u, i),
             element_$NAME(tile, c + 2u, i), element_$NAME(tile, c + 3u, i),
-        );
+        ));
     }
 }

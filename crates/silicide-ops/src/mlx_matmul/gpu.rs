@@ -2,6 +2,7 @@
 
 use super::{MlxMatmul, problem};
 use crate::matmul::gpu::{Weights, check, check_few, has_subgroups, plan_few, plan_tiled};
+use crate::matmul::matrix;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::DeviceInfo;
 
@@ -10,6 +11,9 @@ pub(super) struct Few;
 
 /// The kernel for many rows.
 pub(super) struct Tiled;
+
+/// The kernel for many rows in 8x8 matrices.
+pub(super) struct Matrix;
 
 // SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
 unsafe impl Kernel for Few {
@@ -42,5 +46,22 @@ unsafe impl Kernel for Tiled {
 
     fn plan(&self, op: &MlxMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         problem(io).map_or(Plan::default(), |problem| plan_tiled(&problem, Weights::Mlx(op.format), on))
+    }
+}
+
+// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
+unsafe impl Kernel for Matrix {
+    type Op = MlxMatmul;
+
+    fn name(&self) -> &'static str {
+        "mlx_matmul.matrix.wgsl"
+    }
+
+    fn fits(&self, _: &MlxMatmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        matrix::check(problem(io), on)
+    }
+
+    fn plan(&self, op: &MlxMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        problem(io).map_or(Plan::default(), |problem| matrix::plan(&problem, Weights::Mlx(op.format), on))
     }
 }

@@ -93,7 +93,7 @@ impl Op for MlxMatmul {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Integer, &cpu::Groups, &gpu::Few, &gpu::Tiled]
+        &[&cpu::Integer, &cpu::Groups, &gpu::Few, &gpu::Tiled, &gpu::Matrix]
     }
 }
 

@@ -92,15 +92,20 @@ inline bool simd_any(bool value) { return simd_or<int>(value) != 0; }
 inline bool simd_all(bool value) { return simd_and<int>(value) != 0; }
 inline bool simd_is_first() { return simd_broadcast_first(emulation::lane()) == emulation::lane(); }
 
-// Every lane keeps the whole matrix; only the first writes it out.
+// Each lane has two elements of a matrix, side by side in a row. Loads and stores touch these alone, and order nothing: who
+// lacks a barrier reads what is not there yet.
+inline int matrix_row() { return (int)emulation::lane() / 4; }
+inline int matrix_column(int i) { return (int)emulation::lane() % 4 * 2 + i; }
+
 template <class T, int C, int R>
 struct simdgroup_matrix {
     static_assert(C == 8 && R == 8, "Metal has 8x8 matrices only");
-    T e[64];
+    T e[2];
 
-    simdgroup_matrix() : e{} {}
-    explicit simdgroup_matrix(T diagonal) : e{} {
-        for (int i = 0; i < 8; i++) e[9 * i] = diagonal;
+    // Metal leaves it open what is in there: not a number, then.
+    simdgroup_matrix() { __builtin_memset(e, 0xff, sizeof(e)); }
+    explicit simdgroup_matrix(T diagonal) {
+        for (int i = 0; i < 2; i++) e[i] = matrix_row() == matrix_column(i) ? diagonal : T(0);
     }
 };
 using simdgroup_float8x8 = simdgroup_matrix<float, 8, 8>;
@@ -112,40 +117,44 @@ simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value) {
     for (T& x : m.e) x = value;
     return m;
 }
-inline ulong matrix_place(int row, int column, ulong pitch, ulong2 origin, bool transposed) {
-    return transposed ? (origin.x + (ulong)row) + (origin.y + (ulong)column) * pitch
-                      : (origin.x + (ulong)column) + (origin.y + (ulong)row) * pitch;
+inline ulong matrix_place(int i, ulong pitch, ulong2 origin, bool transposed) {
+    ulong row = (ulong)matrix_row(), column = (ulong)matrix_column(i);
+    return transposed ? (origin.x + row) + (origin.y + column) * pitch : (origin.x + column) + (origin.y + row) * pitch;
 }
 template <class T>
 void simdgroup_load(simdgroup_matrix<T, 8, 8>& to, const T* from, ulong pitch = 8, ulong2 origin = 0,
                     bool transposed = false) {
-    simdgroup_barrier(mem_flags::mem_none);
-    for (int r = 0; r < 8; r++)
-        for (int c = 0; c < 8; c++) to.e[r * 8 + c] = from[matrix_place(r, c, pitch, origin, transposed)];
-    simdgroup_barrier(mem_flags::mem_none);
+    for (int i = 0; i < 2; i++) to.e[i] = from[matrix_place(i, pitch, origin, transposed)];
+    lanes<int>("simdgroup_load", 0);
 }
 template <class T>
 void simdgroup_store(const simdgroup_matrix<T, 8, 8>& from, T* to, ulong pitch = 8, ulong2 origin = 0,
                      bool transposed = false) {
-    simdgroup_barrier(mem_flags::mem_none);
-    if (emulation::lane() == 0)
-        for (int r = 0; r < 8; r++)
-            for (int c = 0; c < 8; c++) to[matrix_place(r, c, pitch, origin, transposed)] = from.e[r * 8 + c];
-    simdgroup_barrier(mem_flags::mem_none);
+    lanes<int>("simdgroup_store", 0);
+    for (int i = 0; i < 2; i++) to[matrix_place(i, pitch, origin, transposed)] = from.e[i];
 }
+template <class A, class B>
+struct matrix_factors {
+    A a[2];
+    B b[2];
+};
 template <class T, class A, class B>
 void simdgroup_multiply_accumulate(simdgroup_matrix<T, 8, 8>& to, const simdgroup_matrix<A, 8, 8>& a,
                                    const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<T, 8, 8>& c) {
-    simdgroup_matrix<T, 8, 8> result = c;
-    for (int i = 0; i < 8; i++)
-        for (int j = 0; j < 8; j++)
-            for (int k = 0; k < 8; k++)
-                result.e[i * 8 + j] = (T)(result.e[i * 8 + j] + (T)a.e[i * 8 + k] * (T)b.e[k * 8 + j]);
-    to = result;
+    lanes<matrix_factors<A, B>> all("simdgroup_multiply_accumulate", {{a.e[0], a.e[1]}, {b.e[0], b.e[1]}});
+    for (int i = 0; i < 2; i++) {
+        T sum = c.e[i];
+        for (int k = 0; k < 8; k++) {
+            A left = all.values[matrix_row() * 4 + k / 2].a[k % 2];
+            B right = all.values[k * 4 + matrix_column(i) / 2].b[i];
+            sum = (T)(sum + (T)left * (T)right);
+        }
+        to.e[i] = sum;
+    }
 }
 template <class T, class A, class B>
 void simdgroup_multiply(simdgroup_matrix<T, 8, 8>& to, const simdgroup_matrix<A, 8, 8>& a,
                         const simdgroup_matrix<B, 8, 8>& b) {
-    simdgroup_multiply_accumulate(to, a, b, simdgroup_matrix<T, 8, 8>());
+    simdgroup_multiply_accumulate(to, a, b, make_filled_simdgroup_matrix<T, 8, 8>(T(0)));
 }
 }  // namespace metal

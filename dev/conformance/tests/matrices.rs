@@ -1,0 +1,48 @@
+//! Large products stay apart where a device multiplies 8x8 matrices in subgroups, which fused products do not.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use silicide_core::kernel::TensorInfo;
+use silicide_core::{Device, DeviceOptions, GraphBuilder, GraphExecutor, GraphOptions};
+use silicide_hal::wgsl::MslTarget;
+use silicide_ops::fuse::{GATED_MATMULS, MATMUL_BIAS, SHARED_MATMULS};
+use silicide_ops::glu::Activation;
+use silicide_quant::{DType, Shape};
+
+/// A device in Metal's language. Without clang tests say so and pass, but not in continuous integration.
+fn device(target: MslTarget) -> Option<Device> {
+    match msl::open(&DeviceOptions::default(), target) {
+        Ok(device) => Some(device),
+        Err(what) if std::env::var_os("CI").is_some() => panic!("{what}"),
+        Err(what) => {
+            eprintln!("skipped: {what}");
+            None
+        }
+    }
+}
+
+/// The rewrites in a graph of products with a bias, with a gate, and of one input, of so many rows.
+fn rewrites(device: &Device, rows: usize) -> usize {
+    let info = |axes: &[usize]| TensorInfo::new(DType::F32, Shape::new(axes).unwrap());
+    let mut builder = GraphBuilder::new(device);
+    let [x, other] = ["x", "other"].map(|name| builder.input(name, info(&[rows, 64])));
+    let weight = builder.input("weight", info(&[96, 64]));
+    let [gate, up] = ["gate", "up"].map(|name| builder.input(name, info(&[96, 64])));
+    let bias = builder.input("bias", info(&[96]));
+    let product = silicide_ops::matmul(&mut builder, &x, &weight).unwrap();
+    let sum = silicide_ops::add(&mut builder, &product, &bias).unwrap();
+    let gate = silicide_ops::matmul(&mut builder, &other, &gate).unwrap();
+    let up = silicide_ops::matmul(&mut builder, &other, &up).unwrap();
+    let gated = silicide_ops::glu(&mut builder, Activation::Silu, &gate, &up).unwrap();
+    let mut options = GraphOptions::default();
+    options.passes = vec![MATMUL_BIAS, GATED_MATMULS, SHARED_MATMULS];
+    let executor = GraphExecutor::new(builder.finish(&[&sum, &gated]), &options).unwrap();
+    executor.report().passes.iter().map(|pass| pass.rewrites).sum()
+}
+
+#[test]
+fn products_in_matrices_are_not_fused() {
+    let (Some(with), Some(without)) = (device(msl::NEWEST), device(msl::OLDEST)) else { return };
+    assert_eq!((rewrites(&with, 41), rewrites(&with, 40)), (0, 2));
+    assert_eq!(rewrites(&without, 41), 2);
+}
