@@ -60,8 +60,19 @@ pub(crate) fn fetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of x86-64; fetching ahead reads nothing and never faults.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(address.cast());
+        std::arch::asm!("prefetcht1 [{}]", in(reg) address, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// The same, to the first cache.
+#[inline(always)]
+pub(crate) fn fetch_near(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64; fetching ahead reads nothing and never faults.
+    unsafe {
+        std::arch::asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags));
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

@@ -44,6 +44,10 @@ pub(crate) struct Rows<T> {
 /// Bytes of weights that more rows than are multiplied together pass over while they are near.
 const NEAR: usize = 16 << 10;
 
+/// How many bytes ahead what has come to the second cache is asked for again, to the first: a load that waits for the second
+/// holds one of the few requests that those to memory need.
+pub(super) const NEARER: usize = 2048;
+
 /// How far ahead to ask for weights of such depth: what is multiplied next, and far enough.
 pub(crate) const fn ahead<W: Weight>(depth: usize) -> usize {
     let bytes = MOST_COLUMNS / 2 * depth * size_of::<W::Stored>();
@@ -138,6 +142,7 @@ unsafe fn dots<V: Vector, W: Weight, const ROWS: usize, const COLUMNS: usize>(pa
                 for column in 0..COLUMNS {
                     let next = part.b.wrapping_add(column * part.b_stride + from);
                     stream::fetch(next.cast::<u8>().wrapping_add(ahead));
+                    stream::fetch_near(next.cast::<u8>().wrapping_add(NEARER));
                 }
             }
             for at in (from..whole.min(from + line)).step_by(V::LANES) {

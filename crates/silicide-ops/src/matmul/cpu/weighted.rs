@@ -3,6 +3,7 @@
 //! A sum adds one row after the other, so its bits do not depend on which other sums are made beside it, nor on how rows are
 //! handed in.
 
+use super::few::NEARER;
 use super::pack::{Weight, load_part};
 use super::vector::{Unit, Vector};
 use crate::cpu::stream;
@@ -113,6 +114,7 @@ unsafe fn block<V: Vector, W: Weight, const SUMS: usize, const VECTORS: usize, c
                 let next = from.cast::<u8>().wrapping_add(ahead);
                 for line in (0..VECTORS * V::LANES * size_of::<W::Stored>()).step_by(stream::LINE) {
                     stream::fetch(next.wrapping_add(line));
+                    stream::fetch_near(from.cast::<u8>().wrapping_add(NEARER + line));
                 }
             }
             let mut values = [V::zero(); VECTORS];
