@@ -42,11 +42,14 @@ pub struct BufferOptions {
     pub kind: MemoryKind,
     /// Where the memory comes from; by default the device.
     pub allocator: Option<Arc<dyn Allocator>>,
+    /// Whether it begins with zeros. Without, it begins with anything that this program had there before, and nothing is spent on
+    /// clearing what is overwritten at once.
+    pub zeroed: bool,
 }
 
 impl Default for BufferOptions {
     fn default() -> BufferOptions {
-        BufferOptions { purpose: Purpose::Other, kind: MemoryKind::Shared, allocator: None }
+        BufferOptions { purpose: Purpose::Other, kind: MemoryKind::Shared, allocator: None, zeroed: true }
     }
 }
 
@@ -84,14 +87,14 @@ impl Buffer {
         Buffer::with(device, dtype, shape, &options)
     }
 
-    /// A zeroed buffer with options, allocated when it is first needed.
+    /// A buffer with options, allocated when it is first needed.
     pub fn with<S>(device: &Device, dtype: DType, shape: S, options: &BufferOptions) -> Result<Buffer>
     where
         S: TryInto<Shape, Error: Into<ShapeError>>,
     {
         let shape = shape.try_into().map_err(|error| Error::bad_shape("buffer", error))?;
         let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape("buffer", error))?;
-        let request = Request { bytes, purpose: options.purpose, kind: options.kind, zeroed: true };
+        let request = Request { bytes, purpose: options.purpose, kind: options.kind, zeroed: options.zeroed };
         let allocator = options.allocator.clone().unwrap_or_else(|| Arc::<_>::clone(device.memory()) as _);
         Buffer::from_request(device, allocator, dtype, shape, request)
     }

@@ -215,6 +215,7 @@ impl<'a> Tensors<'a> {
             From::File(loader) => {
                 let mut options = BufferOptions::default();
                 options.purpose = Purpose::Weights;
+                options.zeroed = false;
                 let bytes = Buffer::with(loader.device(), DType::U8, extents, &options)?;
                 let mut encoder = CommandEncoder::new(loader.device());
                 ops::interleave_into(&mut encoder, &plain.as_bytes()?.reshape(extents)?, format, &bytes)?;
