@@ -106,3 +106,67 @@ impl Plan {
         (stretches[0].bytes > 0).then_some(stretches)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kernel, Opened, Words};
+    use super::*;
+
+    /// A tile is 64 bytes; with a parameter, of each of two weights that lie apart.
+    fn streams(tile: &Tile<'_>) -> [Stretch; 2] {
+        let at = |start: usize| Stretch { start: start + 64 * tile.index[0] as usize, bytes: 64 };
+        [at(1000), if tile.param(0) > 0 { at(9000) } else { Stretch::default() }]
+    }
+
+    unsafe fn nothing(_: &Tile<'_>) {}
+
+    /// A group for each kernel, of so many tiles, with so many parameters.
+    fn plan(groups: &[(&Kernel, u32, u32)], cache: usize) -> Plan {
+        let mut plan = Plan::default();
+        for (kernel, tiles, params) in groups {
+            let none = Words { start: 0, len: 0 };
+            let work = Work::Launch {
+                kernel: *kernel,
+                grid: [*tiles, 1, 1],
+                bindings: none,
+                params: Words { start: 0, len: *params },
+            };
+            let first_step = plan.steps.len() as u32;
+            plan.steps.push(Step { first: 0, work });
+            plan.close(&mut Opened { first_step, tiles: u64::from(*tiles), bytes: 0, launches: true });
+        }
+        plan.find_streams(&[1], 2, cache);
+        plan
+    }
+
+    #[test]
+    fn threads_know_the_first_of_their_part_in_the_next_group_that_streams() {
+        let kernel = |streams| Kernel { entry: nothing, name: "", label: String::new(), streams };
+        let (weights, other) = (kernel(Some(streams as crate::StreamFn)), kernel(None));
+        let stretch = |start, bytes| Stretch { start, bytes };
+        let none = Stretch::default();
+        let plan =
+            plan(&[(&other, 4, 0), (&weights, 8, 0), (&other, 1, 0), (&other, 4, 0), (&weights, 4, 1)], 1024);
+        // Four tiles each are as much as a quarter of the cache.
+        assert_eq!(plan.ahead(0, 0, 2), [stretch(1000, 256), none]);
+        assert_eq!(plan.ahead(0, 1, 2), [stretch(1256, 256), none]);
+        for group in 1..4 {
+            assert_eq!(
+                plan.ahead(group, 1, 2),
+                [stretch(1128, 128), stretch(9128, 128)],
+                "after group {group}"
+            );
+        }
+        assert_eq!(plan.ahead(4, 0, 2), [stretch(1000, 256), none], "it begins again");
+        assert_eq!(plan.ahead(0, 0, 1), [none; 2], "a smaller team has other parts");
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_a_part_of_the_cache() {
+        let kernel = Kernel { entry: nothing, name: "", label: String::new(), streams: Some(streams) };
+        let [one, two] = plan(&[(&kernel, 64, 1)], 1024).ahead(0, 0, 2);
+        assert_eq!((one.bytes, two.bytes), (128, 128));
+        let [one, two] = plan(&[(&kernel, 64, 0)], 1024).ahead(0, 1, 2);
+        assert_eq!((one, two.bytes), (Stretch { start: 1000 + 64 * 32, bytes: 256 }, 0));
+    }
+}
