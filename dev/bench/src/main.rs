@@ -60,7 +60,7 @@ enum What {
     },
     /// Matmul by weight format and number of rows, against the machine's limits.
     Rows {
-        /// Weight formats: q4_0, q4_0x16 (interleaved), iq4_xs, mlx4, f16.
+        /// Weight formats: q4_0, q4_0x16 (interleaved), q4_0-exact (decoded and multiplied as it is), mlx4, f16.
         #[arg(long = "format", default_values_t = rows::formats(), value_delimiter = ',')]
         formats: Vec<String>,
         /// Numbers of rows.

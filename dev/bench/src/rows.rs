@@ -8,7 +8,9 @@ use crate::limits::{self, Peaks};
 use crate::measure::quickest;
 use crate::report::{Report, Target};
 use serde_json::json;
+use silicide_core::Recorder;
 use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions};
+use silicide_ops::matmul::Matmul;
 use silicide_ops::mlx::MlxOperands;
 use silicide_ops::{interleave, interleaved_matmul, matmul, mlx_matmul};
 use silicide_quant::{DType, Format, MlxFormat, MlxMode};
@@ -26,14 +28,16 @@ const BUDGET: Duration = Duration::from_millis(300);
 /// A weight: one tensor, or planes.
 enum Weight {
     One(Buffer),
+    Exact(Buffer),
     Interleaved(Format, Buffer),
     Planes(MlxFormat, Box<[Buffer; 3]>),
 }
 
-/// What is measured, by name: a type of elements, `q4_0x16` for one that is interleaved, or `mlx4`, `mlx8`... for affine codes of
-/// so many bits in groups of 64.
+/// What is measured, by name: a type of elements, `q4_0-exact` for one that is decoded and multiplied as it is, `q4_0x16` for one
+/// that is interleaved, or `mlx4`, `mlx8`... for affine codes of so many bits in groups of 64.
 enum Kind {
     One(DType),
+    Exact(DType),
     Interleaved(Format),
     Planes(MlxFormat),
 }
@@ -42,6 +46,9 @@ impl Kind {
     fn of(name: &str) -> anyhow::Result<Kind> {
         if let Some(bits) = name.strip_prefix("mlx") {
             return Ok(Kind::Planes(MlxFormat::new(MlxMode::Affine, bits.parse()?, 64, DType::BF16)?));
+        }
+        if let Some(dtype) = name.strip_suffix("-exact").and_then(DType::from_name) {
+            return Ok(Kind::Exact(dtype));
         }
         if let Some(format) = name.strip_suffix("x16") {
             let format =
@@ -56,7 +63,9 @@ impl Kind {
     /// Bytes of a weight.
     fn bytes(&self) -> usize {
         match self {
-            Kind::One(dtype) => COLUMNS * DEPTH / dtype.block_len() * dtype.block_bytes(),
+            Kind::One(dtype) | Kind::Exact(dtype) => {
+                COLUMNS * DEPTH / dtype.block_len() * dtype.block_bytes()
+            }
             Kind::Interleaved(format) => Kind::One(DType::Block(*format)).bytes(),
             Kind::Planes(format) => {
                 COLUMNS * DEPTH * format.bits() / 8 + COLUMNS * DEPTH / format.group() * 4
@@ -76,6 +85,10 @@ impl Kind {
                 let b = Buffer::from_slice(device, bytes.len(), &bytes)?;
                 Ok(Weight::One(b.reinterpret(dtype)?.reshape([COLUMNS, DEPTH])?))
             }
+            Kind::Exact(dtype) => match Kind::One(dtype).weight(device)? {
+                Weight::One(weight) => Ok(Weight::Exact(weight)),
+                other => Ok(other),
+            },
             Kind::Interleaved(format) => {
                 let Weight::One(plain) = Kind::One(DType::Block(format)).weight(device)? else {
                     anyhow::bail!("no weight of {format}");
@@ -144,6 +157,7 @@ fn one_format(
             let mut encoder = CommandEncoder::new(device);
             match turn.next() {
                 Some(Weight::One(b)) => matmul::matmul_into(&mut encoder, &a, b, &y)?,
+                Some(Weight::Exact(b)) => encoder.run_into(Matmul { exact: true }, &[&a, b], &[&y])?,
                 Some(Weight::Interleaved(format, b)) => {
                     interleaved_matmul::interleaved_matmul_into(&mut encoder, (&a, b), *format, &y)?;
                 }
@@ -160,6 +174,7 @@ fn one_format(
         let peak = match kind {
             Kind::One(DType::BF16 | DType::F16) if peaks.halves.is_finite() => peaks.halves,
             Kind::One(dtype) if !dtype.is_block() => peaks.floats,
+            Kind::Exact(_) => peaks.floats,
             _ => peaks.integers,
         };
         let bandwidth = kind.bytes() as f64 / seconds;

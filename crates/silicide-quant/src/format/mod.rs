@@ -5,6 +5,7 @@
 //! decoder; those decoders are the definition of the formats.
 
 pub(crate) mod block;
+pub mod books;
 pub(crate) mod fp4;
 pub(crate) mod iq;
 pub(crate) mod iq4;

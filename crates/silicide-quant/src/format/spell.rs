@@ -6,7 +6,7 @@
 
 use super::block::{Block, half, whole_blocks, words};
 use super::iq::{self, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs};
-use super::{Format, FormatError, ternary};
+use super::{Format, FormatError, books, ternary};
 use crate::simd::{Isa, Task};
 use bytemuck::cast;
 use std::marker::PhantomData;
@@ -109,39 +109,6 @@ const fn signs<const N: usize>(even: bool) -> [u64; N] {
     all
 }
 
-/// The words of a code book as numbers: what follows works on whole words, as bytes that are put together one by one and read as
-/// vectors would wait for memory.
-const fn eights<const N: usize>(book: &[[i8; 8]; N]) -> [u64; N] {
-    let (mut words, mut word) = ([0; N], 0);
-    while word < N {
-        let mut lane = 0;
-        while lane < 8 {
-            words[word] |= (book[word][lane] as u8 as u64) << (8 * lane);
-            lane += 1;
-        }
-        word += 1;
-    }
-    words
-}
-
-/// The same for words of four.
-const fn fours<const N: usize>(book: &[[i8; 4]; N]) -> [u32; N] {
-    let (mut words, mut word) = ([0; N], 0);
-    while word < N {
-        let [a, b, c, d] = book[word];
-        words[word] = u32::from_le_bytes([a as u8, b as u8, c as u8, d as u8]);
-        word += 1;
-    }
-    words
-}
-
-static IQ1_WORDS: [u64; 2048] = eights(&iq::IQ1_BOOK);
-static IQ2_XXS_WORDS: [u64; 256] = eights(&iq::IQ2_XXS_BOOK);
-static IQ2_XS_WORDS: [u64; 512] = eights(&iq::IQ2_XS_BOOK);
-static IQ2_S_WORDS: [u64; 1024] = eights(&iq::IQ2_S_BOOK);
-static IQ3_XXS_WORDS: [u32; 256] = fours(&iq::IQ3_XXS_BOOK);
-static IQ3_S_WORDS: [u32; 512] = fours(&iq::IQ3_S_BOOK);
-
 /// Writes eight levels, none of which is zero, negated where there is a sign.
 #[inline(always)]
 fn signed(codes: &mut [i8; 32], eighth: usize, levels: u64, signs: u64) {
@@ -215,7 +182,7 @@ impl Spell<256> for Iq1S {
         for (i, codes) in runs(codes) {
             let (low, high) = (self.codes[i], high[i]);
             for (j, low) in low.into_iter().enumerate() {
-                let levels = IQ1_WORDS[usize::from(low) | usize::from(high >> (3 * j) & 7) << 8];
+                let levels = books::IQ1[usize::from(low) | usize::from(high >> (3 * j) & 7) << 8];
                 write(codes, j, shifted(levels, high & 0x8000 != 0));
             }
         }
@@ -237,7 +204,7 @@ impl Spell<256> for Iq1M {
             let (low, high) = (self.codes[i], u16::from_le_bytes(self.high[i]));
             for (j, low) in low.into_iter().enumerate() {
                 let high = high >> (4 * j);
-                let levels = IQ1_WORDS[usize::from(low) | usize::from(high & 7) << 8];
+                let levels = books::IQ1[usize::from(low) | usize::from(high & 7) << 8];
                 write(codes, j, shifted(levels, high & 8 != 0));
             }
         }
@@ -252,7 +219,7 @@ impl Spell<256> for Iq2Xxs {
             let [low, rest] = self.groups[i];
             let rest = u32::from_le_bytes(rest);
             for (j, low) in low.into_iter().enumerate() {
-                signed(codes, j, IQ2_XXS_WORDS[usize::from(low)], even_signs(rest, j));
+                signed(codes, j, books::IQ2_XXS[usize::from(low)], even_signs(rest, j));
             }
         }
     }
@@ -274,7 +241,7 @@ impl Spell<256> for Iq2Xs {
         scale_halves(scales, half(self.scale) * 0.25, nibbles(&self.scales), 0.5);
         for (i, codes) in runs(codes) {
             for (j, code) in words(&self.codes[i]).into_iter().enumerate() {
-                let levels = IQ2_XS_WORDS[usize::from(code & 511)];
+                let levels = books::IQ2_XS[usize::from(code & 511)];
                 signed(codes, j, levels, EVEN_SIGNS[usize::from(code >> 9)]);
             }
         }
@@ -288,7 +255,7 @@ impl Spell<256> for Iq2S {
         for (i, codes) in runs(codes) {
             let high = usize::from(self.high[i]);
             for (j, (low, signs)) in self.codes[i].into_iter().zip(self.signs[i]).enumerate() {
-                let levels = IQ2_S_WORDS[usize::from(low) | (high >> (2 * j) & 3) << 8];
+                let levels = books::IQ2_S[usize::from(low) | (high >> (2 * j) & 3) << 8];
                 signed(codes, j, levels, SIGNS[usize::from(signs)]);
             }
         }
@@ -303,7 +270,7 @@ impl Spell<256> for Iq3Xxs {
             let rest = u32::from_le_bytes(self.signs[i]);
             for (j, pair) in self.codes[i].as_chunks::<2>().0.iter().enumerate() {
                 let [first, second] = pair.map(usize::from);
-                signed(codes, j, two(IQ3_XXS_WORDS[first], IQ3_XXS_WORDS[second]), even_signs(rest, j));
+                signed(codes, j, two(books::IQ3_XXS[first], books::IQ3_XXS[second]), even_signs(rest, j));
             }
         }
     }
@@ -321,7 +288,7 @@ impl Spell<256> for Iq3S {
                 let [first, second] = pair.map(usize::from);
                 let (first, second) =
                     (first | (high >> (2 * j) & 1) << 8, second | (high >> (2 * j + 1) & 1) << 8);
-                signed(codes, j, two(IQ3_S_WORDS[first], IQ3_S_WORDS[second]), SIGNS[usize::from(signs)]);
+                signed(codes, j, two(books::IQ3_S[first], books::IQ3_S[second]), SIGNS[usize::from(signs)]);
             }
         }
     }

@@ -8,6 +8,7 @@
 //! | `source` | where the blocks of columns are: column after column, or interleaved |
 //! | `legacy`, `k`, `levels`, `mlx` | formats that are taken apart by shifts and tables of sixteen |
 //! | `spelled` | all others |
+//! | `gathered` | multiplying few rows with those others, without spelling them |
 //! | `interleaved` | the kernel for weights that were interleaved; `rearrange` interleaves them |
 //! | `unit` | the operations on integers that kernels need, and their portable form; `x86` and `neon` have the others |
 //! | `panel` | multiplying a panel with rows: register tiles, for each layout of panels |
@@ -27,6 +28,8 @@
 pub(crate) mod activations;
 pub(crate) mod experts;
 mod format;
+#[cfg(target_arch = "x86_64")]
+mod gathered;
 pub(crate) mod interleaved;
 mod k;
 mod legacy;
@@ -134,7 +137,7 @@ macro_rules! table {
                     $((Format::$format, Some(_), 2..=STREAM_ROWS) => {
                         U::stream::<$format, Interleaved, STREAM_ROWS>(product, columns);
                     })*
-                    _ => return false,
+                    _ => return U::look_up(format, product, columns),
                 }
             }
             true

@@ -10,6 +10,7 @@ use super::source::Source;
 use super::stream;
 use crate::cpu::{Portable, Simd};
 use crate::matmul::cpu::vector::{Lanes8, Vector};
+use silicide_quant::Format;
 use std::ops::Range;
 
 /// An instruction set with integer dot products. Lanes are columns.
@@ -87,6 +88,11 @@ pub(super) unsafe trait Unit: Simd {
     unsafe fn unpack<F: Codes, S: Source>(part: &Part);
     /// [`stream::stream`].
     unsafe fn stream<F: Codes, S: Source, const ROWS: usize>(product: &Product, columns: Range<usize>);
+    /// Multiplies few rows with columns in a format whose codes are looked up in books, without panels; says whether it could.
+    #[inline(always)]
+    unsafe fn look_up(_: Format, _: &Product, _: Range<usize>) -> bool {
+        false
+    }
     /// [`panel::multiply`].
     unsafe fn multiply(layout: Layout, block: &Block);
 }

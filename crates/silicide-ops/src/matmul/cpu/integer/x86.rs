@@ -1,12 +1,14 @@
 //! [`Unit`] with the intrinsics of x86-64: AVX-512 with VNNI, and AVX2.
 
 use super::format::{self, Codes, Layout, Part};
+use super::gathered;
 use super::panel::{self, Block};
 use super::product::Product;
 use super::source::Source;
 use super::stream;
 use super::unit::Unit;
 use crate::cpu::{Avx2, Avx512};
+use silicide_quant::Format;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -243,6 +245,12 @@ unsafe impl Unit for Avx512 {
     unsafe fn stream<F: Codes, S: Source, const ROWS: usize>(product: &Product, columns: Range<usize>) {
         // SAFETY: the caller's promise.
         unsafe { stream::stream::<Avx512, F, S, ROWS>(product, columns) }
+    }
+
+    #[inline(always)]
+    unsafe fn look_up(format: Format, product: &Product, columns: Range<usize>) -> bool {
+        // SAFETY: the caller's promise.
+        gathered::is_available() && unsafe { gathered::multiply(format, product, columns) }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
