@@ -182,12 +182,8 @@ const AHEAD: usize = 4;
 /// As for [`read`].
 #[inline(always)]
 pub(crate) unsafe fn read_on<S: Simd>(tile: &Tile<'_>, i: usize, code: u32, start: usize, to: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in (0..to.len() * size(code)).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let at = tile.start(i).wrapping_add((start + AHEAD * to.len()) * size(code) + line);
-        // SAFETY: SSE is part of x86-64; a fetch has no effect but in time, wherever it points.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    for line in (0..to.len() * size(code)).step_by(stream::LINE) {
+        stream::fetch::<true>(tile.start(i).wrapping_add((start + AHEAD * to.len()) * size(code) + line));
     }
     // SAFETY: the caller's promise.
     unsafe { read_coded::<S>(tile, i, code, start, to) }

@@ -54,27 +54,30 @@ pub(crate) fn fence() {
     }
 }
 
-/// Asks for the line at an address, any address, to be brought to the second cache.
+/// Asks for the line at an address, any address, to be brought to the second cache; or, if `FIRST`, to the first. It is asked for
+/// where the code says so: an intrinsic would be moved to the end of what is computed meanwhile.
 #[inline(always)]
-pub(crate) fn fetch(address: *const u8) {
+pub(crate) fn fetch<const FIRST: bool>(address: *const u8) {
+    // SAFETY: every machine of the target has the instruction; it reads nothing and never faults. It is said to touch memory, so
+    // that it stays between loads.
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64; fetching ahead reads nothing and never faults.
     unsafe {
-        std::arch::asm!("prefetcht1 [{}]", in(reg) address, options(nostack, preserves_flags));
+        if FIRST {
+            std::arch::asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags));
+        } else {
+            std::arch::asm!("prefetcht1 [{}]", in(reg) address, options(nostack, preserves_flags));
+        }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
-/// The same, to the first cache.
-#[inline(always)]
-pub(crate) fn fetch_near(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64; fetching ahead reads nothing and never faults.
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
     unsafe {
-        std::arch::asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags));
+        if FIRST {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
+        } else {
+            std::arch::asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, preserves_flags));
+        }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = address;
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn fetch_next_row(tile: &Tile<'_>, binding: usize, code: u32, run: Ru
     let size = if code == element::code(DType::F32) { 4 } else { 2 };
     let start = tile.start(binding).wrapping_add(run.at(run.k + block.start) * size);
     for line in (0..block.len() * size).step_by(64) {
-        stream::fetch(start.wrapping_add(line));
+        stream::fetch::<false>(start.wrapping_add(line));
     }
 }
 

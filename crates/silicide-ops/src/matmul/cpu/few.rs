@@ -141,8 +141,8 @@ unsafe fn dots<V: Vector, W: Weight, const ROWS: usize, const COLUMNS: usize>(pa
             if let Some(ahead) = part.ahead {
                 for column in 0..COLUMNS {
                     let next = part.b.wrapping_add(column * part.b_stride + from);
-                    stream::fetch(next.cast::<u8>().wrapping_add(ahead));
-                    stream::fetch_near(next.cast::<u8>().wrapping_add(NEARER));
+                    stream::fetch::<false>(next.cast::<u8>().wrapping_add(ahead));
+                    stream::fetch::<true>(next.cast::<u8>().wrapping_add(NEARER));
                 }
             }
             for at in (from..whole.min(from + line)).step_by(V::LANES) {

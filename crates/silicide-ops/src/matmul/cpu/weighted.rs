@@ -113,8 +113,8 @@ unsafe fn block<V: Vector, W: Weight, const SUMS: usize, const VECTORS: usize, c
             if let Some(ahead) = all.ahead {
                 let next = from.cast::<u8>().wrapping_add(ahead);
                 for line in (0..VECTORS * V::LANES * size_of::<W::Stored>()).step_by(stream::LINE) {
-                    stream::fetch(next.wrapping_add(line));
-                    stream::fetch_near(from.cast::<u8>().wrapping_add(NEARER + line));
+                    stream::fetch::<false>(next.wrapping_add(line));
+                    stream::fetch::<true>(from.cast::<u8>().wrapping_add(NEARER + line));
                 }
             }
             let mut values = [V::zero(); VECTORS];

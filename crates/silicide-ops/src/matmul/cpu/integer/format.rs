@@ -4,6 +4,7 @@
 
 use super::source::{Columns, Source};
 use super::unit::Unit;
+use crate::cpu::stream::{LINE, fetch};
 use crate::matmul::cpu::vector::Vector;
 use std::ops::Range;
 
@@ -160,14 +161,11 @@ pub(super) unsafe fn unpack<U: Unit, F: Codes, S: Source>(part: &Part) {
                 None => part.next.wrapping_add((first + block) * U::Floats::LANES * F::BLOCK),
                 Some(ahead) => source.block::<F>(first + block).wrapping_add(ahead),
             };
-            prefetch::<U, false>(next, 0..const { lines_of_block::<U, F>() });
+            prefetch::<false>(next, 0..const { lines_of_block::<U, F>() });
             F::codes::<U, S>(source, first + block, &mut part.to.skip(block * F::RUNS));
         }
     }
 }
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// Lines of a block of every column.
 pub(super) const fn lines_of_block<U: Unit, F: Codes>() -> usize {
@@ -176,10 +174,9 @@ pub(super) const fn lines_of_block<U: Unit, F: Codes>() -> usize {
 
 /// Brings lines from an address on to the second cache; or, if `FIRST`, to the first.
 #[inline(always)]
-pub(super) unsafe fn prefetch<U: Unit, const FIRST: bool>(from: *const u8, lines: Range<usize>) {
+pub(super) fn prefetch<const FIRST: bool>(from: *const u8, lines: Range<usize>) {
     for line in lines {
-        // SAFETY: a hint, about any address.
-        unsafe { U::prefetch::<FIRST>(from.wrapping_add(line * LINE)) }
+        fetch::<FIRST>(from.wrapping_add(line * LINE));
     }
 }
 

@@ -208,18 +208,6 @@ unsafe impl Unit for Neon {
     }
 
     #[inline(always)]
-    unsafe fn prefetch<const FIRST: bool>(at: *const u8) {
-        // SAFETY: a hint, about any address.
-        unsafe {
-            if FIRST {
-                asm!("prfm pldl1keep, [{0}]", in(reg) at, options(nostack, preserves_flags, readonly));
-            } else {
-                asm!("prfm pldl2keep, [{0}]", in(reg) at, options(nostack, preserves_flags, readonly));
-            }
-        }
-    }
-
-    #[inline(always)]
     unsafe fn load(from: *const u8) -> Self::Words {
         // SAFETY: the caller's promise.
         unsafe { [vld1q_u8(from), vld1q_u8(from.add(16))] }

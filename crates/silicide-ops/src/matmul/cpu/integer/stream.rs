@@ -132,9 +132,9 @@ unsafe impl<U: Unit, F: Codes, S: Source, const ROWS: usize> Sink<U> for Dots<U,
         let at = self.first + run;
         // SAFETY: the caller's promise; words and scales of this run were written. What is prefetched need not exist.
         unsafe {
-            prefetch::<U, false>(self.next, part_of_block::<U, F>(run));
+            prefetch::<false>(self.next, part_of_block::<U, F>(run));
             if let Some(near) = S::NEAR {
-                prefetch::<U, true>(self.block.wrapping_add(near), part_of_block::<U, F>(run));
+                prefetch::<true>(self.block.wrapping_add(near), part_of_block::<U, F>(run));
             }
             for half in 0..halves {
                 let mut dots = [U::splat(&U::START); ROWS];

@@ -69,8 +69,6 @@ pub(super) unsafe trait Unit: Simd {
     unsafe fn signed(words: Self::Words, shift: u32) -> Self::Floats;
     /// The half-precision number from bit `shift` on, 0 or 16, of every column's word.
     unsafe fn half(words: Self::Words, shift: u32) -> Self::Floats;
-    /// Has a line of memory, which need not exist, brought to the second cache; or, if `FIRST`, to the first.
-    unsafe fn prefetch<const FIRST: bool>(at: *const u8);
     /// Words that were stored.
     unsafe fn load(from: *const u8) -> Self::Words;
     /// Stores words.
@@ -209,9 +207,6 @@ unsafe impl Unit for Portable {
         // SAFETY: eight halves are a vector.
         unsafe { Lanes8::load_f16(halves.as_ptr()) }
     }
-
-    #[inline(always)]
-    unsafe fn prefetch<const FIRST: bool>(_: *const u8) {}
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self::Words {

@@ -34,20 +34,6 @@ unsafe fn gather_256(from: *const u8, stride: usize) -> __m256i {
     }
 }
 
-/// Asks for a line, which need not exist, where the code says so: as an intrinsic, it would be moved to the end of what is
-/// computed meanwhile.
-#[inline(always)]
-fn prefetch<const FIRST: bool>(at: *const u8) {
-    // SAFETY: a hint, about any address. It is said to touch memory, so that it stays between loads.
-    unsafe {
-        if FIRST {
-            std::arch::asm!("prefetcht0 [{}]", in(reg) at, options(nostack, preserves_flags));
-        } else {
-            std::arch::asm!("prefetcht1 [{}]", in(reg) at, options(nostack, preserves_flags));
-        }
-    }
-}
-
 // SAFETY: the methods' promise is the intrinsics' (the instruction set) and the pointers' own.
 unsafe impl Unit for Avx512 {
     type Floats = __m512;
@@ -192,11 +178,6 @@ unsafe impl Unit for Avx512 {
             let words = _mm512_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
             _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words))
         }
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch<const FIRST: bool>(at: *const u8) {
-        prefetch::<FIRST>(at);
     }
 
     #[inline(always)]
@@ -401,11 +382,6 @@ unsafe impl Unit for Avx2 {
             let halves = _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
             _mm256_cvtph_ps(halves)
         }
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch<const FIRST: bool>(at: *const u8) {
-        prefetch::<FIRST>(at);
     }
 
     #[inline(always)]

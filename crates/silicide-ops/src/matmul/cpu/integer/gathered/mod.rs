@@ -152,7 +152,7 @@ unsafe fn columns<F: Stretch, const ROWS: usize>(product: &Product, range: Range
                 for pair in 0..PAIRS {
                     // A part at a time: all of it at once would fill the queue to memory.
                     let lines = const { (LANES * F::BYTES).div_ceil(LINE).div_ceil(PAIRS) };
-                    prefetch::<Avx512, false>(next, pair * lines..(pair + 1) * lines);
+                    prefetch::<false>(next, pair * lines..(pair + 1) * lines);
                     let at = first.add(2 * pair * from.stride);
                     multiply_pair::<F, ROWS>([at, at.add(from.stride)], arranged.add(stretch), products.add(pair));
                 }
