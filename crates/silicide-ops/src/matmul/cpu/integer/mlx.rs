@@ -1,4 +1,5 @@
-//! Weights of MLX in integers: affine codes of 4 and 8 bits by shifts, of other sizes spelled.
+//! Weights of MLX in integers: affine codes of 4 and 8 bits by shifts, of other sizes spelled. Few rows take another way for all but
+//! 8 bits, where the instruction set moves bytes to any place at once.
 
 use super::format::{Codes, LEN, Layout, Part, Place, Sink, Zero, bytes_of_run};
 use super::legacy::MINIMUMS;
@@ -82,7 +83,7 @@ unsafe impl Codes for Affine8 {
 
 /// Unpacks the scales and biases of `count` runs from `first` on; both are whole groups.
 #[inline(always)]
-unsafe fn scales_and_biases<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
+pub(super) unsafe fn scales_and_biases<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
     let Some(Planes { scales, biases, stride, runs, dtype }) = columns.planes() else { return };
     for (i, plane) in [scales, biases].into_iter().enumerate() {
         // SAFETY: the caller's promise.
@@ -186,7 +187,10 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
             y: tile.start(4).cast::<f32>().add(row * n),
             y_stride: n,
         };
-        product.multiply::<U>(column..(column + tile_columns).min(n), layout, unpack::<U>, tile.param(7));
+        let columns = column..(column + tile_columns).min(n);
+        if !U::look_up_affine(format.bits(), &product, columns.clone()) {
+            product.multiply::<U>(columns, layout, unpack::<U>, tile.param(7));
+        }
     }
 }
 

@@ -91,6 +91,11 @@ pub(super) unsafe trait Unit: Simd {
     unsafe fn look_up(_: Format, _: &Product, _: Range<usize>) -> bool {
         false
     }
+    /// The same for affine codes of so many bits, with scales and biases in planes.
+    #[inline(always)]
+    unsafe fn look_up_affine(_: usize, _: &Product, _: Range<usize>) -> bool {
+        false
+    }
     /// [`panel::multiply`].
     unsafe fn multiply(layout: Layout, block: &Block);
 }

@@ -234,6 +234,12 @@ unsafe impl Unit for Avx512 {
         gathered::is_available() && unsafe { gathered::multiply(format, product, columns) }
     }
 
+    #[inline(always)]
+    unsafe fn look_up_affine(bits: usize, product: &Product, columns: Range<usize>) -> bool {
+        // SAFETY: the caller's promise.
+        gathered::is_available() && unsafe { gathered::affine::multiply(bits, product, columns) }
+    }
+
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
     unsafe fn multiply(layout: Layout, block: &Block) {
         // SAFETY: the caller's promise.

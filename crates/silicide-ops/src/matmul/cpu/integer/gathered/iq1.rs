@@ -1,6 +1,6 @@
 //! IQ1: levels in eights from a book, shifted up or down. A level is eight times the book's and one up or down, made positive.
 
-use super::{Stretch, eight_times, half, scaled};
+use super::{Scaled, Stretch, eight_times, half, scaled};
 use silicide_quant::books;
 use std::arch::x86_64::*;
 
@@ -91,7 +91,10 @@ unsafe impl Stretch for Iq1S {
     unsafe fn signs(self, _: usize) -> __mmask64 {
         0
     }
+}
 
+// SAFETY: reads the same block.
+unsafe impl Scaled for Iq1S {
     #[inline(always)]
     unsafe fn scales(self, _: usize) -> __m256 {
         // SAFETY: the caller's promise.
@@ -138,7 +141,10 @@ unsafe impl Stretch for Iq1M {
     unsafe fn signs(self, _: usize) -> __mmask64 {
         0
     }
+}
 
+// SAFETY: reads the same block.
+unsafe impl Scaled for Iq1M {
     #[inline(always)]
     unsafe fn scales(self, side: usize) -> __m256 {
         // SAFETY: the caller's promise.

@@ -1,6 +1,6 @@
 //! IQ2: levels in eights from a book, signs beside them.
 
-use super::{Stretch, even_signs, half, scaled, signs};
+use super::{Scaled, Stretch, even_signs, half, scaled, signs};
 use silicide_quant::books;
 use std::arch::x86_64::*;
 
@@ -66,7 +66,10 @@ unsafe impl Stretch for Iq2Xxs {
         // SAFETY: the caller's promise.
         unsafe { signs(self.signs, part) }
     }
+}
 
+// SAFETY: reads the same block.
+unsafe impl Scaled for Iq2Xxs {
     #[inline(always)]
     unsafe fn scales(self, _: usize) -> __m256 {
         // SAFETY: the caller's promise.
@@ -115,11 +118,16 @@ unsafe impl Stretch for Iq2Xs {
         // SAFETY: the caller's promise.
         unsafe { signs(self.signs, part) }
     }
+}
 
+// SAFETY: reads the same block.
+unsafe impl Scaled for Iq2Xs {
     #[inline(always)]
     unsafe fn scales(self, side: usize) -> __m256 {
         // SAFETY: the caller's promise.
-        unsafe { scaled(half(self.at.cast::<u16>().read_unaligned()), FACTOR, nibbles(self.at.add(66), side)) }
+        unsafe {
+            scaled(half(self.at.cast::<u16>().read_unaligned()), FACTOR, nibbles(self.at.add(66), side))
+        }
     }
 }
 
@@ -164,10 +172,15 @@ unsafe impl Stretch for Iq2S {
         // SAFETY: the caller's promise.
         unsafe { signs(self.signs, part) }
     }
+}
 
+// SAFETY: reads the same block.
+unsafe impl Scaled for Iq2S {
     #[inline(always)]
     unsafe fn scales(self, side: usize) -> __m256 {
         // SAFETY: the caller's promise.
-        unsafe { scaled(half(self.at.cast::<u16>().read_unaligned()), FACTOR, nibbles(self.at.add(74), side)) }
+        unsafe {
+            scaled(half(self.at.cast::<u16>().read_unaligned()), FACTOR, nibbles(self.at.add(74), side))
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! IQ3: levels in fours from a book, signs beside them.
 
-use super::{Stretch, even_signs, half, scaled, signs};
+use super::{Scaled, Stretch, even_signs, half, scaled, signs};
 use silicide_quant::books;
 use std::arch::x86_64::*;
 
@@ -9,7 +9,9 @@ use std::arch::x86_64::*;
 unsafe fn codes(runs: __m512i, part: usize) -> __m512i {
     let shifts = (16 * part) | ((16 * part + 8) << 32);
     // SAFETY: the caller's promise.
-    unsafe { _mm512_maskz_multishift_epi64_epi8(0x1111_1111_1111_1111, _mm512_set1_epi64(shifts as i64), runs) }
+    unsafe {
+        _mm512_maskz_multishift_epi64_epi8(0x1111_1111_1111_1111, _mm512_set1_epi64(shifts as i64), runs)
+    }
 }
 
 /// Eight bytes to a run, elsewhere a word of four times seven signs and a scale.
@@ -48,7 +50,10 @@ unsafe impl Stretch for Iq3Xxs {
         // SAFETY: the caller's promise.
         unsafe { signs(self.signs, part) }
     }
+}
 
+// SAFETY: reads the same block.
+unsafe impl Scaled for Iq3Xxs {
     #[inline(always)]
     unsafe fn scales(self, _: usize) -> __m256 {
         // SAFETY: the caller's promise.
@@ -109,7 +114,10 @@ unsafe impl Stretch for Iq3S {
         // SAFETY: the caller's promise.
         unsafe { signs(self.signs, part) }
     }
+}
 
+// SAFETY: reads the same block.
+unsafe impl Scaled for Iq3S {
     #[inline(always)]
     unsafe fn scales(self, _: usize) -> __m256 {
         // SAFETY: the caller's promise.

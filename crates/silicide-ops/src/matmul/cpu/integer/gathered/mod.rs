@@ -8,18 +8,19 @@
 //!
 //! Dot products are exact, and scaled and summed as in [`panel`](super::panel), so outputs have the same bits either way.
 
+pub(super) mod affine;
 mod iq1;
 mod iq2;
 mod iq3;
 mod ternary;
 
+use super::STREAM_ROWS;
 use super::activations::Row;
 use super::format::{LEN, prefetch};
 use super::panel::store;
 use super::product::Product;
 use super::stream::MOST_RUNS;
 use super::unit::Unit;
-use super::STREAM_ROWS;
 use crate::cpu::Avx512;
 use iq1::{Iq1M, Iq1S};
 use iq2::{Iq2S, Iq2Xs, Iq2Xxs};
@@ -64,6 +65,14 @@ unsafe trait Stretch: Copy {
     unsafe fn levels(self, part: usize) -> __m512i;
     /// Which of them are negated.
     unsafe fn signs(self, part: usize) -> __mmask64;
+}
+
+/// A stretch with its scales.
+///
+/// # Safety
+///
+/// As for [`Stretch`].
+unsafe trait Scaled: Stretch {
     /// Scales of the eight runs, or of one half of each.
     unsafe fn scales(self, half: usize) -> __m256;
 }
@@ -88,8 +97,7 @@ pub(super) fn is_available() -> bool {
 ///
 /// As for [`Product::multiply`], on a machine with AVX-512 where [`is_available`].
 pub(super) unsafe fn multiply(format: Format, product: &Product, columns: Range<usize>) -> bool {
-    let stretches = product.runs / RUNS;
-    if !product.runs.is_multiple_of(RUNS) || stretches > MOST_STRETCHES || product.weights.interleaved.is_some() {
+    if !fits(product) {
         return false;
     }
     // SAFETY: the caller's promise.
@@ -109,8 +117,13 @@ pub(super) unsafe fn multiply(format: Format, product: &Product, columns: Range<
     }
 }
 
+/// Whether columns are whole stretches, not too many, and one after the other.
+fn fits(product: &Product) -> bool {
+    product.runs.is_multiple_of(RUNS) && product.runs <= MOST_RUNS && product.weights.interleaved.is_none()
+}
+
 /// [`columns`] for the product's number of rows.
-unsafe fn rows<F: Stretch>(product: &Product, range: Range<usize>) -> bool {
+unsafe fn rows<F: Scaled>(product: &Product, range: Range<usize>) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         match product.rows {
@@ -123,28 +136,23 @@ unsafe fn rows<F: Stretch>(product: &Product, range: Range<usize>) -> bool {
 }
 
 /// Computes the outputs of some columns in rows of which there are at most `ROWS`.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,avx2,fma,f16c")]
-unsafe fn columns<F: Stretch, const ROWS: usize>(product: &Product, range: Range<usize>) {
-    let stretches = product.runs / RUNS;
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,avx2,fma,f16c"
+)]
+unsafe fn columns<F: Scaled, const ROWS: usize>(product: &Product, range: Range<usize>) {
     let mut arranged = MaybeUninit::<[[Arranged; MOST_STRETCHES]; ROWS]>::uninit();
     let arranged = arranged.as_mut_ptr().cast::<Arranged>();
     let place = Row::of(product.runs);
     // SAFETY: the caller's promise. Rows that there are none of are the last one, computed and not written.
     unsafe {
-        let mut rows = [product.a; ROWS];
-        for (row, start) in rows.iter_mut().enumerate() {
-            *start = product.a.add(row.min(product.rows - 1) * place.bytes);
-            for stretch in 0..stretches {
-                arrange::<F>(*start, product.runs, stretch, arranged.add(row * MOST_STRETCHES + stretch));
-            }
-        }
+        let rows: [*const u8; ROWS] = arrange::<F, ROWS>(product, arranged);
         for column in range.clone().step_by(LANES) {
             // A vector that is not whole begins earlier.
             let skipped = (column + LANES).saturating_sub(range.end);
             let from = product.weights.skip(column - skipped);
             let after = from.start.wrapping_add(LANES * from.stride);
             let mut sums = [_mm512_setzero_ps(); ROWS];
-            for stretch in 0..stretches {
+            for stretch in 0..product.runs / RUNS {
                 let first = from.start.add(stretch * F::BYTES);
                 let next = after.wrapping_add(stretch * LANES * F::BYTES);
                 let mut products = MaybeUninit::<[[[__m512; PAIRS]; 2]; ROWS]>::uninit();
@@ -154,7 +162,11 @@ unsafe fn columns<F: Stretch, const ROWS: usize>(product: &Product, range: Range
                     let lines = const { (LANES * F::BYTES).div_ceil(LINE).div_ceil(PAIRS) };
                     prefetch::<false>(next, pair * lines..(pair + 1) * lines);
                     let at = first.add(2 * pair * from.stride);
-                    multiply_pair::<F, ROWS>([at, at.add(from.stride)], arranged.add(stretch), products.add(pair));
+                    multiply_pair::<F, ROWS>(
+                        [at, at.add(from.stride)],
+                        arranged.add(stretch),
+                        products.add(pair),
+                    );
                 }
                 for (row, sum) in sums.iter_mut().enumerate() {
                     let scales = rows[row].add(place.scales).cast::<f32>().add(stretch * RUNS);
@@ -168,50 +180,68 @@ unsafe fn columns<F: Stretch, const ROWS: usize>(product: &Product, range: Range
     }
 }
 
-/// Arranges a stretch of a rounded row of so many runs.
+/// Arranges the activations of rows, [`MOST_STRETCHES`] to each; returns where rows begin.
 #[inline(always)]
-unsafe fn arrange<F: Stretch>(row: *const u8, runs: usize, stretch: usize, to: *mut Arranged) {
-    let place = Row::of(runs);
-    for run in 0..RUNS {
-        let at = stretch * RUNS + run;
+unsafe fn arrange<F: Stretch, const ROWS: usize>(product: &Product, to: *mut Arranged) -> [*const u8; ROWS] {
+    let place = Row::of(product.runs);
+    let mut rows = [product.a; ROWS];
+    for (row, start) in rows.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         unsafe {
-            for part in 0..PARTS {
-                (*to).parts[part][run] = row.add(at * LEN + 8 * part).cast::<u64>().read_unaligned();
-            }
-            let first = row.add(place.first).cast::<i32>().add(at).read_unaligned();
-            let second = row.add(place.second).cast::<i32>().add(at).read_unaligned();
-            let sums = if F::HALVES { [first, second] } else { [first + second, 0] };
-            for (half, sum) in sums.into_iter().enumerate() {
-                // The other lane of a run starts from zero.
-                (*to).starts[half][run] = u64::from((Avx512::START - F::ZERO * sum) as u32);
+            *start = product.a.add(row.min(product.rows - 1) * place.bytes);
+            for run in 0..product.runs {
+                let to = to.add(row * MOST_STRETCHES + run / RUNS);
+                for part in 0..PARTS {
+                    (*to).parts[part][run % RUNS] =
+                        start.add(run * LEN + 8 * part).cast::<u64>().read_unaligned();
+                }
+                let first = start.add(place.first).cast::<i32>().add(run).read_unaligned();
+                let second = start.add(place.second).cast::<i32>().add(run).read_unaligned();
+                let sums = if F::HALVES { [first, second] } else { [first + second, 0] };
+                for (half, sum) in sums.into_iter().enumerate() {
+                    // The other lane of a run starts from zero.
+                    (*to).starts[half][run % RUNS] = u64::from((Avx512::START - F::ZERO * sum) as u32);
+                }
             }
         }
     }
+    rows
 }
 
 /// Writes the scaled dot products of a stretch of two columns with rows: those of run `i` in lane `i` of 64 bits, the first column's
 /// first. Those of the second halves of runs, if they are apart, come [`PAIRS`] vectors later, and those of the next row as many
 /// after these.
 #[inline(always)]
-unsafe fn multiply_pair<F: Stretch, const ROWS: usize>(at: [*const u8; 2], rows: *const Arranged, to: *mut __m512) {
+unsafe fn multiply_pair<F: Scaled, const ROWS: usize>(
+    at: [*const u8; 2],
+    rows: *const Arranged,
+    to: *mut __m512,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let (one, two) = (F::load(at[0]), F::load(at[1]));
         let (first, second) = (dots::<F, ROWS>(one, rows), dots::<F, ROWS>(two, rows));
-        let join = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        let order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
         for half in 0..1 + usize::from(F::HALVES) {
             let (a, b) = (_mm512_castps256_ps512(one.scales(half)), _mm512_castps256_ps512(two.scales(half)));
-            let scales = _mm512_permutex2var_ps(a, join, b);
+            let scales = _mm512_permutex2var_ps(a, order, b);
             let offset = Avx512::offset(scales);
             for row in 0..ROWS {
-                let (a, b) = (first[row][half], second[row][half]);
-                let low = _mm512_mask_shuffle_epi32::<0xb1>(a, 0xaaaa, b);
-                let high = _mm512_mask_shuffle_epi32::<0xb1>(b, 0x5555, a);
-                let dots = _mm512_add_epi32(low, high);
+                let dots = join(first[row][half], second[row][half]);
                 *to.add((2 * row + half) * PAIRS) = Avx512::scaled(dots, scales, offset);
             }
         }
+    }
+}
+
+/// Dot products of two columns in one vector: those of a run side by side, each the sum of two lanes.
+#[inline(always)]
+unsafe fn join(first: __m512i, second: __m512i) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let low = _mm512_mask_shuffle_epi32::<0xb1>(first, 0xaaaa, second);
+        let high = _mm512_mask_shuffle_epi32::<0xb1>(second, 0x5555, first);
+        _mm512_add_epi32(low, high)
     }
 }
 
@@ -233,7 +263,8 @@ unsafe fn dots<F: Stretch, const ROWS: usize>(stretch: F, rows: *const Arranged)
             let signs = if F::SIGNED { stretch.signs(part) } else { 0 };
             let half = if F::HALVES { 2 * part / PARTS } else { 0 };
             for (row, dots) in dots.iter_mut().enumerate() {
-                let mut x = _mm512_load_si512((&raw const (*rows.add(row * MOST_STRETCHES)).parts[part]).cast());
+                let mut x =
+                    _mm512_load_si512((&raw const (*rows.add(row * MOST_STRETCHES)).parts[part]).cast());
                 if F::SIGNED {
                     x = _mm512_mask_sub_epi8(x, signs, _mm512_setzero_si512(), x);
                 }
@@ -246,7 +277,7 @@ unsafe fn dots<F: Stretch, const ROWS: usize>(stretch: F, rows: *const Arranged)
 
 /// Adds the products of a stretch of sixteen columns, run by run, times the scales of activations.
 #[inline(always)]
-unsafe fn add<F: Stretch>(mut sum: __m512, products: *const __m512, scales: *const f32) -> __m512 {
+unsafe fn add<F: Scaled>(mut sum: __m512, products: *const __m512, scales: *const f32) -> __m512 {
     // SAFETY: the caller's promise.
     unsafe {
         let first = transpose(products);

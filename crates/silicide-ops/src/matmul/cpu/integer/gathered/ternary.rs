@@ -1,6 +1,6 @@
 //! TQ1_0, digits in base three, and Q2_0, two bits to a weight.
 
-use super::{PARTS, Stretch, eight_times, half};
+use super::{PARTS, Scaled, Stretch, eight_times, half};
 use std::arch::x86_64::*;
 
 /// Five digits to a byte, of which the first one of 32 bytes makes a run; then five to 16, then four to 4.
@@ -74,7 +74,10 @@ unsafe impl Stretch for Tq1_0 {
     unsafe fn signs(self, _: usize) -> __mmask64 {
         0
     }
+}
 
+// SAFETY: reads the same block.
+unsafe impl Scaled for Tq1_0 {
     #[inline(always)]
     unsafe fn scales(self, _: usize) -> __m256 {
         // SAFETY: the caller's promise.
@@ -125,7 +128,10 @@ unsafe impl Stretch for Q2_0 {
     unsafe fn signs(self, _: usize) -> __mmask64 {
         0
     }
+}
 
+// SAFETY: reads the same block.
+unsafe impl Scaled for Q2_0 {
     #[inline(always)]
     unsafe fn scales(self, _: usize) -> __m256 {
         // SAFETY: the caller's promise.

@@ -1,0 +1,54 @@
+//! A row times weights of MLX has the same bits whatever rows are beside it.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use silicide_core::{Buffer, CommandEncoder, Device};
+use silicide_ops::case::Random;
+use silicide_ops::mlx::MlxOperands;
+use silicide_ops::mlx_matmul::mlx_matmul;
+use silicide_quant::{DType, MlxFormat, MlxMode, MlxPlanes};
+
+#[test]
+fn rows_have_the_same_bits_alone_and_beside_others() {
+    let device = Device::cpu().unwrap();
+    let (rows, n, k) = (17, 37, 768);
+    let mut random = Random::new(13);
+    let x: Vec<f32> = (0..rows * k).map(|_| random.gaussian() as f32).collect();
+    let values: Vec<f32> = (0..n * k).map(|_| random.gaussian() as f32).collect();
+    let mut tried = 0;
+    for format in MlxFormat::all().into_iter().filter(|format| format.mode() == MlxMode::Affine) {
+        let bytes = format.plane_bytes(n * k).unwrap();
+        let (mut packed, mut scales, mut biases) =
+            (vec![0; bytes.packed], vec![0; bytes.scales], vec![0; bytes.biases]);
+        let planes = MlxPlanes { packed: &mut packed[..], scales: &mut scales[..], biases: &mut biases[..] };
+        format.encode(&values, planes, 1).unwrap();
+        let plane = |bytes: &[u8], dtype: DType| {
+            let buffer = Buffer::from_slice(&device, bytes.len(), bytes).unwrap().reinterpret(dtype).unwrap();
+            buffer.reshape([n, bytes.len() / n / dtype.size()]).unwrap()
+        };
+        let (packed, scales, biases) = (
+            plane(&packed, DType::U32),
+            plane(&scales, format.scale_dtype()),
+            plane(&biases, format.scale_dtype()),
+        );
+        let product = |m: usize| {
+            let x = Buffer::from_slice(&device, [m, k], &x[..m * k]).unwrap();
+            let mut encoder = CommandEncoder::new(&device);
+            let weight = MlxOperands { format, packed: &packed, scales: &scales, biases: Some(&biases) };
+            let y = mlx_matmul(&mut encoder, &x, &weight).unwrap();
+            encoder.submit().unwrap().wait().unwrap();
+            y.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        };
+        let whole = product(rows);
+        for m in 1..=5 {
+            assert_eq!(
+                product(m),
+                whole[..m * n],
+                "{} bits, groups of {}, {m} rows",
+                format.bits(),
+                format.group()
+            );
+        }
+        tried += 1;
+    }
+    assert!(tried >= 6, "{tried} formats");
+}
