@@ -18,11 +18,11 @@ use super::{
     fault::Fault,
     lanes::Lanes,
     memory,
-    pool::{Job, MAX_SHARES},
+    pool::{Job, MAX_SHARES, Next},
 };
 use crate::command::{Binding, Command, CommandList, Dispatch, Words};
 use crate::program::{Tile, TileBinding};
-use crate::{DeviceInfo, RawPipeline, Span, Stretch, ThreadTimes};
+use crate::{DeviceInfo, RawPipeline, Span, ThreadTimes};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -371,7 +371,7 @@ impl Job for Run<'_> {
     }
 
     #[inline]
-    fn ahead(&self, group: usize, me: usize, team: usize) -> [Stretch; 2] {
+    fn ahead(&self, group: usize, me: usize, team: usize) -> Next {
         self.plan.ahead(group, me, team)
     }
 

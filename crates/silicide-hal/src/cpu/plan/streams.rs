@@ -5,10 +5,14 @@
 //! run once, that is a hint about the wrong bytes while nothing else is to be done.
 
 use super::{Group, Kind, Plan, Step, Work};
+use crate::cpu::pool::Next;
 use crate::program::{Stretch, Tile};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The part of a core's second cache that is filled ahead of time.
 const CACHE_PART: usize = 4;
+/// The most tiles that are looked at for a thread: more are so small that others are the limit, and planning must be quick.
+const MOST_TILES: usize = 64;
 
 /// What threads stream, group by group.
 #[derive(Default)]
@@ -27,8 +31,9 @@ impl Plan {
         streams.threads = threads;
         streams.first.clear();
         streams.next.clear();
-        for group in &self.groups {
-            streams.next.push((streams.first.len() / threads.max(1)) as u32);
+        // A thread alone never waits.
+        for group in self.groups.iter().filter(|_| threads > 1) {
+            streams.next.push((streams.first.len() / threads) as u32);
             if self.streams_at(group, params) {
                 let first = (0..threads)
                     .map(|me| self.first_stretches(group, (me, threads), params, cache / CACHE_PART));
@@ -40,13 +45,16 @@ impl Plan {
 
     /// What a thread streams first after a group, if the whole team takes part.
     #[inline]
-    pub(super) fn ahead(&self, group: usize, me: usize, team: usize) -> [Stretch; 2] {
+    pub(super) fn ahead(&self, group: usize, me: usize, team: usize) -> Next {
         let Streams { threads, first, next } = &self.streams;
         if team != *threads || first.is_empty() {
-            return Default::default();
+            return Next::default();
         }
-        let next = next.get(group + 1).map_or(0, |next| *next as usize * threads);
-        first.get(next + me).or_else(|| first.get(me)).copied().unwrap_or_default()
+        let all = first.len() / threads;
+        let after = |group: usize| next.get(group).map_or(all, |next| *next as usize);
+        let (here, next) = (after(group), after(group + 1));
+        let stretches = first.get(next % all * threads + me).copied().unwrap_or_default();
+        Next { stretches, anew: here != next }
     }
 
     /// Whether the first tile of a group streams.
@@ -64,9 +72,11 @@ impl Plan {
     ) -> [Stretch; 2] {
         let Kind::Shared(chunks) = group.kind else { return Default::default() };
         // As the pool deals them out.
-        let part = |n: usize| (u64::from(chunks) * n as u64 / threads as u64 * group.chunk).min(group.tiles);
+        let part = |n: usize| {
+            (u64::from(chunks) * n as u64 / threads as u64).saturating_mul(group.chunk).min(group.tiles)
+        };
         let mut all = [Stretch::default(); 2];
-        for tile in part(me)..part(me + 1) {
+        for tile in (part(me)..part(me + 1)).take(MOST_TILES) {
             let Some(more) = self.stretches(group, tile, params) else { break };
             let follows =
                 |(all, more): (&Stretch, &Stretch)| all.bytes == 0 || all.start + all.bytes == more.start;
@@ -102,7 +112,9 @@ impl Plan {
         let (number, row) = (tile - first, (tile - first) / width);
         let index = [number % width, row % height, row / height].map(|i| i as u32);
         let (params, bindings) = (params.get(words.range())?, self.bindings.get(bindings.range())?);
-        let stretches = streams(&Tile::new(index, *grid, params, bindings));
+        let tile = Tile::new(index, *grid, params, bindings);
+        // Anyone's code: one that panics streams nothing.
+        let stretches = catch_unwind(AssertUnwindSafe(|| streams(&tile))).ok()?;
         (stretches[0].bytes > 0).then_some(stretches)
     }
 }
@@ -148,25 +160,40 @@ mod tests {
         let plan =
             plan(&[(&other, 4, 0), (&weights, 8, 0), (&other, 1, 0), (&other, 4, 0), (&weights, 4, 1)], 1024);
         // Four tiles each are as much as a quarter of the cache.
-        assert_eq!(plan.ahead(0, 0, 2), [stretch(1000, 256), none]);
-        assert_eq!(plan.ahead(0, 1, 2), [stretch(1256, 256), none]);
+        assert_eq!(plan.ahead(0, 0, 2).stretches, [stretch(1000, 256), none]);
+        assert_eq!(plan.ahead(0, 1, 2).stretches, [stretch(1256, 256), none]);
         for group in 1..4 {
             assert_eq!(
-                plan.ahead(group, 1, 2),
+                plan.ahead(group, 1, 2).stretches,
                 [stretch(1128, 128), stretch(9128, 128)],
                 "after group {group}"
             );
         }
-        assert_eq!(plan.ahead(4, 0, 2), [stretch(1000, 256), none], "it begins again");
-        assert_eq!(plan.ahead(0, 0, 1), [none; 2], "a smaller team has other parts");
+        assert_eq!(plan.ahead(4, 0, 2).stretches, [stretch(1000, 256), none], "it begins again");
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|group| plan.ahead(group, 0, 2).anew),
+            [false, true, false, false, true]
+        );
+        assert_eq!(plan.ahead(0, 0, 1), Next::default(), "a smaller team has other parts");
     }
 
     #[test]
     fn no_more_is_asked_for_than_a_part_of_the_cache() {
         let kernel = Kernel { entry: nothing, name: "", label: String::new(), streams: Some(streams) };
-        let [one, two] = plan(&[(&kernel, 64, 1)], 1024).ahead(0, 0, 2);
+        let [one, two] = plan(&[(&kernel, 64, 1)], 1024).ahead(0, 0, 2).stretches;
         assert_eq!((one.bytes, two.bytes), (128, 128));
-        let [one, two] = plan(&[(&kernel, 64, 0)], 1024).ahead(0, 1, 2);
+        let [one, two] = plan(&[(&kernel, 64, 0)], 1024).ahead(0, 1, 2).stretches;
         assert_eq!((one, two.bytes), (Stretch { start: 1000 + 64 * 32, bytes: 256 }, 0));
+    }
+    #[test]
+    fn small_tiles_are_not_all_looked_at_and_panics_stream_nothing() {
+        let kernel =
+            |streams| Kernel { entry: nothing, name: "", label: String::new(), streams: Some(streams) };
+        let [one, _] = plan(&[(&kernel(streams), 4000, 0)], 1 << 30).ahead(0, 0, 2).stretches;
+        assert_eq!(one.bytes, 64 * MOST_TILES);
+        fn panics(tile: &Tile<'_>) -> [Stretch; 2] {
+            [Stretch { start: tile.params[7] as usize, bytes: 1 }; 2]
+        }
+        assert_eq!(plan(&[(&kernel(panics), 8, 0)], 1024).ahead(0, 0, 2), Next::default());
     }
 }

@@ -10,6 +10,15 @@ const LINES: usize = 8;
 /// Bytes of a line.
 const LINE: usize = 64;
 
+/// What a thread streams next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Next {
+    /// The first of it.
+    pub stretches: [Stretch; 2],
+    /// Whether something was streamed just now: it has taken the place of what was brought before.
+    pub anew: bool,
+}
+
 /// Stretches to be brought nearer, and how far that has come.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
@@ -20,8 +29,8 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Goes on with these, or begins with them.
-    pub(super) fn turn_to(&mut self, stretches: [Stretch; 2]) {
-        if self.stretches != stretches {
+    pub(super) fn turn_to(&mut self, Next { stretches, anew }: Next) {
+        if self.stretches != stretches || anew {
             *self = Ahead { stretches, done: 0 };
         }
     }
@@ -70,11 +79,14 @@ mod tests {
         let stretch = |lines: usize| Stretch { start: 0, bytes: lines * LINE };
         let mut ahead = Ahead::default();
         assert!(!ahead.bring());
-        ahead.turn_to([stretch(3 * LINES + 1), stretch(LINES)]);
+        let next = Next { stretches: [stretch(3 * LINES + 1), stretch(LINES)], anew: false };
+        ahead.turn_to(next);
         assert_eq!((0..9).take_while(|_| ahead.bring()).count(), 4);
-        ahead.turn_to([stretch(3 * LINES + 1), stretch(LINES)]);
+        ahead.turn_to(next);
         assert!(!ahead.bring(), "the same again is known to be there");
-        ahead.turn_to([stretch(1), Stretch::default()]);
+        ahead.turn_to(Next { anew: true, ..next });
+        assert!(ahead.bring(), "unless others have passed since");
+        ahead.turn_to(Next { stretches: [stretch(1), Stretch::default()], anew: false });
         assert!(ahead.bring() && !ahead.bring());
     }
 }

@@ -26,6 +26,7 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub(crate) use ahead::Next;
 pub(crate) use protocol::Job;
 pub(crate) use word::MAX_SHARES;
 

@@ -23,13 +23,12 @@
 //!
 //! `loom_tests` checks the orderings by exhaustive search on small jobs.
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Next};
 use super::clock;
 use super::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, Padded, SPINS, Thread, current, fence, park,
 };
 use super::word::{End, Gate, Number, Range};
-use crate::Stretch;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::{OnceLock, PoisonError};
 
@@ -58,7 +57,7 @@ pub(crate) trait Job: Sync {
     /// Thread `me` has run all shares of a group that it could get.
     fn leave(&self, me: usize);
     /// What thread `me` of a team streams first in groups after this one; asked for while it has not left.
-    fn ahead(&self, group: usize, me: usize, team: usize) -> [Stretch; 2];
+    fn ahead(&self, group: usize, me: usize, team: usize) -> Next;
     /// Whether the rest of the job is to be skipped.
     fn stopped(&self) -> bool;
 }

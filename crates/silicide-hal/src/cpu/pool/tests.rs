@@ -1,7 +1,6 @@
 //! The pool with real threads: every share once, groups in order, nothing hangs, nothing spins when idle.
 
 use super::*;
-use crate::Stretch;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 const SPIN: Duration = Duration::from_micros(200);
@@ -60,8 +59,8 @@ impl Job for Counting {
         }
     }
     fn leave(&self, _me: usize) {}
-    fn ahead(&self, _group: usize, _me: usize, _team: usize) -> [Stretch; 2] {
-        Default::default()
+    fn ahead(&self, _group: usize, _me: usize, _team: usize) -> Next {
+        Next::default()
     }
     fn stopped(&self) -> bool {
         self.stopped.load(Relaxed)

@@ -25,7 +25,7 @@ const VECTORS: usize = 3;
 struct Affine<const BITS: usize>([__m512i; VECTORS]);
 
 /// Where the bytes of a part are: in which vector of the stretch, and where there.
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Places {
     bytes: [u8; VECTOR],
     vectors: [u64; VECTORS],

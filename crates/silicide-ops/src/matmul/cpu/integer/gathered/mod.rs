@@ -79,7 +79,7 @@ unsafe trait Scaled: Stretch {
 
 /// A stretch of rounded activations.
 #[derive(Clone, Copy)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Arranged {
     parts: [[u64; RUNS]; PARTS],
     /// What dot products of runs, or halves of runs, start from.

@@ -11,7 +11,7 @@ pub(super) struct Tq1_0 {
 }
 
 /// For every weight of a part, the byte that it is in, and the power of three that brings its digit to the top.
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Digits {
     bytes: [u8; 64],
     /// Those of two bytes at a time, which always have the same digit.
