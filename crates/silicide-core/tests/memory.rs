@@ -340,6 +340,7 @@ fn allocators_cannot_hand_out_what_was_not_asked_for() {
     let mut options = BufferOptions::default();
     (options.zeroed, options.allocator) = (false, Some(Arc::<Crooked>::clone(&keeper) as _));
     assert_eq!(Buffer::with(&device, DType::U8, 1000, &options).unwrap().to_vec::<u8>().unwrap(), [9; 1000]);
+    drop(options);
     assert_eq!(keeper.shelf.lock().unwrap().len(), 1);
     drop((short, elsewhere, foreign, pooled, pool, device, other));
     assert_eq!(raw.counts().blocks, 1);
