@@ -10,7 +10,7 @@ use super::vector::{Unit, Vector};
 use crate::cpu::stream;
 
 /// Rows that share one pass over the weights.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 5;
 /// The most columns that are beside each other.
 const MOST_COLUMNS: usize = 8;
 
@@ -83,6 +83,7 @@ pub(crate) unsafe fn multiply<U: Unit, W: Weight>(all: &Rows<W::Stored>) {
                     1 => U::few::<W, 1>(&part),
                     2 => U::few::<W, 2>(&part),
                     3 => U::few::<W, 3>(&part),
+                    4 => U::few::<W, 4>(&part),
                     _ => U::few::<W, TOGETHER>(&part),
                 }
             }
@@ -102,7 +103,9 @@ pub(super) unsafe fn columns<V: Vector, W: Weight, const ROWS: usize>(all: &Rows
     // SAFETY: the caller's promise.
     unsafe {
         match (ROWS, V::REGISTERS >= 32) {
-            (1, _) | (3.., true) => blocks::<V, W, ROWS, 4>(all),
+            (1, _) | (3..5, true) => blocks::<V, W, ROWS, 4>(all),
+            // With four, sums would be in memory now and then.
+            (5.., true) => blocks::<V, W, ROWS, 3>(all),
             (2, true) => blocks::<V, W, ROWS, MOST_COLUMNS>(all),
             (2, false) => blocks::<V, W, ROWS, 4>(all),
             _ => blocks::<V, W, ROWS, 2>(all),
