@@ -171,7 +171,6 @@ pub(crate) unsafe fn view_coded<'a, S: Simd>(
 }
 
 /// How many runs ahead of the one being read the next one is asked for.
-#[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 4;
 
 /// [`read_coded`] for kernels that go through a binding from front to back. Asks for what will be read a few runs
