@@ -78,16 +78,17 @@ impl Plan {
         let mut all = [Stretch::default(); 2];
         for tile in (part(me)..part(me + 1)).take(MOST_TILES) {
             let Some(more) = self.stretches(group, tile, params) else { break };
-            let follows =
-                |(all, more): (&Stretch, &Stretch)| all.bytes == 0 || all.start + all.bytes == more.start;
+            let follows = |(all, more): (&Stretch, &Stretch)| {
+                all.bytes == 0 || all.start.checked_add(all.bytes) == Some(more.start)
+            };
             if !all.iter().zip(&more).all(follows) {
                 break;
             }
             for (all, more) in all.iter_mut().zip(&more) {
                 let start = if all.bytes == 0 { more.start } else { all.start };
-                *all = Stretch { start, bytes: all.bytes + more.bytes };
+                *all = Stretch { start, bytes: all.bytes.saturating_add(more.bytes) };
             }
-            if all[0].bytes + all[1].bytes >= most {
+            if all[0].bytes.saturating_add(all[1].bytes) >= most {
                 break;
             }
         }
@@ -185,6 +186,7 @@ mod tests {
         let [one, two] = plan(&[(&kernel, 64, 0)], 1024).ahead(0, 1, 2).stretches;
         assert_eq!((one, two.bytes), (Stretch { start: 1000 + 64 * 32, bytes: 256 }, 0));
     }
+
     #[test]
     fn small_tiles_are_not_all_looked_at_and_panics_stream_nothing() {
         let kernel =
@@ -195,5 +197,11 @@ mod tests {
             [Stretch { start: tile.params[7] as usize, bytes: 1 }; 2]
         }
         assert_eq!(plan(&[(&kernel(panics), 8, 0)], 1024).ahead(0, 0, 2), Next::default());
+        // Nor does nonsense do harm.
+        fn endless(_: &Tile<'_>) -> [Stretch; 2] {
+            [Stretch { start: usize::MAX, bytes: usize::MAX }; 2]
+        }
+        let [one, two] = plan(&[(&kernel(endless), 8, 0)], 1024).ahead(0, 0, 2).stretches;
+        assert_eq!((one.bytes, two.bytes), (128, 128));
     }
 }
