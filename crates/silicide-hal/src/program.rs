@@ -27,6 +27,14 @@ impl Program {
             Program::Wgsl(kernel) => kernel.name,
         }
     }
+
+    /// Bytes of workspace that a tile uses, at most; 0 for GPU kernels.
+    pub fn workspace(&self) -> usize {
+        match self {
+            Program::Native(kernel) => kernel.workspace,
+            Program::Wgsl(_) => 0,
+        }
+    }
 }
 
 /// Runs one tile of a dispatch.

@@ -11,11 +11,9 @@
 //! tile has its workspace to itself.
 
 use super::memory;
+use crate::info::WORKSPACE_PAGE;
 use crate::program::Workspace;
 use crate::{HalError, RawBlock, Result};
-
-/// What the workspaces of two threads lie apart by a multiple of: a page, so that they share no cache line.
-const PAGE: usize = 4096;
 
 /// The workspaces of a pool's threads.
 #[derive(Default)]
@@ -38,7 +36,7 @@ impl Workspaces {
             return Ok(());
         }
         let refused = HalError::OutOfMemory { requested: bytes };
-        let stride = bytes.checked_next_multiple_of(PAGE).ok_or_else(|| refused.clone())?;
+        let stride = bytes.checked_next_multiple_of(WORKSPACE_PAGE).ok_or_else(|| refused.clone())?;
         let block = memory::allocate(stride.checked_mul(self.threads).ok_or(refused)?)?;
         self.free();
         self.block = Some(block);
@@ -105,6 +103,6 @@ mod tests {
         for bytes in [usize::MAX, usize::MAX / 2, isize::MAX as usize - 4096] {
             assert!(matches!(workspaces.grow(bytes), Err(HalError::OutOfMemory { .. })), "{bytes}");
         }
-        assert_eq!((workspaces.of(1).start, workspaces.bytes()), (before, 2 * PAGE));
+        assert_eq!((workspaces.of(1).start, workspaces.bytes()), (before, 2 * WORKSPACE_PAGE));
     }
 }
