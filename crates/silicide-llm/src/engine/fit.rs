@@ -17,8 +17,7 @@ pub struct Fit {
     pub weights: u64,
     /// Bytes of keys and values.
     pub cache: u64,
-    /// Bytes of inputs, outputs and scratch of a pass of the largest size (of two, if one is recorded ahead) and one of a single
-    /// token: its arena.
+    /// Bytes of inputs, outputs and scratch of a pass of the largest size, and the arena of a pass of one token.
     pub activations: u64,
     /// Bytes there are.
     pub available: u64,
@@ -103,6 +102,5 @@ fn activations(
         false if chunk > 1 => count(1)?,
         false => 0,
     };
-    let at_once = if engine.encode_ahead && chunk < context { 2 } else { 1 };
-    Ok(at_once * count(chunk)? + single)
+    Ok(count(chunk)? + single)
 }
