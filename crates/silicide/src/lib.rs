@@ -3,12 +3,12 @@
 
 pub use silicide_core::{
     Allocator, Buffer, BufferId, BufferOptions, BufferPool, BufferRange, CancelToken, Capture,
-    CommandEncoder, ComputeGraph, Counters, Device, DeviceInfo, DeviceOptions, EncoderOptions,
-    EncodingWorker, Error, Estimate, Estimated, ForeignMemory, GraphBuilder, GraphExecutor, GraphOptions,
-    GraphSession, GraphValue, Isa, Listing, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader,
-    MappedFile, MemRanges, MemoryKind, NativeBuffer, Parameter, Pass, Pending, Placement, PlanarWeight,
-    Profile, ProfileRow, Purpose, ReadGuard, Recorder, Result, Roofline, StorageId, Submission, Usage,
-    Weight, Weights, WriteGuard, buffer, device, error, graph, kernel, memory, profile, record,
+    CommandEncoder, ComputeGraph, Counters, Device, DeviceInfo, DeviceOptions, EncoderOptions, Error,
+    Estimate, Estimated, ForeignMemory, GraphBuilder, GraphExecutor, GraphOptions, GraphSession, GraphValue,
+    Isa, Listing, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, MappedFile, MemRanges,
+    MemoryKind, NativeBuffer, Parameter, Pass, Placement, PlanarWeight, Profile, ProfileRow, Purpose,
+    ReadGuard, Recorder, Result, Roofline, StorageId, Submission, Usage, Weight, Weights, WriteGuard, buffer,
+    device, error, graph, kernel, memory, profile, record,
 };
 pub use silicide_hal as hal;
 /// The bindings to Metal that this crate speaks through (`objc2`, `objc2_foundation`, `objc2_metal`), for those who speak

@@ -17,8 +17,7 @@ pub struct Fit {
     pub weights: u64,
     /// Bytes of keys and values.
     pub cache: u64,
-    /// Bytes of inputs, outputs and scratch of a pass of the largest size (of two, if one is recorded ahead) and one of a single
-    /// token: its arena.
+    /// Bytes of inputs, outputs and scratch of a pass of the largest size, and the arena of a pass of one token.
     pub activations: u64,
     /// Bytes of the workspaces that kernels use on the CPU: as much for each thread as the largest kernel declares.
     pub workspaces: u64,
@@ -116,10 +115,9 @@ fn working(
         false if chunk > 1 => count(1)?,
         false => Working { activations: 0, workspaces: 0 },
     };
-    let at_once = if engine.encode_ahead && chunk < context { 2 } else { 1 };
     let largest = count(chunk)?;
     Ok(Working {
-        activations: at_once * largest.activations + single.activations,
+        activations: largest.activations + single.activations,
         workspaces: largest.workspaces.max(single.workspaces),
     })
 }

@@ -32,9 +32,6 @@ pub struct EngineOptions {
     pub repack: bool,
     /// Capture passes of one token and replay them, instead of recording each anew.
     pub graphs: bool,
-    /// Record the next pass of a prompt while this one runs, by a thread more and with memory for two passes. Rarely worth it: see
-    /// `bench graph`.
-    pub encode_ahead: bool,
     /// How weights are loaded: progress, cancelling, placement.
     pub load: LoadOptions,
 }
@@ -48,7 +45,6 @@ impl Default for EngineOptions {
             value_type: DType::F16,
             repack: true,
             graphs: true,
-            encode_ahead: false,
             load: LoadOptions::default(),
         }
     }
@@ -67,7 +63,6 @@ pub struct LanguageModel {
     cache: CacheOptions,
     /// Captured passes, if they are to be.
     graphs: Option<Graphs>,
-    encode_ahead: bool,
     fit: Fit,
     rearranged: Rearranged,
     load_time: Duration,
@@ -116,7 +111,6 @@ impl LanguageModel {
             template,
             cache,
             graphs,
-            encode_ahead: options.encode_ahead,
             fit,
             rearranged,
             load_time,
@@ -127,11 +121,6 @@ impl LanguageModel {
     pub(super) fn single(&self, limit: usize) -> Result<Option<GraphExecutor>> {
         let model = (&self.description, &self.decoder);
         self.graphs.as_ref().map(|graphs| graphs.single(&self.device, model, &self.cache, limit)).transpose()
-    }
-
-    /// Whether passes of a prompt are recorded ahead.
-    pub(super) fn encodes_ahead(&self) -> bool {
-        self.encode_ahead
     }
 
     /// Where it runs.

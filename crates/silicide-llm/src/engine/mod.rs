@@ -12,7 +12,6 @@
 //! | `roofline.rs` | what a device can do at most |
 //! | `perplexity.rs` | how well a model predicts a text |
 
-mod ahead;
 mod fit;
 mod generate;
 mod graphs;

@@ -1,6 +1,5 @@
 //! A session: tokens in, logits out, and a cache of everything that went in.
 
-use super::ahead::Ahead;
 use super::graphs::limit_of;
 use super::inputs::{Inputs, Replayed, Span};
 use super::load::LanguageModel;
@@ -36,8 +35,6 @@ pub struct Session {
     reached: usize,
     /// Buffers of the last pass that was recorded.
     inputs: Option<Inputs>,
-    /// Passes that were recorded ahead.
-    ahead: Option<Ahead>,
     /// The captured pass of one token, and the positions that it can see.
     single: Option<(Replayed, usize)>,
     /// Times of kernels, if they are measured.
@@ -54,7 +51,6 @@ impl Session {
             tokens: Vec::new(),
             reached: 0,
             inputs: None,
-            ahead: None,
             single: None,
             profiling: None,
         })
@@ -136,11 +132,8 @@ impl Session {
             Wanted::From(first) => first,
         };
         let fed = self.feed_passes(tokens, (first, wanted), cancel, sink);
-        // An error of what was recorded ahead comes first, as it did.
-        let fed = self.settle().and(fed);
         if matches!(&fed, Err(Error::Device(error)) if !matches!(error, silicide::Error::Cancelled { .. })) {
-            // Nobody knows which passes reached the cache, and a worker that ended in the middle is not asked again.
-            self.ahead = None;
+            // It is not known which passes reached the cache.
             self.tokens.clear();
             self.reached = 0;
         }
@@ -165,11 +158,9 @@ impl Session {
             let size = if at + chunk > first && wanted != Wanted::Last { rows } else { chunk };
             let piece = rest.get(..size).unwrap_or(rest);
             let wanted_rows = (at + piece.len()).saturating_sub(first.max(at));
-            let ahead = self.model.encodes_ahead() && piece.len() < tokens.len();
-            let logits = self.pass(piece, wanted_rows.max(1), ahead)?;
+            let logits = self.pass(piece, wanted_rows.max(1))?;
             let start = self.tokens.len() - wanted_rows;
             if wanted_rows > 0 {
-                self.settle()?;
                 let logits = logits.read::<f32>()?;
                 for (row, logits) in logits.chunks_exact(vocabulary).enumerate() {
                     sink(start + row, logits)?;
@@ -180,17 +171,8 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until everything that was recorded is submitted.
-    fn settle(&mut self) -> Result<()> {
-        self.ahead.as_mut().map_or(Ok(()), Ahead::settle)
-    }
-
-    /// Runs one pass; gives the logits of its last `outputs` tokens. One that is recorded `ahead` may not be submitted yet.
-    fn pass(&mut self, tokens: &[u32], outputs: usize, ahead: bool) -> Result<Buffer> {
-        if !ahead || tokens.len() == 1 || self.profiling.is_some() {
-            // What goes to the device at once must not overtake what was recorded ahead.
-            self.settle()?;
-        }
+    /// Runs one pass and returns the logits of its last `outputs` tokens.
+    fn pass(&mut self, tokens: &[u32], outputs: usize) -> Result<Buffer> {
         let Range { start, end } = self.tokens.len()..self.tokens.len() + tokens.len();
         let span = Span { tokens, start, outputs, limit: end };
         let logits = match &mut self.profiling {
@@ -200,7 +182,7 @@ impl Session {
         };
         let logits = match logits {
             Some(logits) => logits,
-            None => self.record(&span, ahead)?,
+            None => self.record(&span)?,
         };
         self.tokens.extend_from_slice(tokens);
         self.reached = self.reached.max(end);
@@ -223,18 +205,10 @@ impl Session {
         Ok(single.logits())
     }
 
-    /// Records a pass.
-    fn record(&mut self, span: &Span<'_>, ahead: bool) -> Result<Buffer> {
+    /// Records and submits a pass.
+    fn record(&mut self, span: &Span<'_>) -> Result<Buffer> {
         let (model, device) = (self.model.description(), self.model.device());
-        if ahead && self.ahead.is_none() {
-            self.ahead = Some(Ahead::new()?);
-        }
-        let mut ahead = self.ahead.as_mut().filter(|_| ahead);
-        let old = match &mut ahead {
-            Some(ahead) => ahead.take()?,
-            None => self.inputs.take(),
-        };
-        let mut inputs = match old.filter(|inputs| inputs.suit(span)) {
+        let mut inputs = match self.inputs.take().filter(|inputs| inputs.suit(span)) {
             Some(inputs) => inputs,
             None => {
                 let (options, extents) = (self.model.cache_options(), (span.tokens.len(), span.outputs));
@@ -244,13 +218,8 @@ impl Session {
         let pass = inputs.fill(model, span)?;
         let mut encoder = CommandEncoder::new(device);
         let logits = self.model.decoder().forward(&mut encoder, pass)?;
-        match ahead {
-            Some(ahead) => ahead.submit(inputs, encoder),
-            None => {
-                let _submission = encoder.submit()?;
-                self.inputs = Some(inputs);
-            }
-        }
+        let _submission = encoder.submit()?;
+        self.inputs = Some(inputs);
         Ok(logits)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{devices, logits, nmse};
 use samples::testdata;
-use silicide::{CancelToken, DType, Device, Purpose};
+use silicide::{CancelToken, DType, Device};
 use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
 use silicide_llm::error::Error;
 use std::path::Path;
@@ -44,9 +44,10 @@ fn a_text_that_outgrows_its_capture_gets_another() {
     }
 }
 
-fn ahead(device: &Device, encode_ahead: bool) -> Session {
+/// A session whose prompts take several passes.
+fn in_passes(device: &Device) -> Session {
     let mut options = EngineOptions::default();
-    (options.context, options.chunk, options.encode_ahead) = (Some(256), 16, encode_ahead);
+    (options.context, options.chunk) = (Some(256), 16);
     let model = LanguageModel::open(device, &testdata("models/gemma3.gguf"), &options).unwrap();
     Session::new(&Arc::new(model)).unwrap()
 }
@@ -63,34 +64,10 @@ fn follow(session: &mut Session, tokens: &[u32], wanted: Wanted) -> Vec<f32> {
 }
 
 #[test]
-fn passes_that_are_recorded_ahead_give_the_same_bits() {
+fn cancelling_a_prompt_of_several_passes_keeps_what_was_fed() {
     for device in devices() {
         let tokens: Vec<u32> = (0..150).map(|i| (i * 31 + 7) % 300).collect();
-        let (mut plain, mut worker) = (ahead(&device, false), ahead(&device, true));
-        // Of 145 tokens the last is a pass of its own, which is replayed.
-        for (count, wanted) in
-            [(150, Wanted::Last), (150, Wanted::From(100)), (145, Wanted::Last), (17, Wanted::Last)]
-        {
-            // A prompt, and a token after it.
-            for (tokens, wanted) in [(&tokens[..count], wanted), (&[3], Wanted::Last)] {
-                let [plain, worker] =
-                    [&mut plain, &mut worker].map(|session| follow(session, tokens, wanted));
-                assert!(plain == worker, "{}", device.info().id);
-            }
-            [&mut plain, &mut worker].into_iter().for_each(|session| assert_eq!(session.rewind(0), 0));
-        }
-        drop(plain);
-        let fit = *worker.model().fit();
-        let working = device.usage().of(Purpose::Activations).peak as u64;
-        assert!(working <= 2 * fit.activations, "{working} of {}", fit.activations);
-    }
-}
-
-#[test]
-fn cancelling_what_is_recorded_ahead_keeps_what_was_fed() {
-    for device in devices() {
-        let tokens: Vec<u32> = (0..150).map(|i| (i * 31 + 7) % 300).collect();
-        let mut session = ahead(&device, true);
+        let mut session = in_passes(&device);
         let cancel = CancelToken::new();
         // Stops at the first row that is wanted.
         let fed = session.feed(&tokens, Wanted::From(70), &cancel, &mut |_, _| {
@@ -103,7 +80,7 @@ fn cancelling_what_is_recorded_ahead_keeps_what_was_fed() {
         assert!(kept > 70 && kept < 150, "{kept}");
         // What was kept is as good as fed by anyone.
         let rest = follow(&mut session, &tokens[kept..], Wanted::From(0));
-        let expected = follow(&mut ahead(&device, false), &tokens, Wanted::From(kept));
+        let expected = follow(&mut in_passes(&device), &tokens, Wanted::From(kept));
         let error = nmse(&rest, &expected);
         assert!(error < 1e-8, "{}: {error:e}", device.info().id);
     }
