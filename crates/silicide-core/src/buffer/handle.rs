@@ -53,6 +53,32 @@ impl Default for BufferOptions {
     }
 }
 
+impl BufferOptions {
+    /// Sets what the buffer is for, in reports.
+    pub fn purpose(mut self, purpose: Purpose) -> BufferOptions {
+        self.purpose = purpose;
+        self
+    }
+
+    /// Sets who must see the memory.
+    pub fn kind(mut self, kind: MemoryKind) -> BufferOptions {
+        self.kind = kind;
+        self
+    }
+
+    /// Sets the allocator that the memory comes from.
+    pub fn allocator(mut self, allocator: Arc<dyn Allocator>) -> BufferOptions {
+        self.allocator = Some(allocator);
+        self
+    }
+
+    /// Sets whether the memory begins with zeros.
+    pub fn zeroed(mut self, zeroed: bool) -> BufferOptions {
+        self.zeroed = zeroed;
+        self
+    }
+}
+
 const _: () = {
     const fn shared_between_threads<T: Send + Sync>() {}
     shared_between_threads::<Buffer>();

@@ -37,6 +37,20 @@ pub struct EncoderOptions {
     pub mark_ops: bool,
 }
 
+impl EncoderOptions {
+    /// Sets the kernel to use instead of the cheapest.
+    pub fn kernel(mut self, name: &'static str) -> EncoderOptions {
+        self.kernel = Some(name);
+        self
+    }
+
+    /// Sets whether a timing mark precedes each op.
+    pub fn mark_ops(mut self, mark: bool) -> EncoderOptions {
+        self.mark_ops = mark;
+        self
+    }
+}
+
 impl CommandEncoder {
     /// An empty encoder.
     pub fn new(device: &Device) -> CommandEncoder {
