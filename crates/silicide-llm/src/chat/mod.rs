@@ -93,6 +93,32 @@ pub struct RenderOptions {
     pub now: Option<jiff::civil::DateTime>,
 }
 
+impl RenderOptions {
+    /// Sets whether to end with what begins an answer.
+    pub fn add_generation_prompt(mut self, add: bool) -> RenderOptions {
+        self.add_generation_prompt = add;
+        self
+    }
+
+    /// Sets the tools that the model may call, as a JSON list.
+    pub fn tools(mut self, tools: Value) -> RenderOptions {
+        self.tools = Some(tools);
+        self
+    }
+
+    /// Sets one more variable, such as `enable_thinking`.
+    pub fn variable(mut self, name: impl Into<String>, value: impl Into<Value>) -> RenderOptions {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the time.
+    pub fn now(mut self, now: jiff::civil::DateTime) -> RenderOptions {
+        self.now = Some(now);
+        self
+    }
+}
+
 /// A message of a chat, as templates expect it.
 pub fn message(role: &str, content: &str) -> Value {
     json!({ "role": role, "content": content })

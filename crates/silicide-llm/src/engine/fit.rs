@@ -2,12 +2,12 @@
 
 use super::graphs::capture;
 use super::inputs::{Role, outline};
-use super::load::EngineOptions;
+use super::options::ModelOptions;
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
 use crate::model::{Decoder, Description};
-use silicide::kernel::TensorInfo;
-use silicide::{Device, Estimate, Estimated};
+use silicide_core::kernel::TensorInfo;
+use silicide_core::{Device, Estimate, Estimated};
 
 /// What a model takes on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Fit {
     pub weights: u64,
     /// Bytes of keys and values.
     pub cache: u64,
-    /// Bytes of inputs, outputs and scratch of a pass of the largest size (of two, if one is recorded ahead) and one of a single
+    /// Bytes of inputs, outputs and scratch of a pass of the largest size and one of a single
     /// token: its arena.
     pub activations: u64,
     /// Bytes there are.
@@ -37,7 +37,7 @@ impl Fit {
         device: &Device,
         (model, decoder): (&Description, &Decoder),
         options: &CacheOptions,
-        engine: &EngineOptions,
+        engine: &ModelOptions,
     ) -> Result<Fit> {
         let usage = device.usage();
         let free = usage.limit.min(device.info().memory.available);
@@ -81,7 +81,7 @@ fn activations(
     device: &Device,
     (model, decoder): (&Description, &Decoder),
     options: &CacheOptions,
-    engine: &EngineOptions,
+    engine: &ModelOptions,
 ) -> Result<u64> {
     let (chunk, context) = (options.chunk.min(options.context).max(1), options.context);
     let count = |tokens: usize| -> Result<u64> {
@@ -103,6 +103,5 @@ fn activations(
         false if chunk > 1 => count(1)?,
         false => 0,
     };
-    let at_once = if engine.encode_ahead && chunk < context { 2 } else { 1 };
-    Ok(at_once * count(chunk)? + single)
+    Ok(count(chunk)? + single)
 }

@@ -30,6 +30,7 @@ mod vocabulary;
 
 pub use error::{TokenizerError, Warning};
 pub use special::SpecialTokens;
+pub(crate) use stream::TextDecoder;
 pub use stream::TextStream;
 pub use vocabulary::Kind;
 
