@@ -1,8 +1,9 @@
 //! Language models on silicide: from a file of weights to streamed text.
 //!
 //! ```
+//! # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
 //! # let path = "../../testdata/models/llama-chat.gguf";
-//! use silicide_llm::Model;
+//! use silicide::Model;
 //!
 //! let model = Model::open(path)?;
 //! let mut chat = model.chat()?;

@@ -20,6 +20,18 @@ pub struct BufferId(u64);
 /// Cloning shares the memory. A view ([`Buffer::view`], [`Buffer::slice`], [`Buffer::reshape`]) shares it too and
 /// costs nothing. The host reaches the bytes through guards ([`Buffer::read`], [`Buffer::write`]) that wait for
 /// the device and keep it away while they live.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::{Buffer, Device};
+///
+/// let device = Device::cpu()?;
+/// let table = Buffer::from_slice(&device, [2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let row = table.slice(3..6)?; // a view: no copy
+/// row.write::<f32>()?[0] = 40.0;
+/// assert_eq!(table.to_vec::<f32>()?, [1.0, 2.0, 3.0, 40.0, 5.0, 6.0]);
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Buffer {
     id: BufferId,

@@ -10,7 +10,17 @@ use silicide_hal::{Backend, DeviceInfo, HalError, RawDevice};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How to open a device. The default suits everyone; tests and tools set more.
+/// How to open a device. The default suits most programs.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::device::DeviceOptions;
+/// use silicide::Device;
+///
+/// let options = DeviceOptions::default().threads(2).memory_budget(1 << 30);
+/// let device = Device::open_with("cpu", &options)?;
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DeviceOptions {

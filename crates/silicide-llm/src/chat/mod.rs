@@ -1,15 +1,7 @@
 //! Chats as models were trained to read them: templates in Jinja, as the files carry them.
 //!
-//! | file | what |
-//! |---|---|
-//! | `mod.rs` | [`ChatTemplate`]: finding and rendering |
-//! | `environment.rs` | Jinja as templates expect it |
-//! | `rewrite.rs` | templates with every place marked where values grow |
-//! | `budget.rs` | what a rendering may make and read |
-//! | `filters.rs` | filters and methods that make long texts |
-//! | `python.rs` | values written as Python writes them |
-//! | `guard.rs` | what people wrote stays text |
-//! | `error.rs` | what can go wrong |
+//! A [`ChatTemplate`] renders messages to [`Piece`]s of a prompt. [`Model::chat_tokens`](crate::Model::chat_tokens) uses the
+//! template of a model's file.
 //!
 //! Two things hold for every template and every message. A template runs out of fuel, or of the bytes that it may make
 //! and read, before it takes long or much memory. And text that people wrote never becomes a control token, whatever the
@@ -125,6 +117,17 @@ pub fn message(role: &str, content: &str) -> Value {
 }
 
 /// A model's chat template.
+///
+/// ```
+/// # mod silicide { pub use silicide_llm as llm; }
+/// use silicide::llm::chat::{ChatTemplate, RenderOptions, message};
+///
+/// let source = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}";
+/// let template = ChatTemplate::new(source, "<s>", "</s>")?;
+/// let rendered = template.render(&[message("user", "Hi!")], &RenderOptions::default())?;
+/// assert_eq!(rendered.text(), "[user] Hi!\n");
+/// # Ok::<(), silicide::llm::chat::ChatError>(())
+/// ```
 #[derive(Debug)]
 pub struct ChatTemplate {
     program: Program,

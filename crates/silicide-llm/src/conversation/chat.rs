@@ -9,8 +9,11 @@ use crate::error::{Error, Result};
 /// A chat with a [`Model`]. It keeps the messages and the KV cache, so each turn feeds only what is new.
 ///
 /// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
 /// # let path = "../../testdata/models/llama-chat.gguf";
-/// use silicide_llm::{Model, Role, engine::GenerateOptions};
+/// use silicide::llm::Role;
+/// use silicide::llm::engine::GenerateOptions;
+/// use silicide::Model;
 ///
 /// let model = Model::open(path)?;
 /// let options = GenerateOptions::default().max_tokens(8).temperature(0.0);

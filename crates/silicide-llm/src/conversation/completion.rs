@@ -11,8 +11,10 @@ use std::iter::FusedIterator;
 /// KV cache; dropping it ends the generation.
 ///
 /// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
 /// # let path = "../../testdata/models/llama-tied.gguf";
-/// use silicide_llm::{Model, engine::{Finish, GenerateOptions}};
+/// use silicide::llm::engine::{Finish, GenerateOptions};
+/// use silicide::Model;
 ///
 /// let model = Model::open(path)?;
 /// let options = GenerateOptions::default().max_tokens(8).ignore_end(true);

@@ -7,7 +7,9 @@ use std::fmt;
 /// One message of a chat. It serializes to `{"role": "user", "content": "Hi!"}`, as chat templates expect it.
 ///
 /// ```
-/// use silicide_llm::{Message, Role};
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// use silicide::llm::Role;
+/// use silicide::Message;
 ///
 /// let messages = [Message::system("Be brief."), Message::user("Hi!")];
 /// assert_eq!(messages[1].role, Role::User);

@@ -25,7 +25,8 @@ pub struct PromptEvent {
 /// How text is generated: length, stop strings, sampling, cancellation.
 ///
 /// ```
-/// use silicide_llm::engine::GenerateOptions;
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// use silicide::llm::engine::GenerateOptions;
 ///
 /// let options = GenerateOptions::default().max_tokens(200).temperature(0.7).seed(42).stop("\n\n");
 /// assert_eq!(options.sampler.seed, 42);
@@ -200,9 +201,10 @@ pub struct Generation {
 /// of a stop string. Tokens of the prompt that the session's cache already holds are not fed again.
 ///
 /// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
 /// # let path = "../../testdata/models/llama-tied.gguf";
-/// use silicide_llm::Model;
-/// use silicide_llm::engine::{GenerateOptions, Session, generate};
+/// use silicide::Model;
+/// use silicide::llm::engine::{GenerateOptions, Session, generate};
 ///
 /// let model = Model::open(path)?;
 /// let mut session = Session::new(&model)?;

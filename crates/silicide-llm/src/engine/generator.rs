@@ -19,9 +19,10 @@ use std::time::Instant;
 /// [`Reply`](crate::Reply) and [`Completion`](crate::Completion) are iterators over it.
 ///
 /// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
 /// # let path = "../../testdata/models/llama-tied.gguf";
-/// use silicide_llm::Model;
-/// use silicide_llm::engine::{GenerateOptions, Generator, Session};
+/// use silicide::Model;
+/// use silicide::llm::engine::{GenerateOptions, Generator, Session};
 ///
 /// let model = Model::open(path)?;
 /// let mut session = Session::new(&model)?;

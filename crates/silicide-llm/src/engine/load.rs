@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 /// A language model on a device, with its tokenizer and chat template. Cheap to clone; clones share the weights.
 ///
 /// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
 /// # let path = "../../testdata/models/llama-chat.gguf";
-/// use silicide_llm::Model;
+/// use silicide::Model;
 ///
 /// let model = Model::open(path)?;
 /// let mut chat = model.chat()?;

@@ -15,9 +15,10 @@ const USUAL_CONTEXT: usize = 4096;
 /// How a model is loaded and run: the device, the context length, the KV cache types.
 ///
 /// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
 /// # let path = "../../testdata/models/llama-tied.gguf";
-/// use silicide_core::Device;
-/// use silicide_llm::Model;
+/// use silicide::Device;
+/// use silicide::Model;
 ///
 /// let model = Model::options().device(&Device::cpu()?).context(256).open(path)?;
 /// assert_eq!(model.context(), 256);

@@ -34,7 +34,24 @@ pub(super) struct FeedRequest<'a> {
     pub(super) progress: &'a mut dyn FnMut(usize),
 }
 
-/// One conversation with a model.
+/// A sequence of tokens that a model has read, with its KV cache: tokens in, logits out.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::CancelToken; pub use silicide_llm::{self as llm, *}; }
+/// # let path = "../../testdata/models/llama-tied.gguf";
+/// use silicide::llm::engine::{Session, Wanted};
+/// use silicide::{CancelToken, Model};
+///
+/// let model = Model::open(path)?;
+/// let mut session = Session::new(&model)?;
+/// let tokens = model.tokenize("Once upon a time");
+/// session.feed(&tokens, Wanted::Last, &CancelToken::new(), &mut |position, logits| {
+///     println!("position {position}: {} logits", logits.len());
+///     Ok(())
+/// })?;
+/// assert_eq!(session.tokens(), tokens);
+/// # Ok::<(), silicide::llm::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Session {
     model: Model,

@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 /// How tokens are sampled. Stages run in the order of the fields; each can be switched off.
 ///
 /// ```
-/// use silicide_llm::sample::SamplerOptions;
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// use silicide::llm::sample::SamplerOptions;
 ///
 /// let options = SamplerOptions::default().top_k(20).temperature(0.6).seed(7);
 /// assert!(options.check().is_ok());

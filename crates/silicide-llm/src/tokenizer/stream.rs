@@ -5,7 +5,9 @@ use super::{Special, Tokenizer};
 /// Converts a sequence of tokens to text, one token at a time. Bytes of an incomplete UTF-8 character are held back.
 ///
 /// ```
-/// # use silicide_llm::{Model, tokenizer::Special};
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// # use silicide::llm::tokenizer::Special;
+/// # use silicide::Model;
 /// # let model = Model::open("../../testdata/models/llama-tied.gguf")?;
 /// let tokenizer = model.tokenizer();
 /// let mut stream = tokenizer.stream(Special::Plain);
