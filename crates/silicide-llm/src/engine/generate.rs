@@ -1,15 +1,30 @@
 //! Text from a prompt: feed, choose, stream, stop.
 
-use super::session::{Session, Wanted};
+use super::session::{FeedRequest, Session, Wanted};
 use super::stops::Stops;
 use crate::error::{Error, Result};
 use crate::sample::{Sampler, SamplerOptions};
 use crate::tokenizer::Special;
 use silicide::CancelToken;
+use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Receives the progress of a prompt, on the generating thread.
+pub type PromptProgress = Arc<dyn Fn(&PromptEvent) + Send + Sync>;
+
+/// How much of a prompt has been processed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PromptEvent {
+    /// Tokens of the prompt that are in the cache, including those reused from an earlier prompt.
+    pub done: usize,
+    /// Tokens of the prompt.
+    pub total: usize,
+}
+
 /// How to generate.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct GenerateOptions {
     /// The most tokens; as many as the context holds where there is no number.
@@ -24,6 +39,22 @@ pub struct GenerateOptions {
     pub show_special: bool,
     /// Stops between tokens; what was generated is kept.
     pub cancel: CancelToken,
+    /// Called once before the prompt is fed and once after each pass over it.
+    pub progress: Option<PromptProgress>,
+}
+
+impl fmt::Debug for GenerateOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GenerateOptions")
+            .field("max_tokens", &self.max_tokens)
+            .field("stop", &self.stop)
+            .field("sampler", &self.sampler)
+            .field("ignore_end", &self.ignore_end)
+            .field("show_special", &self.show_special)
+            .field("cancel", &self.cancel)
+            .field("progress", &self.progress.is_some())
+            .finish()
+    }
 }
 
 /// Why generation ended.
@@ -111,7 +142,7 @@ pub fn generate(
     options: &GenerateOptions,
     sink: &mut dyn FnMut(&str),
 ) -> Result<Generation> {
-    let model = std::sync::Arc::clone(session.model());
+    let model = Arc::clone(session.model());
     if prompt.is_empty() {
         let (expected, got) = ("at least one token".to_owned(), "none".to_owned());
         return Err(Error::BadOption { option: "prompt", expected, got });
@@ -135,9 +166,10 @@ pub fn generate(
     let reused = session.reuse(prompt);
     let rest = prompt.get(reused..).unwrap_or(prompt);
     // Feeds tokens and chooses the one that follows; none if someone asked to stop.
-    let mut follow = |session: &mut Session, tokens: &[u32]| {
+    let mut follow = |session: &mut Session, tokens: &[u32], progress: &mut dyn FnMut(usize)| {
         let (mut next, mut chosen) = (None, None);
-        let fed = session.feed(tokens, Wanted::Last, &options.cancel, &mut |position, logits| {
+        let request = FeedRequest { tokens, wanted: Wanted::Last, cancel: &options.cancel, progress };
+        let fed = session.feed_reporting(request, &mut |position, logits| {
             chosen = Some(Instant::now());
             let token = sampler.choose(logits, position)?;
             sampler.accept(token);
@@ -152,7 +184,13 @@ pub fn generate(
             fed => fed.map(|()| next),
         }
     };
-    let mut next = follow(session, rest)?;
+    let mut report = |fed: usize| {
+        if let Some(progress) = &options.progress {
+            progress(&PromptEvent { done: reused + fed, total: prompt.len() });
+        }
+    };
+    report(0);
+    let mut next = follow(session, rest, &mut report)?;
     out.timings.prompt = begin.elapsed();
     // Someone who stops during the prompt has fed only a part of it.
     let fed = if next.is_some() { prompt.len() } else { session.tokens().len() };
@@ -183,7 +221,7 @@ pub fn generate(
             out.finish = Finish::ContextFull;
             break;
         }
-        next = follow(session, &[token])?;
+        next = follow(session, &[token], &mut |_| ())?;
     }
     if out.finish != Finish::Stop {
         let (mut text, stopped) = stops.push(&stream.finish());

@@ -25,7 +25,7 @@ mod session;
 mod stops;
 
 pub use fit::Fit;
-pub use generate::{Finish, GenerateOptions, Generation, Timings, generate};
+pub use generate::{Finish, GenerateOptions, Generation, PromptEvent, PromptProgress, Timings, generate};
 pub use load::{EngineOptions, LanguageModel, capture_pass};
 pub use perplexity::{Perplexity, perplexity};
 pub use roofline::roofline;

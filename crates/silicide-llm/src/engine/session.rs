@@ -24,6 +24,18 @@ pub enum Wanted {
     From(usize),
 }
 
+/// Tokens to feed, and how.
+pub(super) struct FeedRequest<'a> {
+    /// The tokens.
+    pub(super) tokens: &'a [u32],
+    /// Which logits go to the sink.
+    pub(super) wanted: Wanted,
+    /// Stops between passes.
+    pub(super) cancel: &'a CancelToken,
+    /// Called after every pass with the number of `tokens` that were fed. A GPU may still compute the last two passes then.
+    pub(super) progress: &'a mut dyn FnMut(usize),
+}
+
 /// One conversation with a model.
 #[derive(Debug)]
 pub struct Session {
@@ -123,6 +135,16 @@ impl Session {
         cancel: &CancelToken,
         sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
+        self.feed_reporting(FeedRequest { tokens, wanted, cancel, progress: &mut |_| () }, sink)
+    }
+
+    /// As [`Session::feed`], and reports progress after every pass.
+    pub(super) fn feed_reporting(
+        &mut self,
+        request: FeedRequest<'_>,
+        sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        let tokens = request.tokens;
         let (vocabulary, context) = (self.model.description().vocabulary, self.context());
         let needed = self.tokens.len().saturating_add(tokens.len());
         if needed > context {
@@ -131,11 +153,7 @@ impl Session {
         if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
             return Err(Error::BadToken { token, vocabulary });
         }
-        let first = match wanted {
-            Wanted::Last => tokens.len().saturating_sub(1),
-            Wanted::From(first) => first,
-        };
-        let fed = self.feed_passes(tokens, (first, wanted), cancel, sink);
+        let fed = self.feed_passes(request, sink);
         // An error of what was recorded ahead comes first, as it did.
         let fed = self.settle().and(fed);
         if matches!(&fed, Err(Error::Device(error)) if !matches!(error, silicide::Error::Cancelled { .. })) {
@@ -147,14 +165,17 @@ impl Session {
         fed
     }
 
-    /// Feeds checked tokens; logits are wanted from `first` on.
+    /// Feeds checked tokens.
     fn feed_passes(
         &mut self,
-        tokens: &[u32],
-        (first, wanted): (usize, Wanted),
-        cancel: &CancelToken,
+        request: FeedRequest<'_>,
         sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
+        let FeedRequest { tokens, wanted, cancel, progress } = request;
+        let first = match wanted {
+            Wanted::Last => tokens.len().saturating_sub(1),
+            Wanted::From(first) => first,
+        };
         let vocabulary = self.model.description().vocabulary;
         let chunk = self.model.cache_options().chunk;
         let rows = (LOGIT_BYTES / 4 / vocabulary.max(1)).clamp(1, chunk);
@@ -176,6 +197,7 @@ impl Session {
                 }
             }
             at += piece.len();
+            progress(at);
         }
         Ok(())
     }
