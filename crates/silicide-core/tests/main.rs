@@ -24,4 +24,3 @@ mod recording;
 mod registry;
 mod submission;
 mod weights;
-mod worker;

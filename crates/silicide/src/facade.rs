@@ -27,7 +27,7 @@ pub mod record {
     /// let mut builder = GraphBuilder::new(&device);
     /// let constant = builder.constant(&x);
     /// let z = square(&mut builder, &constant)?;
-    /// let executor = GraphExecutor::new(builder.finish(&[&z]), &GraphOptions::default())?;
+    /// let executor = GraphExecutor::new(builder.finish(&[&z])?, &GraphOptions::default())?;
     /// let mut session = executor.session(&[])?;
     /// session.replay()?.wait()?;
     ///
@@ -39,8 +39,7 @@ pub mod record {
     pub use silicide_core::record::Recorder;
     #[doc(inline)]
     pub use silicide_core::record::{
-        BufferRange, CommandEncoder, EncoderOptions, EncodingWorker, Estimate, Estimated, MemRanges, Pending,
-        Submission, place,
+        BufferRange, CommandEncoder, EncoderOptions, Estimate, Estimated, MemRanges, Submission, place,
     };
 }
 
@@ -64,7 +63,7 @@ pub mod graph {
     /// let x = builder.input("x", TensorInfo::new(DType::F32, Shape::try_from([2, 64]).unwrap()));
     /// let y = ops::rms_norm(&mut builder, &x, None, 1e-5)?;
     /// let y = ops::silu(&mut builder, &y)?;
-    /// println!("{}", builder.finish(&[&y]));
+    /// println!("{}", builder.finish(&[&y])?);
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(inline)]
@@ -80,7 +79,7 @@ pub mod graph {
     /// let mut builder = GraphBuilder::new(&device);
     /// let x = builder.input("x", TensorInfo::new(DType::F32, Shape::try_from([2, 64]).unwrap()));
     /// let scores = ops::softmax(&mut builder, &x, None, 1.0)?;
-    /// let executor = GraphExecutor::new(builder.finish(&[&scores]), &ops::fuse::options())?;
+    /// let executor = GraphExecutor::new(builder.finish(&[&scores])?, &ops::fuse::options())?;
     /// println!("{}", executor.report()); // rewrites, commands, barriers, arena
     /// # Ok::<(), Error>(())
     /// ```
@@ -99,7 +98,7 @@ pub mod graph {
     /// let x = builder.input("x", info);
     /// let (offset, value) = builder.parameter("offset", info)?;
     /// let sum = ops::add(&mut builder, &x, &value)?;
-    /// let executor = GraphExecutor::new(builder.finish(&[&sum]), &GraphOptions::default())?;
+    /// let executor = GraphExecutor::new(builder.finish(&[&sum])?, &GraphOptions::default())?;
     ///
     /// let x = Buffer::from_slice(&device, [3], &[1.0f32, 2.0, 3.0])?;
     /// let mut session = executor.session(&[&x])?;

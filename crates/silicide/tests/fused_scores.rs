@@ -54,7 +54,7 @@ fn run(
     let outputs = record(&mut builder, &values).unwrap();
     let mut options = GraphOptions::default();
     options.passes = passes.to_vec();
-    let graph = builder.finish(&outputs.iter().collect::<Vec<_>>());
+    let graph = builder.finish(&outputs.iter().collect::<Vec<_>>()).unwrap();
     let executor = GraphExecutor::new(graph, &options).unwrap();
     let buffers: Vec<Buffer> = inputs.iter().enumerate().map(|(i, info)| buffer(device, info, i)).collect();
     let mut session = executor.session(&buffers.iter().collect::<Vec<_>>()).unwrap();

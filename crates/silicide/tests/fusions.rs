@@ -67,7 +67,7 @@ fn run(
     let outputs: Vec<&GraphValue> = outputs.iter().collect();
     let mut options = GraphOptions::default();
     options.passes = passes.to_vec();
-    let executor = GraphExecutor::new(builder.finish(&outputs), &options).unwrap();
+    let executor = GraphExecutor::new(builder.finish(&outputs).unwrap(), &options).unwrap();
     let buffers: Vec<Buffer> = inputs.iter().enumerate().map(|(i, info)| buffer(device, info, i)).collect();
     let mut session = executor.session(&buffers.iter().collect::<Vec<_>>()).unwrap();
     session.replay().unwrap().wait().unwrap();

@@ -45,7 +45,7 @@ fn replays_allocate_nothing() {
         }
         let (parameter, offset) = builder.parameter("offset", info).unwrap();
         let x = ops::add(&mut builder, &x, &offset).unwrap();
-        let executor = GraphExecutor::new(builder.finish(&[&x]), &GraphOptions::default()).unwrap();
+        let executor = GraphExecutor::new(builder.finish(&[&x]).unwrap(), &GraphOptions::default()).unwrap();
         let values: Vec<f32> = (0..3 * 256).map(|i| (i as f32).sin()).collect();
         let input = Buffer::from_slice(&device, [3, 256], &values).unwrap();
         let mut session = executor.session(&[&input]).unwrap();

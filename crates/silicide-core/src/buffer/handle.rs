@@ -322,16 +322,23 @@ impl Buffer {
         Ok(Buffer { id: BufferId(fresh_id()), dtype, shape, ..self.clone() })
     }
 
-    /// Type, shape and alignment, as ops see them. Allocates the memory. Foreign memory that was reinterpreted may
-    /// lie at an address that its new type can't have.
+    /// Type, shape and alignment, as ops see them. Allocates the memory. The alignment may be less than the type
+    /// needs: `record::rules` refuses such an argument.
     pub(crate) fn info(&self) -> Result<TensorInfo> {
         let alignment = self.allocation()?.alignment(self.offset);
-        let needed = self.dtype.alignment();
-        if (alignment as usize) < needed {
-            let (what, bytes) = ("argument", self.offset);
-            return Err(Error::Misaligned { what, bytes, alignment: needed, dtype: self.dtype });
-        }
         Ok(TensorInfo { dtype: self.dtype, shape: self.shape, alignment })
+    }
+
+    /// Type, shape and the alignment that is certain before the memory is allocated. The device's own allocator
+    /// aligns to 256 bytes; another one may hand out memory at any address, so only the type's alignment is assumed.
+    pub(crate) fn info_before_allocation(&self) -> TensorInfo {
+        let own = std::ptr::addr_eq(Arc::as_ptr(self.allocator()), Arc::as_ptr(self.device.memory()));
+        let alignment = match own {
+            true => 1 << self.offset.trailing_zeros().min(8),
+            false => self.dtype.alignment() as u32,
+        };
+        let allocated = if self.is_allocated() { self.info().ok() } else { None };
+        allocated.unwrap_or(TensorInfo { dtype: self.dtype, shape: self.shape, alignment })
     }
 
     /// The memory, allocating it on first need.

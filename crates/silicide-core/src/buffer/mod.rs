@@ -24,4 +24,4 @@ pub use handle::{Buffer, BufferId, BufferOptions};
 pub use metal::MetalBuffer;
 pub use native::NativeBuffer;
 pub use storage::StorageId;
-pub(crate) use storage::{Storage, StorageState};
+pub(crate) use storage::{Storage, StorageState, fresh_id};

@@ -108,8 +108,10 @@ const _: () = {
 impl GraphExecutor {
     /// Rewrites, orders and plans a graph. Neither allocates memory nor compiles kernels.
     pub fn new(mut graph: ComputeGraph, options: &GraphOptions) -> Result<GraphExecutor> {
+        graph.check_constants()?;
         let captured = graph.nodes().len();
         let passes = graph.optimise(&options.passes)?;
+        graph.check_constants()?;
         let commands = Commands::of(&graph)?;
         let count = commands.commands.len();
         let mut recorded = MemRanges::new();
@@ -197,7 +199,7 @@ fn place(graph: &ComputeGraph, commands: &Commands, schedule: &Schedule) -> (Are
             life.last = usize::MAX;
         }
     }
-    let value_bytes = lives.iter().flatten().map(|life| life.bytes).sum();
+    let value_bytes = lives.iter().flatten().fold(0, |sum: usize, life| sum.saturating_add(life.bytes));
     let owners = share_in_place(commands, schedule, &mut lives);
     let rooms: Vec<usize> =
         (0..lives.len()).filter(|&room| lives.get(room).is_some_and(Option::is_some)).collect();

@@ -6,6 +6,7 @@
 
 use super::Recorder;
 use super::derived::{self, Derived, Source};
+use super::lower::scratch_bytes;
 use super::recording::is_rested;
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -121,13 +122,14 @@ impl Estimate {
         let mut found: SmallVec<[(usize, Arc<Temporary>); 1]> = SmallVec::new();
         for (launch, scratch) in derived::of(&plan) {
             let made = sources(launch, inputs).and_then(|sources| self.derived.find(launch, &sources));
+            let bytes = plan.scratch.get(scratch).map(|&bytes| scratch_bytes(bytes));
+            let made = made.filter(|made| Some(made.bytes) == bytes);
             found.extend(made.map(|made| (scratch, made)));
         }
         let mut scratch: SmallVec<[Arc<Temporary>; 2]> = SmallVec::new();
         for (i, &bytes) in plan.scratch.iter().enumerate() {
             let made = found.iter().find(|(found, _)| *found == i).map(|(_, made)| Arc::clone(made));
-            let bytes = bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes);
-            scratch.push(made.unwrap_or_else(|| self.temporary(bytes)));
+            scratch.push(made.unwrap_or_else(|| self.temporary(scratch_bytes(bytes))));
         }
         scratch.iter().for_each(|memory| memory.touch(self.ops));
         for (launch, i) in derived::of(&plan) {

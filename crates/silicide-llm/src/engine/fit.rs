@@ -17,8 +17,7 @@ pub struct Fit {
     pub weights: u64,
     /// Bytes of keys and values.
     pub cache: u64,
-    /// Bytes of inputs, outputs and scratch of a pass of the largest size and one of a single
-    /// token: its arena.
+    /// Bytes of inputs, outputs and scratch of a pass of the largest size, and the arena of a pass of one token.
     pub activations: u64,
     /// Bytes there are.
     pub available: u64,

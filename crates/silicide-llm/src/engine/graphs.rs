@@ -44,7 +44,7 @@ pub(super) fn capture_with(
     };
     let pass = outline(model, options, (count, outputs, limit), make)?;
     let logits = decoder.forward(&mut builder, &pass)?;
-    let graph = builder.finish(&[&logits]);
+    let graph = builder.finish(&[&logits])?;
     Ok(GraphExecutor::new(graph, how)?)
 }
 

@@ -36,11 +36,6 @@ pub fn matmul<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value) -> Resu
     recorder.run_one(Matmul::default(), &[a, b])
 }
 
-/// [`matmul`] without rounding the activations: slower, for measuring what rounding does.
-pub fn matmul_exact<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value) -> Result<R::Value> {
-    recorder.run_one(Matmul { exact: true }, &[a, b])
-}
-
 /// [`matmul`] into a value that exists.
 pub fn matmul_into<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value, y: &R::Value) -> Result<()> {
     recorder.run_into(Matmul::default(), &[a, b], &[y])
