@@ -3,9 +3,11 @@
 use crate::common::progress_bar;
 use crate::error::Error;
 use clap::Args;
-use silicide::{CancelToken, DType, Device, DeviceOptions};
-use silicide_llm::engine::{EngineOptions, LanguageModel, Session};
+use silicide::device::DeviceOptions;
+use silicide::{CancelToken, DType, Device};
+use silicide_llm::engine::Session;
 use silicide_llm::sample::SamplerOptions;
+use silicide_llm::{Model, ModelOptions};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -151,10 +153,10 @@ impl ModelArgs {
     }
 
     /// Opens the device and loads the model, with a progress bar if that takes long.
-    pub(crate) fn load(&self, cancel: &CancelToken) -> Result<Arc<LanguageModel>, Error> {
+    pub(crate) fn load(&self, cancel: &CancelToken) -> Result<Model, Error> {
         let path = self.path(cancel)?;
         let device = self.device.open()?;
-        let mut options = EngineOptions::default();
+        let mut options = ModelOptions::default();
         options.context = self.engine.ctx_size;
         options.chunk = self.engine.ubatch_size;
         options.key_type = self.engine.cache_type_k;
@@ -167,9 +169,9 @@ impl ModelArgs {
             watched.set_length(event.total);
             watched.set_position(event.done);
         }));
-        let model = LanguageModel::open(&device, &path, &options);
+        let model = options.device(&device).open(&path);
         bar.finish_and_clear();
-        Ok(Arc::new(model?))
+        Ok(model?)
     }
 
     /// Loads the model and begins a session.

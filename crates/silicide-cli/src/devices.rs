@@ -5,7 +5,8 @@ use clap::Args;
 use comfy_table::{Table, presets};
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
-use silicide::{Device, DeviceInfo};
+use silicide::Device;
+use silicide::hal::DeviceInfo;
 use std::io::Write;
 
 /// Lists the devices that models can run on, best first.

@@ -5,7 +5,8 @@ use clap::Args;
 use conformance::{Effort, Problem, Target};
 use indicatif::{HumanBytes, ProgressBar};
 use serde::Serialize;
-use silicide::{Device, DeviceInfo, Isa};
+use silicide::Device;
+use silicide::hal::{DeviceInfo, cpu::Isa};
 use silicide_llm::store::Pip;
 use std::time::{Duration, Instant};
 

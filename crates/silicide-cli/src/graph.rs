@@ -5,8 +5,9 @@ use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use crate::store::resolve;
 use clap::Args;
-use silicide::ComputeGraph;
-use silicide_llm::engine::{EngineOptions, capture_pass};
+use silicide::graph::ComputeGraph;
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::capture_pass;
 use silicide_weights::Source;
 use std::io::Write;
 use std::ops::Range;
@@ -39,7 +40,7 @@ pub(crate) struct Graph {
 impl Graph {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let source = Source::open(&resolve(&self.model, &cancel_on_interrupt())?)?;
-        let mut options = EngineOptions::default();
+        let mut options = ModelOptions::default();
         options.context = self.ctx_size;
         let executor = capture_pass(&self.device.open()?, &source, &options, self.tokens)?;
         let graph = executor.graph();

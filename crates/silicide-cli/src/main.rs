@@ -14,7 +14,8 @@
 //! | `devices` | `devices.rs` |
 //! | `tokenize` | `tokenize.rs` |
 //!
-//! `arguments.rs` has the arguments that several commands share, `common.rs` progress bars and Ctrl-C, `error.rs` the exit codes.
+//! `arguments.rs` has the arguments that several commands share, `common.rs` progress bars and Ctrl-C, `error.rs` the exit codes,
+//! `terminal.rs` the escaping of untrusted text.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -32,6 +33,7 @@ mod perplexity;
 mod profile;
 mod run;
 mod store;
+mod terminal;
 mod tokenize;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -108,7 +110,7 @@ fn main() -> ExitCode {
         // What there was to say is said.
         Err(Error::Interrupted) => Exit::Interrupted.into(),
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", terminal::for_stderr(&error.to_string()));
             error.exit().into()
         }
     }

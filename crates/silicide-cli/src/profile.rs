@@ -4,8 +4,7 @@
 use crate::error::Error;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use silicide::profile::{Lane, TraceEvent};
-use silicide::{Profile, ProfileRow, Roofline};
+use silicide::profile::{Lane, Profile, ProfileRow, Roofline, TraceEvent};
 use silicide_llm::engine::{Session, roofline};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -3,13 +3,13 @@
 
 use crate::common::{cancel_on_interrupt, progress_bar};
 use crate::error::Error;
+use crate::terminal::Printer;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{HumanBytes, HumanDuration};
 use serde::Serialize;
 use silicide::CancelToken;
 use silicide_llm::store::{KnownModel, PullOptions, PullPhase, Store, StoredModel};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -166,5 +166,5 @@ fn known_models() -> String {
 }
 
 fn say(text: &str) -> Result<(), Error> {
-    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
+    Ok(Printer::stdout().print(text)?)
 }

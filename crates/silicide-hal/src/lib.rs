@@ -29,28 +29,29 @@
 //!
 //! # Where things are
 //!
-//! | module | what |
+//! | item | what |
 //! |---|---|
-//! | [`command`] | the flat command list |
+//! | [`RawDevice`] | the verbs of a backend |
+//! | [`CommandList`] | the flat command list |
 //! | [`baked`] | lists kept for replay by backends without a form of their own for it |
-//! | [`program`] | what a pipeline is made from: a native function or WGSL |
-//! | [`info`] | limits, features and memory of a device |
-//! | [`error`] | what can go wrong down here |
+//! | [`Program`] | what a pipeline is made from: a native function or WGSL |
+//! | [`DeviceInfo`] | limits, features and memory of a device |
+//! | [`HalError`] | errors of a backend |
 //! | [`cpu`], [`vulkan`], `metal` (on Apple's systems), [`null`] | the backends |
-//! | [`wgsl`] | the only door to naga: WGSL to SPIR-V and MSL |
+//! | [`wgsl`] | the only user of naga: WGSL to SPIR-V and MSL |
 
 pub mod baked;
-pub mod command;
+mod command;
 pub mod cpu;
-pub mod error;
+mod error;
 mod history;
-pub mod info;
+mod info;
 mod ledger;
 #[cfg(any(target_vendor = "apple", test))]
 pub mod metal;
 mod native_msl;
 pub mod null;
-pub mod program;
+mod program;
 pub mod vulkan;
 pub mod wgsl;
 mod window;

@@ -1,6 +1,5 @@
 //! The one error type of the crate. Variants carry data; messages say what, where, expected, got, what to do next.
 
-use silicide::weights;
 use std::path::PathBuf;
 
 /// The result of almost everything here.
@@ -12,10 +11,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// A device, a buffer or an op.
     #[error(transparent)]
-    Device(#[from] silicide::Error),
+    Device(#[from] silicide_core::Error),
     /// A file of weights.
     #[error(transparent)]
-    Weights(#[from] weights::Error),
+    Weights(#[from] silicide_weights::Error),
     /// A tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] crate::tokenizer::TokenizerError),

@@ -1,9 +1,10 @@
 //! Replaying a graph allocates nothing on the host: counted by an allocator that knows the thread.
 #![allow(clippy::unwrap_used)]
 
+use silicide::graph::{GraphBuilder, GraphExecutor, GraphOptions};
 use silicide::kernel::TensorInfo;
 use silicide::ops::glu::Activation;
-use silicide::{Buffer, DType, Device, GraphBuilder, GraphExecutor, GraphOptions, Shape, ops};
+use silicide::{Buffer, DType, Device, Shape, ops};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

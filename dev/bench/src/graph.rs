@@ -7,7 +7,8 @@ use silicide_core::{CancelToken, Counters, Device, DeviceOptions};
 use silicide_hal::cpu::{self, CpuOptions};
 use silicide_hal::vulkan::{self, VulkanOptions};
 use silicide_hal::{Backend, RawDevice};
-use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::{Session, Wanted};
 use silicide_llm::sample::{Sampler, SamplerOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ impl Way {
         model: &Path,
         device: &str,
         threads: usize,
-        change: impl FnOnce(&mut EngineOptions),
+        change: impl FnOnce(&mut ModelOptions),
     ) -> anyhow::Result<Way> {
         let raw: Arc<dyn RawDevice> = match device {
             "cpu" => cpu::open(&CpuOptions::default().threads(threads))?,
@@ -42,10 +43,10 @@ impl Way {
         let watched = Watched::new(raw);
         // SAFETY: the backend was just opened and is nobody else's.
         let device = unsafe { Device::with_backend(watched.clone(), &DeviceOptions::default()) };
-        let mut options = EngineOptions::default();
+        let mut options = ModelOptions::default();
         options.context = Some(1024);
         change(&mut options);
-        let session = Session::new(&Arc::new(LanguageModel::open(&device, model, &options)?))?;
+        let session = Session::new(&options.device(&device).open(model)?)?;
         let (counters, sampler) = (device.counters(), Sampler::new(SamplerOptions::greedy())?);
         let (times, host) = (Times::default(), Times::default());
         Ok(Way { session, sampler, watched, device, times, host, counters })

@@ -54,7 +54,7 @@ impl ModelPartner {
 
 impl Talk for ModelPartner {
     fn say(&mut self, messages: &[Value], sink: &mut dyn FnMut(&str)) -> Result<Reply, Error> {
-        let model = Arc::clone(self.session.model());
+        let model = self.session.model().clone();
         let prompt = model.chat_tokens(messages)?;
         self.options.cancel = self.interrupts.begin();
         let generation = generate(&mut self.session, &prompt, &self.options, sink);

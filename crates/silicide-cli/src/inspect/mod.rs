@@ -15,9 +15,9 @@ mod value;
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use crate::store::resolve;
+use crate::terminal::Printer;
 use clap::Args;
 use silicide_weights::Source;
-use std::io::Write;
 use std::path::PathBuf;
 use summary::Summary;
 
@@ -42,7 +42,6 @@ impl Inspect {
             true => serde_json::to_string_pretty(&summary)? + "\n",
             false => text::render(&summary),
         };
-        std::io::stdout().lock().write_all(output.as_bytes())?;
-        Ok(())
+        Ok(Printer::stdout().print(&output)?)
     }
 }

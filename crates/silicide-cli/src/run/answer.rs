@@ -4,8 +4,9 @@ use super::report::{Report, ending, summary};
 use super::{Run, warn_of_fallback};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
+use silicide_llm::Model;
 use silicide_llm::chat::message;
-use silicide_llm::engine::{Finish, LanguageModel, generate};
+use silicide_llm::engine::{Finish, generate};
 use silicide_llm::tokenizer::Special;
 use std::io::Write;
 
@@ -15,7 +16,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
     options.cancel = cancel_on_interrupt();
     let mut session = run.model.session(&options.cancel)?;
     run.profile.begin(&mut session);
-    let model = std::sync::Arc::clone(session.model());
+    let model = session.model().clone();
     for warning in model.warnings() {
         eprintln!("warning: {warning}");
     }
@@ -54,7 +55,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
 }
 
 /// The tokens of a conversation with one question.
-fn chat_tokens(model: &LanguageModel, system: Option<&str>, prompt: &str) -> Result<Vec<u32>, Error> {
+fn chat_tokens(model: &Model, system: Option<&str>, prompt: &str) -> Result<Vec<u32>, Error> {
     let mut messages = Vec::new();
     messages.extend(system.map(|text| message("system", text)));
     messages.push(message("user", prompt));

@@ -2,7 +2,8 @@
 
 use crate::arguments::peak_memory;
 use serde::Serialize;
-use silicide_llm::engine::{Finish, Generation, LanguageModel, Timings};
+use silicide_llm::Model;
+use silicide_llm::engine::{Finish, Generation, Timings};
 use std::time::Duration;
 
 /// One run, for programs.
@@ -42,7 +43,7 @@ struct Memory {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(model: &'a LanguageModel, prompt: &'a [u32], generation: &'a Generation) -> Report<'a> {
+    pub(super) fn new(model: &'a Model, prompt: &'a [u32], generation: &'a Generation) -> Report<'a> {
         let (timings, fit) = (&generation.timings, model.fit());
         Report {
             prompt_tokens: prompt,
@@ -73,7 +74,7 @@ impl<'a> Report<'a> {
 }
 
 /// The figures in two lines, for people.
-pub(crate) fn summary(model: &LanguageModel, timings: &Timings) -> String {
+pub(crate) fn summary(model: &Model, timings: &Timings) -> String {
     let info = model.device().info();
     let place = match info.threads {
         0 => info.id.clone(),

@@ -20,6 +20,18 @@ pub struct BufferId(u64);
 /// Cloning shares the memory. A view ([`Buffer::view`], [`Buffer::slice`], [`Buffer::reshape`]) shares it too and
 /// costs nothing. The host reaches the bytes through guards ([`Buffer::read`], [`Buffer::write`]) that wait for
 /// the device and keep it away while they live.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::{Buffer, Device};
+///
+/// let device = Device::cpu()?;
+/// let table = Buffer::from_slice(&device, [2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let row = table.slice(3..6)?; // a view: no copy
+/// row.write::<f32>()?[0] = 40.0;
+/// assert_eq!(table.to_vec::<f32>()?, [1.0, 2.0, 3.0, 40.0, 5.0, 6.0]);
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Buffer {
     id: BufferId,
@@ -50,6 +62,32 @@ pub struct BufferOptions {
 impl Default for BufferOptions {
     fn default() -> BufferOptions {
         BufferOptions { purpose: Purpose::Other, kind: MemoryKind::Shared, allocator: None, zeroed: true }
+    }
+}
+
+impl BufferOptions {
+    /// Sets what the buffer is for, in reports.
+    pub fn purpose(mut self, purpose: Purpose) -> BufferOptions {
+        self.purpose = purpose;
+        self
+    }
+
+    /// Sets who must see the memory.
+    pub fn kind(mut self, kind: MemoryKind) -> BufferOptions {
+        self.kind = kind;
+        self
+    }
+
+    /// Sets the allocator that the memory comes from.
+    pub fn allocator(mut self, allocator: Arc<dyn Allocator>) -> BufferOptions {
+        self.allocator = Some(allocator);
+        self
+    }
+
+    /// Sets whether the memory begins with zeros.
+    pub fn zeroed(mut self, zeroed: bool) -> BufferOptions {
+        self.zeroed = zeroed;
+        self
     }
 }
 

@@ -30,6 +30,20 @@ impl Default for GraphOptions {
     }
 }
 
+impl GraphOptions {
+    /// Sets the passes to run, in order.
+    pub fn passes(mut self, passes: impl Into<Vec<Pass>>) -> GraphOptions {
+        self.passes = passes.into();
+        self
+    }
+
+    /// Sets whether a timing mark precedes each op.
+    pub fn mark_ops(mut self, mark: bool) -> GraphOptions {
+        self.mark_ops = mark;
+        self
+    }
+}
+
 /// What became of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -22,7 +22,7 @@ impl Cost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decline(pub &'static str);
 
-/// One way to compute an op.
+/// One way to compute an op. [`Op`](super::Op) has an example.
 ///
 /// # Safety
 ///

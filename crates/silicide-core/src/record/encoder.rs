@@ -15,7 +15,21 @@ use std::mem;
 /// Records commands for a device and submits them as one list.
 ///
 /// Recording runs nothing. Commands that touch the same bytes run in the order they were recorded in; others may
-/// run at once. Dropping an encoder forgets what it recorded.
+/// run at once. Dropping an encoder discards what it recorded.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::{Buffer, CommandEncoder, Device};
+///
+/// let device = Device::cpu()?;
+/// let from = Buffer::from_slice(&device, [4], &[1u32, 2, 3, 4])?;
+/// let to = Buffer::from_slice(&device, [4], &[0u32; 4])?;
+/// let mut encoder = CommandEncoder::new(&device);
+/// encoder.copy(&from, &to)?; // nothing runs yet
+/// encoder.submit()?.wait()?;
+/// assert_eq!(to.to_vec::<u32>()?, [1, 2, 3, 4]);
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct CommandEncoder {
     device: Device,
@@ -36,6 +50,20 @@ pub struct EncoderOptions {
     pub kernel: Option<&'static str>,
     /// Put a timing mark before each op, so that a submission's times name ops instead of scopes, and note what threads do.
     pub mark_ops: bool,
+}
+
+impl EncoderOptions {
+    /// Sets the kernel to use instead of the cheapest.
+    pub fn kernel(mut self, name: &'static str) -> EncoderOptions {
+        self.kernel = Some(name);
+        self
+    }
+
+    /// Sets whether a timing mark precedes each op.
+    pub fn mark_ops(mut self, mark: bool) -> EncoderOptions {
+        self.mark_ops = mark;
+        self
+    }
 }
 
 impl CommandEncoder {

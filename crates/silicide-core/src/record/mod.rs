@@ -1,18 +1,8 @@
 //! Recording: ops become a flat list of commands, barriers are derived, the list is submitted.
 //!
-//! | file | what |
-//! |---|---|
-//! | `recorder.rs` | the trait that model code is written against |
-//! | `encoder.rs` | [`CommandEncoder`]: ops and transfers in, a submission out |
-//! | `rules.rs` | what the arguments of a call satisfy, for encoder and graph alike |
-//! | `lower.rs` | a kernel's plan becomes commands |
-//! | `derived.rs` | what calls make of one input is made once |
-//! | `hazard.rs` | which commands may run at once, by byte ranges |
-//! | `ranges.rs` | sets of byte ranges |
-//! | `recording.rs` | the growing list with everything it uses |
-//! | `baked.rs` | a list in its device's form, with everything it uses |
-//! | `submission.rs` | a list on its way: waiting, errors, times |
-//! | `estimate.rs` | [`Estimate`]: a recorder that only counts the memory a recording would take |
+//! A [`CommandEncoder`] records ops and copies; [`CommandEncoder::submit`] returns a [`Submission`] to wait for. Op functions
+//! take any [`Recorder`], so model code runs on an encoder, on a graph builder, or on an [`Estimate`], which only counts
+//! memory. Barriers follow from the byte ranges that commands touch.
 
 mod baked;
 mod derived;

@@ -2,12 +2,12 @@
 
 use super::graphs::capture;
 use super::inputs::{Role, outline};
-use super::load::EngineOptions;
+use super::options::ModelOptions;
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
 use crate::model::{Decoder, Description};
-use silicide::kernel::TensorInfo;
-use silicide::{Device, Estimate, Estimated};
+use silicide_core::kernel::TensorInfo;
+use silicide_core::{Device, Estimate, Estimated};
 
 /// What a model takes on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Fit {
         device: &Device,
         (model, decoder): (&Description, &Decoder),
         options: &CacheOptions,
-        engine: &EngineOptions,
+        engine: &ModelOptions,
     ) -> Result<Fit> {
         let usage = device.usage();
         let free = usage.limit.min(device.info().memory.available);
@@ -90,7 +90,7 @@ fn working(
     device: &Device,
     (model, decoder): (&Description, &Decoder),
     options: &CacheOptions,
-    engine: &EngineOptions,
+    engine: &ModelOptions,
 ) -> Result<Working> {
     let (chunk, context) = (options.chunk.min(options.context).max(1), options.context);
     let count = |tokens: usize| -> Result<Working> {

@@ -2,13 +2,12 @@
 
 use super::graphs::limit_of;
 use super::inputs::{Inputs, Replayed, Span};
-use super::load::LanguageModel;
+use super::load::Model;
 use super::profiling::Profiling;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
-use silicide::{Buffer, CancelToken, CommandEncoder, Profile};
+use silicide_core::{Buffer, CancelToken, CommandEncoder, Profile};
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// The most bytes of logits that one pass may give.
@@ -23,10 +22,39 @@ pub enum Wanted {
     From(usize),
 }
 
-/// One conversation with a model.
+/// Tokens to feed, and how.
+pub(super) struct FeedRequest<'a> {
+    /// The tokens.
+    pub(super) tokens: &'a [u32],
+    /// Which logits go to the sink.
+    pub(super) wanted: Wanted,
+    /// Stops between passes.
+    pub(super) cancel: &'a CancelToken,
+    /// Called after every pass with the number of `tokens` that were fed. A GPU may still compute the last pass then.
+    pub(super) progress: &'a mut dyn FnMut(usize),
+}
+
+/// A sequence of tokens that a model has read, with its KV cache: tokens in, logits out.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::CancelToken; pub use silicide_llm::{self as llm, *}; }
+/// # let path = "../../testdata/models/llama-tied.gguf";
+/// use silicide::llm::engine::{Session, Wanted};
+/// use silicide::{CancelToken, Model};
+///
+/// let model = Model::open(path)?;
+/// let mut session = Session::new(&model)?;
+/// let tokens = model.tokenize("Once upon a time");
+/// session.feed(&tokens, Wanted::Last, &CancelToken::new(), &mut |position, logits| {
+///     println!("position {position}: {} logits", logits.len());
+///     Ok(())
+/// })?;
+/// assert_eq!(session.tokens(), tokens);
+/// # Ok::<(), silicide::llm::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Session {
-    model: Arc<LanguageModel>,
+    model: Model,
     cache: KvCache,
     /// What the cache holds.
     tokens: Vec<u32>,
@@ -42,11 +70,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session with an empty cache, whose memory is allocated now.
-    pub fn new(model: &Arc<LanguageModel>) -> Result<Session> {
+    /// Creates a session with an empty cache. Allocates the cache's memory.
+    pub fn new(model: &Model) -> Result<Session> {
         let cache = KvCache::new(model.device(), model.description(), model.cache_options())?;
         Ok(Session {
-            model: Arc::clone(model),
+            model: model.clone(),
             cache,
             tokens: Vec::new(),
             reached: 0,
@@ -57,7 +85,7 @@ impl Session {
     }
 
     /// The model.
-    pub fn model(&self) -> &Arc<LanguageModel> {
+    pub fn model(&self) -> &Model {
         &self.model
     }
 
@@ -119,6 +147,16 @@ impl Session {
         cancel: &CancelToken,
         sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
+        self.feed_reporting(FeedRequest { tokens, wanted, cancel, progress: &mut |_| () }, sink)
+    }
+
+    /// As [`Session::feed`], and reports progress after every pass.
+    pub(super) fn feed_reporting(
+        &mut self,
+        request: FeedRequest<'_>,
+        sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        let tokens = request.tokens;
         let (vocabulary, context) = (self.model.description().vocabulary, self.context());
         let needed = self.tokens.len().saturating_add(tokens.len());
         if needed > context {
@@ -127,27 +165,27 @@ impl Session {
         if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
             return Err(Error::BadToken { token, vocabulary });
         }
-        let first = match wanted {
-            Wanted::Last => tokens.len().saturating_sub(1),
-            Wanted::From(first) => first,
-        };
-        let fed = self.feed_passes(tokens, (first, wanted), cancel, sink);
-        if matches!(&fed, Err(Error::Device(error)) if !matches!(error, silicide::Error::Cancelled { .. })) {
-            // It is not known which passes reached the cache.
+        let fed = self.feed_passes(request, sink);
+        if matches!(&fed, Err(Error::Device(error)) if !matches!(error, silicide_core::Error::Cancelled { .. }))
+        {
+            // It is unknown which passes reached the cache.
             self.tokens.clear();
             self.reached = 0;
         }
         fed
     }
 
-    /// Feeds checked tokens; logits are wanted from `first` on.
+    /// Feeds checked tokens.
     fn feed_passes(
         &mut self,
-        tokens: &[u32],
-        (first, wanted): (usize, Wanted),
-        cancel: &CancelToken,
+        request: FeedRequest<'_>,
         sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
+        let FeedRequest { tokens, wanted, cancel, progress } = request;
+        let first = match wanted {
+            Wanted::Last => tokens.len().saturating_sub(1),
+            Wanted::From(first) => first,
+        };
         let vocabulary = self.model.description().vocabulary;
         let chunk = self.model.cache_options().chunk;
         let rows = (LOGIT_BYTES / 4 / vocabulary.max(1)).clamp(1, chunk);
@@ -167,11 +205,12 @@ impl Session {
                 }
             }
             at += piece.len();
+            progress(at);
         }
         Ok(())
     }
 
-    /// Runs one pass and returns the logits of its last `outputs` tokens.
+    /// Runs one pass; returns the logits of its last `outputs` tokens.
     fn pass(&mut self, tokens: &[u32], outputs: usize) -> Result<Buffer> {
         let Range { start, end } = self.tokens.len()..self.tokens.len() + tokens.len();
         let span = Span { tokens, start, outputs, limit: end };
@@ -218,6 +257,7 @@ impl Session {
         let pass = inputs.fill(model, span)?;
         let mut encoder = CommandEncoder::new(device);
         let logits = self.model.decoder().forward(&mut encoder, pass)?;
+        // The read of the logits reports an error of the device.
         let _submission = encoder.submit()?;
         self.inputs = Some(inputs);
         Ok(logits)

@@ -1,9 +1,10 @@
 //! What the tests share.
 
-use silicide::{CancelToken, DType, Device, DeviceOptions};
-use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
+use silicide_core::{CancelToken, Device, DeviceOptions};
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::{Session, Wanted};
+use silicide_quant::DType;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The devices that every model must be right on.
 pub(crate) fn devices() -> Vec<Device> {
@@ -26,10 +27,10 @@ pub(crate) fn cpu(threads: usize) -> Device {
 
 /// A session with a cache of f32.
 pub(crate) fn exact_session(device: &Device, path: &Path, chunk: usize) -> Session {
-    let mut options = EngineOptions::default();
+    let mut options = ModelOptions::default();
     (options.key_type, options.value_type) = (DType::F32, DType::F32);
     (options.context, options.chunk) = (Some(128), chunk);
-    Session::new(&Arc::new(LanguageModel::open(device, path, &options).unwrap())).unwrap()
+    Session::new(&options.device(device).open(path).unwrap()).unwrap()
 }
 
 /// The logits of every token, fed in pieces of `size`.

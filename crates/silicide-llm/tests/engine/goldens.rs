@@ -3,11 +3,11 @@
 use crate::common::{cpu, devices, exact_session, floats, logits, nmse};
 use samples::testdata;
 use serde::Deserialize;
-use silicide::CancelToken;
+use silicide_core::CancelToken;
 use silicide_llm::Error;
-use silicide_llm::engine::{EngineOptions, GenerateOptions, LanguageModel, Session, Wanted, generate};
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::{GenerateOptions, Session, Wanted, generate};
 use silicide_llm::sample::SamplerOptions;
-use std::sync::Arc;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -185,9 +185,8 @@ fn changed(file: &str, from: &str, to: &str) -> tempfile::TempDir {
 
 #[test]
 fn a_head_is_tied_only_where_the_file_says() {
-    let open = |folder: &tempfile::TempDir| {
-        LanguageModel::open(&cpu(1), folder.path(), &EngineOptions::default()).map(|_| ())
-    };
+    let open =
+        |folder: &tempfile::TempDir| ModelOptions::default().device(&cpu(1)).open(folder.path()).map(|_| ());
     // The file has a head: the token table serves instead if it says so.
     let (apart, tied) = ("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
     open(&changed("config.json", apart, tied)).unwrap();
@@ -205,8 +204,8 @@ fn a_head_is_tied_only_where_the_file_says() {
 fn tokens_that_the_model_does_not_have_are_told_and_refused() {
     let more = "\"added_tokens\": [{\"id\": 320, \"content\": \"<more>\", \"special\": true}, ";
     let folder = changed("tokenizer.json", "\"added_tokens\": [", more);
-    let options = EngineOptions::default();
-    let model = Arc::new(LanguageModel::open(&cpu(1), folder.path(), &options).unwrap());
+    let options = ModelOptions::default();
+    let model = options.device(&cpu(1)).open(folder.path()).unwrap();
     assert!(model.warnings().iter().any(|warning| warning.contains("321 tokens")), "{:?}", model.warnings());
     let mut session = Session::new(&model).unwrap();
     let error = session.feed(&[320], Wanted::Last, &CancelToken::new(), &mut |_, _| Ok(())).unwrap_err();
