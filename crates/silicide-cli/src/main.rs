@@ -15,7 +15,7 @@
 //! | `tokenize` | `tokenize.rs` |
 //!
 //! `arguments.rs` has the arguments that several commands share, `common.rs` progress bars and Ctrl-C, `error.rs` the exit codes,
-//! `terminal.rs` the escaping of untrusted text.
+//! `terminal.rs` the escaping of untrusted text, `display/` how generated text looks on a terminal.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -24,6 +24,7 @@ mod chat;
 mod common;
 mod convert;
 mod devices;
+mod display;
 mod doctor;
 mod error;
 mod graph;

@@ -2,32 +2,47 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `prompt.rs` | the prompt, from arguments, a file and standard input |
 //! | `answer.rs` | one prompt, one text |
+//! | `waiting.rs` | what is shown until the first text comes |
 //! | `report.rs` | the figures after it, for people and for programs |
 
 mod answer;
+mod prompt;
 mod report;
+mod waiting;
 
+pub(crate) use prompt::join;
 pub(crate) use report::{ending, summary};
+pub(crate) use waiting::{AfterWaiting, Waiting};
 
 use crate::arguments::{ModelArgs, SamplerArgs, unlimited};
 use crate::chat::{Console, Interrupts, ModelPartner, TerminalLines};
+use crate::display::{ColorChoice, DisplayOptions};
 use crate::error::Error;
 use crate::profile::ProfileArgs;
 use clap::Args;
 use silicide_llm::chat::ChatTemplate;
 use silicide_llm::engine::GenerateOptions;
-use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
 /// Runs a model: one answer, or a chat when no prompt is given on a terminal.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "The prompt is PROMPT or -p, then the text of -f, then standard input where that is no terminal:
+what is given is joined in this order, with blank lines between. Standard input is read to its end.
+Without any of them, a chat begins.
+
+Examples:
   silicide run smollm2 \"Why is the sky blue?\"
+  silicide run smollm2                              a chat; /help lists its commands
+  silicide run smollm2 \"Summarise:\" -f report.txt
+  git diff | silicide run smollm2 \"Write a commit message:\"
   silicide run -m model.gguf -f question.txt -n 200 --temp 0
-  silicide run -m model.gguf -p \"Once upon a time\" --raw --json")]
+  silicide run -m model.gguf -p \"Once upon a time\" --raw --json"
+)]
 pub(crate) struct Run {
-    /// The model (unless -m gives it) and the prompt (unless -p or -f give it).
+    /// The model (unless -m gives it) and the prompt (unless -p gives it).
     #[arg(value_names = ["MODEL", "PROMPT"], num_args = 0..=2)]
     words: Vec<String>,
     #[command(flatten)]
@@ -35,8 +50,8 @@ pub(crate) struct Run {
     /// What to say to the model.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
-    /// A file with what to say to the model; - for standard input.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
+    /// A text file to add to the prompt; - for standard input.
+    #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// What the model is told before: who it is, how to answer; -sys for short.
     #[arg(long, value_name = "TEXT", conflicts_with = "raw", allow_hyphen_values = true)]
@@ -56,6 +71,18 @@ pub(crate) struct Run {
     /// Print one JSON object: prompt_tokens, tokens, text, timings.
     #[arg(long)]
     json: bool,
+    /// Print JSON lines: {"piece": TEXT} for each piece of text as it is generated, then the object of --json.
+    #[arg(long, conflicts_with = "json")]
+    json_stream: bool,
+    /// When to show colours: auto (on terminals, unless NO_COLOR is set), always or never.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    color: ColorChoice,
+    /// Show no colours: as --color never.
+    #[arg(long, conflicts_with = "color")]
+    no_color: bool,
+    /// Show text as the model writes it, without word wrap and markdown.
+    #[arg(long)]
+    plain: bool,
     #[command(flatten)]
     sampler: SamplerArgs,
     #[command(flatten)]
@@ -70,7 +97,7 @@ impl Run {
             self.model.model = words.next();
         }
         if let Some(prompt) = words.next() {
-            if self.prompt.is_some() || self.file.is_some() || words.next().is_some() {
+            if self.prompt.is_some() || words.next().is_some() {
                 return Err(Error::Usage(format!("two prompts; {prompt:?} is one too many")));
             }
             self.prompt = Some(prompt);
@@ -78,9 +105,9 @@ impl Run {
         if self.model.model.is_none() {
             return Err(crate::arguments::no_model());
         }
-        match self.read_prompt()? {
+        match prompt::read(self.prompt.as_deref(), self.file.as_deref())? {
             Some(prompt) => answer::answer(&self, &prompt),
-            None if self.raw || self.json => Err(no_prompt()),
+            None if self.raw || self.json || self.json_stream => Err(no_prompt()),
             None => self.chat(),
         }
     }
@@ -94,9 +121,21 @@ impl Run {
             eprintln!("warning: {warning}");
         }
         warn_of_fallback(model.template()?);
-        let mut partner = ModelPartner::new(session, self.options()?, interrupts);
-        let mut lines = TerminalLines::new()?;
-        Console::new(std::io::stdout(), self.system_prompt.clone()).run(&mut lines, &mut partner)
+        let (greeting, waiting, display) = (report::greeting(model), Waiting::default(), self.display());
+        let output = waiting.before(std::io::stdout());
+        let mut partner = ModelPartner::new(session, self.options()?, interrupts, waiting);
+        let mut lines = TerminalLines::new(display.colour)?;
+        Console::new(output, display, self.system_prompt.clone()).run(&greeting, &mut lines, &mut partner)
+    }
+
+    /// When to show colours.
+    fn color(&self) -> ColorChoice {
+        if self.no_color { ColorChoice::Never } else { self.color }
+    }
+
+    /// How text is shown. A text that is continued need not be markdown.
+    fn display(&self) -> DisplayOptions {
+        DisplayOptions::stdout(self.color(), self.plain || self.raw)
     }
 
     /// How to generate; cancelling is up to the caller.
@@ -107,30 +146,6 @@ impl Run {
         options.ignore_end = self.ignore_eos;
         options.sampler = self.sampler.options()?;
         Ok(options)
-    }
-
-    /// The prompt; none for a chat.
-    fn read_prompt(&self) -> Result<Option<String>, Error> {
-        let stdin = || {
-            let mut text = String::new();
-            let read = std::io::stdin().lock().read_to_string(&mut text);
-            read.map(|_| text).map_err(|error| Error::input("standard input", error))
-        };
-        match (&self.prompt, &self.file) {
-            (Some(prompt), _) => Ok(Some(prompt.clone())),
-            (None, Some(path)) if path.as_os_str() == "-" => stdin().map(Some),
-            (None, Some(path)) => {
-                let text = std::fs::read_to_string(path);
-                text.map(Some).map_err(|error| Error::input(&path.display().to_string(), error))
-            }
-            (None, None) if std::io::stdin().is_terminal() => Ok(None),
-            (None, None) => {
-                let text = stdin()?;
-                // Nothing at all is no question; an empty one can be asked with -p.
-                let asked = !text.trim().is_empty();
-                asked.then_some(Some(text)).ok_or_else(no_prompt)
-            }
-        }
     }
 }
 
