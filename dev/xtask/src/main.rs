@@ -5,10 +5,14 @@
 //! | `shaders` | every GPU kernel, in every variant that a case asks for, to SPIR-V and MSL |
 //! | `msl` | the same kernels in Metal's language, by clang |
 //! | `lines` | no source file is too long |
+//! | `probes` | no function of a program has a frame whose stack probe can destroy a register |
+//! | `isas` | the instruction sets that tests ran with, and those that they did not |
 #![forbid(unsafe_code)]
 
+mod isas;
 mod lines;
 mod msl;
+mod probes;
 mod shaders;
 
 use clap::{Parser, Subcommand};
@@ -39,6 +43,17 @@ enum Command {
     },
     /// Fails on source files over 600 lines, and lists those over 400.
     Lines,
+    /// Fails on functions of x86-64 programs whose stack-probe loop can destroy a register. Needs objdump.
+    Probes {
+        /// Programs to disassemble.
+        #[arg(required = true, value_name = "PROGRAM")]
+        programs: Vec<PathBuf>,
+    },
+    /// Prints the instruction sets that tests ran with.
+    Isas {
+        /// The file that SILICIDE_ISA_LOG named.
+        log: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -46,6 +61,8 @@ fn main() -> ExitCode {
         Command::Shaders { stat } => shaders::check(stat),
         Command::Msl { write } => msl::check(write.as_deref()),
         Command::Lines => lines::check(),
+        Command::Probes { programs } => probes::check(&programs),
+        Command::Isas { log } => isas::table(&log),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
