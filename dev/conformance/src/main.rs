@@ -21,8 +21,8 @@ struct Arguments {
     /// Only this op (may be repeated).
     #[arg(long)]
     op: Vec<String>,
-    /// On the CPU, only this instruction set: portable, neon, avx2, avx512, avx512bf16.
-    #[arg(long, value_parser = parse_isa)]
+    /// On the CPU, only this instruction set: portable, neon, avx2, avx512.
+    #[arg(long)]
     isa: Option<Isa>,
     /// On the CPU, one thread only.
     #[arg(long)]
@@ -39,11 +39,6 @@ struct Arguments {
     /// Try fewer memory layouts.
     #[arg(long)]
     quick: bool,
-}
-
-fn parse_isa(name: &str) -> Result<Isa, String> {
-    let known = || Isa::ALL.map(Isa::name).join(", ");
-    Isa::ALL.into_iter().find(|isa| isa.name() == name).ok_or_else(|| format!("known are {}", known()))
 }
 
 fn main() -> ExitCode {

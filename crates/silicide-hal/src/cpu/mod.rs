@@ -29,5 +29,5 @@ mod timeline;
 mod workspace;
 
 pub use executor::{info, open};
-pub use isa::Isa;
+pub use isa::{Isa, UnknownIsa};
 pub use options::CpuOptions;

@@ -18,14 +18,13 @@ pub(super) enum Cut {
 }
 
 /// Every program; they know each other by their places.
-pub(super) static PROGRAMS: [(&NativeKernel, Cut); 13] = [
+pub(super) static PROGRAMS: [(&NativeKernel, Cut); 12] = [
     (&matmul::FEW_F32, Cut::Columns(3)),
     (&matmul::FEW_F16, Cut::Columns(3)),
     (&matmul::FEW_BF16, Cut::Columns(3)),
     (&matmul::MANY_F32, Cut::Rows(matmul::TILE_COLUMNS, 3)),
     (&matmul::MANY_F16, Cut::Rows(matmul::TILE_COLUMNS, 3)),
     (&matmul::MANY_BF16, Cut::Rows(matmul::TILE_COLUMNS, 3)),
-    (&matmul::MANY_BF16_PAIRS, Cut::Rows(matmul::TILE_COLUMNS, 3)),
     (&matmul::blocks::FEW, Cut::Columns(3)),
     (&matmul::blocks::MANY, Cut::Rows(matmul::TILE_COLUMNS, 3)),
     (&matmul::integer::MULTIPLY, Cut::Both(3, 4)),

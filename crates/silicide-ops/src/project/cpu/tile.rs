@@ -272,8 +272,6 @@ macro_rules! variant {
 /// that any of them has.
 pub(super) static JOINED: NativeKernel = {
     #[cfg(target_arch = "x86_64")]
-    variant!(avx512bf16, crate::cpu::Avx512, Isa::Avx512Bf16, "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c");
-    #[cfg(target_arch = "x86_64")]
     variant!(avx512, crate::cpu::Avx512, Isa::Avx512, "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c");
     #[cfg(target_arch = "x86_64")]
     variant!(avx2, crate::cpu::Avx2, Isa::Avx2, "avx2,fma,f16c");
@@ -281,8 +279,6 @@ pub(super) static JOINED: NativeKernel = {
     variant!(neon, crate::cpu::Neon, Isa::Neon, "neon,dotprod");
     variant!(portable, Portable, Isa::Portable);
     NativeKernel::new("project.joined.cpu", &[
-            #[cfg(target_arch = "x86_64")]
-            NativeVariant { isa: Isa::Avx512Bf16, entry: avx512bf16 },
             #[cfg(target_arch = "x86_64")]
             NativeVariant { isa: Isa::Avx512, entry: avx512 },
             #[cfg(target_arch = "x86_64")]
