@@ -60,6 +60,7 @@ fn open_cpu(isa: Isa) -> silicide_core::Result<Target> {
         options.poison_scratch = true;
         Device::open_with("cpu", &options)
     });
+    samples::note_isa(isa.name(), "conformance");
     Ok(Target {
         device: "cpu".to_owned(),
         label: format!("cpu {isa}"),

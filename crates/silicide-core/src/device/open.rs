@@ -26,7 +26,8 @@ use std::sync::Arc;
 pub struct DeviceOptions {
     /// Threads of the CPU backend; by default one per core.
     pub threads: Option<usize>,
-    /// The instruction set of the CPU backend; by default the best there is.
+    /// The instruction set of the CPU backend; by default the best that the machine has. Kernels without a variant for it use
+    /// the next lower one. A set that the machine does not have is an error, which names those that it has.
     pub isa: Option<Isa>,
     /// Whether to run the backend's validation layer and turn its messages into errors.
     pub validation: bool,

@@ -1,6 +1,6 @@
 //! What the tests share.
 
-use silicide_core::{CancelToken, Device, DeviceOptions};
+use silicide_core::{CancelToken, Device, DeviceOptions, Isa};
 use silicide_llm::ModelOptions;
 use silicide_llm::engine::{Session, Wanted};
 use silicide_quant::DType;
@@ -9,6 +9,25 @@ use std::path::Path;
 /// The devices that every model must be right on.
 pub(crate) fn devices() -> Vec<Device> {
     vec![Device::cpu().unwrap(), vulkan()]
+}
+
+/// The CPU with every instruction set that it has, one after the other, and Vulkan.
+pub(crate) fn every_device() -> Vec<Device> {
+    Isa::available().into_iter().map(|isa| cpu_with(isa, None)).chain([vulkan()]).collect()
+}
+
+/// The CPU with an instruction set and a number of threads.
+pub(crate) fn cpu_with(isa: Isa, threads: Option<usize>) -> Device {
+    let mut options = DeviceOptions::default();
+    (options.isa, options.threads) = (Some(isa), threads);
+    samples::note_isa(isa.name(), "engine goldens");
+    Device::open_with("cpu", &options).unwrap()
+}
+
+/// The device in messages, with its instruction set: `cpu avx2`.
+pub(crate) fn label(device: &Device) -> String {
+    let info = device.info();
+    info.isa.map_or_else(|| info.id.clone(), |isa| format!("{} {isa}", info.id))
 }
 
 /// Vulkan with validation: any message is an error.
