@@ -20,6 +20,12 @@
 //! 7. **A baked list is a list.** [`RawDevice::bake`] puts it into the form that the device runs, once;
 //!    [`RawDevice::replay`] is a submission of it, with the same promises on both sides. What a list uses, its
 //!    baked form uses until it is unbaked. Replays may follow each other without waiting.
+//! 8. **A native kernel has no large frame.** Panels and staging lie in a workspace that each thread of the CPU backend
+//!    owns, never in local arrays of 32 KiB or more. A kernel declares how many bytes its tiles use
+//!    ([`NativeKernel::with_workspace`]); [`Tile::workspace`] gives them. The backend makes every thread's workspace as
+//!    large as the largest that a list declares, in `submit` before anything runs and in `bake`: a replay allocates
+//!    nothing, and a failed allocation is an error of `submit` or `bake`. Workspaces never shrink;
+//!    [`RawDevice::workspace_bytes`] counts them.
 //!
 //! # Where things are
 //!
@@ -56,7 +62,7 @@ pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
 pub use native_msl::{Math, NativeMsl};
 pub use program::{
     NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, StreamFn, Stretch, Tile, TileBinding,
-    WgslKernel,
+    WORKSPACE_ALIGNMENT, WgslKernel, Workspace,
 };
 
 use std::ffi::c_void;
@@ -274,6 +280,11 @@ pub unsafe trait RawDevice: Send + Sync {
 
     /// The last ticket reached.
     fn reached(&self) -> Result<Ticket>;
+
+    /// Bytes of the workspaces of all threads that run native kernels; 0 where there are none.
+    fn workspace_bytes(&self) -> usize {
+        0
+    }
 
     /// Times of the marks of a list that was reached; empty without marks or timestamps. Kept for the last 64 lists.
     fn spans(&self, ticket: Ticket) -> Vec<Span>;

@@ -8,6 +8,7 @@
 //! | `compare.rs` | how far numbers are from the reference |
 //! | `target.rs` | the devices to try: each instruction set, each thread count, each GPU |
 //! | `run.rs` | all of it together |
+//! | `risk.rs` | fewer cases for slow devices: each program in its smallest and its largest case |
 //! | `report.rs`, `table.rs` | what went wrong, what was declined, and how long it took; for people |
 //! | `reference.rs`, `support.rs` | imagined devices, and the support table made from them |
 //!
@@ -21,6 +22,7 @@ mod compare;
 mod layout;
 pub mod reference;
 mod report;
+mod risk;
 mod run;
 mod subject;
 pub mod support;
@@ -31,6 +33,7 @@ mod trial;
 pub use compare::{Mismatch, compare};
 pub use layout::{Effort, Layout, Spot, layouts};
 pub use report::{Declined, Failure, Problem, Report, Tally, Unsupported};
+pub use risk::by_risk;
 pub use run::{Event, programs, run};
 pub use subject::{Call, Subject};
 pub use target::{Target, open};

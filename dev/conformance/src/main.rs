@@ -46,12 +46,6 @@ fn parse_isa(name: &str) -> Result<Isa, String> {
     Isa::ALL.into_iter().find(|isa| isa.name() == name).ok_or_else(|| format!("known are {}", known()))
 }
 
-/// Bytes and operations of a call.
-fn amount(call: &Call) -> u64 {
-    let work = call.op.work(&call.io());
-    work.bytes.saturating_add(work.flops)
-}
-
 fn main() -> ExitCode {
     match conform(&Arguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
@@ -77,7 +71,7 @@ fn conform(arguments: &Arguments) -> Result<bool, String> {
     ops.retain(|(op, _)| arguments.op.is_empty() || arguments.op.iter().any(|name| name == op));
     if let Some(most) = arguments.work {
         for (_, cases) in &mut ops {
-            cases.retain(|case| Call::of(case).map_or(true, |call| amount(&call) <= most));
+            cases.retain(|case| Call::of(case).map_or(true, |call| call.amount() <= most));
         }
     }
     let (mut targets, missing) = open(&arguments.device, arguments.isa);

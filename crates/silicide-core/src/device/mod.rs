@@ -94,7 +94,7 @@ impl Device {
     /// Bytes in use by purpose, with peaks.
     pub fn usage(&self) -> Usage {
         self.timeline().collect(self);
-        self.budget().usage()
+        Usage { workspaces: self.raw().workspace_bytes(), ..self.budget().usage() }
     }
 
     /// What the device keeps for reuse by the outputs and scratch of ops.

@@ -62,6 +62,8 @@ pub struct GraphReport {
     pub live_bytes: usize,
     /// Bytes of all values and scratch memory, if none shared any.
     pub value_bytes: usize,
+    /// Bytes of workspace that a tile of any launch uses, at most.
+    pub workspace: usize,
 }
 
 impl fmt::Display for GraphReport {
@@ -132,6 +134,7 @@ impl GraphExecutor {
             arena_bytes: arena.bytes,
             live_bytes: arena.live,
             value_bytes,
+            workspace: commands.calls.iter().map(|call| call.plan.workspace()).max().unwrap_or(0),
         };
         let mark_ops = options.mark_ops;
         let compiled = Compiled { graph, commands, schedule, offsets, mark_ops, report };

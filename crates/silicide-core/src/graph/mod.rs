@@ -5,6 +5,9 @@
 //! assigns one arena. A [`GraphSession`] binds inputs and memory; [`GraphSession::replay`] runs the pass and allocates
 //! nothing. A [`Parameter`] is a small input that is set before a replay.
 //!
+//! Calls keep the rules of `record/rules.rs`, as those of an encoder do. They are checked when a call is captured, after all
+//! passes, and when a session binds buffers.
+//!
 //! Two laws make replays safe whatever passes, schedule and plan do. Barriers of the list are derived from the bytes
 //! that its commands touch, by the same code that derives them for a [`CommandEncoder`](crate::CommandEncoder); a
 //! schedule only makes them few. And two values share bytes of the arena only if a barrier stands between the last use

@@ -14,6 +14,7 @@ use crate::record::{BakedList, Call as Lowered, Own, Place, Recording, Submissio
 use silicide_hal::{Command, MemoryKind};
 use silicide_quant::{DType, Element, Shape};
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One user of a [`GraphExecutor`]. Sessions share weights and compiled kernels, and nothing that is written: any
@@ -209,7 +210,7 @@ impl Bound<'_> {
         let operands = node.inputs.iter().chain(&node.outputs);
         for (operand, bound) in operands.zip(read.iter().chain(&written)) {
             let planned = self.compiled.graph.info(*operand);
-            // rule: planned-alignment
+            // The kernel was chosen for this alignment. Allocators of the device always keep it.
             if bound.info.alignment < planned.alignment {
                 let (what, bytes, alignment) = (op, bound.extent.range.start, planned.alignment as usize);
                 return Err(Error::Misaligned { what, bytes, alignment, dtype: planned.dtype });
@@ -273,20 +274,12 @@ impl Bound<'_> {
         self.within(room, DType::U8, shape)
     }
 
-    /// A tensor at the start of a room of the arena. It must fit in the room: what lies behind belongs to others.
     fn within(&self, room: u32, dtype: DType, shape: Shape) -> Result<Buffer> {
-        let nothing = Error::ZeroSize { what: "arena" };
         let Compiled { offsets, commands, .. } = self.compiled;
-        let (offset, slot) = (offsets.get(room as usize), commands.rooms.get(room as usize));
-        let (Some(&offset), Some(size)) = (offset, slot.and_then(|slot| slot.bytes)) else {
-            return Err(nothing);
-        };
-        let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape("arena", error))?;
-        // rule: arena-slot
-        if bytes > size {
-            return Err(Error::OutOfBounds { what: "arena", offset, bytes, size });
-        }
-        self.arena.as_ref().ok_or(nothing)?.within(offset, dtype, shape)
+        let bytes = commands.rooms.get(room as usize).and_then(|room| room.bytes);
+        let slot = offsets.get(room as usize).zip(bytes).zip(self.arena.as_ref());
+        let ((&offset, bytes), arena) = slot.ok_or(Error::ZeroSize { what: "arena" })?;
+        in_slot(arena, offset..offset.saturating_add(bytes), dtype, shape)
     }
 
     /// The memory of an operand.
@@ -306,5 +299,30 @@ impl Bound<'_> {
                 self.within(room, graph.info(operand).dtype, operand.shape)
             }
         }
+    }
+}
+
+/// A tensor at the start of a slot of the arena. It must fit in the slot: what lies behind belongs to other values.
+fn in_slot(arena: &Buffer, slot: Range<usize>, dtype: DType, shape: Shape) -> Result<Buffer> {
+    let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape("arena", error))?;
+    // rule: arena-slot
+    if bytes > slot.len() {
+        let (offset, size) = (slot.start, slot.len());
+        return Err(Error::OutOfBounds { what: "arena", offset, bytes, size });
+    }
+    arena.within(slot.start, dtype, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_keep_a_tensor_inside_its_slot_of_the_arena() {
+        let arena = arena(&Device::cpu().unwrap(), 1024).unwrap().unwrap();
+        let of = |elements: usize| in_slot(&arena, 256..512, DType::F32, Shape::new(&[elements]).unwrap());
+        assert_eq!(of(64).unwrap().range(), 256..512);
+        // The arena has bytes for it, which are another value's.
+        assert!(matches!(of(65), Err(Error::OutOfBounds { what: "arena", size: 256, .. })));
     }
 }

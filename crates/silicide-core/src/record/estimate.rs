@@ -27,6 +27,8 @@ pub struct Estimate {
     derived: Derived<usize, Arc<Temporary>>,
     ops: usize,
     launches: usize,
+    /// Bytes of the largest workspace of a kernel.
+    workspace: usize,
 }
 
 /// Memory that a recording would make.
@@ -68,12 +70,17 @@ impl Estimate {
     /// An empty count for a device.
     pub fn new(device: &Device) -> Estimate {
         let (temporaries, derived) = (Vec::new(), Derived::default());
-        Estimate { device: device.clone(), temporaries, derived, ops: 0, launches: 0 }
+        Estimate { device: device.clone(), temporaries, derived, ops: 0, launches: 0, workspace: 0 }
     }
 
     /// Bytes of temporaries that the recording so far takes from the device's pool.
     pub fn bytes(&self) -> usize {
         self.temporaries.iter().map(|held| self.device.shelf().bucket_bytes(held.bytes)).sum()
+    }
+
+    /// Bytes of the workspaces that the device's threads need for the recording so far; the backend keeps them, not the pool.
+    pub fn workspace_bytes(&self) -> usize {
+        self.device.info().workspace_bytes(self.workspace)
     }
 
     /// Ops recorded so far.
@@ -142,6 +149,7 @@ impl Estimate {
             self.derived.forget(address(memory), &(0..usize::MAX));
         }
         self.launches += plan.steps.len() - found.len();
+        self.workspace = self.workspace.max(plan.workspace());
         Ok(())
     }
 }

@@ -21,6 +21,9 @@ fn a_model_takes_what_was_counted() {
         let usage = device.usage();
         let working = usage.of(Purpose::Activations).peak;
         assert!(working as u64 <= fit.activations, "{}: {working} of {}", device.info().id, fit.activations);
+        // One kernel of these passes has the largest workspace, whichever pass ran.
+        assert_eq!(usage.workspaces as u64, fit.workspaces, "{}", device.info().id);
+        assert_eq!(usage.workspaces > 0, device.info().threads > 0);
         // A count that is far too large would refuse what fits.
         assert!(
             working as u64 * 3 > fit.activations,

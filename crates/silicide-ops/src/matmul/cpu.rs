@@ -1,7 +1,7 @@
 //! How matrices are multiplied on the CPU: the table of weight formats, and the choice of tiles.
 //!
 //! Two kernels per format of single elements; block formats are in [`blocks`]. For a few rows the weights stream past once ([`few`]); for many, each tile packs a panel
-//! of weight columns on its own stack and multiplies it with all its rows ([`tile`]). Both sum every output in a fixed
+//! of weight columns in its thread's workspace and multiplies it with all its rows ([`tile`]). Both sum every output in a fixed
 //! order that no tile boundary changes, so any number of threads gives the same bits; the two kernels differ from
 //! each other in the last places.
 
@@ -32,7 +32,6 @@ use silicide_hal::cpu::Isa;
 use silicide_hal::{Backend, DeviceInfo, NativeKernel, NativeVariant, Program, Stretch, Tile};
 use silicide_quant::{DType, bf16};
 use smallvec::smallvec;
-use std::mem::MaybeUninit;
 use tile::Block;
 use vector::Unit;
 
@@ -67,9 +66,9 @@ const ARGS: [Arg; 3] = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
 native_kernel!(FEW_F32, "matmul.f32.few.cpu", few_rows::<S, pack::F32>, streams streamed);
 native_kernel!(FEW_F16, "matmul.f16.few.cpu", few_rows::<S, pack::F16>, streams streamed);
 native_kernel!(FEW_BF16, "matmul.bf16.few.cpu", few_rows::<S, pack::BF16>, streams streamed);
-native_kernel!(MANY_F32, "matmul.f32.many.cpu", many_rows::<S, pack::F32>);
-native_kernel!(MANY_F16, "matmul.f16.many.cpu", many_rows::<S, pack::F16>);
-native_kernel!(MANY_BF16, "matmul.bf16.many.cpu", many_rows::<S, pack::BF16>);
+native_kernel!(MANY_F32, "matmul.f32.many.cpu", many_rows::<S, pack::F32>, workspace size_of::<Panel>());
+native_kernel!(MANY_F16, "matmul.f16.many.cpu", many_rows::<S, pack::F16>, workspace size_of::<Panel>());
+native_kernel!(MANY_BF16, "matmul.bf16.many.cpu", many_rows::<S, pack::BF16>, workspace size_of::<Panel>());
 
 /// The bf16 unit multiplies pairs of bf16, so it is no instruction set of its own; elsewhere its emulation is only for tests.
 pub(crate) static MANY_BF16_PAIRS: NativeKernel = {
@@ -89,7 +88,7 @@ pub(crate) static MANY_BF16_PAIRS: NativeKernel = {
             #[cfg(target_arch = "x86_64")]
             NativeVariant { isa: Isa::Avx512Bf16, entry: avx512bf16 },
             NativeVariant { isa: Isa::Portable, entry: portable },
-        ])
+        ]).with_workspace(size_of::<Panel>())
 };
 
 native_kernel!(
@@ -128,9 +127,9 @@ unsafe fn few_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
     }
 }
 
-/// Room for a panel.
-#[repr(align(64))]
-pub(crate) struct Panel(pub(crate) MaybeUninit<[f32; PANEL_WORDS]>);
+/// Workspace: a panel of packed weights.
+#[repr(C, align(64))]
+pub(crate) struct Panel(pub(crate) [f32; PANEL_WORDS]);
 
 /// A tile of the kernel for many rows: some columns and some rows of one batch. Activations are words: f32, or pairs
 /// of bf16, as the unit wants them.
@@ -146,8 +145,8 @@ unsafe fn many_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
     let (column, row) = (x * TILE_COLUMNS, y * tile_rows);
     let columns = TILE_COLUMNS.min(n - column);
     let words = k.div_ceil(W::PER_WORD);
-    let mut panel = Panel(MaybeUninit::uninit());
-    let panel = panel.0.as_mut_ptr().cast::<f32>();
+    // SAFETY: the only reference into the workspace.
+    let panel = unsafe { tile.workspace::<Panel>() }.as_mut_ptr().cast::<f32>();
     for depth in (0..words).step_by(PANEL_DEPTH) {
         let first = depth * W::PER_WORD;
         // SAFETY: the planner made the grid for these extents; tiles have different rows, columns or batches. The

@@ -5,13 +5,13 @@ use super::super::cases::cases;
 use super::*;
 use crate::case::{Case, Random};
 use silicide_core::kernel::{Host, Launch, Op, Operand, Step, TensorInfo, Tolerance};
-use silicide_hal::TileBinding;
+use silicide_hal::{TileBinding, WORKSPACE_ALIGNMENT, Workspace};
 use silicide_quant::Shape;
 
 const SENTINEL: f32 = -12345.5;
 const MARGIN: usize = 64;
 
-/// Runs a plan's launches, tiles in reverse order, with outputs between sentinels and scratch full of NaN.
+/// Runs a plan's launches, tiles in reverse order, with outputs between sentinels, scratch and workspaces full of NaN.
 fn run(plan: &Plan, isa: Isa, inputs: &[Vec<u8>], outputs: usize) -> Vec<f32> {
     let mut inputs = inputs.to_vec();
     let mut y = vec![SENTINEL; outputs + 2 * MARGIN];
@@ -38,11 +38,16 @@ fn run(plan: &Plan, isa: Isa, inputs: &[Vec<u8>], outputs: usize) -> Vec<f32> {
             })
             .collect();
         let variant = kernel.variants.iter().find(|variant| variant.isa <= isa).unwrap();
+        let mut memory = vec![0xffu8; kernel.workspace + WORKSPACE_ALIGNMENT];
         let [x, y, z] = *grid;
         for tile in (0..x * y * z).rev() {
             let index = [tile % x, tile / x % y, tile / x / y];
+            memory.fill(0xff);
+            let start = memory.as_ptr().align_offset(WORKSPACE_ALIGNMENT);
+            let workspace = Workspace { start: memory[start..].as_mut_ptr(), bytes: kernel.workspace };
+            let tile = Tile::new(index, *grid, params, &bindings).with_workspace(workspace);
             // SAFETY: the instruction set is available, and the bindings are what the plan asks for.
-            unsafe { (variant.entry)(&Tile::new(index, *grid, params, &bindings)) };
+            unsafe { (variant.entry)(&tile) };
         }
     }
     assert!(y[..MARGIN].iter().chain(&y[MARGIN + outputs..]).all(|&x| x == SENTINEL), "wrote outside");

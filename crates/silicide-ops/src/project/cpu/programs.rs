@@ -33,3 +33,16 @@ pub(super) static PROGRAMS: [(&NativeKernel, Cut); 13] = [
     (&matmul::integer::mlx::MULTIPLY, Cut::Both(3, 4)),
     (&mlx_matmul::GROUPS, Cut::Fixed(mlx_matmul::COLUMNS)),
 ];
+
+/// Bytes of the largest workspace of any of them.
+pub(super) const LARGEST_WORKSPACE: usize = {
+    let mut largest = 0;
+    let mut i = 0;
+    while i < PROGRAMS.len() {
+        if PROGRAMS[i].0.workspace > largest {
+            largest = PROGRAMS[i].0.workspace;
+        }
+        i += 1;
+    }
+    largest
+};

@@ -8,7 +8,7 @@
 use crate::cpu::{Portable, Simd};
 use crate::elementwise::activation::activate;
 use crate::matmul::cpu::integer::activations::round_part;
-use super::programs::{Cut, PROGRAMS};
+use super::programs::{self, Cut, PROGRAMS};
 use silicide_core::kernel::Launch;
 use silicide_hal::cpu::Isa;
 use silicide_hal::{NativeKernel, NativeVariant, Program, Stretch, Tile, TileBinding};
@@ -139,7 +139,8 @@ impl Product {
         let [across, down] = self.grid;
         let index = [number % across, number / across, 0];
         let params = tile.params.get(self.params..self.end)?;
-        Some(Tile::new(index, [across, down, 1], params, bindings.get(..numbers.len())?))
+        let inner = Tile::new(index, [across, down, 1], params, bindings.get(..numbers.len())?);
+        Some(inner.with_workspace_of(tile))
     }
 
     /// What one of its tiles streams.
@@ -289,5 +290,5 @@ pub(super) static JOINED: NativeKernel = {
             #[cfg(target_arch = "aarch64")]
             NativeVariant { isa: Isa::Neon, entry: neon },
             NativeVariant { isa: Isa::Portable, entry: portable },
-        ]).streaming(streamed)
+        ]).with_workspace(programs::LARGEST_WORKSPACE).streaming(streamed)
 };
