@@ -201,10 +201,19 @@ impl Bound<'_> {
         };
         let (inputs, outputs) = (buffers(&node.inputs)?, buffers(&node.outputs)?);
         let op = node.op.name();
-        let arguments = |buffers: &[Buffer]| -> Result<rules::Arguments> {
-            buffers.iter().map(|buffer| Argument::of(self.device, buffer, op)).collect()
+        let argument = |(operand, buffer): (&Operand, &Buffer)| -> Result<Argument> {
+            let mut argument = Argument::of(self.device, buffer, op)?;
+            // Arena values may share bytes: the plan counts lifetimes in commands, and a node can have several. An input
+            // that only the first command reads may give its bytes to an output of the last.
+            let planned = self.compiled.graph.extent(operand.value);
+            if matches!(planned.memory, Memory::Value(_)) {
+                argument.extent = planned;
+            }
+            Ok(argument)
         };
-        let (read, written) = (arguments(&inputs)?, arguments(&outputs)?);
+        let read = node.inputs.iter().zip(&inputs).map(argument).collect::<Result<rules::Arguments>>()?;
+        let written =
+            node.outputs.iter().zip(&outputs).map(argument).collect::<Result<rules::Arguments>>()?;
         let inferred = rules::check_inputs(&*node.op, &read)?;
         rules::check_outputs(&*node.op, &read, &inferred, &written)?;
         let operands = node.inputs.iter().chain(&node.outputs);

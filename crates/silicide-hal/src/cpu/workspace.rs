@@ -88,7 +88,10 @@ mod tests {
         workspaces.grow(5000).unwrap();
         let [one, two, three] = [0, 1, 2].map(|thread| workspaces.of(thread));
         assert_eq!((one.bytes, workspaces.bytes()), (8192, 3 * 8192));
-        assert_eq!((two.start.addr() - one.start.addr(), three.start.addr() - two.start.addr()), (8192, 8192));
+        assert_eq!(
+            (two.start.addr() - one.start.addr(), three.start.addr() - two.start.addr()),
+            (8192, 8192)
+        );
         assert_eq!(one.start.addr() % WORKSPACE_ALIGNMENT, 0);
         assert_eq!(workspaces.of(3).bytes, 0, "there is no fourth thread");
         workspaces.grow(100).unwrap();

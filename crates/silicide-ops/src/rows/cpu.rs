@@ -229,7 +229,7 @@ macro_rules! row_programs {
     ($name:ident, $kernel:ty, $label:literal) => {
         static $name: $crate::rows::cpu::RowPrograms = {
             use $crate::rows::cpu::{RowKernel, finish, partial, whole};
-            $crate::cpu::native_kernel!(WHOLE, $label, whole::<S, $kernel>,
+    $crate::cpu::native_kernel!(WHOLE, $label, whole::<S, $kernel>,
                 workspace <$kernel as RowKernel>::WORKSPACE);
             $crate::cpu::native_kernel!(PARTIAL, concat!($label, ".partial"), partial::<S, $kernel>);
             $crate::cpu::native_kernel!(FINISH, concat!($label, ".finish"), finish::<S, $kernel>);
