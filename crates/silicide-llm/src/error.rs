@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// The result of almost everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong between a file and its text.
+/// An error between a file and its text. Errors of devices and weight files convert to it, so `?` works on both.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
