@@ -82,7 +82,7 @@ pub(super) fn greeting(model: &Model) -> String {
         "{} · {} · {} · {} · context {} tokens",
         name.unwrap_or(path.as_os_str()).to_string_lossy(),
         model.description().architecture,
-        HumanBytes(model.description().bytes),
+        HumanBytes(model.fit().weights),
         place(model),
         model.cache_options().context,
     )
