@@ -189,6 +189,21 @@ fn ctrl_c_stops_an_answer_without_a_trace_in_the_text() {
 }
 
 #[test]
+fn lines_typed_during_an_answer_are_read_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = parrot(directory.path(), "wordN ");
+    let mut terminal = Terminal::run(80, &model, &["--ignore-eos", "-n", "3000", "-c", "4000"], &[]);
+    terminal.wait_for("Ctrl-D ends the chat.");
+    terminal.type_keys("hello\r");
+    terminal.wait_for("word");
+    terminal.type_keys("/set n 6\r/set temp 0.5\r/exit\r");
+    let (status, text) = terminal.wait();
+    assert!(status.success(), "{text}");
+    let (_, after) = text.split_once("[stopped after 3000 tokens").unwrap();
+    assert!(after.contains("n is 6.") && after.contains("temp is 0.5."), "{after}");
+}
+
+#[test]
 fn long_prompts_show_their_progress_until_they_are_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let model = tiny(directory.path(), "{{ messages[0].content }}");

@@ -230,7 +230,7 @@ impl<W: Write> Console<W> {
         if name.is_empty() {
             let line = |(name, what): &(&str, &str)| {
                 let value = shown(name, partner.options(), self).unwrap_or_default();
-                format!("{name:<18} {value:<10} {what}")
+                format!("{name:<18} {value:<9}  {what}")
             };
             return Ok(SETTINGS.iter().map(line).collect::<Vec<_>>().join("\n"));
         }
