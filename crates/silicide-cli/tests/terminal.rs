@@ -1,6 +1,7 @@
-//! `silicide run` at a terminal: a pseudo-terminal whose screen the tests read.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+//! `silicide run` at a terminal: a pseudo-terminal whose screen the tests read. `setsid` makes it the program's controlling
+//! terminal, so that Ctrl-C sends a signal.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
 mod common;
 
@@ -25,8 +26,9 @@ impl Terminal {
         let size = Winsize { ws_row: 30, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).unwrap();
         let stream = || Stdio::from(pty.slave.try_clone().unwrap());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_silicide"));
-        command.args(["run", "-m", model, "--device", "cpu", "--temp", "0"]).args(arguments);
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", env!("CARGO_BIN_EXE_silicide"), "run", "-m", model]);
+        command.args(["--device", "cpu", "--temp", "0"]).args(arguments);
         command.env("TERM", "xterm-256color").env_remove("NO_COLOR").envs(environment.iter().copied());
         let child = command.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap();
         drop(command);
@@ -73,13 +75,6 @@ impl Terminal {
         std::thread::sleep(Duration::from_millis(100));
         (status, self.text())
     }
-
-    /// Presses Ctrl-C. The terminal controls no processes, so the signal is sent besides.
-    fn interrupt(&mut self) {
-        self.type_keys("\u{3}");
-        let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        assert!(kill.unwrap().success());
-    }
 }
 
 impl Drop for Terminal {
@@ -107,7 +102,9 @@ fn words_are_wrapped_at_the_width_of_the_terminal() {
         let (status, text) = terminal.wait();
         assert!(status.success(), "{text}");
         let visible = visible(&text);
-        let answer: Vec<&str> = visible.lines().take_while(|line| !line.is_empty()).collect();
+        // The progress of loading comes before it.
+        let answer = &visible[visible.find("some").unwrap()..];
+        let answer: Vec<&str> = answer.lines().take_while(|line| !line.is_empty()).collect();
         assert!(answer.len() > 6, "{visible}");
         for line in answer {
             assert!(line.len() <= usize::from(columns), "{line}");
@@ -178,30 +175,49 @@ fn ctrl_c_stops_an_answer_without_a_trace_in_the_text() {
     terminal.wait_for("Ctrl-D ends the chat.");
     terminal.type_keys("hello\r");
     terminal.wait_for("word");
-    terminal.type_keys("typed ahead");
-    terminal.interrupt();
+    terminal.type_keys("typed");
+    terminal.type_keys("\u{3}");
     let text = terminal.wait_for("[stopped]");
     let (answer, _) = text.split_once("[stopped]").unwrap();
     assert!(!answer.contains("^C") && !answer.contains("typed"), "{answer}");
-    // Keys of the meantime belong to the next message.
-    terminal.wait_for("typed ahead");
-    terminal.type_keys("\u{15}/exit\r");
+    // The conversation goes on.
+    terminal.type_keys("/stats\r");
+    terminal.wait_for("tokens/s");
+    terminal.type_keys("/exit\r");
     let (status, text) = terminal.wait();
     assert!(status.success(), "{text}");
 }
 
 #[test]
-fn long_prompts_show_their_progress_until_the_text_comes() {
+fn lines_typed_during_an_answer_are_read_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = parrot(directory.path(), "wordN ");
+    let mut terminal = Terminal::run(80, &model, &["--ignore-eos", "-n", "3000", "-c", "4000"], &[]);
+    terminal.wait_for("Ctrl-D ends the chat.");
+    terminal.type_keys("hello\r");
+    terminal.wait_for("word");
+    terminal.type_keys("/set n 6\r/set temp 0.5\r/exit\r");
+    let (status, text) = terminal.wait();
+    assert!(status.success(), "{text}");
+    let (_, after) = text.split_once("[stopped after 3000 tokens").unwrap();
+    assert!(after.contains("n is 6.") && after.contains("temp is 0.5."), "{after}");
+}
+
+#[test]
+fn long_prompts_show_their_progress_until_they_are_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let model = tiny(directory.path(), "{{ messages[0].content }}");
-    let (path, text) = (directory.path().join("long"), "x".repeat(30_000));
-    std::fs::write(&path, text).unwrap();
-    let arguments =
-        ["-f", path.to_str().unwrap(), "-c", "40000", "-ub", "16", "-n", "3", "--ignore-eos", "-t", "1"];
-    let (status, text) = Terminal::run(100, &model, &arguments, &[]).wait();
-    assert!(status.success(), "{text}");
-    assert!(text.contains("reading the prompt [") && text.contains("/30000 tokens"), "{text:?}");
-    // The line is erased before the text.
+    let path = directory.path().join("long");
+    std::fs::write(&path, "x".repeat(30_000)).unwrap();
+    let arguments = ["-f", path.to_str().unwrap(), "-c", "40000", "-ub", "16", "-t", "1"];
+    let mut terminal = Terminal::run(100, &model, &arguments, &[]);
+    terminal.wait_for("reading the prompt [");
+    terminal.wait_for("/30000 tokens");
+    terminal.type_keys("\u{3}");
+    let (status, text) = terminal.wait();
+    assert_eq!(status.code(), Some(130), "{text}");
+    // The line is erased before anything else is written.
     let last = text.rfind("/30000 tokens").unwrap();
-    assert!(text[last..].contains("\u{1b}[2K"), "{:?}", &text[last..]);
+    let (after, _) = text[last..].split_once("[stopped]").unwrap();
+    assert!(after.contains("\u{1b}[2K"), "{after:?}");
 }

@@ -4,7 +4,7 @@ use super::files::{self, content, role};
 use super::input::{self, Input};
 use super::settings::{self, SETTINGS};
 use super::{Lines, Reply, Talk, commands};
-use crate::display::{DisplayOptions, Style, TextDisplay, styled};
+use crate::display::{DisplayOptions, Style, TextDisplay, styled, wrapped};
 use crate::error::Error;
 use crate::run::join;
 use crate::terminal::printable;
@@ -116,15 +116,20 @@ impl<W: Write> Console<W> {
 
     /// Says something of the program's own.
     fn say(&mut self, text: &str) -> Result<(), Error> {
-        // It may quote names of files and words of models.
-        let text = if self.display.terminal { printable(text) } else { Cow::Borrowed(text) };
-        Ok(writeln!(self.output, "{text}\n")?)
+        self.write(text, Style::PLAIN)
     }
 
     /// Says something in passing.
     fn note(&mut self, text: &str) -> Result<(), Error> {
+        self.write(text, Style::DIM)
+    }
+
+    /// Writes a paragraph, which may quote names of files and words of models.
+    fn write(&mut self, text: &str, style: Style) -> Result<(), Error> {
         let text = if self.display.terminal { printable(text) } else { Cow::Borrowed(text) };
-        Ok(writeln!(self.output, "{}\n", styled(&text, Style::DIM, self.display.colour))?)
+        let text = wrapped(&text, &self.display);
+        let colour = self.display.colour && style != Style::PLAIN;
+        Ok(writeln!(self.output, "{}\n", styled(&text, style, colour))?)
     }
 
     /// Says the outcome of a command. A failure does not end the chat.
@@ -225,7 +230,7 @@ impl<W: Write> Console<W> {
         if name.is_empty() {
             let line = |(name, what): &(&str, &str)| {
                 let value = shown(name, partner.options(), self).unwrap_or_default();
-                format!("{name:<18} {value:<10} {what}")
+                format!("{name:<18} {value:<9}  {what}")
             };
             return Ok(SETTINGS.iter().map(line).collect::<Vec<_>>().join("\n"));
         }

@@ -85,6 +85,22 @@ fn columns() -> Option<usize> {
         .filter(|&columns| columns > 0)
 }
 
+/// Returns lines of the program's own, wrapped. A line of columns, which two blanks separate, hangs at its last column.
+pub(crate) fn wrapped(text: &str, options: &DisplayOptions) -> String {
+    let mut wrapper = Wrapper::new(false);
+    wrapper.set_width(if options.wrap { (options.columns)() } else { None });
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            wrapper.newline();
+        }
+        let column = line.rfind("  ").map_or(0, |at| at + 2);
+        wrapper.set_hanging(" ".repeat(column));
+        line.chars().for_each(|character| wrapper.put(character, Style::PLAIN));
+    }
+    wrapper.finish();
+    wrapper.take()
+}
+
 /// Shows one text as it is generated.
 #[derive(Debug)]
 pub(crate) struct TextDisplay<W> {

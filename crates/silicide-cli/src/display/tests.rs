@@ -111,6 +111,14 @@ fn the_width_of_a_resized_terminal_is_used_at_once() {
     assert_eq!(text, "one two three four\nfive\none two\nthree four\nfive\n");
 }
 
+#[test]
+fn columns_of_the_programs_own_text_hang() {
+    let text = "name  what it does in words\n\nother text that is long";
+    assert_eq!(wrapped(text, &OPTIONS), "name  what it does in\n      words\n\nother text that is long");
+    let pipe = DisplayOptions { wrap: false, ..OPTIONS };
+    assert_eq!(wrapped(text, &pipe), text);
+}
+
 /// Text that is rich in markers.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![

@@ -1,7 +1,7 @@
 //! One prompt, one text.
 
 use super::report::{Report, ending, summary};
-use super::{Run, Waiting, warn_of_fallback};
+use super::{AfterWaiting, Run, Waiting, warn_of_fallback};
 use crate::chat::Interrupts;
 use crate::display::{Style, TextDisplay, styled};
 use crate::error::Error;
@@ -69,7 +69,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
 /// Where generated text goes.
 enum Output {
     /// Standard output, as text.
-    Text { display: TextDisplay<super::AfterWaiting<io::Stdout>>, terminal: bool },
+    Text { display: Box<TextDisplay<AfterWaiting<io::Stdout>>>, terminal: bool },
     /// Standard output, a JSON object for each piece.
     Pieces(Waiting),
     /// Nowhere: it is printed at the end.
@@ -85,7 +85,7 @@ impl Output {
             return Output::Later(waiting.clone());
         }
         let options = run.display();
-        let display = TextDisplay::new(waiting.before(stdout()), options);
+        let display = Box::new(TextDisplay::new(waiting.before(stdout()), options));
         Output::Text { display, terminal: options.terminal }
     }
 

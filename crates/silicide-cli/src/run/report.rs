@@ -82,10 +82,18 @@ pub(super) fn greeting(model: &Model) -> String {
         "{} · {} · {} · {} · context {} tokens",
         name.unwrap_or(path.as_os_str()).to_string_lossy(),
         model.description().architecture,
-        HumanBytes(model.description().bytes),
+        HumanBytes(size(model)),
         place(model),
         model.cache_options().context,
     )
+}
+
+/// Returns the bytes of the model's file; of its tensors, where these lie in several files.
+fn size(model: &LanguageModel) -> u64 {
+    let path = model.path();
+    let is_part = path.file_stem().is_some_and(|name| name.to_string_lossy().contains("-of-"));
+    let file = std::fs::metadata(path).ok().filter(|file| file.is_file() && !is_part);
+    file.map_or(model.description().bytes, |file| file.len())
 }
 
 /// Returns the device and its threads.

@@ -99,57 +99,37 @@ impl<W: Write> Write for AfterWaiting<W> {
     }
 }
 
-/// What is waited for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Kernels,
-    Prompt,
-}
-
-impl Phase {
-    fn style(self) -> Option<ProgressStyle> {
-        let template = match self {
-            Phase::Kernels => "{spinner} compiling kernels: {pos}",
-            Phase::Prompt => "{spinner} reading the prompt [{bar:30}] {pos}/{len} tokens",
-        };
-        ProgressStyle::with_template(template).ok().map(|style| style.progress_chars("=> "))
-    }
-}
-
+/// Draws until `stopped` is closed.
 fn draw(shared: &Shared, device: &Device, stopped: &Receiver<()>) {
+    let kernels = || device.kernels().usage().kernels;
     // Kernels of the CPU are compiled already.
-    let (is_gpu, mut compiled) = (device.info().is_gpu(), device.kernels().usage().compiled);
-    let (mut shown, mut pause): (Option<(Phase, ProgressBar)>, _) = (None, PATIENCE);
+    let is_gpu = device.info().is_gpu();
+    let (mut bar, mut pause, mut seen): (Option<ProgressBar>, _, _) = (None, PATIENCE, (0, kernels()));
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         pause = PERIOD;
-        let usage = device.kernels().usage();
-        let known = usage.compiled + usage.from_cache;
-        let compiles = is_gpu && (usage.kernels as u64 > known || usage.compiled > compiled);
-        compiled = usage.compiled;
-        let total = shared.total.load(Relaxed);
-        let (phase, done) = match compiles {
-            true => (Phase::Kernels, known),
-            false => (Phase::Prompt, shared.done.load(Relaxed).min(total)),
-        };
-        if phase == Phase::Prompt && total == 0 {
-            continue;
+        let (done, total) = (shared.done.load(Relaxed), shared.total.load(Relaxed));
+        if done != seen.0 {
+            seen = (done, kernels());
         }
-        let bar = match shown.take() {
-            Some((before, bar)) if before == phase => bar,
-            before => {
-                let bar = before.map_or_else(ProgressBar::no_length, |(_, bar)| bar);
-                if let Some(style) = phase.style() {
-                    bar.set_style(style);
-                }
-                bar
-            }
-        };
+        // Many drivers compile a kernel when it first runs: it counts as new until the pass that brought it has ended.
+        let new = kernels().saturating_sub(seen.1);
+        let bar = bar.get_or_insert_with(line);
+        bar.set_message(if is_gpu && new > 0 { format!(", compiling {new} kernels") } else { String::new() });
         bar.set_length(total);
-        bar.set_position(done);
+        bar.set_position(done.min(total));
         bar.tick();
-        shown = Some((phase, bar));
     }
-    if let Some((_, bar)) = shown {
+    if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+}
+
+/// Returns the line without anything drawn.
+fn line() -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    let template = "{spinner} reading the prompt [{bar:20}] {pos}/{len} tokens{msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
 }
