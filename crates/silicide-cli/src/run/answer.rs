@@ -5,6 +5,8 @@ use super::{AfterWaiting, Run, Waiting, warn_of_fallback};
 use crate::chat::Interrupts;
 use crate::display::{Style, TextDisplay, styled};
 use crate::error::Error;
+use crate::output::{is_quiet, warning};
+use crate::terminal;
 use serde_json::json;
 use silicide_llm::Model;
 use silicide_llm::chat::message;
@@ -20,8 +22,8 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
     let mut session = run.model.session(&options.cancel)?;
     run.profile.begin(&mut session);
     let model = session.model().clone();
-    for warning in model.warnings() {
-        eprintln!("warning: {warning}");
+    for text in model.warnings() {
+        warning(terminal::for_stderr(&text));
     }
     let tokens = match run.raw {
         true => model.tokenizer().encode_prompt(prompt, Special::Parse),
@@ -56,7 +58,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
         let mut out = stdout().lock();
         serde_json::to_writer(&mut out, &Report::new(&model, &tokens, &generation))?;
         writeln!(out)?;
-    } else {
+    } else if !is_quiet() {
         let ending = ending(&generation, session.context(), "-n").map(|ending| format!("[{ending}]\n"));
         let figures = summary(&model, &generation.timings);
         let colour = run.color().applies(io::stderr().is_terminal());

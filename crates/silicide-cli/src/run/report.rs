@@ -1,6 +1,6 @@
 //! The figures after a run.
 
-use crate::arguments::peak_memory;
+use crate::memory::peak_memory;
 use indicatif::HumanBytes;
 use serde::Serialize;
 use silicide_llm::Model;

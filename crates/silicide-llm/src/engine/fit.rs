@@ -61,6 +61,10 @@ impl Fit {
         }
         let advice = match fits {
             0 => "not even one token fits: take a smaller model or a smaller format".to_owned(),
+            _ if fits > model.config.trained_context => format!(
+                "the model was trained on {trained} tokens, which fit: give -c {trained} (the largest context that fits is {fits})",
+                trained = model.config.trained_context
+            ),
             _ => format!(
                 "the largest context that fits is {fits}: give -c {fits}, or a smaller cache type (-ctk, -ctv)"
             ),

@@ -230,7 +230,7 @@ impl Model {
     }
 }
 
-/// Captures a pass of `tokens` tokens over the whole context. The weights are not loaded.
+/// Captures a pass of `tokens` tokens, from 1 to the context size, over the whole context. The weights are not loaded.
 pub fn capture_pass(
     device: &Device,
     source: &Source,
@@ -240,6 +240,9 @@ pub fn capture_pass(
     let interleave = options.repack && !device.info().is_gpu();
     let (description, planned) = describe_source(device, source, interleave)?;
     let cache = options.cache(&description)?;
-    let tokens = tokens.clamp(1, cache.context.max(1));
+    if tokens == 0 || tokens > cache.context {
+        let (expected, got) = (format!("1 to {}, the context size", cache.context), tokens.to_string());
+        return Err(Error::BadOption { option: "tokens", expected, got });
+    }
     capture(device, (&description, &planned), &cache, (tokens, 1, cache.context))
 }
