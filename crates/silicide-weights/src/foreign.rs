@@ -3,6 +3,7 @@
 //! People give the wrong file: a web page that a browser saved, a Git LFS pointer, a PyTorch checkpoint. The first bytes tell
 //! what it is.
 
+use crate::error::{Error, Result};
 use crate::gguf;
 use std::fs::File;
 use std::io::Read;
@@ -62,6 +63,17 @@ pub(crate) struct Foreign {
     pub(crate) advice: &'static str,
 }
 
+/// Refuses a well-known kind of file that holds no weights. An empty file is left to the parser of its format.
+pub(crate) fn refuse(path: &Path) -> Result<()> {
+    let beginning = Beginning::read(path).map_err(|error| Error::io(path, &error))?;
+    match beginning.foreign() {
+        Some(Foreign { kind, advice }) if !beginning.0.is_empty() => {
+            Err(Error::Foreign { path: path.to_owned(), kind, advice })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How a file begins.
 #[derive(Debug)]
 pub(crate) struct Beginning(Vec<u8>);
@@ -93,7 +105,9 @@ impl Beginning {
 
     /// The kind of file, if it is a well-known one that holds no weights.
     pub(crate) fn foreign(&self) -> Option<Foreign> {
-        if self.is_gguf() || self.is_safetensors() {
+        // The first bytes of GGUF's magic number are a GGUF file that was cut.
+        let cut = !self.0.is_empty() && gguf::MAGIC.starts_with(&self.0);
+        if self.is_gguf() || cut || self.is_safetensors() {
             return None;
         }
         let known = |(kind, advice)| Some(Foreign { kind, advice });
@@ -196,6 +210,7 @@ mod tests {
     fn weight_files_and_unknown_bytes_are_not_foreign() {
         for bytes in [
             b"GGUF\x03\0\0\0".as_slice(),
+            b"GGU",
             b"\x10\0\0\0\0\0\0\0{\"a\":",
             b"\xff\xff\xff\xff\xff\xff\xff\xff{}",
             b"\x01\x02\x03",

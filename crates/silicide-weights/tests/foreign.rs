@@ -25,3 +25,13 @@ fn files_that_are_no_models_are_named_for_what_they_are() {
     let text = directory.path().join("notes.txt");
     assert!(matches!(Source::open(&text), Err(Error::Foreign { kind: "plain text", .. })));
 }
+
+#[test]
+fn a_folder_of_git_lfs_pointers_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("config.json"), "{}").unwrap();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 98362432\n";
+    std::fs::write(directory.path().join("model.safetensors"), pointer).unwrap();
+    let text = Source::open(directory.path()).unwrap_err().to_string();
+    assert!(text.contains("model.safetensors") && text.contains("git lfs pull"), "{text}");
+}

@@ -66,6 +66,13 @@ impl GgufWriter {
         }
     }
 
+    /// The same writer for another path.
+    #[must_use]
+    pub fn renamed(mut self, path: &Path) -> GgufWriter {
+        self.path = path.to_owned();
+        self
+    }
+
     /// Adds a metadata entry. `general.alignment` also aligns what is written.
     pub fn meta<T: Encode + ?Sized>(&mut self, key: &str, value: &T) -> Result<()> {
         let mut bytes = Vec::new();
@@ -161,6 +168,8 @@ impl GgufWriter {
         let mut stream = GgufStream { path: self.path, file, at: 0, alignment: self.alignment, pending };
         stream.append(&header)?;
         stream.pad()?;
+        // A full disk shows before any tensor is converted.
+        stream.file.flush().map_err(|error| Error::io(&stream.path, &error))?;
         Ok(stream)
     }
 }
