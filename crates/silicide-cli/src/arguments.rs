@@ -8,6 +8,7 @@ use silicide::{CancelToken, DType, Device};
 use silicide_llm::engine::Session;
 use silicide_llm::sample::SamplerOptions;
 use silicide_llm::{Model, ModelOptions};
+use silicide_weights::Load;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -104,6 +105,22 @@ pub(crate) struct EngineArgs {
     /// Use weights where the file lies in memory, on the CPU too, rather than rearranging a copy; -nr for short.
     #[arg(long)]
     pub(crate) no_repack: bool,
+    /// How weight files are read: map (used in place, as the file lies on the disk) or copy (read into memory; a file that
+    /// changes or is cut later does no harm). [default: copy on network file systems, map elsewhere]
+    #[arg(long, value_name = "HOW", value_parser = load_mode)]
+    pub(crate) load: Option<Load>,
+    /// The same as --load copy.
+    #[arg(long, conflicts_with = "load")]
+    pub(crate) no_mmap: bool,
+}
+
+/// Reads the value of `--load`.
+fn load_mode(name: &str) -> Result<Load, String> {
+    match name {
+        "map" => Ok(Load::Map),
+        "copy" => Ok(Load::Copy),
+        _ => Err("expected map or copy".to_owned()),
+    }
 }
 
 /// A number of threads; 0, and -1 as llama.cpp has it, for one per core.
@@ -162,6 +179,7 @@ impl ModelArgs {
         options.key_type = self.engine.cache_type_k;
         options.value_type = self.engine.cache_type_v;
         options.repack = !self.engine.no_repack;
+        options.files = if self.engine.no_mmap { Some(Load::Copy) } else { self.engine.load };
         options.load.cancel = cancel.clone();
         let bar = progress_bar("loading");
         let watched = bar.clone();

@@ -14,7 +14,7 @@
 //! | `devices` | `devices.rs` |
 //! | `tokenize` | `tokenize.rs` |
 //!
-//! `arguments.rs` has the arguments that several commands share, `common.rs` progress bars and Ctrl-C, `error.rs` the exit codes,
+//! `arguments.rs` has the arguments that several commands share, `common.rs` progress bars and signals, `error.rs` the exit codes,
 //! `terminal.rs` the escaping of untrusted text, `display/` how generated text looks on a terminal.
 #![forbid(unsafe_code)]
 
@@ -80,6 +80,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    silicide_llm::chat::silence_template_panics();
     let arguments =
         match Arguments::try_parse_from(arguments::spell_out(&Arguments::command(), std::env::args_os())) {
             Ok(arguments) => arguments,
@@ -109,10 +110,10 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         // What there was to say is said.
-        Err(Error::Interrupted) => Exit::Interrupted.into(),
+        Err(Error::Interrupted) => common::interrupted(),
         Err(error) => {
             eprintln!("error: {}", terminal::for_stderr(&error.to_string()));
-            error.exit().into()
+            if error.exit() == Exit::Interrupted { common::interrupted() } else { error.exit().into() }
         }
     }
 }
