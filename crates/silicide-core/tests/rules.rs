@@ -429,7 +429,19 @@ fn check(device: &Device, other: &Device, cases: u32) {
         prop_assert!(!runs(device) || replayed == world.contents(&made), "bytes differ");
         Ok(())
     };
-    TestRunner::new(config).run(&proptest::collection::vec(case(), 1..6), run).unwrap();
+    TestRunner::new(config).run(&programs(), run).unwrap();
+}
+
+/// A few cases. Those that derive scratch memory come twice, with different sizes of it.
+fn programs() -> impl Strategy<Value = Vec<Case>> {
+    let twin = |case: &Case| match case.op {
+        Callee::Padded(bytes) => Some(Case { op: Callee::Padded(64 - bytes), outputs: None, ..case.clone() }),
+        _ => None,
+    };
+    let with_twins = move |cases: Vec<Case>| -> Vec<Case> {
+        cases.into_iter().flat_map(|case| [twin(&case), Some(case)]).flatten().collect()
+    };
+    proptest::collection::vec(case(), 1..6).prop_map(with_twins)
 }
 
 /// Whether a device runs what is submitted.

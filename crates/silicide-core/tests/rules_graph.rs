@@ -1,7 +1,7 @@
 //! Rules that only graphs have: identity of builders, rewrites by passes, and buffers that come with a session.
 
 use crate::common::ops::{Accumulate, Add, Scale};
-use crate::common::pairs::{Bits, Sized, Split};
+use crate::common::pairs::{Bits, Quadruple, Sized, Split};
 use crate::common::{count, devices, vector};
 use silicide_core::graph::{COMMON_SUBEXPRESSIONS, Fusion, Operand};
 use silicide_core::kernel::{Op, TensorInfo};
@@ -224,6 +224,22 @@ fn values_of_different_sizes_are_never_merged() {
     let mut session = GraphExecutor::new(graph, &GraphOptions::default()).unwrap().session(&[]).unwrap();
     session.replay().unwrap().wait().unwrap();
     assert_eq!([0, 1, 2].map(|i| session.output(i).unwrap().elements()), [16, 16, 1 << 20]);
+}
+
+/// A call has arguments of its own; its steps may reuse memory of the arena, and the rules see values there.
+#[test]
+fn an_output_may_lie_where_an_input_was_that_later_steps_do_not_read() {
+    let device = Device::cpu().unwrap();
+    let mut builder = GraphBuilder::new(&device);
+    let x = builder.constant(&vector(&device, &count(LEN)));
+    let y = builder.run_one(Scale(2.0), &[&x]).unwrap();
+    let z = builder.run_one(Quadruple, &[&y]).unwrap();
+    let executor = GraphExecutor::new(builder.finish(&[&z]).unwrap(), &GraphOptions::default()).unwrap();
+    let one = (LEN * 4usize).next_multiple_of(256);
+    assert_eq!(executor.arena_bytes(), 2 * one, "two of three values live at once");
+    let mut session = executor.session(&[]).unwrap();
+    session.replay().unwrap().wait().unwrap();
+    assert_eq!(session.output(0).unwrap().read::<f32>().unwrap()[3], 24.0);
 }
 
 /// The schedule took inputs for memory of their own.

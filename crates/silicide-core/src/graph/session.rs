@@ -195,16 +195,29 @@ impl Bound<'_> {
         graph.nodes().iter().map(|node| self.node(node)).collect()
     }
 
+    /// A bound operand as the rules of a call see it. In the arena each value has memory of its own as far as a call is
+    /// concerned: the steps of one node may use the same bytes one after the other. Lowering checks each launch.
+    fn argument(&self, operand: Operand, buffer: &Buffer, op: &'static str) -> Result<Argument> {
+        let (graph, bound) = (&self.compiled.graph, Argument::of(self.device, buffer, op)?);
+        let extent = if graph.is_outside(operand.value) { bound.extent } else { graph.extent(operand.value) };
+        Ok(Argument { extent, ..bound })
+    }
+
     fn node(&self, node: &Node) -> Result<NodeBuffers> {
         let buffers = |operands: &[Operand]| -> Result<SmallVec<[Buffer; 4]>> {
             operands.iter().map(|operand| self.buffer(*operand)).collect()
         };
         let (inputs, outputs) = (buffers(&node.inputs)?, buffers(&node.outputs)?);
         let op = node.op.name();
-        let arguments = |buffers: &[Buffer]| -> Result<rules::Arguments> {
-            buffers.iter().map(|buffer| Argument::of(self.device, buffer, op)).collect()
+        let arguments = |operands: &[Operand], buffers: &[Buffer]| -> Result<rules::Arguments> {
+            operands
+                .iter()
+                .zip(buffers)
+                .map(|(operand, buffer)| self.argument(*operand, buffer, op))
+                .collect()
         };
-        let (read, written) = (arguments(&inputs)?, arguments(&outputs)?);
+        let read = arguments(&node.inputs, &inputs)?;
+        let written = arguments(&node.outputs, &outputs)?;
         let inferred = rules::check_inputs(&*node.op, &read)?;
         rules::check_outputs(&*node.op, &read, &inferred, &written)?;
         let operands = node.inputs.iter().chain(&node.outputs);

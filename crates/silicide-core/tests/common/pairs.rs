@@ -31,6 +31,10 @@ pub(crate) struct Sliding;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Padded(pub(crate) usize);
 
+/// `y = 4 x` in two launches, of which only the first reads `x`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quadruple;
+
 /// The shape of one f32 input.
 fn one_input(op: &'static str, inputs: &[TensorInfo]) -> Result<Shape> {
     let got = inputs.first().map_or(DType::U8, |info| info.dtype);
@@ -71,11 +75,13 @@ op!(Split, "split", [X, Y, Slot::output("z")], |_, x| vec![(DType::F32, x); 2], 
 op!(Bits, "bits", [X, Slot::output_over("y", 1)], |_, x| vec![(DType::U32, x)], BITS);
 op!(Sized, "sized", [X, Y], |op, _| vec![(DType::F32, Shape::new(&[op.0]).unwrap())], Words);
 op!(Sliding, "sliding", [X, Y], |_, x| vec![(DType::F32, x)], SLIDING);
+op!(Quadruple, "quadruple", [X, Y], |_, x| vec![(DType::F32, x)], QUADRUPLE);
 op!(Padded, "padded", [X, Y], |_, x| vec![(DType::F32, x)], PADDED);
 
 const SPLIT: Native<Split> = native(&SPLIT_CPU);
 const BITS: Native<Bits> = native(&BITS_CPU);
 const SLIDING: Native<Sliding> = native(&SPLIT_CPU);
+const QUADRUPLE: Native<Quadruple> = native(&SPLIT_CPU);
 const PADDED: Native<Padded> = native(&SPLIT_CPU);
 
 impl Launches for Split {
@@ -93,6 +99,17 @@ impl Launches for Sliding {
         let bytes = elements as usize * 4;
         let slid = Arg::slot(1).window(4, bytes - 4);
         Plan::launch(program, &[Arg::slot(0), Arg::slot(1), slid], &[elements - 1], grid)
+    }
+}
+impl Launches for Quadruple {
+    fn launches(&self, _: Program, elements: u32, grid: [u32; 3]) -> Plan {
+        let mut plan = Plan::default();
+        let twice = plan.scratch(elements as usize * 4);
+        let sums = [Arg::slot(0), Arg::slot(0), Arg::scratch(twice, Access::Write)];
+        plan.push(native_add(), &sums, &[elements], grid);
+        let sums = [Arg::scratch(twice, Access::Read), Arg::scratch(twice, Access::Read), Arg::slot(1)];
+        plan.push(native_add(), &sums, &[elements], grid);
+        plan
     }
 }
 impl Launches for Padded {
