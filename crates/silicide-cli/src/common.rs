@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// SIGINT on every Unix; what Ctrl-C is on Windows too.
-const INTERRUPT: i32 = 2;
+pub(crate) const INTERRUPT: i32 = 2;
 /// How long a command may take to clean up after SIGTERM or SIGHUP.
 #[cfg(unix)]
 const GRACE: std::time::Duration = std::time::Duration::from_secs(3);

@@ -102,7 +102,8 @@ const ENVIRONMENT: &str = "Environment:
   SILICIDE_CACHE  folder for downloaded models and compiled kernels
   NO_COLOR        no colours
 
-Exit codes: 0 success, 1 wrong usage, 2 a model or file, 3 too little memory, 4 a device, 130 Ctrl-C.
+Exit codes: 0 success, 1 wrong usage, 2 a model or file, 3 too little memory, 4 a device,
+130, 143 and 129 after SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 `silicide COMMAND --help` explains a command.";
 
 /// Returns the whole command line, with the commands of the help in groups.

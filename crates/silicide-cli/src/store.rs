@@ -34,7 +34,7 @@ pub(crate) struct List {
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// Hash every model, and say which are damaged.
+    /// Hash every model, and say which are damaged
     #[arg(long)]
     verify: bool,
 }

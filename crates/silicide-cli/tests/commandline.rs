@@ -186,7 +186,7 @@ fn help_teaches_every_command() {
         for flag in ["-h", "--help"] {
             let help = crate::help(command, flag);
             assert!(help.contains("Usage:"), "{help}");
-            assert!(command == "convert" || help.contains("Examples:"), "{help}");
+            assert!(help.contains("Examples:"), "{help}");
             if takes_model {
                 assert!(help.contains("<MODEL>") && help.contains("[env: SILICIDE_MODEL]"), "{help}");
             }

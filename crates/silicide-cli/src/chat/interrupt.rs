@@ -1,6 +1,6 @@
 //! Signals, and what the terminal does with keys while a text is generated.
 
-use crate::common::on_signal;
+use crate::common::{INTERRUPT, on_signal};
 use silicide::CancelToken;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,8 @@ impl Interrupts {
         let handler = interrupts.clone();
         on_signal(move |signal| {
             let mut current = handler.lock();
-            if current.token.is_cancelled() {
+            // A chat has nothing to clean up but the terminal, so SIGTERM and SIGHUP end it at once.
+            if signal != INTERRUPT || current.token.is_cancelled() {
                 drop(current.echo.take());
                 std::process::exit(128 + signal);
             }

@@ -26,12 +26,13 @@ mod write;
 
 use crate::common::{cancel_on_interrupt, progress_bar};
 use crate::error::Error;
+use crate::output;
 use crate::terminal::{Printer, for_stderr};
 use clap::Args;
 use indicatif::HumanBytes;
 use plan::{Override, Step, Types, parse_dtype};
 use recipe::Recipe;
-use report::Circumstances;
+use report::{Circumstances, Note};
 use silicide_quant::DType;
 use silicide_weights::{Container, Source};
 use split::{Limit, Shard, parse_size, shards};
@@ -60,53 +61,53 @@ const OTHER_FORMATS: [&str; 14] = [
 #[derive(Debug, Args)]
 #[command(after_help = format!("{}\n\n{EXAMPLES}", recipe::TYPES))]
 pub(crate) struct Convert {
-    /// The model: a GGUF or safetensors file, a folder with a model, or a name such as smollm2.
+    /// The model: a GGUF or safetensors file, a folder with a model, or a name such as smollm2
     #[arg(value_name = "MODEL")]
     first: Option<String>,
-    /// The GGUF file to write. Split files are named OUTPUT-00001-of-00003.gguf.
+    /// The GGUF file to write. Split files are named OUTPUT-00001-of-00003.gguf
     #[arg(value_name = "OUTPUT")]
     second: Option<String>,
-    /// The type, if --type is not given.
+    /// The type, if --type is not given
     #[arg(value_name = "TYPE")]
     third: Option<String>,
-    /// The model, instead of the first argument.
+    /// The model, instead of the first argument
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
     /// The type of the weights (see below). Norms and biases stay f32. [default: as they are stored]
     #[arg(long = "type", value_name = "TYPE", value_parser = parse_type)]
     recipe: Option<Recipe>,
     /// The type of the tensors whose names match a regular expression, such as ffn_down=q6_k. May be given several times;
-    /// the first that matches counts.
+    /// the first that matches counts
     #[arg(long, value_name = "PATTERN=TYPE", value_parser = Override::parse)]
     tensor_type: Vec<Override>,
-    /// The type of the output projection (output.weight).
+    /// The type of the output projection (output.weight)
     #[arg(long, value_name = "TYPE", value_parser = parse_dtype)]
     output_tensor_type: Option<DType>,
-    /// The type of the token embedding (token_embd.weight).
+    /// The type of the token embedding (token_embd.weight)
     #[arg(long, value_name = "TYPE", value_parser = parse_dtype)]
     token_embedding_type: Option<DType>,
-    /// Write all weights in one type: no finer types for some tensors.
+    /// Write all weights in one type: no finer types for some tensors
     #[arg(long)]
     pure: bool,
-    /// Quantize weights that are quantized already, without a warning.
+    /// Quantize weights that are quantized already, without a warning
     #[arg(long)]
     allow_requantize: bool,
-    /// Show what would be written, and write nothing.
+    /// Show what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Split into files of at most this size, such as 500M or 2G.
+    /// Split into files of at most this size, such as 500M or 2G
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "split_max_tensors")]
     split_max_size: Option<u64>,
-    /// Split into files of at most this many tensors.
+    /// Split into files of at most this many tensors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     split_max_tensors: Option<u32>,
-    /// Merge a split model into one file, which is also the default.
+    /// Merge a split model into one file, which is also the default
     #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"])]
     merge: bool,
-    /// Replace the output if it exists.
+    /// Replace the output if it exists
     #[arg(short, long)]
     force: bool,
-    /// Threads to encode with; 0 for one per core, as by default.
+    /// Threads to encode with; 0 for one per core, as by default
     #[arg(short, long, value_name = "N", value_parser = crate::arguments::threads, allow_negative_numbers = true)]
     threads: Option<usize>,
 }
@@ -166,10 +167,10 @@ impl Convert {
         let written = writing.write(shards, &steps);
         bar.finish_and_clear();
         if matches!(written, Err(Error::Interrupted)) {
-            eprintln!("stopped; nothing was written");
+            output::note("stopped; nothing was written");
         }
         written?;
-        note(&report::notes(&steps, &about));
+        tell(&report::notes(&steps, &about));
         summary(&paths, steps.len())
     }
 
@@ -232,7 +233,7 @@ impl Convert {
         text +=
             &format!("{} tensors, {before} -> {after} ({percent:.0}%); nothing was written\n", steps.len());
         Printer::stdout().print(&text)?;
-        note(&report::notes(steps, about));
+        tell(&report::notes(steps, about));
         Ok(())
     }
 
@@ -242,9 +243,12 @@ impl Convert {
     }
 }
 
-fn note(notes: &[String]) {
+fn tell(notes: &[Note]) {
     for note in notes {
-        eprintln!("{}", for_stderr(note));
+        match note {
+            Note::Warning(text) => output::warning(for_stderr(text)),
+            Note::Fact(text) => output::note(for_stderr(text)),
+        }
     }
 }
 

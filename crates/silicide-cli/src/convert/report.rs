@@ -55,38 +55,45 @@ pub(super) struct Circumstances {
     pub(super) bytes_after: u64,
 }
 
+/// One line for people.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// The output is worse than it could be.
+    Warning(String),
+    /// Something that may surprise.
+    Fact(String),
+}
+
 /// One line for each thing that costs quality or space.
-pub(super) fn notes(steps: &[Step<'_>], about: &Circumstances) -> Vec<String> {
+pub(super) fn notes(steps: &[Step<'_>], about: &Circumstances) -> Vec<Note> {
     let mut notes = Vec::new();
-    notes.extend(fallbacks(steps));
+    notes.extend(fallbacks(steps).map(Note::Fact));
     let again: Vec<&Step<'_>> = steps.iter().filter(|step| step.is_requantized()).collect();
     if !again.is_empty() && !about.may_requantize {
         let mut from: Vec<String> = again.iter().filter_map(|step| step.quantized_as()).collect();
         from.sort();
         from.dedup();
-        notes.push(format!(
-            "warning: {} of {} tensors were quantized already ({}); quantizing again loses more quality than quantizing the original model (--allow-requantize hides this)",
+        notes.push(Note::Warning(format!(
+            "{} of {} tensors were quantized already ({}); quantizing again loses more quality than quantizing the original model (--allow-requantize hides this)",
             again.len(), steps.len(), from.join(", ")
-        ));
+        )));
     }
     let coarse = steps.iter().filter(|step| needs_importance(step.choice.dtype) && is_inner(step)).count();
     if coarse > 0 {
-        notes.push(format!(
-            "warning: {coarse} tensors are in types of about 3 bits or less, which lose much quality without an importance matrix; importance matrices are not supported yet"
-        ));
+        notes.push(Note::Warning(format!(
+            "{coarse} tensors are in types of about 3 bits or less, which lose much quality without an importance matrix; importance matrices are not supported yet"
+        )));
     }
     if about.container == Container::Mlx && !about.has_type {
-        notes.push(
-            "note: the MLX weights are decoded to f16, which GGUF has; give --type to quantize them"
-                .to_owned(),
-        );
+        let text = "the MLX weights are decoded to f16, which GGUF has; give --type to quantize them";
+        notes.push(Note::Fact(text.to_owned()));
     }
     if about.bytes_after > about.bytes_before.saturating_add(about.bytes_before / 100) {
-        notes.push(format!(
-            "note: the output is larger than the model: {} after {}",
+        notes.push(Note::Fact(format!(
+            "the output is larger than the model: {} after {}",
             HumanBytes(about.bytes_after),
             HumanBytes(about.bytes_before)
-        ));
+        )));
     }
     notes
 }
@@ -108,7 +115,7 @@ fn fallbacks(steps: &[Step<'_>]) -> Option<String> {
         kinds.iter().map(|((wanted, got), count)| format!("{count} {wanted} -> {got}")).collect();
     (total > 0).then(|| {
         format!(
-            "note: {total} of {matrices} matrices have rows that the blocks of their type do not divide, and get another type: {}",
+            "{total} of {matrices} matrices have rows that the blocks of their type do not divide, and get another type: {}",
             kinds.join(", ")
         )
     })
