@@ -34,7 +34,7 @@ impl Checkpoint {
             let files = index
                 .files()
                 .into_iter()
-                .map(|name| SafetensorsFile::parse(Bytes::load(&directory.join(name), load)?));
+                .map(|name| SafetensorsFile::parse(Bytes::load(directory.join(name), load)?));
             let files = files.collect::<Result<Vec<_>>>()?;
             index.agree(&path, &text, &files)?;
             return Checkpoint::assemble(files, config).map(Some);
