@@ -44,7 +44,7 @@ pub(crate) struct Graph {
 
 impl Graph {
     pub(crate) fn run(&self) -> Result<(), Error> {
-        let source = Source::open(&self.model.path(&cancel_on_interrupt())?)?;
+        let source = Source::open(self.model.path(&cancel_on_interrupt())?)?;
         let mut options = ModelOptions::default();
         options.context = self.ctx_size;
         let executor = capture_pass(&self.device.open()?, &source, &options, self.tokens)?;

@@ -61,7 +61,7 @@ impl Tokenize {
             self.text = Some(word);
         }
         let text = self.input()?;
-        let source = Source::open(&self.model.path(&cancel_on_interrupt())?)?;
+        let source = Source::open(self.model.path(&cancel_on_interrupt())?)?;
         let tokenizer = Tokenizer::from_source(&source)?;
         let special = if self.special { Special::Parse } else { Special::Plain };
         let tokens = match self.bos {

@@ -48,7 +48,7 @@ fn error(expected: &[f32], got: &[f32]) -> f64 {
 #[test]
 fn gguf_stays_what_it_is() {
     let (_directory, copy) = converted("models/qwen3.gguf", &[]);
-    let model = Source::open(&testdata("models/qwen3.gguf")).unwrap();
+    let model = Source::open(testdata("models/qwen3.gguf")).unwrap();
     assert!(model.gguf()[0].metadata().eq(copy.gguf()[0].metadata()));
     for (before, after) in model.entries().zip(copy.entries()) {
         assert_eq!((before.name(), before.shape()), (after.name(), after.shape()));
@@ -68,7 +68,7 @@ fn split_files_become_one() {
 #[test]
 fn weights_change_their_format_and_norms_do_not() {
     let (_directory, copy) = converted("models/llama-tied.gguf", &["--type", "q8_0"]);
-    let model = Source::open(&testdata("models/llama-tied.gguf")).unwrap();
+    let model = Source::open(testdata("models/llama-tied.gguf")).unwrap();
     assert_eq!(copy.get("general.file_type").and_then(|value| value.as_u64()), Some(7));
     for entry in copy.entries() {
         let before = values(&model, &model.entry(entry.name()).unwrap());
@@ -362,7 +362,7 @@ fn the_next_conversion_removes_what_a_killed_one_left() {
 #[test]
 fn safetensors_become_what_others_make_of_them() {
     let (_directory, copy) = converted("models/mlx/llama-bf16", &["--type", "f32"]);
-    let twin = Source::open(&testdata("models/mlx/llama-bf16/twin.gguf")).unwrap();
+    let twin = Source::open(testdata("models/mlx/llama-bf16/twin.gguf")).unwrap();
     assert_eq!(copy.len(), twin.len());
     for entry in twin.entries() {
         let ours = copy.entry(entry.name()).unwrap();
@@ -378,7 +378,7 @@ fn safetensors_become_what_others_make_of_them() {
 #[test]
 fn mlx_becomes_nearly_the_same() {
     let (_directory, copy) = converted("models/mlx/llama-4bit", &["--type", "f32"]);
-    let twin = Source::open(&testdata("models/mlx/llama-bf16/twin.gguf")).unwrap();
+    let twin = Source::open(testdata("models/mlx/llama-bf16/twin.gguf")).unwrap();
     for entry in twin.entries() {
         let ours = copy.entry(entry.name()).unwrap();
         assert_eq!(ours.shape(), entry.shape());

@@ -82,7 +82,7 @@ fn every_container_by_every_way() {
         for placement in PLACEMENTS {
             for model in ["models/llama-tied-q8_0.gguf", "models/mlx/llama-bf16", "models/mlx/llama-4bit"] {
                 for load in [Load::Map, Load::Copy] {
-                    let source = Source::open_with(&samples::testdata(model), load).unwrap();
+                    let source = Source::open_with(samples::testdata(model), load).unwrap();
                     check(device, &source, options(placement));
                 }
             }
@@ -93,7 +93,7 @@ fn every_container_by_every_way() {
 #[test]
 fn big_endian_files_are_turned_round_on_the_way() {
     let (little, big) = ["gguf/python.gguf", "gguf/python-big-endian.gguf"]
-        .map(|name| Source::open(&samples::testdata(name)).unwrap())
+        .map(|name| Source::open(samples::testdata(name)).unwrap())
         .into();
     for device in devices().iter().chain([&wrapped::discrete().0]) {
         // Pieces of 4 KiB, which no tensor here is a multiple of.
@@ -114,7 +114,7 @@ fn big_endian_files_are_turned_round_on_the_way() {
 
 #[test]
 fn what_lies_together_is_imported_together() {
-    let source = Source::open(&samples::testdata("models/llama-tied.gguf")).unwrap();
+    let source = Source::open(samples::testdata("models/llama-tied.gguf")).unwrap();
     for device in devices().into_iter().filter(|device| device.info().features.host_import) {
         let mut loader = Loader::new(&device, &source, LoadOptions::default());
         let all = loader.load_all().unwrap();

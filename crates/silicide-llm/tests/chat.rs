@@ -295,13 +295,13 @@ fn files_without_a_template_fall_back() {
     assert_eq!(rendered.text(), "<|im_start|>user\nhi<|im_end|><|im_end|>\n<|im_start|>assistant\n");
     assert_eq!(control_tokens(&tokenizer, &rendered, 2), 1);
 
-    let tiny = Source::open(&testdata("models/llama-tied.gguf")).unwrap();
+    let tiny = Source::open(testdata("models/llama-tied.gguf")).unwrap();
     let tokenizer = Tokenizer::from_source(&tiny).unwrap();
     let error = ChatTemplate::of(&tiny, &tokenizer).unwrap_err();
     assert!(matches!(error, ChatError::NoTemplate { .. }), "{error}");
 
     // Beside safetensors files the template is in tokenizer_config.json, and makes tokens of roles.
-    let mlx = Source::open(&testdata("models/mlx/llama-4bit")).unwrap();
+    let mlx = Source::open(testdata("models/mlx/llama-4bit")).unwrap();
     let tokenizer = Tokenizer::from_source(&mlx).unwrap();
     let template = ChatTemplate::of(&mlx, &tokenizer).unwrap();
     assert!(!template.is_fallback());

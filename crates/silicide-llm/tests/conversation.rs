@@ -1,4 +1,5 @@
 //! The front door: models, chats, replies and completions, on a tiny model with a chat template.
+#![allow(clippy::unwrap_used)]
 
 use samples::testdata;
 use silicide_core::{CancelToken, Device};
@@ -180,7 +181,8 @@ fn models_are_shared_by_threads_and_chats_move_between_them() {
     fn shared<T: Clone + Send + Sync>() {}
     fn moved<T: Send>() {}
     shared::<Model>();
-    (moved::<Chat>(), moved::<Completion>());
+    moved::<Chat>();
+    moved::<Completion>();
     let model = model();
     let say = |model: &Model| {
         let mut chat = model.chat().unwrap().with_options(greedy(8));

@@ -69,13 +69,13 @@ fn smollm2_agrees() {
 
 #[test]
 fn tiny_agrees_from_gguf() {
-    let source = Source::open(&testdata("models/llama-tied.gguf")).unwrap();
+    let source = Source::open(testdata("models/llama-tied.gguf")).unwrap();
     check(&Tokenizer::from_source(&source).unwrap(), "tokenizer/tiny.json");
 }
 
 #[test]
 fn tiny_agrees_from_json() {
-    let source = Source::open(&testdata("models/mlx/llama-4bit")).unwrap();
+    let source = Source::open(testdata("models/mlx/llama-4bit")).unwrap();
     let tokenizer = Tokenizer::from_source(&source).unwrap();
     check(&tokenizer, "tokenizer/tiny.json");
     assert_eq!(tokenizer.warnings(), []);

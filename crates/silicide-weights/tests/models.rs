@@ -52,13 +52,13 @@ fn safetensors_checkpoint() {
     let config: Model = source.config().unwrap().parse().unwrap();
     assert_eq!((config.model_type.as_str(), config.hidden_size), ("llama", 64));
     // The file alone is the same checkpoint.
-    assert_eq!(Source::open(&directory.join("model.safetensors")).unwrap().len(), 21);
+    assert_eq!(Source::open(directory.join("model.safetensors")).unwrap().len(), 21);
 }
 
 #[test]
 fn mlx_checkpoint() {
-    let source = Source::open(&testdata("models/mlx/llama-4bit")).unwrap();
-    let plain = Source::open(&testdata("models/mlx/llama-bf16")).unwrap();
+    let source = Source::open(testdata("models/mlx/llama-4bit")).unwrap();
+    let plain = Source::open(testdata("models/mlx/llama-bf16")).unwrap();
     assert_eq!((source.container(), source.len()), (Container::Mlx, plain.len()));
     for entry in source.entries() {
         // The same model, quantised: every logical shape is the same.
@@ -83,8 +83,8 @@ fn mlx_checkpoint() {
 /// Decoding gives the weights of the model before it was quantised, nearly.
 #[test]
 fn mlx_planes_belong_together() {
-    let source = Source::open(&testdata("models/mlx/llama-4bit")).unwrap();
-    let plain = Source::open(&testdata("models/mlx/llama-bf16")).unwrap();
+    let source = Source::open(testdata("models/mlx/llama-4bit")).unwrap();
+    let plain = Source::open(testdata("models/mlx/llama-bf16")).unwrap();
     for entry in source.entries().filter(|entry| entry.planes().is_some()) {
         let mut values = vec![0.0; entry.shape().elements()];
         source.quantized(&entry).unwrap().decode(&mut values).unwrap();

@@ -10,7 +10,7 @@ use silicide_weights::{Container, GgufFile, Source, Stored};
 use std::borrow::Cow;
 
 fn open(name: &str) -> GgufFile {
-    GgufFile::open(&testdata(&format!("gguf/{name}"))).unwrap()
+    GgufFile::open(testdata(&format!("gguf/{name}"))).unwrap()
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn writes_the_same_bytes() {
 #[test]
 fn opens_all_files_of_a_model_from_any() {
     for name in ["gguf/split-00001-of-00003.gguf", "gguf/split-00003-of-00003.gguf"] {
-        let source = Source::open(&testdata(name)).unwrap();
+        let source = Source::open(testdata(name)).unwrap();
         assert_eq!((source.container(), source.files().len(), source.len()), (Container::Gguf, 3, 5));
         assert_eq!(
             source.get("test.string").and_then(|value| value.as_str()),

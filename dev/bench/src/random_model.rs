@@ -186,7 +186,7 @@ mod tests {
         }
         let [a, b] = paths.map(|path| std::fs::read(path).unwrap());
         assert!(a == b);
-        let source = Source::open(&directory.path().join("a.gguf")).unwrap();
+        let source = Source::open(directory.path().join("a.gguf")).unwrap();
         assert_eq!(source.entry("blk.1.ffn_down.weight").unwrap().shape(), Shape::new(&[256, 512]).unwrap());
     }
 

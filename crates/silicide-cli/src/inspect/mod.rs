@@ -40,7 +40,7 @@ pub(crate) struct Inspect {
 
 impl Inspect {
     pub(crate) fn run(&self) -> Result<(), Error> {
-        let source = Source::open(&self.model.path(&cancel_on_interrupt())?)?;
+        let source = Source::open(self.model.path(&cancel_on_interrupt())?)?;
         let summary = Summary::of(&source, self.tensors);
         let output = match self.json {
             true => serde_json::to_string_pretty(&summary)? + "\n",

@@ -38,7 +38,7 @@ fn pieces(source: &Source, name_of: impl Fn(&str, Option<usize>) -> String) -> V
 }
 
 fn model() -> Source {
-    Source::open(&testdata("models/qwen3moe.gguf")).unwrap()
+    Source::open(testdata("models/qwen3moe.gguf")).unwrap()
 }
 
 /// GGUF as it once was, with a tensor for each expert.

@@ -89,7 +89,7 @@ fn sessions_share_captures_and_nothing_else() {
     let device = Device::cpu().unwrap();
     let mut options = ModelOptions::default();
     options.context = Some(128);
-    let model = options.device(&device).open(&testdata("models/llama-tied.gguf")).unwrap();
+    let model = options.device(&device).open(testdata("models/llama-tied.gguf")).unwrap();
     let text = |seed: u32| -> Vec<u32> { (0..30).map(|i| (i * 17 + seed * 91) % 300).collect() };
     let alone: Vec<Vec<f32>> =
         (0..4).map(|seed| logits(&mut Session::new(&model).unwrap(), &text(seed), 1)).collect();

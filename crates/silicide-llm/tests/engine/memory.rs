@@ -39,7 +39,7 @@ fn two_thousand_tokens_take_no_more_than_two_hundred() {
     let device = crate::common::cpu(2);
     let mut options = ModelOptions::default();
     options.context = Some(2048);
-    let model = options.device(&device).open(&testdata("models/llama-tied.gguf")).unwrap();
+    let model = options.device(&device).open(testdata("models/llama-tied.gguf")).unwrap();
     let planned = model.fit().activations;
     let mut session = Session::new(&model).unwrap();
     let mut feed = |count: usize| {

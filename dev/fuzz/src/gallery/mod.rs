@@ -43,7 +43,7 @@ impl Case {
 
     /// Opens it below `root`, and says what is wrong if its error is not the expected one.
     pub fn check(&self, root: &Path) -> Result<(), String> {
-        let error = match Source::open(&root.join(self.path())) {
+        let error = match Source::open(root.join(self.path())) {
             Ok(_) => return Err(format!("{}: opened", self.path())),
             Err(error) => error,
         };
