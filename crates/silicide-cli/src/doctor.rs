@@ -2,10 +2,10 @@
 
 use crate::error::Error;
 use clap::Args;
-use conformance::{Effort, Problem, Target};
 use indicatif::{HumanBytes, ProgressBar};
 use serde::Serialize;
 use silicide::{Device, DeviceInfo, Isa};
+use silicide_conformance::{Effort, Problem, Target};
 use silicide_llm::store::Pip;
 use std::time::{Duration, Instant};
 
@@ -106,8 +106,7 @@ impl Checked {
         end: Instant,
         bar: &ProgressBar,
     ) {
-        let label = self.device.clone();
-        let targets = [Target { device: label.clone(), label, main: device, others: Vec::new() }];
+        let targets = [Target::of(&self.device, device)];
         let mut tried = vec![false; ops.len()];
         for round in 0..ROUNDS {
             bar.inc(1);
@@ -121,7 +120,8 @@ impl Checked {
                 if Instant::now() > end {
                     continue;
                 }
-                let report = conformance::run(&[(*op, vec![case.clone()])], &targets, Effort::Quick, &|_| ());
+                let report =
+                    silicide_conformance::run(&[(*op, vec![case.clone()])], &targets, Effort::Quick, &|_| ());
                 match report.failures.first() {
                     // Not every device takes every format.
                     Some(failure) if matches!(failure.problem, Problem::NothingRuns) => continue,

@@ -30,23 +30,34 @@
 //! | [`program`] | what a pipeline is made from: a native function or WGSL |
 //! | [`info`] | limits, features and memory of a device |
 //! | [`error`] | what can go wrong down here |
-//! | [`cpu`], [`vulkan`], `metal` (on Apple's systems), [`null`] | the backends |
-//! | [`wgsl`] | the only door to naga: WGSL to SPIR-V and MSL |
+//! | [`cpu`], `vulkan`, `metal` (on Apple's systems), [`null`] | the backends |
+//! | `wgsl` | the only door to naga: WGSL to SPIR-V and MSL |
+//!
+//! # Features
+//!
+//! `vulkan` and `metal` (both on by default) compile these backends; either of them turns on `wgsl`. Without them the
+//! crate has the CPU and the null backend, and depends on neither ash nor naga.
 
 pub mod baked;
 pub mod command;
 pub mod cpu;
 pub mod error;
+// What the GPU backends share.
+#[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod history;
 pub mod info;
+#[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod ledger;
-#[cfg(any(target_vendor = "apple", test))]
+#[cfg(all(feature = "metal", any(target_vendor = "apple", test)))]
 pub mod metal;
 mod native_msl;
 pub mod null;
 pub mod program;
+#[cfg(feature = "vulkan")]
 pub mod vulkan;
+#[cfg(feature = "wgsl")]
 pub mod wgsl;
+#[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod window;
 
 pub use command::{Binding, Command, CommandList, Dispatch, SlotWord, Words};
@@ -299,3 +310,8 @@ pub unsafe trait RawDevice: Send + Sync {
         Vec::new()
     }
 }
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

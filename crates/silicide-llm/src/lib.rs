@@ -22,3 +22,8 @@ pub mod store;
 pub mod tokenizer;
 
 pub use error::{Error, Result};
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

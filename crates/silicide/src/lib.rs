@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../README.md")]
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub use silicide_core::{
@@ -13,7 +13,7 @@ pub use silicide_core::{
 pub use silicide_hal as hal;
 /// The bindings to Metal that this crate speaks through (`objc2`, `objc2_foundation`, `objc2_metal`), for those who speak
 /// to Metal beside it.
-#[cfg(target_vendor = "apple")]
+#[cfg(all(target_vendor = "apple", feature = "metal"))]
 pub use silicide_hal::metal::bindings as metal;
 pub use silicide_ops as ops;
 pub use silicide_quant as quant;
