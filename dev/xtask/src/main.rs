@@ -5,10 +5,15 @@
 //! | `shaders` | every GPU kernel, in every variant that a case asks for, to SPIR-V and MSL |
 //! | `msl` | the same kernels in Metal's language, by clang |
 //! | `lines` | no source file is too long |
+//! | `deps` | licences, sources and duplicate versions of dependencies, by `deny.toml` |
+//! | `package` | metadata of the published crates, and the Rust version in all places |
 #![forbid(unsafe_code)]
 
+mod deps;
 mod lines;
+mod metadata;
 mod msl;
+mod package;
 mod shaders;
 
 use clap::{Parser, Subcommand};
@@ -39,6 +44,10 @@ enum Command {
     },
     /// Fails on source files over 600 lines, and lists those over 400.
     Lines,
+    /// Checks licences, sources and duplicate versions of dependencies by the lists of deny.toml.
+    Deps,
+    /// Checks the metadata of the published crates, and that all places name the same Rust version.
+    Package,
 }
 
 fn main() -> ExitCode {
@@ -46,6 +55,8 @@ fn main() -> ExitCode {
         Command::Shaders { stat } => shaders::check(stat),
         Command::Msl { write } => msl::check(write.as_deref()),
         Command::Lines => lines::check(),
+        Command::Deps => deps::check(),
+        Command::Package => package::check(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
