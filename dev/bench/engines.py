@@ -78,15 +78,16 @@ def llama_version():
     return run([python_with_llama(), "-c", "import llama_cpp; print(llama_cpp.__version__)"]).strip()
 
 
-def ours(path, threads, prompt, count):
-    """silicide's tokens per second on one file."""
+def ours(path, threads, prompt, count, isa=None):
+    """silicide's tokens per second on one file, with the best instruction set or the given one."""
     lengths = ["-t", threads, "-p", prompt, "-n", count, "-r", 1]
+    lengths += ["--isa", isa] if isa else []
     report = json.loads(run([program("silicide"), "bench", "-m", path, "--device", "cpu", *lengths, "--json"]))
     return {test: report[test] for test in ("pp", "tg") if report[test] is not None}
 
 
-def llama(path, threads, prompt, count):
-    """llama.cpp's tokens per second on one file."""
+def llama(path, threads, prompt, count, isa=None):
+    """llama.cpp's tokens per second on one file. It takes the best instruction set, whatever `isa` is."""
     command = [python_with_llama(), HERE / "llama.py", path, "-t", threads, "-p", prompt, "-n", count]
     return json.loads(run(command).splitlines()[-1])
 

@@ -4,6 +4,7 @@
     dev/bench/peers.py                                    # all models of the table of targets, 1 and 2 threads
     dev/bench/peers.py --models smollm2,1b -t 2 -r 5      # some of them
     dev/bench/peers.py model-q4_1.gguf [--least 0.7]      # your own files
+    dev/bench/peers.py --isa avx2,avx512                  # silicide's instruction sets one after the other; llama.cpp takes the best
     dev/bench/peers.py --json run.json --assert           # keep what was measured; end with 1 if a target is missed
     dev/bench/peers.py --from run.json --plot docs/peers.svg   # draw and judge an earlier run again
 
@@ -13,6 +14,7 @@ the same run. ik_llama.cpp is not run: its published figures are scaled by llama
 """
 import argparse
 import contextlib
+import itertools
 import json
 import pathlib
 import statistics
@@ -41,10 +43,10 @@ def measure(a):
     watch = engines.Watch()
     for family, format, path in files:
         work = models.work(path)
-        for threads in a.t:
+        for threads, isa in itertools.product(a.t, a.isa):
             # Limits drift as speeds do: each file is compared with those of its own minutes, the better of before and after.
             before = engines.limits(threads)
-            file = {"family": family, "format": format, "threads": threads, "work": work, "limits": len(run["limits"])}
+            file = {"family": family, "format": format, "threads": threads, "isa": isa, "work": work, "limits": len(run["limits"])}
             file |= {"silicide": [], "llama.cpp": [], "failed": {}}
             run["files"].append(file)
             for turn in range(a.r):
@@ -53,7 +55,7 @@ def measure(a):
                         break
                     engines.say(f"{label(file)}, {threads} threads, round {turn + 1}: {name}")
                     try:
-                        file[name].append(engines.ENGINES[name](path, threads, a.p, a.n))
+                        file[name].append(engines.ENGINES[name](path, threads, a.p, a.n, isa))
                     except engines.Failed as failure:
                         file["failed"][name] = str(failure)
                         engines.say(f"SKIPPED: {name} can't run {label(file)}: {failure}")
@@ -75,7 +77,8 @@ def kernel(format):
 
 
 def label(file):
-    return f"{file['family']} {file['format']}" if file["family"] else file["format"]
+    name = f"{file['family']} {file['format']}" if file["family"] else file["format"]
+    return f"{name} ({file['isa']})" if file.get("isa") else name
 
 
 def figures(run):
@@ -202,6 +205,7 @@ def main():
     parser.add_argument("--models", type=lambda text: text.split(","), default=list(models.FAMILIES), help="smollm2, 1b, experts")
     parser.add_argument("--formats", type=lambda text: text.split(","), help="only these: q4_0,q8_0")
     parser.add_argument("-t", type=numbers, default=[1, 2], help="numbers of threads (1,2)")
+    parser.add_argument("--isa", type=lambda text: text.split(","), default=[None], help="instruction sets of silicide: portable,avx2,avx512,neon")
     parser.add_argument("-p", type=int, default=512, help="tokens of a prompt (512)")
     parser.add_argument("-n", type=int, default=128, help="tokens to generate (128)")
     parser.add_argument("-r", type=int, default=3, help="rounds (3)")

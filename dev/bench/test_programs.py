@@ -4,6 +4,7 @@ import io
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 import drawing
@@ -66,6 +67,16 @@ class Peers(unittest.TestCase):
         missed, printed = quietly(peers.judge, self.run_of(27.0, 20.0, failed={"silicide": "no such architecture"}), None)
         self.assertEqual(missed, 1)
         self.assertIn("SKIPPED 1b q4_0, 2 threads: silicide: no such architecture", printed)
+
+    def test_a_forced_instruction_set_is_named_and_passed_on(self):
+        self.assertEqual(peers.label({"family": "1b", "format": "q4_0", "isa": "avx2"}), "1b q4_0 (avx2)")
+        self.assertEqual(peers.label({"family": "1b", "format": "q4_0", "isa": None}), "1b q4_0")
+        commands = []
+        with unittest.mock.patch.multiple(engines, program=lambda name: name, run=lambda command: commands.append(command) or '{"pp": 1, "tg": 2}'):
+            engines.ours("file", 1, 8, 8, "avx2")
+            engines.ours("file", 1, 8, 8)
+        self.assertEqual(commands[0][commands[0].index("--isa") + 1], "avx2")
+        self.assertNotIn("--isa", commands[1])
 
     def test_the_better_form_of_a_kernel_counts(self):
         row = {"rows": 512, "bytes_per_second": 1e9, "of_memory": 0.1}

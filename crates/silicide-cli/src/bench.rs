@@ -1,49 +1,83 @@
 //! `silicide bench`: tokens per second, of prompts and of generation.
 
-use crate::arguments::{DeviceArgs, EngineArgs, ModelArgs, threads};
+use crate::arguments::{DeviceArgs, EngineArgs, ModelArgs, ModelRef, isa, threads};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
+use crate::facts::{ModelFacts, build};
+use crate::output::is_quiet;
 use crate::profile::ProfileArgs;
+use crate::terminal::Printer;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
+use indicatif::HumanBytes;
 use serde::Serialize;
-use silicide::CancelToken;
+use silicide::hal::cpu::Isa;
+use silicide::{CancelToken, DType};
 use silicide_llm::engine::{Session, Wanted};
 use std::time::Instant;
 
-/// Measures tokens per second: of prompts (pp) and of generation (tg), at each length, depth, thread count and device.
+/// Measure tokens per second
+///
+/// Measures prompts (pp) and generation (tg), for each length, depth, thread count, instruction set and device.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  silicide bench -m model.gguf -p 512 -n 128 -d 0,4096 -t 1,2 -r 3")]
+#[command(override_usage = "silicide bench [OPTIONS] <MODEL>")]
+#[command(after_help = "Examples:
+  silicide bench smollm2
+  silicide bench model.gguf -p 512 -n 128 -d 0,4096 -t 1,2 -r 5
+  silicide bench model.gguf --isa avx2,avx512        # one instruction set after the other
+  silicide bench model.gguf --device cpu,vulkan:0 --json
+
+The table is markdown, to be pasted. Lists have commas; every combination is measured.")]
 pub(crate) struct Bench {
-    /// The model: a GGUF file, a folder with safetensors, or a name such as smollm2.
-    #[arg(short, long, value_name = "MODEL")]
-    model: String,
-    /// Lengths of prompts; 0 for none.
-    #[arg(short = 'p', long, value_delimiter = ',', default_value = "512", value_name = "N")]
-    n_prompt: Vec<usize>,
-    /// Numbers of tokens to generate; 0 for none.
-    #[arg(short, long, value_delimiter = ',', default_value = "128", value_name = "N")]
-    n_gen: Vec<usize>,
-    /// Tokens that are in the cache already.
-    #[arg(short = 'd', long, value_delimiter = ',', default_value = "0", value_name = "N")]
-    n_depth: Vec<usize>,
-    /// Threads of the CPU; one per core by default.
-    #[arg(short, long, value_delimiter = ',', value_name = "N", value_parser = threads, allow_negative_numbers = true)]
-    threads: Vec<usize>,
-    /// Devices.
-    #[arg(long, value_delimiter = ',', default_value = "best", value_name = "NAME")]
+    #[command(flatten)]
+    model: ModelRef,
+    #[command(flatten)]
+    tests: TestArgs,
+    /// Devices, as `silicide devices` lists them; best: a GPU if there is one, else the CPU [aliases: -dev]
+    #[arg(long, value_delimiter = ',', default_value = "best", value_name = "NAME", help_heading = "Device")]
+    #[arg(env = "SILICIDE_DEVICE", hide_env_values = true)]
     device: Vec<String>,
-    /// How often each is measured.
-    #[arg(short, long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
-    repetitions: u32,
+    /// Numbers of CPU threads; 0: one per core [default: 0]
+    #[arg(short, long, value_delimiter = ',', value_name = "N", value_parser = threads, help_heading = "Device")]
+    #[arg(allow_negative_numbers = true, env = "SILICIDE_THREADS", hide_env_values = true)]
+    threads: Vec<usize>,
+    /// Instruction sets of the CPU device: portable, neon, avx2, avx512 [default: the best of this CPU]
+    #[arg(long, value_delimiter = ',', value_name = "ISA", value_parser = isa, help_heading = "Device")]
+    isa: Vec<Isa>,
+    /// Accepted for llama.cpp's command lines: 0 takes the CPU [aliases: -ngl, --n-gpu-layers]
+    #[arg(
+        long,
+        alias = "n-gpu-layers",
+        value_name = "N",
+        allow_hyphen_values = true,
+        help_heading = "Device"
+    )]
+    gpu_layers: Option<String>,
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
     profile: ProfileArgs,
-    /// Print one JSON object.
-    #[arg(long)]
+    /// Print one JSON object instead of a table
+    #[arg(long, help_heading = "Output")]
     json: bool,
+}
+
+/// What is measured.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tests")]
+struct TestArgs {
+    /// Prompt lengths in tokens; 0: no prompt test
+    #[arg(short = 'p', long, value_delimiter = ',', default_value = "512", value_name = "N")]
+    n_prompt: Vec<usize>,
+    /// Numbers of tokens to generate; 0: no generation test
+    #[arg(short, long, value_delimiter = ',', default_value = "128", value_name = "N")]
+    n_gen: Vec<usize>,
+    /// Depths: tokens that are in the KV cache before the test
+    #[arg(short = 'd', long, value_delimiter = ',', default_value = "0", value_name = "N")]
+    n_depth: Vec<usize>,
+    /// How often each test is run; the table has the mean and the standard deviation
+    #[arg(short, long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
+    repetitions: u32,
 }
 
 /// One row of the table.
@@ -53,6 +87,9 @@ struct Measured {
     tokens: usize,
     depth: usize,
     device: String,
+    /// What the maker calls the device.
+    device_name: String,
+    isa: Option<&'static str>,
     threads: usize,
     /// Tokens per second: the mean, its standard deviation, and each measurement.
     mean: f64,
@@ -63,7 +100,9 @@ struct Measured {
 /// Everything, with the first of each kind where programs look for it.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
-    model: &'a str,
+    build: String,
+    model: String,
+    model_facts: &'a ModelFacts,
     pp: Option<f64>,
     pp_stddev: Option<f64>,
     tg: Option<f64>,
@@ -81,29 +120,47 @@ enum Test {
 impl Bench {
     pub(crate) fn run(self) -> Result<(), Error> {
         let cancel = cancel_on_interrupt();
-        if self.n_prompt.iter().chain(&self.n_gen).all(|&count| count == 0) {
+        if self.tests.n_prompt.iter().chain(&self.tests.n_gen).all(|&count| count == 0) {
             return Err(Error::Usage("nothing to measure: give -p or -n a number above 0".to_owned()));
         }
+        self.profile.check()?;
+        // The model is found, and fetched, once.
+        let path = self.model.path(&cancel)?;
+        let facts = ModelFacts::read(&path)?;
         let mut results = Vec::new();
-        let threads: Vec<Option<usize>> = if self.threads.is_empty() {
-            vec![None]
-        } else {
-            self.threads.iter().copied().map(Some).collect()
-        };
+        for arguments in self.devices() {
+            match self.measure_on(arguments, &cancel, &mut results) {
+                // What was measured is shown.
+                Err(error) if error.is_cancelled() => {
+                    self.print(&facts, &results)?;
+                    return Err(Error::Interrupted);
+                }
+                outcome => outcome?,
+            }
+        }
+        self.print(&facts, &results)
+    }
+
+    /// Returns every combination of device, instruction set and number of threads.
+    fn devices(&self) -> Vec<DeviceArgs> {
+        fn each<T: Copy>(all: &[T]) -> Vec<Option<T>> {
+            if all.is_empty() { vec![None] } else { all.iter().copied().map(Some).collect() }
+        }
+        let mut combined = Vec::new();
         for device in &self.device {
-            for &threads in &threads {
-                let device = DeviceArgs { device: device.clone(), threads, timing: self.profile.is_wanted() };
-                match self.measure_on(device, &cancel, &mut results) {
-                    // What was measured is shown.
-                    Err(error) if error.is_cancelled() => {
-                        self.print(&results)?;
-                        return Err(Error::Interrupted);
-                    }
-                    outcome => outcome?,
+            for isa in each(&self.isa) {
+                for threads in each(&self.threads) {
+                    combined.push(DeviceArgs {
+                        device: device.clone(),
+                        threads,
+                        isa,
+                        gpu_layers: self.gpu_layers.clone(),
+                        timing: self.profile.is_wanted(),
+                    });
                 }
             }
         }
-        self.print(&results)
+        combined
     }
 
     fn measure_on(
@@ -114,31 +171,33 @@ impl Bench {
     ) -> Result<(), Error> {
         let longest = |lengths: &[usize]| lengths.iter().copied().max().unwrap_or(0);
         // Absurd sums stay absurd, and are refused with the context.
-        let room = longest(&self.n_prompt).max(longest(&self.n_gen)).saturating_add(longest(&self.n_depth));
+        let room = longest(&self.tests.n_prompt)
+            .max(longest(&self.tests.n_gen))
+            .saturating_add(longest(&self.tests.n_depth));
         let mut engine = self.engine.clone();
         engine.ctx_size = engine.ctx_size.filter(|&size| size > 0).or(Some(room.max(32)));
-        let arguments = ModelArgs { model: Some(self.model.clone()), device, engine };
+        let arguments = ModelArgs { model: self.model.clone(), device, engine };
         let mut session = arguments.session(cancel)?;
         if room > session.context() {
             let context = session.context();
             return Err(silicide_llm::Error::ContextFull { tokens: room, context }.into());
         }
-        let tests = self.n_prompt.iter().filter(|&&count| count > 0).map(|&count| Test::Prompt(count));
+        let tests = self.tests.n_prompt.iter().filter(|&&count| count > 0).map(|&count| Test::Prompt(count));
         let tests: Vec<Test> = tests
-            .chain(self.n_gen.iter().filter(|&&count| count > 0).map(|&count| Test::Generation(count)))
+            .chain(self.tests.n_gen.iter().filter(|&&count| count > 0).map(|&count| Test::Generation(count)))
             .collect();
-        for &depth in &self.n_depth {
+        for &depth in &self.tests.n_depth {
             for &test in &tests {
                 // Once without looking at the clock: caches warm up, kernels get compiled.
                 test.warm_up().measure(&mut session, depth, cancel)?;
                 self.profile.begin(&mut session);
                 let mut samples = Vec::new();
-                for _ in 0..self.repetitions {
+                for _ in 0..self.tests.repetitions {
                     samples.push(test.measure(&mut session, depth, cancel)?);
                 }
                 results.push(Measured::new(test, depth, &session, samples));
                 self.profile.finish(&session)?;
-                if !self.json {
+                if !self.json && !is_quiet() {
                     let row = results.last().map(|row| format!("{} {:.1}", row.test, row.mean));
                     eprintln!("{}", row.unwrap_or_default());
                 }
@@ -147,12 +206,14 @@ impl Bench {
         Ok(())
     }
 
-    fn print(&self, results: &[Measured]) -> Result<(), Error> {
+    fn print(&self, facts: &ModelFacts, results: &[Measured]) -> Result<(), Error> {
         if self.json {
             let first = |kind: &str| results.iter().find(|row| row.test.starts_with(kind));
             let (pp, tg) = (first("pp"), first("tg"));
             let report = Report {
-                model: &self.model,
+                build: build(),
+                model: self.model.name()?,
+                model_facts: facts,
                 pp: pp.map(|row| row.mean),
                 pp_stddev: pp.map(|row| row.stddev),
                 tg: tg.map(|row| row.mean),
@@ -162,21 +223,62 @@ impl Bench {
             println!("{}", serde_json::to_string(&report)?);
             return Ok(());
         }
+        let mut text = format!("{}\n\n{}", self.table(facts, results), build());
+        let mut devices: Vec<&Measured> = Vec::new();
+        for row in results {
+            if devices.iter().all(|device| device.device != row.device) {
+                text += &format!(" \u{b7} {}: {}", row.device, row.device_name);
+                devices.push(row);
+            }
+        }
+        text.push('\n');
+        Ok(Printer::stdout().print(&text)?)
+    }
+
+    /// Returns the table in markdown. Settings that are not the default have columns of their own.
+    fn table(&self, facts: &ModelFacts, results: &[Measured]) -> Table {
+        let engine = &self.engine;
+        let mut settings = Vec::new();
+        if (engine.cache_type_k, engine.cache_type_v) != (DType::F16, DType::F16) {
+            settings.push(("KV cache", format!("{}, {}", engine.cache_type_k, engine.cache_type_v)));
+        }
+        if engine.ubatch_size != 512 {
+            settings.push(("ubatch", engine.ubatch_size.to_string()));
+        }
+        if engine.no_repack {
+            settings.push(("repack", "no".to_owned()));
+        }
         let mut table = Table::new();
         table.load_preset(presets::ASCII_MARKDOWN);
-        table.set_header(["test", "depth", "device", "threads", "tokens/s", "±"]);
-        for column in [1, 3, 4, 5] {
-            if let Some(column) = table.column_mut(column) {
+        let fixed = ["model", "size", "params", "device", "threads"];
+        let names = settings.iter().map(|(name, _)| *name);
+        table.set_header(fixed.into_iter().chain(names).chain(["test", "tokens/s"]));
+        for row in results {
+            let device = match row.isa {
+                Some(isa) => format!("{} ({isa})", row.device),
+                None => row.device.clone(),
+            };
+            let threads = if row.threads == 0 { String::new() } else { row.threads.to_string() };
+            let test = match row.depth {
+                0 => row.test.clone(),
+                depth => format!("{} @ d{depth}", row.test),
+            };
+            let speed = match row.samples.len() {
+                0 | 1 => format!("{:.2}", row.mean),
+                _ => format!("{:.2} \u{b1} {:.2}", row.mean, row.stddev),
+            };
+            let model = format!("{} {}", facts.name, facts.format);
+            let first =
+                [model, HumanBytes(facts.bytes).to_string(), facts.parameters_text(), device, threads];
+            let values = settings.iter().map(|(_, value)| value.clone());
+            table.add_row(first.into_iter().chain(values).chain([test, speed]));
+        }
+        for (index, column) in table.column_iter_mut().enumerate() {
+            if ![0, 3].contains(&index) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        for row in results {
-            let (depth, threads) = (row.depth.to_string(), row.threads.to_string());
-            let (mean, spread) = (format!("{:.2}", row.mean), format!("{:.2}", row.stddev));
-            table.add_row([&row.test, &depth, &row.device, &threads, &mean, &spread]);
-        }
-        println!("{table}");
-        Ok(())
+        table
     }
 }
 
@@ -229,6 +331,8 @@ impl Measured {
             tokens,
             depth,
             device: info.id.clone(),
+            device_name: info.name.clone(),
+            isa: info.isa.map(Isa::name),
             threads: info.threads,
             mean,
             stddev: (squares / (count - 1.0).max(1.0)).sqrt(),

@@ -1,18 +1,22 @@
 //! `silicide devices`: what models can run on.
 
 use crate::error::Error;
+use crate::terminal::Printer;
 use clap::Args;
 use comfy_table::{Table, presets};
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
-use silicide::{Device, DeviceInfo};
-use std::io::Write;
+use silicide::Device;
+use silicide::hal::DeviceInfo;
 
-/// Lists the devices that models can run on, best first.
+/// List the devices that models can run on
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  silicide devices
+  silicide run smollm2 --device vulkan:0")]
 pub(crate) struct Devices {
-    /// Print JSON, with all limits and features.
-    #[arg(long)]
+    /// Print JSON, with all limits and features
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -20,18 +24,26 @@ impl Devices {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let listing = Device::list();
         let missing: Vec<String> = listing.missing.iter().map(ToString::to_string).collect();
+        let best = best(&listing.devices);
         let output = if self.json {
             let devices: Vec<Value> = listing.devices.iter().map(describe).collect();
-            serde_json::to_string_pretty(&json!({ "devices": devices, "missing": missing }))? + "\n"
+            serde_json::to_string_pretty(&json!({ "devices": devices, "best": best, "missing": missing }))?
+                + "\n"
         } else {
             let mut text = format!("{}\n", table(&listing.devices));
+            text.push_str(&format!("--device best takes {best}\n"));
             for why in &missing {
                 text.push_str(&format!("not available: {why}\n"));
             }
             text
         };
-        Ok(std::io::stdout().lock().write_all(output.as_bytes())?)
+        Ok(Printer::stdout().print(&output)?)
     }
+}
+
+/// Returns the device that `best` takes: the first GPU that is not emulated, else the CPU.
+pub(crate) fn best(devices: &[DeviceInfo]) -> &str {
+    devices.iter().find(|info| info.is_gpu() && !info.software).map_or("cpu", |info| &info.id)
 }
 
 fn table(devices: &[DeviceInfo]) -> Table {

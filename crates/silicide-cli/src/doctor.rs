@@ -1,25 +1,41 @@
 //! `silicide doctor`: what this machine has, whether its kernels compute what they should, what is missing.
 
+use crate::arguments::isa;
+use crate::common::count_bar;
+use crate::devices::best;
 use crate::error::Error;
+use crate::terminal::printable;
 use clap::Args;
 use indicatif::{HumanBytes, ProgressBar};
 use serde::Serialize;
-use silicide::{Device, DeviceInfo, Isa};
+use silicide::Device;
+use silicide::device::DeviceOptions;
+use silicide::hal::{DeviceInfo, cpu::Isa};
 use silicide_conformance::{Effort, Problem, Target};
-use silicide_llm::store::Pip;
+use silicide_llm::store::{Pip, Store, StoredModel};
+use silicide_weights::Source;
 use std::time::{Duration, Instant};
 
-/// Checks this machine: devices, instruction sets, and as many cases of every op as the time allows on every device, against
-/// exact results; what is missing, and how to get it.
+/// Check this machine: devices, instruction sets, kernels, stored models
+///
+/// Says which devices and instruction sets there are, whether kernels compute the right results on them, whether the stored
+/// models can be read, what is missing and how to get it. Every op is tried on every device against an f64 reference, with as many cases as the time allows.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  silicide doctor
+  silicide doctor --isa portable         # checks the CPU kernels of one instruction set")]
 pub(crate) struct Doctor {
-    /// Print JSON.
-    #[arg(long)]
+    /// Instruction set of the CPU device: portable, neon, avx2 or avx512 [default: the best of this CPU]
+    #[arg(long, value_name = "ISA", value_parser = isa, help_heading = "Device")]
+    isa: Option<Isa>,
+    /// Seconds for the kernels, all devices together
+    #[arg(long, default_value_t = 15, value_name = "N", help_heading = "Device")]
+    seconds: u32,
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
-/// No case is begun after this long, all devices together.
-const TIME: Duration = Duration::from_secs(15);
 /// Rounds in which each op tries one more case: first every op once, then formats and shapes further and further apart.
 const ROUNDS: usize = 64;
 
@@ -30,7 +46,11 @@ const GOLDEN: usize = 7919;
 #[derive(Debug, Serialize)]
 struct Findings {
     instruction_sets: Vec<String>,
+    /// What `--device best` takes.
+    best: String,
     devices: Vec<Checked>,
+    /// Models that were downloaded.
+    stored: Vec<Stored>,
     missing: Vec<String>,
     models: Option<String>,
     seconds: f64,
@@ -48,15 +68,26 @@ struct Checked {
     failures: Vec<String>,
 }
 
+/// A stored model after its check.
+#[derive(Debug, Serialize)]
+struct Stored {
+    name: String,
+    bytes: u64,
+    /// What is wrong with it.
+    problem: Option<String>,
+}
+
 impl Doctor {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let begin = Instant::now();
         let listing = Device::list();
         let ops = silicide::ops::all();
-        let bar = ProgressBar::new((listing.devices.len() * ROUNDS) as u64);
+        let bar = count_bar("checking", (listing.devices.len() * ROUNDS) as u64, "rounds");
         let mut findings = Findings {
             instruction_sets: Isa::available().iter().map(ToString::to_string).collect(),
+            best: best(&listing.devices).to_owned(),
             devices: Vec::new(),
+            stored: stored()?,
             missing: listing.missing.iter().map(ToString::to_string).collect(),
             models: silicide_llm::store::cache_dir().map(|directory| directory.display().to_string()),
             seconds: 0.0,
@@ -67,7 +98,7 @@ impl Doctor {
         // The CPU first: it is quick, and always there.
         let mut devices = listing.devices;
         devices.sort_by_key(DeviceInfo::is_gpu);
-        let share = TIME / devices.len().max(1) as u32;
+        let share = Duration::from_secs(self.seconds.into()) / devices.len().max(1) as u32;
         for info in &devices {
             let mut checked = Checked {
                 device: info.id.clone(),
@@ -78,7 +109,9 @@ impl Doctor {
                 cases_passed: 0,
                 failures: Vec::new(),
             };
-            match Device::open(&info.id) {
+            let mut options = DeviceOptions::default();
+            options.isa = self.isa.filter(|_| !info.is_gpu());
+            match Device::open_with(&info.id, &options) {
                 Ok(device) => checked.check(device, &ops, Instant::now() + share, &bar),
                 Err(error) => checked.failures.push(error.to_string()),
             }
@@ -91,11 +124,25 @@ impl Doctor {
         } else {
             findings.print();
         }
-        match findings.devices.iter().find(|device| !device.failures.is_empty()) {
+        if let Some(device) = findings.devices.iter().find(|device| !device.failures.is_empty()) {
+            return Err(Error::Unwell { device: device.device.clone() });
+        }
+        match findings.stored.iter().find(|model| model.problem.is_some()) {
             None => Ok(()),
-            Some(device) => Err(Error::Unwell { device: device.device.clone() }),
+            Some(model) => Err(Error::DamagedModel { name: model.name.clone() }),
         }
     }
+}
+
+/// Checks the models that were downloaded.
+fn stored() -> Result<Vec<Stored>, Error> {
+    // A user without a home folder has no store.
+    let Ok(store) = Store::open() else { return Ok(Vec::new()) };
+    let check = |model: StoredModel| {
+        let problem = Source::open(&model.path).err().map(|error| error.to_string());
+        Stored { name: model.name, bytes: model.bytes, problem }
+    };
+    Ok(store.list()?.into_iter().map(check).collect())
 }
 
 impl Checked {
@@ -139,6 +186,7 @@ impl Checked {
 impl Findings {
     fn print(&self) {
         println!("instruction sets: {}", self.instruction_sets.join(", "));
+        println!("--device best takes {}", self.best);
         for device in &self.devices {
             let well = match (device.failures.is_empty(), device.ops_untried) {
                 (false, _) => "NOT WELL",
@@ -159,6 +207,12 @@ impl Findings {
             );
             for failure in &device.failures {
                 println!("  {failure}");
+            }
+        }
+        for Stored { name, bytes, problem } in &self.stored {
+            match problem {
+                None => println!("model {name} ({}): well", HumanBytes(*bytes)),
+                Some(problem) => println!("model {name}: DAMAGED: {}", printable(problem)),
             }
         }
         for missing in &self.missing {

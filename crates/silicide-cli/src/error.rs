@@ -64,6 +64,12 @@ pub(crate) enum Error {
         /// The device.
         device: String,
     },
+    /// A stored model is not what was stored.
+    #[error("the stored model {name} is damaged: `silicide rm {name}`, then `silicide pull {name}`")]
+    DamagedModel {
+        /// Its name.
+        name: String,
+    },
     /// Stopped by Ctrl-C, after showing what there was to show.
     #[error("stopped")]
     Interrupted,

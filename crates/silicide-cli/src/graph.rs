@@ -1,49 +1,55 @@
 //! `silicide graph`: the captured pass of a model, as text or as a drawing.
 
-use crate::arguments::DeviceArgs;
+use crate::arguments::{DeviceArgs, ModelRef, tokens};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
-use crate::store::resolve;
 use clap::Args;
-use silicide::ComputeGraph;
-use silicide_llm::engine::{EngineOptions, capture_pass};
+use silicide::graph::ComputeGraph;
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::capture_pass;
 use silicide_weights::Source;
 use std::io::Write;
 use std::ops::Range;
-use std::path::PathBuf;
 
-/// Shows the pass of a model as it is replayed: a layer of it, and what became of the whole.
+/// Show the captured graph of a pass: ops, kernels, barriers, memory
+///
+/// Prints the ops of a layer, and counts of commands, barriers and memory of the whole pass. Weights are not loaded: the file is read for names and shapes only.
 #[derive(Debug, Args)]
+#[command(override_usage = "silicide graph [OPTIONS] <MODEL>")]
+#[command(after_help = "Examples:
+  silicide graph smollm2
+  silicide graph smollm2 --layer 0 --dot | dot -Tsvg > layer.svg
+  silicide graph model.gguf -n 16 --all --isa portable")]
 pub(crate) struct Graph {
-    /// A GGUF file, a folder with a model, or the name of a model. Its weights are not loaded.
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelRef,
+    /// Tokens in the pass, from 1 to the context size
+    #[arg(short = 'n', long, default_value_t = 1, value_name = "N", help_heading = "Graph")]
+    tokens: usize,
+    /// Context size in tokens; 0: what the model was trained on [default: that, at most 4096]
+    #[arg(short, long, value_name = "N", value_parser = tokens, allow_negative_numbers = true, help_heading = "Graph")]
+    ctx_size: Option<usize>,
+    /// The layer to show, counted from 0
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Graph")]
+    layer: usize,
+    /// Show all layers
+    #[arg(long, conflicts_with = "layer", help_heading = "Graph")]
+    all: bool,
+    /// Print a drawing for Graphviz instead of text
+    #[arg(long, help_heading = "Graph")]
+    dot: bool,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Tokens of the pass.
-    #[arg(short = 'n', long, default_value_t = 1, value_name = "N")]
-    tokens: usize,
-    /// Tokens that are remembered; 0 for as many as the model was trained on. [default: that, at most 4096]
-    #[arg(short, long, value_name = "N")]
-    ctx_size: Option<usize>,
-    /// Which layer.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    layer: usize,
-    /// Everything instead of a layer.
-    #[arg(long)]
-    all: bool,
-    /// A drawing for Graphviz: `silicide graph MODEL --dot | dot -Tsvg`.
-    #[arg(long)]
-    dot: bool,
 }
 
 impl Graph {
     pub(crate) fn run(&self) -> Result<(), Error> {
-        let source = Source::open(&resolve(&self.model, &cancel_on_interrupt())?)?;
-        let mut options = EngineOptions::default();
+        let source = Source::open(&self.model.path(&cancel_on_interrupt())?)?;
+        let mut options = ModelOptions::default();
         options.context = self.ctx_size;
         let executor = capture_pass(&self.device.open()?, &source, &options, self.tokens)?;
         let graph = executor.graph();
-        let nodes = if self.all { 0..graph.nodes().len() } else { layer(graph, self.layer) };
+        let nodes = if self.all { 0..graph.nodes().len() } else { layer(graph, self.layer)? };
         let mut out = std::io::stdout().lock();
         if self.dot {
             out.write_all(graph.dot(nodes).as_bytes())?;
@@ -54,8 +60,8 @@ impl Graph {
     }
 }
 
-/// The nodes of a layer: from one attention to the next, or to the end.
-fn layer(graph: &ComputeGraph, number: usize) -> Range<usize> {
+/// Returns the nodes of a layer: from its attention to the next layer's, or to the end.
+fn layer(graph: &ComputeGraph, number: usize) -> Result<Range<usize>, Error> {
     let mut begins = Vec::new();
     let mut last = None;
     for (index, node) in graph.nodes().iter().enumerate() {
@@ -64,6 +70,12 @@ fn layer(graph: &ComputeGraph, number: usize) -> Range<usize> {
         }
         last = node.scope;
     }
-    let begin = |number: usize| begins.get(number).copied().unwrap_or(graph.nodes().len());
-    begin(number)..begin(number + 1)
+    match (begins.get(number), begins.get(number.saturating_add(1))) {
+        (Some(&begin), Some(&end)) => Ok(begin..end),
+        (Some(&begin), None) => Ok(begin..graph.nodes().len()),
+        (None, _) => {
+            let last = begins.len().saturating_sub(1);
+            Err(Error::Usage(format!("--layer {number}: the model has {} layers, 0 to {last}", begins.len())))
+        }
+    }
 }

@@ -8,19 +8,33 @@ use silicide_llm::engine::Wanted;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Writes the logits of every position as f32, little-endian, row after row.
+/// Write the logits of given tokens to a file
+///
+/// The file has one row for each token and one f32 (little-endian) for each entry of the vocabulary, without a header: tokens x
+/// vocabulary x 4 bytes. Row i has the logits after token i.
 #[derive(Debug, Args)]
+#[command(override_usage = "silicide logits [OPTIONS] <MODEL> --tokens <IDS> --out <FILE>")]
+#[command(after_help = "Examples:
+  silicide tokenize smollm2 \"The sky is\" --json              # which tokens
+  silicide logits smollm2 --tokens 504,6376,314 --out logits.f32
+  python3 -c 'import numpy; print(numpy.fromfile(\"logits.f32\", \"<f4\").reshape(3, -1).argmax(1))'")]
 pub(crate) struct Logits {
     #[command(flatten)]
     model: ModelArgs,
-    /// Token ids, with commas between.
-    #[arg(long, value_delimiter = ',', required = true, value_name = "IDS")]
+    /// Token ids, with commas between them
+    #[arg(
+        long,
+        value_delimiter = ',',
+        required = true,
+        value_name = "IDS",
+        help_heading = "Input and output"
+    )]
     tokens: Vec<u32>,
-    /// Where the logits go.
-    #[arg(long, value_name = "FILE")]
+    /// The file to write: f32, little-endian, one row for each token
+    #[arg(long, value_name = "FILE", help_heading = "Input and output")]
     out: PathBuf,
-    /// Feed one token at a time, as generation does, instead of all at once.
-    #[arg(long)]
+    /// Feed one token at a time, as generation does, instead of all in one pass
+    #[arg(long, help_heading = "Input and output")]
     step: bool,
 }
 
@@ -29,9 +43,10 @@ impl Logits {
         let cancel = cancel_on_interrupt();
         let fitting = self.model.engine.ctx_size.unwrap_or(self.tokens.len());
         self.model.engine.ctx_size = Some(fitting);
-        let mut session = self.model.session(&cancel)?;
         let failed = |error| Error::output(&self.out, error);
+        // A path that cannot be written is found before the model is loaded.
         let mut out = BufWriter::new(silicide_weights::unfinished(&self.out).map_err(failed)?);
+        let mut session = self.model.session(&cancel)?;
         let size = if self.step { 1 } else { self.tokens.len() };
         let mut write = Ok(());
         for piece in self.tokens.chunks(size) {

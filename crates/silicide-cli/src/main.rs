@@ -13,8 +13,11 @@
 //! | `pull`, `list`, `rm` | `store.rs` |
 //! | `devices` | `devices.rs` |
 //! | `tokenize` | `tokenize.rs` |
+//! | `completions`, `man` | `manual.rs` |
 //!
-//! `arguments.rs` has the arguments that several commands share, `common.rs` progress bars and Ctrl-C, `error.rs` the exit codes.
+//! `arguments/` has the arguments that several commands share, `common.rs` progress bars and Ctrl-C, `error.rs` the exit codes,
+//! `output.rs` notes and warnings, `terminal.rs` the escaping of untrusted text, `display/` how generated text looks on a terminal, `facts.rs` what names a model,
+//! `memory.rs` the peak of this process.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -23,69 +26,135 @@ mod chat;
 mod common;
 mod convert;
 mod devices;
+mod display;
 mod doctor;
 mod error;
+mod facts;
 mod graph;
 mod inspect;
 mod logits;
+mod manual;
+mod memory;
+mod output;
 mod perplexity;
 mod profile;
 mod run;
 mod store;
+mod terminal;
 mod tokenize;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::{Error, Exit};
+use output::Verbosity;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Language models on this machine.
+/// Runs language models on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "silicide", version)]
 struct Arguments {
+    /// Say less: no figures, no notes, no progress
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
+    quiet: bool,
+    /// Say more: device, memory, kernels
+    #[arg(short, long, global = true, action = ArgAction::SetTrue, help_heading = "Output")]
+    verbose: bool,
     #[command(subcommand)]
     command: Command,
 }
 
+/// The commands. The first line of their arguments' documentation stands in the list of commands.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs a model: streams an answer, then prints figures.
     Run(run::Run),
-    /// Measures tokens per second.
-    Bench(bench::Bench),
-    /// Computes the perplexity of a text.
-    Perplexity(perplexity::Perplexity),
-    /// Writes the logits of some tokens.
-    Logits(logits::Logits),
-    /// Checks this machine: devices, instruction sets, whether kernels compute what they should.
-    Doctor(doctor::Doctor),
-    /// Shows the captured pass of a model: a layer, commands, barriers, memory.
-    Graph(graph::Graph),
-    /// Shows what is in a weight file: metadata, architecture, tensors, sizes.
-    Inspect(inspect::Inspect),
-    /// Converts a model into a GGUF file, in the format that you choose.
-    Convert(convert::Convert),
-    /// Fetches a model by name.
     Pull(store::Pull),
-    /// Lists the models that were fetched.
     List(store::List),
-    /// Deletes models that were fetched.
     Rm(store::Remove),
-    /// Lists the devices that models can run on.
+    Inspect(inspect::Inspect),
+    Convert(convert::Convert),
+    Bench(bench::Bench),
+    Perplexity(perplexity::Perplexity),
     Devices(devices::Devices),
-    /// Shows the tokens of a text.
+    Doctor(doctor::Doctor),
     Tokenize(tokenize::Tokenize),
+    Logits(logits::Logits),
+    Graph(graph::Graph),
+    Completions(manual::Completions),
+    Man(manual::Man),
+}
+
+/// The commands, in the groups of the help.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Run", &["run"]),
+    ("Models and files", &["pull", "list", "rm", "inspect", "convert"]),
+    ("Measure and check", &["bench", "perplexity", "devices", "doctor"]),
+    ("Develop", &["tokenize", "logits", "graph", "completions", "man"]),
+];
+
+const START: &str = "Start here:
+  silicide run smollm2 \"Why is the sky blue?\"   downloads a small model and answers
+  silicide run model.gguf                       chats with a model of yours
+  silicide run --help                           explains prompts, sampling and memory";
+
+const ENVIRONMENT: &str = "Environment:
+  SILICIDE_MODEL, SILICIDE_DEVICE, SILICIDE_THREADS, SILICIDE_CTX_SIZE, ...
+                  defaults of flags; the help of a command names them as [env: ...]
+  SILICIDE_CACHE  folder for downloaded models and compiled kernels
+  NO_COLOR        no colours
+
+Exit codes: 0 success, 1 wrong usage, 2 a model or file, 3 too little memory, 4 a device, 130 Ctrl-C.
+`silicide COMMAND --help` explains a command.";
+
+/// Returns the whole command line, with the commands of the help in groups.
+fn command() -> clap::Command {
+    let command = Arguments::command();
+    let mut groups = String::new();
+    let header = command.get_styles().get_header();
+    let literal = command.get_styles().get_literal();
+    for (title, names) in GROUPS {
+        let _ = writeln!(groups, "{header}{title}:{header:#}");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(groups, "  {literal}{name:<13}{literal:#}{about}");
+        }
+        groups.push('\n');
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{START}\n\n{{usage-heading}} {{usage}}\n\n{groups}{header}Options:{header:#}\n{{options}}\n\n{ENVIRONMENT}\n"
+    );
+    command.help_template(template)
+}
+
+/// Parses the command line, or prints what is to be printed instead, and returns the exit code.
+fn parse() -> Result<Arguments, ExitCode> {
+    let refused = |error: Error| {
+        output::error(terminal::for_stderr(&error.to_string()));
+        ExitCode::from(error.exit())
+    };
+    let translated = arguments::translate(&Arguments::command(), std::env::args_os()).map_err(refused)?;
+    let matches = command().try_get_matches_from(translated.arguments);
+    let arguments = matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
+        // Help and version go to standard output; everything else is a mistake.
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
+    })?;
+    output::set_verbosity(match (arguments.quiet, arguments.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    });
+    for note in translated.notes {
+        output::note(terminal::for_stderr(&note));
+    }
+    Ok(arguments)
 }
 
 fn main() -> ExitCode {
-    let arguments =
-        match Arguments::try_parse_from(arguments::spell_out(&Arguments::command(), std::env::args_os())) {
-            Ok(arguments) => arguments,
-            Err(error) => {
-                // Help and version are asked for; everything else is a mistake. Nobody is left to tell if printing fails.
-                let _ = error.print();
-                return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
-            }
-        };
+    let arguments = match parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
     let outcome = match arguments.command {
         Command::Run(run) => run.run(),
         Command::Bench(bench) => bench.run(),
@@ -100,16 +169,38 @@ fn main() -> ExitCode {
         Command::Rm(remove) => remove.run(),
         Command::Devices(devices) => devices.run(),
         Command::Tokenize(tokenize) => tokenize.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough.
+        // The reader of our output has seen enough.
         Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        // What there was to say is said.
+        // The command has printed what there was.
         Err(Error::Interrupted) => Exit::Interrupted.into(),
         Err(error) => {
-            eprintln!("error: {error}");
+            output::error(terminal::for_stderr(&error.to_string()));
             error.exit().into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_stands_in_one_group_of_the_help() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let command = Arguments::command();
+        let mut all: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        grouped.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(grouped, all);
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
     }
 }

@@ -1,29 +1,34 @@
 //! `silicide perplexity`: how well a model predicts a text.
 
 use crate::arguments::ModelArgs;
-use crate::common::cancel_on_interrupt;
+use crate::common::{cancel_on_interrupt, count_bar};
 use crate::error::Error;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use silicide_llm::engine::perplexity;
 use silicide_llm::tokenizer::Special;
 use std::path::PathBuf;
 
-/// Computes the perplexity of a text, as llama.cpp's tool does by default: windows of -c tokens (512 unless told),
-/// of which the second half is scored. Lower is better.
+/// Compute the perplexity of a text
+///
+/// Perplexity says how well a model predicts the text; lower is better. As llama.cpp's tool does by default: the text is cut into windows of -c tokens (512 unless given), and the second half of
+/// each window is scored.
 #[derive(Debug, Args)]
+#[command(override_usage = "silicide perplexity [OPTIONS] <MODEL> --file <FILE>")]
+#[command(after_help = "Examples:
+  silicide perplexity smollm2 -f wiki.test.raw --chunks 20
+  silicide perplexity model.gguf -f text.txt -c 1024 --json")]
 pub(crate) struct Perplexity {
     #[command(flatten)]
     model: ModelArgs,
-    /// The text.
-    #[arg(short, long, value_name = "FILE")]
+    /// The text
+    #[arg(short, long, value_name = "FILE", help_heading = "Text")]
     file: PathBuf,
-    /// At most so many windows.
-    #[arg(long, value_name = "N")]
+    /// Most windows to compute [default: all]
+    #[arg(long, value_name = "N", help_heading = "Text")]
     chunks: Option<usize>,
-    /// Print one JSON object.
-    #[arg(long)]
+    /// Print one JSON object: ppl, stderr, tokens, scored, windows, ctx_size, seconds
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -37,15 +42,12 @@ impl Perplexity {
         let mut session = self.model.session(&cancel)?;
         let mut tokens = session.model().tokenizer().encode_prompt(&text, Special::Plain);
         tokens.truncate(self.chunks.map_or(usize::MAX, |chunks| chunks.saturating_mul(window)));
-        let bar = ProgressBar::new((tokens.len() / window) as u64);
-        if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} windows, {msg} {eta}") {
-            bar.set_style(style.progress_chars("=> "));
-        }
+        let bar = count_bar("perplexity", (tokens.len() / window) as u64, "windows");
         let begin = std::time::Instant::now();
         let mut latest = None;
         let outcome = perplexity(&mut session, &tokens, window, &cancel, &mut |state| {
             bar.set_position(state.windows as u64);
-            bar.set_message(format!("perplexity {:.4}", state.value));
+            bar.set_message(format!("{:.4}", state.value));
             latest = Some(*state);
         });
         bar.finish_and_clear();

@@ -3,38 +3,45 @@
 
 use crate::common::{cancel_on_interrupt, progress_bar};
 use crate::error::Error;
+use crate::terminal::Printer;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{HumanBytes, HumanDuration};
 use serde::Serialize;
 use silicide::CancelToken;
 use silicide_llm::store::{KnownModel, PullOptions, PullPhase, Store, StoredModel};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Fetches models by name.
+/// Download a model by name
+///
+/// The files are checked, and kept in the cache folder.
 #[derive(Debug, Args)]
-#[command(after_help = known_models())]
+#[command(after_help = format!("Examples:\n  silicide pull smollm2\n\n{}", known_models()))]
 pub(crate) struct Pull {
-    /// Names of models.
+    /// Names of models
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 }
 
-/// Lists the models that were fetched.
+/// List the downloaded models
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  silicide list
+  silicide list --json")]
 pub(crate) struct List {
-    /// Print JSON.
-    #[arg(long)]
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
-/// Deletes models that were fetched.
+/// Delete downloaded models
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  silicide rm smollm2")]
 pub(crate) struct Remove {
-    /// Names of models.
+    /// Names of models
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 }
@@ -53,6 +60,9 @@ impl Pull {
 impl List {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let store = Store::open()?;
+        // A folder that cannot be made is an error, not an empty list.
+        std::fs::create_dir_all(store.directory())
+            .map_err(|error| Error::output(store.directory(), error))?;
         let models = store.list()?;
         if self.json {
             let rows: Vec<Row<'_>> = models.iter().map(Row::of).collect();
@@ -166,5 +176,5 @@ fn known_models() -> String {
 }
 
 fn say(text: &str) -> Result<(), Error> {
-    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
+    Ok(Printer::stdout().print(text)?)
 }

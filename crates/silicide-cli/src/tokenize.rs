@@ -1,10 +1,9 @@
 //! `silicide tokenize`: the tokens of a text.
 
-use crate::arguments::DeviceArgs;
+use crate::arguments::ModelRef;
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
-use crate::store;
-use clap::{ArgGroup, Args};
+use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use silicide_llm::tokenizer::{Kind, Special, Tokenizer};
@@ -12,31 +11,36 @@ use silicide_weights::Source;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-/// Shows the tokens of a text.
+/// Show the tokens of a text
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("input").required(true))]
+#[command(override_usage = "silicide tokenize [OPTIONS] <MODEL> <TEXT>
+       silicide tokenize [OPTIONS] <MODEL> --file <FILE>")]
+#[command(after_help = "Examples:
+  silicide tokenize smollm2 \"Hello, world\"
+  silicide tokenize smollm2 -f prompt.txt --special --bos --json
+  echo Hello | silicide tokenize smollm2 -f -")]
 pub(crate) struct Tokenize {
-    /// A GGUF or safetensors file, a directory with a model, or the name of a model.
-    #[arg(short, long)]
-    model: PathBuf,
-    /// The text.
-    #[arg(long, group = "input", allow_hyphen_values = true)]
-    text: Option<String>,
-    /// A file with the text, or - for standard input. It need not be UTF-8.
-    #[arg(short, long, group = "input")]
-    file: Option<PathBuf>,
-    /// Take the texts of control tokens, such as <|im_end|>, for these tokens.
-    #[arg(long)]
-    special: bool,
-    /// Add the tokens that the model wants before and after a prompt.
-    #[arg(long)]
-    bos: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    /// Taken because the other commands take them; tokens are made by one thread of the host.
     #[command(flatten)]
-    _device: DeviceArgs,
+    model: ModelRef,
+    /// The text; the same as --text
+    #[arg(value_name = "TEXT", index = 2)]
+    word: Option<String>,
+    /// The text
+    #[arg(short = 'p', long, visible_alias = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(conflicts_with = "file", help_heading = "Text")]
+    text: Option<String>,
+    /// A file with the text; -: standard input. It need not be UTF-8
+    #[arg(short, long, value_name = "FILE", help_heading = "Text")]
+    file: Option<PathBuf>,
+    /// Parse the texts of control tokens, such as <|im_end|>, as these tokens
+    #[arg(long, help_heading = "Text")]
+    special: bool,
+    /// Add the tokens that the model wants before and after a prompt
+    #[arg(long, help_heading = "Text")]
+    bos: bool,
+    /// Print JSON: tokens, pieces, warnings
+    #[arg(long, help_heading = "Output")]
+    json: bool,
 }
 
 /// What is printed as JSON.
@@ -48,10 +52,17 @@ struct Output<'a> {
 }
 
 impl Tokenize {
-    pub(crate) fn run(&self) -> Result<(), Error> {
-        let source = Source::open(&store::resolve(&self.model, &cancel_on_interrupt())?)?;
-        let tokenizer = Tokenizer::from_source(&source)?;
+    pub(crate) fn run(mut self) -> Result<(), Error> {
+        self.model.shift(&mut self.word)?;
+        if let Some(word) = self.word.take() {
+            if self.text.is_some() || self.file.is_some() {
+                return Err(Error::Usage(format!("two texts; {word:?} is one too many")));
+            }
+            self.text = Some(word);
+        }
         let text = self.input()?;
+        let source = Source::open(&self.model.path(&cancel_on_interrupt())?)?;
+        let tokenizer = Tokenizer::from_source(&source)?;
         let special = if self.special { Special::Parse } else { Special::Plain };
         let tokens = match self.bos {
             true => tokenizer.encode_prompt(&text, special),
@@ -65,7 +76,7 @@ impl Tokenize {
             }
             false => {
                 for warning in tokenizer.warnings() {
-                    eprintln!("warning: {warning}");
+                    crate::output::warning(warning);
                 }
                 render(&tokenizer, &tokens)
             }
@@ -75,7 +86,10 @@ impl Tokenize {
     }
 
     fn input(&self) -> Result<Vec<u8>, Error> {
-        let Some(path) = &self.file else { return Ok(self.text.clone().unwrap_or_default().into_bytes()) };
+        let Some(path) = &self.file else {
+            let none = || Error::Usage("which text? Give TEXT, --text TEXT or -f FILE".to_owned());
+            return Ok(self.text.clone().ok_or_else(none)?.into_bytes());
+        };
         let unreadable = |error: std::io::Error| Error::input(&path.display().to_string(), error);
         if path.as_os_str() != "-" {
             return std::fs::read(path).map_err(unreadable);

@@ -1,16 +1,20 @@
 //! `silicide graph` as people run it.
 #![allow(clippy::unwrap_used)]
 
-use std::process::Command;
+use std::process::{Command, Output};
 
-fn graph(options: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_silicide"))
+fn run(options: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_silicide"))
         .arg("graph")
         .arg(samples::testdata("models/llama-tied-q8_0.gguf"))
         .args(["--device", "cpu"])
         .args(options)
         .output()
-        .unwrap();
+        .unwrap()
+}
+
+fn graph(options: &[&str]) -> String {
+    let output = run(options);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -30,4 +34,21 @@ fn draws_a_layer() {
     assert!(drawn.starts_with("digraph {") && drawn.ends_with("}\n"), "{drawn}");
     assert!(drawn.contains("label=\"attention\"") && drawn.contains("slots"), "{drawn}");
     assert_eq!(drawn.matches('{').count(), drawn.matches('}').count());
+}
+
+#[test]
+fn layers_and_tokens_that_do_not_exist_are_refused() {
+    for (options, parts) in [
+        (&["--layer", "99"][..], &["--layer 99", "layers, 0 to"][..]),
+        (&["-n", "0"], &["tokens", "1 to"]),
+        (&["-n", "65", "-c", "64"], &["tokens", "1 to 64"]),
+    ] {
+        let output = run(options);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {told}");
+        assert!(
+            output.stdout.is_empty() && parts.iter().all(|part| told.contains(part)),
+            "{options:?}: {told}"
+        );
+    }
 }

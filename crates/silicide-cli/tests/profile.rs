@@ -50,17 +50,51 @@ fn a_run_tells_where_its_time_went() {
     assert!(told.contains("threads busy"), "{told}");
     let page = std::fs::read_to_string(report).unwrap();
     assert!(page.contains("Thread 0 was busy"), "{page}");
+    for part in [
+        "kernels</text>",
+        "thread 0</text>",
+        "<td>Prompt",
+        "<td>Generation",
+        "tokens/s",
+        "Prompt: the last pass",
+    ] {
+        assert!(page.contains(part), "no {part:?} in {page}");
+    }
+    assert!(page.contains(" µs</text>") || page.contains(" ms</text>"), "no axis: {page}");
     assert!(page.contains("<svg") && page.contains("<rect") && page.contains("</table>"), "{page}");
 }
 
 #[test]
-fn a_trace_that_can_not_be_written_is_told() {
+fn a_trace_or_report_that_cannot_be_written_is_found_before_the_run() {
+    for flag in ["--trace", "--report"] {
+        for command in [&["run", "--raw", "-p", "one", "-n", "1"][..], &["bench", "-p", "8", "-n", "0"]] {
+            let output = Command::new(env!("CARGO_BIN_EXE_silicide"))
+                .args(command)
+                .args(["--device", "cpu", "-m"])
+                .arg(samples::testdata("models/llama-tied-q8_0.gguf"))
+                .args([flag, "/no/such/folder/file"])
+                .output()
+                .unwrap();
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{told}");
+            assert!(told.contains("/no/such/folder/file") && output.stdout.is_empty(), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_kernel_above_the_measured_limit_is_not_given_a_share_above_100_percent() {
     let output = Command::new(env!("CARGO_BIN_EXE_silicide"))
-        .args(["run", "--device", "cpu", "--raw", "-p", "one", "-n", "1", "-m"])
+        .args(["run", "--device", "cpu", "--raw", "-p", "one two", "-n", "4", "--ignore-eos", "--profile"])
         .arg(samples::testdata("models/llama-tied-q8_0.gguf"))
-        .args(["--trace", "/no/such/folder/trace.json"])
         .output()
         .unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && told.contains("/no/such/folder/trace.json"), "{told}");
+    let shares = told.lines().filter_map(|line| line.rsplit('|').nth(1)).filter(|cell| cell.contains('%'));
+    let shares: Vec<&str> = shares.filter(|cell| cell.contains('(')).map(str::trim).collect();
+    assert!(!shares.is_empty(), "{told}");
+    for share in shares {
+        let number = share.split('%').next().unwrap();
+        assert!(number == ">100" || number.parse::<u32>().unwrap() <= 100, "{share}");
+    }
 }

@@ -1,10 +1,11 @@
 //! `silicide run`, `logits`, `bench` and `perplexity` as programs call them, and what they say to input that is wrong.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod common;
+
+use common::tiny;
 use samples::testdata;
 use serde_json::Value;
-use silicide_weights::Source;
-use silicide_weights::gguf::GgufWriter;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -34,44 +35,6 @@ fn says(arguments: &[&str], code: i32, parts: &[&str]) {
     for part in parts {
         assert!(said.contains(part), "{arguments:?} lacks {part:?}: {said}");
     }
-}
-
-/// A tiny model with a vocabulary of single bytes and two control tokens, and a chat template.
-fn tiny(directory: &Path, template: &str) -> String {
-    let source = Source::open(&testdata("models/llama-tied.gguf")).unwrap();
-    let path = directory.join("tiny.gguf");
-    let mut writer = GgufWriter::new(&path);
-    for (key, value) in source.gguf()[0].metadata().filter(|(key, _)| !key.starts_with("tokenizer")) {
-        writer.copy_meta(key, &value).unwrap();
-    }
-    let vocabulary = source.entry("token_embd.weight").unwrap().shape().axes()[0];
-    let mut tokens = vec!["<|im_start|>".to_owned(), "<|im_end|>".to_owned()];
-    tokens.extend((0..=255u8).map(|byte| byte_character(byte).to_string()));
-    tokens.extend((tokens.len()..vocabulary).map(|id| format!("[unused{id}]")));
-    let kinds: Vec<i32> = (0..vocabulary).map(|id| if id < 2 { 3 } else { 1 }).collect();
-    writer.meta("tokenizer.ggml.model", "gpt2").unwrap();
-    writer.meta("tokenizer.ggml.pre", "gpt-2").unwrap();
-    writer.meta("tokenizer.ggml.tokens", tokens.as_slice()).unwrap();
-    writer.meta("tokenizer.ggml.token_type", kinds.as_slice()).unwrap();
-    writer.meta("tokenizer.ggml.merges", Vec::<String>::new().as_slice()).unwrap();
-    writer.meta("tokenizer.ggml.eos_token_id", &1u32).unwrap();
-    writer.meta("tokenizer.chat_template", template).unwrap();
-    for entry in source.entries() {
-        writer.tensor(entry.name(), entry.shape(), entry.dtype().unwrap()).unwrap();
-    }
-    let mut stream = writer.begin().unwrap();
-    for entry in source.entries() {
-        stream.write(&source.data(&entry).unwrap()).unwrap();
-    }
-    stream.finish().unwrap();
-    path.to_str().unwrap().to_owned()
-}
-
-/// The character that stands for a byte in vocabularies of bytes.
-fn byte_character(byte: u8) -> char {
-    let printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
-    let moved = (0..byte).filter(|&before| !printable(before)).count() as u32;
-    if printable(byte) { char::from(byte) } else { char::from_u32(256 + moved).unwrap() }
 }
 
 #[test]
@@ -188,8 +151,11 @@ fn flags_that_make_no_sense_are_refused() {
     run(&["--min-p", "-3"], 1, &["min-p", "0 to 1"]);
     run(&["-ctk", "q9"], 1, &["q8_0"]);
     run(&["--device", "cuda"], 4, &["\"cuda\"", "cpu"]);
-    run(&["more words", "than one"], 1, &["one too many"]);
-    run(&["-f", "also"], 1, &["--file", "--prompt"]);
+    run(&["more words"], 1, &["one too many"]);
+    run(&["more words", "than one"], 1, &["given twice", "more words"]);
+    run(&["-f", "no/such/file"], 2, &["can't read no/such/file"]);
+    run(&["--json", "--json-stream"], 1, &["--json-stream"]);
+    run(&["--color", "never", "--no-color"], 1, &["--no-color"]);
     // More than any machine has.
     run(&["-c", "2000000000"], 3, &["GiB are needed", "cache for 2000000000 tokens", "largest"]);
     // The prompt alone fills the context.
@@ -209,7 +175,7 @@ fn flags_that_make_no_sense_are_refused() {
     says(&unknown, 2, &["999999", "vocabulary"]);
     assert!(!out.exists(), "nothing half-written stays");
     // What llama.cpp's users write means what it means there.
-    let dashes = ["tokenize", "-m", &model, "--text", "-ub", "--device", "cpu", "-t", "2", "--json"];
+    let dashes = ["tokenize", "-m", &model, "--text", "-ub", "--json"];
     assert_eq!(json(&dashes)["tokens"], serde_json::json!([47, 119, 100]));
     let dashes = ["run", "-m", &model, "-p", "- item", "--raw", "-n", "1", "--json", "-dev", "cpu"];
     assert_eq!(json(&dashes)["prompt_tokens"].as_array().unwrap().len(), 6);
@@ -231,26 +197,6 @@ fn broken_chat_templates_say_where() {
         // Without the template the model works.
         let raw = ["run", "-m", &model, "-p", "hi", "--raw", "-n", "1", "--device", "cpu"];
         assert!(silicide(&raw).status.success(), "{template}");
-    }
-}
-
-#[test]
-fn every_command_teaches_itself() {
-    let overview = String::from_utf8(silicide(&["--help"]).stdout).unwrap();
-    let commands = overview.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
-    let commands: Vec<&str> =
-        commands.map_while(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
-    for name in
-        ["run", "bench", "devices", "doctor", "tokenize", "perplexity", "pull", "list", "rm", "logits"]
-    {
-        assert!(commands.contains(&name), "{name}: {overview}");
-    }
-    for command in commands {
-        let help = silicide(&[command, "-h"]);
-        assert!(
-            help.status.success() && String::from_utf8_lossy(&help.stdout).contains("Usage:"),
-            "{command}"
-        );
     }
 }
 

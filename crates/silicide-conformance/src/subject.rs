@@ -47,6 +47,12 @@ impl Call {
         Io { inputs: &self.inputs, outputs: &self.outputs }
     }
 
+    /// Returns the bytes that the call moves plus the operations that it computes.
+    pub fn amount(&self) -> u64 {
+        let work = self.op.work(&self.io());
+        work.bytes.saturating_add(work.flops)
+    }
+
     /// All arguments, inputs first.
     pub fn arguments(&self) -> impl Iterator<Item = &TensorInfo> {
         self.inputs.iter().chain(&self.outputs)

@@ -158,6 +158,12 @@ pub enum Error {
         /// The device of the buffer.
         got: String,
     },
+    /// A value or a parameter of one graph used with another.
+    #[error("{what}: the value belongs to another graph; use values of the builder that captures the op")]
+    WrongGraph {
+        /// Where.
+        what: &'static str,
+    },
     /// An output shares bytes with another argument in a way that the op can't run.
     #[error("{op}: {output} overlaps {other}; give them separate memory")]
     Aliasing {
@@ -238,9 +244,6 @@ pub enum Error {
         /// What was stopped.
         what: &'static str,
     },
-    /// The thread that submits lists ended before it came to one: a defect.
-    #[error("the encoding worker ended before it submitted a list; this is a defect, please report it")]
-    WorkerEnded,
     /// A tensor of a model could not be brought onto a device.
     #[error("tensor {name:?}: {source}")]
     Tensor {

@@ -39,8 +39,7 @@ pub use graph::{
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
 pub use profile::{Profile, ProfileRow, Roofline};
 pub use record::{
-    BufferRange, CommandEncoder, EncoderOptions, EncodingWorker, Estimate, Estimated, MemRanges, Pending,
-    Recorder, Submission,
+    BufferRange, CommandEncoder, EncoderOptions, Estimate, Estimated, MemRanges, Recorder, Submission,
 };
 pub use silicide_hal as hal;
 pub use silicide_hal::{DeviceInfo, MemoryKind, cpu::Isa};

@@ -91,7 +91,7 @@ fn capture(device: &Device, steps: &[Step], constant: &Buffer) -> ComputeGraph {
     let values = vec![builder.input("a", info()), builder.input("b", info()), builder.constant(constant)];
     let values = record(&mut builder, steps, values).unwrap();
     let outputs: Vec<_> = values.iter().step_by(2).collect();
-    builder.finish(&outputs)
+    builder.finish(&outputs).unwrap()
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn what_nobody_needs_goes_and_what_is_the_same_is_shared() {
     let after = builder.run_one(Scale(2.0), &[&cache]).unwrap();
     let y = builder.run_one(Add, &[&before, &after]).unwrap();
     let y = builder.run_one(Add, &[&y, &second]).unwrap();
-    let mut graph = builder.finish(&[&y]);
+    let mut graph = builder.finish(&[&y]).unwrap();
     assert_eq!(graph.nodes().len(), 9);
     let reports = graph.optimise(&[COMMON_SUBEXPRESSIONS, DEAD_CODE]).unwrap();
     assert_eq!(reports.iter().map(|report| report.rewrites).collect::<Vec<_>>(), [1, 2]);
@@ -188,7 +188,7 @@ fn nodes_are_fused_only_where_that_changes_nothing() {
         let between = builder.run_one(Scale(2.0), &[&x]).unwrap();
         let y = builder.run_one(Scale(3.0), &[&between]).unwrap();
         let z = builder.run_one(Add, &[&y, if uses_between { &between } else { &x }]).unwrap();
-        if kept { builder.finish(&[&z, &between]) } else { builder.finish(&[&z]) }
+        if kept { builder.finish(&[&z, &between]).unwrap() } else { builder.finish(&[&z]).unwrap() }
     };
     let mut graph = build(false, false);
     assert!(fuse_scales(&mut graph, false));
@@ -217,7 +217,7 @@ fn writes_that_would_overtake_a_read_stay() {
     builder.run_into(Scale(2.0), &[&x], &[&cache]).unwrap();
     let seen = builder.run_one(Scale(5.0), &[&cache]).unwrap();
     builder.run_into(Scale(3.0), &[&x], &[&cache]).unwrap();
-    let mut graph = builder.finish(&[&seen]);
+    let mut graph = builder.finish(&[&seen]).unwrap();
     let nodes = graph.nodes();
     let (inputs, outputs) = (nodes[0].inputs.clone(), nodes[2].outputs.clone());
     assert!(!graph.fuse(&[0, 2], Fusion { op: Arc::new(Scale(3.0)), inputs, outputs }));
@@ -231,7 +231,7 @@ fn values_share_memory_and_chains_run_in_place() {
     for _ in 0..10 {
         x = builder.run_one(Add, &[&x, &y]).unwrap();
     }
-    let executor = GraphExecutor::new(builder.finish(&[&x]), &GraphOptions::default()).unwrap();
+    let executor = GraphExecutor::new(builder.finish(&[&x]).unwrap(), &GraphOptions::default()).unwrap();
     let report = executor.report();
     let one = (LEN * 4usize).next_multiple_of(256);
     assert_eq!((report.arena_bytes, report.value_bytes), (one, 10 * LEN * 4));
@@ -249,7 +249,7 @@ fn independent_chains_share_their_groups() {
         .map(|chain| (0..5).fold(x, |x, _| builder.run_one(Scale(f32::from(chain)), &[&x]).unwrap()))
         .collect();
     let outputs: Vec<_> = chains.iter().collect();
-    let executor = GraphExecutor::new(builder.finish(&outputs), &GraphOptions::default()).unwrap();
+    let executor = GraphExecutor::new(builder.finish(&outputs).unwrap(), &GraphOptions::default()).unwrap();
     assert_eq!(executor.report().barriers, (16, 4));
     assert_eq!(executor.session(&[&vector(&device, &count(LEN))]).unwrap().size(), (20, 4));
 }
@@ -260,7 +260,7 @@ fn inputs_are_checked() {
     let mut builder = GraphBuilder::new(&device);
     let (x, y) = (builder.input("x", info()), builder.input("y", info()));
     builder.run_into(Accumulate, &[&x], &[&y]).unwrap();
-    let executor = GraphExecutor::new(builder.finish(&[&y]), &GraphOptions::default()).unwrap();
+    let executor = GraphExecutor::new(builder.finish(&[&y]).unwrap(), &GraphOptions::default()).unwrap();
     let (a, b) = (vector(&device, &count(LEN)), vector(&device, &count(LEN)));
     assert_error!(executor.session(&[&a]), Error::ArgumentCount { expected: 2, got: 1, .. });
     let short = vector(&device, &count(LEN - 1));

@@ -21,7 +21,7 @@ fn executor(device: &Device, weight: &Buffer) -> GraphExecutor {
     let triple = builder.run_one(SharedTriple, &[&sum]).unwrap();
     builder.run_into(Accumulate, &[&triple], &[&state]).unwrap();
     let y = builder.scope("double", |builder| builder.run_one(Scale(2.0), &[&state])).unwrap();
-    GraphExecutor::new(builder.finish(&[&y]), &GraphOptions::default()).unwrap()
+    GraphExecutor::new(builder.finish(&[&y]).unwrap(), &GraphOptions::default()).unwrap()
 }
 
 /// Many sessions on many threads, each cancelled at a time of its own.
@@ -107,7 +107,7 @@ fn a_replay_that_fails_poisons_what_it_wrote_and_the_next_heals_it() {
     let y = builder.run_one(Panics, &[&x]).unwrap();
     let z = builder.run_one(Scale(2.0), &[&y]).unwrap();
     builder.run_into(Accumulate, &[&z], &[&state]).unwrap();
-    let executor = GraphExecutor::new(builder.finish(&[&z]), &GraphOptions::default()).unwrap();
+    let executor = GraphExecutor::new(builder.finish(&[&z]).unwrap(), &GraphOptions::default()).unwrap();
     let (x, state) = (vector(&device, &count(LEN)), vector(&device, &count(LEN)));
     let mut session = executor.session(&[&x, &state]).unwrap();
     let hook = std::panic::take_hook();
@@ -154,7 +154,7 @@ fn marks_name_ops() {
     let y = builder.run_one(Scale(2.0), &[&y]).unwrap();
     let mut options = GraphOptions::default();
     options.mark_ops = true;
-    let executor = GraphExecutor::new(builder.finish(&[&y]), &options).unwrap();
+    let executor = GraphExecutor::new(builder.finish(&[&y]).unwrap(), &options).unwrap();
     let mut session = executor.session(&[&vector(&device, &count(LEN))]).unwrap();
     let submission = session.replay().unwrap();
     let names: Vec<&str> = submission.times().iter().map(|span| span.label).collect();

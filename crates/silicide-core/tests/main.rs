@@ -22,6 +22,7 @@ mod ndarray;
 mod pool;
 mod recording;
 mod registry;
+mod rules;
+mod rules_graph;
 mod submission;
 mod weights;
-mod worker;

@@ -3,6 +3,9 @@
 use crate::cpu::Isa;
 use std::fmt;
 
+/// The workspaces of two threads lie a multiple of this many bytes apart, so that they share no cache line.
+pub(crate) const WORKSPACE_PAGE: usize = 4096;
+
 /// Which backend a device belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -152,6 +155,11 @@ impl DeviceInfo {
             threads: 0,
             core_cache: 0,
         }
+    }
+
+    /// Bytes that the workspaces of all threads take where the largest kernel declares `largest` bytes.
+    pub fn workspace_bytes(&self, largest: usize) -> usize {
+        self.threads.saturating_mul(largest.checked_next_multiple_of(WORKSPACE_PAGE).unwrap_or(largest))
     }
 
     /// True for backends that run WGSL.

@@ -20,18 +20,25 @@
 //! 7. **A baked list is a list.** [`RawDevice::bake`] puts it into the form that the device runs, once;
 //!    [`RawDevice::replay`] is a submission of it, with the same promises on both sides. What a list uses, its
 //!    baked form uses until it is unbaked. Replays may follow each other without waiting.
+//! 8. **A native kernel has no large frame.** Panels and staging lie in a workspace that each thread of the CPU backend
+//!    owns, never in local arrays of 32 KiB or more. A kernel declares how many bytes its tiles use
+//!    ([`NativeKernel::with_workspace`]); [`Tile::workspace`] gives them. The backend makes every thread's workspace as
+//!    large as the largest that a list declares, in `submit` before anything runs and in `bake`: a replay allocates
+//!    nothing, and a failed allocation is an error of `submit` or `bake`. Workspaces never shrink;
+//!    [`RawDevice::workspace_bytes`] counts them.
 //!
 //! # Where things are
 //!
-//! | module | what |
+//! | item | what |
 //! |---|---|
-//! | [`command`] | the flat command list |
+//! | [`RawDevice`] | the verbs of a backend |
+//! | [`CommandList`] | the flat command list |
 //! | [`baked`] | lists kept for replay by backends without a form of their own for it |
-//! | [`program`] | what a pipeline is made from: a native function or WGSL |
-//! | [`info`] | limits, features and memory of a device |
-//! | [`error`] | what can go wrong down here |
+//! | [`Program`] | what a pipeline is made from: a native function or WGSL |
+//! | [`DeviceInfo`] | limits, features and memory of a device |
+//! | [`HalError`] | errors of a backend |
 //! | [`cpu`], `vulkan`, `metal` (on Apple's systems), [`null`] | the backends |
-//! | `wgsl` | the only door to naga: WGSL to SPIR-V and MSL |
+//! | `wgsl` | the only user of naga: WGSL to SPIR-V and MSL |
 //!
 //! # Features
 //!
@@ -39,20 +46,20 @@
 //! crate has the CPU and the null backend, and depends on neither ash nor naga.
 
 pub mod baked;
-pub mod command;
+mod command;
 pub mod cpu;
-pub mod error;
+mod error;
 // What the GPU backends share.
 #[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod history;
-pub mod info;
+mod info;
 #[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod ledger;
 #[cfg(all(feature = "metal", any(target_vendor = "apple", test)))]
 pub mod metal;
 mod native_msl;
 pub mod null;
-pub mod program;
+mod program;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 #[cfg(feature = "wgsl")]
@@ -66,7 +73,7 @@ pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
 pub use native_msl::{Math, NativeMsl};
 pub use program::{
     NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, StreamFn, Stretch, Tile, TileBinding,
-    WgslKernel,
+    WORKSPACE_ALIGNMENT, WgslKernel, Workspace,
 };
 
 use std::ffi::c_void;
@@ -284,6 +291,11 @@ pub unsafe trait RawDevice: Send + Sync {
 
     /// The last ticket reached.
     fn reached(&self) -> Result<Ticket>;
+
+    /// Bytes of the workspaces of all threads that run native kernels; 0 where there are none.
+    fn workspace_bytes(&self) -> usize {
+        0
+    }
 
     /// Times of the marks of a list that was reached; empty without marks or timestamps. Kept for the last 64 lists.
     fn spans(&self, ticket: Ticket) -> Vec<Span>;

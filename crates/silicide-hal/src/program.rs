@@ -6,6 +6,7 @@ use crate::native_msl::{Math, NativeMsl};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 /// A kernel before compilation.
 // Planning a dispatch makes one of these and must not allocate: no box round the larger variant.
@@ -24,6 +25,14 @@ impl Program {
         match self {
             Program::Native(kernel) => kernel.name,
             Program::Wgsl(kernel) => kernel.name,
+        }
+    }
+
+    /// Bytes of workspace that a tile uses, at most; 0 for GPU kernels.
+    pub fn workspace(&self) -> usize {
+        match self {
+            Program::Native(kernel) => kernel.workspace,
+            Program::Wgsl(_) => 0,
         }
     }
 }
@@ -59,12 +68,19 @@ pub struct NativeKernel {
     pub variants: &'static [NativeVariant],
     /// What its tiles stream, if they do.
     pub streams: Option<StreamFn>,
+    /// Bytes of workspace that a tile uses, at most: see [`Tile::workspace`].
+    pub workspace: usize,
 }
 
 impl NativeKernel {
-    /// A kernel whose tiles stream nothing.
+    /// A kernel whose tiles stream nothing and use no workspace.
     pub const fn new(name: &'static str, variants: &'static [NativeVariant]) -> NativeKernel {
-        NativeKernel { name, variants, streams: None }
+        NativeKernel { name, variants, streams: None, workspace: 0 }
+    }
+
+    /// Declares that a tile uses up to `bytes` bytes of workspace.
+    pub const fn with_workspace(self, bytes: usize) -> NativeKernel {
+        NativeKernel { workspace: bytes, ..self }
     }
 
     /// Says what tiles stream.
@@ -105,6 +121,25 @@ pub struct Tile<'a> {
     /// Parameter words.
     pub params: &'a [u32],
     bindings: &'a [TileBinding],
+    workspace: Workspace,
+}
+
+/// What the start of a [`Workspace`] is aligned to, in bytes: a cache line, and the widest vector.
+pub const WORKSPACE_ALIGNMENT: usize = 64;
+
+/// Memory that one thread owns, for the panels and staging of the tile that it runs. Its contents are unspecified when a
+/// tile begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Workspace {
+    /// First byte, aligned to [`WORKSPACE_ALIGNMENT`].
+    pub start: *mut u8,
+    /// Length in bytes: at least what the kernel declared.
+    pub bytes: usize,
+}
+
+impl Workspace {
+    /// No memory.
+    pub const EMPTY: Workspace = Workspace { start: std::ptr::null_mut(), bytes: 0 };
 }
 
 /// A binding as a native kernel sees it.
@@ -122,9 +157,43 @@ unsafe impl Send for TileBinding {}
 unsafe impl Sync for TileBinding {}
 
 impl<'a> Tile<'a> {
-    /// A tile over given bindings.
+    /// A tile over given bindings, with an empty workspace.
+    #[inline(always)]
     pub fn new(index: [u32; 3], grid: [u32; 3], params: &'a [u32], bindings: &'a [TileBinding]) -> Tile<'a> {
-        Tile { index, grid, params, bindings }
+        Tile { index, grid, params, bindings, workspace: Workspace::EMPTY }
+    }
+
+    /// The same tile with a workspace. The memory stays valid, and belongs to this tile alone, while the tile runs.
+    #[inline(always)]
+    pub fn with_workspace(self, workspace: Workspace) -> Tile<'a> {
+        Tile { workspace, ..self }
+    }
+
+    /// The same tile with the workspace of `outer`, for a kernel that runs the tiles of other kernels.
+    #[inline(always)]
+    pub fn with_workspace_of(self, outer: &Tile<'_>) -> Tile<'a> {
+        self.with_workspace(outer.workspace)
+    }
+
+    /// Returns the start of this thread's workspace as memory for a `T`. The bytes are unspecified.
+    ///
+    /// Kernels keep panels and staging here and not in local arrays: on x86-64, LLVM 22 probes a frame of 32 KiB or more
+    /// in a loop that overwrites `r11`, even where it has moved the loop behind code that keeps a value in `r11`.
+    ///
+    /// # Panics
+    /// If the kernel declared less than `size_of::<T>()` bytes ([`NativeKernel::with_workspace`]).
+    ///
+    /// # Safety
+    /// No other reference into the workspace is in use: every call returns the same bytes.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn workspace<T>(&self) -> &'a mut MaybeUninit<T> {
+        const { assert!(align_of::<T>() <= WORKSPACE_ALIGNMENT) };
+        let Workspace { start, bytes } = self.workspace;
+        assert!(size_of::<T>() <= bytes, "the kernel declared a smaller workspace than it uses");
+        // SAFETY: the workspace holds as many bytes, is aligned, and belongs to this tile (`with_workspace`); the caller
+        // has no other reference to it.
+        unsafe { &mut *start.cast::<MaybeUninit<T>>() }
     }
 
     /// Parameter word `i`, or 0.

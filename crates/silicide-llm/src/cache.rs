@@ -6,7 +6,8 @@
 
 use crate::error::{Error, Result};
 use crate::model::{Description, LayerKind};
-use silicide::{Buffer, BufferOptions, DType, Device, Purpose, Shape};
+use silicide_core::{Buffer, BufferOptions, Device, Purpose};
+use silicide_quant::{DType, Shape};
 
 /// Capacities of local layers are multiples of this.
 const ROUND: usize = 64;
@@ -58,7 +59,7 @@ impl CacheOptions {
         let (config, capacity) = (&model.config, self.capacity(kind));
         let tensor = |option: &'static str, dtype: DType, dim: usize| {
             let known = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
-                || dtype == DType::Block(silicide::quant::Format::Q8_0);
+                || dtype == DType::Block(silicide_quant::Format::Q8_0);
             if !known {
                 let (expected, got) = ("f32, f16, bf16 or q8_0".to_owned(), dtype.to_string());
                 return Err(Error::BadOption { option, expected, got });
@@ -73,6 +74,20 @@ impl CacheOptions {
             tensor("cache-type-k", self.key_type, config.head_dim)?,
             tensor("cache-type-v", self.value_type, config.value_dim)?,
         ])
+    }
+}
+
+impl CacheOptions {
+    /// Sets the type of keys.
+    pub fn key_type(mut self, dtype: DType) -> CacheOptions {
+        self.key_type = dtype;
+        self
+    }
+
+    /// Sets the type of values.
+    pub fn value_type(mut self, dtype: DType) -> CacheOptions {
+        self.value_type = dtype;
+        self
     }
 }
 
@@ -140,6 +155,6 @@ impl KvCache {
     }
 }
 
-fn bad_shape(source: silicide::quant::ShapeError) -> Error {
-    Error::Device(silicide::Error::BadShape { what: "cache", source })
+fn bad_shape(source: silicide_quant::ShapeError) -> Error {
+    Error::Device(silicide_core::Error::BadShape { what: "cache", source })
 }

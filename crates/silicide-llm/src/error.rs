@@ -1,21 +1,20 @@
 //! The one error type of the crate. Variants carry data; messages say what, where, expected, got, what to do next.
 
-use silicide::weights;
 use std::path::PathBuf;
 
 /// The result of almost everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong between a file and its text.
+/// An error between a file and its text. Errors of devices and weight files convert to it, so `?` works on both.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A device, a buffer or an op.
     #[error(transparent)]
-    Device(#[from] silicide::Error),
+    Device(#[from] silicide_core::Error),
     /// A file of weights.
     #[error(transparent)]
-    Weights(#[from] weights::Error),
+    Weights(#[from] silicide_weights::Error),
     /// A tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] crate::tokenizer::TokenizerError),

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use sha2::{Digest, Sha256};
-use silicide::CancelToken;
+use silicide_core::CancelToken;
 use silicide_llm::store::{KnownModel, Pip, PullOptions, PullPhase, Store, StoreError};
 use std::fs::File;
 use std::io::Write;

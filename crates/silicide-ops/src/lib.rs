@@ -1,13 +1,23 @@
-//! The operations of silicide. One folder per op, always the same files:
+//! The operations of silicide: matrix products, attention, norms, elementwise ops and more.
 //!
-//! | file | what |
-//! |---|---|
-//! | `mod.rs` | *what*: the op, its slots, shape rule and f64 reference, and the function that callers use |
-//! | `cpu.rs` | *how* on the CPU |
-//! | `gpu.rs`, `*.wgsl` | *how* on GPUs |
-//! | `cases.rs` | *proof*: the calls that conformance, the benches and the support table are made from |
+//! The functions at the root record one op on any [`Recorder`](silicide_core::Recorder): a command encoder runs it, a
+//! graph builder captures it. Arguments come in the order recorder, tensors, parameters. Functions that end in `_into`
+//! write to a given tensor. Each op has a module of its own, with its type, shape rule and f64 reference; [`fuse`] has the
+//! fusions of graphs.
 //!
-//! To add an op, add a folder and its name to the list below; nothing else changes.
+//! ```
+//! # mod silicide { pub use silicide_core::*; pub use silicide_ops as ops; }
+//! use silicide::{Buffer, CommandEncoder, Device, ops};
+//!
+//! let device = Device::cpu()?;
+//! let x = Buffer::from_slice(&device, [2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+//! let weights = Buffer::from_slice(&device, [1, 2], &[10.0f32, 1.0])?;
+//! let mut encoder = CommandEncoder::new(&device);
+//! let y = ops::matmul(&mut encoder, &x, &weights)?; // y = x * weights^T
+//! encoder.submit()?.wait()?;
+//! assert_eq!(y.to_vec::<f32>()?, [12.0, 34.0]);
+//! # Ok::<(), silicide::Error>(())
+//! ```
 
 pub mod case;
 mod cpu;

@@ -1,7 +1,7 @@
 //! A row times weights of MLX has the same bits whatever rows are beside it.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use silicide_core::{Buffer, CommandEncoder, Device};
+use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa};
 use silicide_ops::case::Random;
 use silicide_ops::mlx::MlxOperands;
 use silicide_ops::mlx_matmul::mlx_matmul;
@@ -9,7 +9,15 @@ use silicide_quant::{DType, MlxFormat, MlxMode, MlxPlanes};
 
 #[test]
 fn rows_have_the_same_bits_alone_and_beside_others() {
-    let device = Device::cpu().unwrap();
+    for isa in Isa::available() {
+        let mut options = DeviceOptions::default();
+        options.isa = Some(isa);
+        samples::note_isa(isa.name(), "kernels");
+        check(&Device::open_with("cpu", &options).unwrap());
+    }
+}
+
+fn check(device: &Device) {
     let (rows, n, k) = (17, 37, 768);
     let mut random = Random::new(13);
     let x: Vec<f32> = (0..rows * k).map(|_| random.gaussian() as f32).collect();
@@ -22,7 +30,7 @@ fn rows_have_the_same_bits_alone_and_beside_others() {
         let planes = MlxPlanes { packed: &mut packed[..], scales: &mut scales[..], biases: &mut biases[..] };
         format.encode(&values, planes, 1).unwrap();
         let plane = |bytes: &[u8], dtype: DType| {
-            let buffer = Buffer::from_slice(&device, bytes.len(), bytes).unwrap().reinterpret(dtype).unwrap();
+            let buffer = Buffer::from_slice(device, bytes.len(), bytes).unwrap().reinterpret(dtype).unwrap();
             buffer.reshape([n, bytes.len() / n / dtype.size()]).unwrap()
         };
         let (packed, scales, biases) = (
@@ -31,8 +39,8 @@ fn rows_have_the_same_bits_alone_and_beside_others() {
             plane(&biases, format.scale_dtype()),
         );
         let product = |m: usize| {
-            let x = Buffer::from_slice(&device, [m, k], &x[..m * k]).unwrap();
-            let mut encoder = CommandEncoder::new(&device);
+            let x = Buffer::from_slice(device, [m, k], &x[..m * k]).unwrap();
+            let mut encoder = CommandEncoder::new(device);
             let weight = MlxOperands { format, packed: &packed, scales: &scales, biases: Some(&biases) };
             let y = mlx_matmul(&mut encoder, &x, &weight).unwrap();
             encoder.submit().unwrap().wait().unwrap();

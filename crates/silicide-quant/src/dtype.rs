@@ -4,7 +4,17 @@
 use crate::Format;
 use std::fmt;
 
-/// How the elements of a buffer are stored.
+/// How the elements of a buffer are stored: plain numbers, or blocks of quantized ones.
+///
+/// ```
+/// # mod silicide { pub use silicide_quant::DType; pub use silicide_quant as quant; }
+/// use silicide::DType;
+/// use silicide::quant::Format;
+///
+/// assert_eq!(DType::from_name("q8_0"), Some(DType::Block(Format::Q8_0)));
+/// assert_eq!(DType::Block(Format::Q8_0).block_len(), 32);
+/// assert_eq!(DType::BF16.to_string(), "bf16");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DType {

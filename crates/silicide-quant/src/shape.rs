@@ -9,6 +9,16 @@ use std::fmt;
 pub const MAX_RANK: usize = 6;
 
 /// Extents of a dense row-major tensor. The empty shape is a scalar (one element).
+///
+/// ```
+/// # mod silicide { pub use silicide_quant::*; }
+/// use silicide::{DType, Shape};
+///
+/// let shape = Shape::new(&[2, 3, 64])?;
+/// assert_eq!((shape.elements(), shape.rows(), shape.last()), (384, 6, 64));
+/// assert_eq!(shape.bytes(DType::F16)?, 768);
+/// # Ok::<(), silicide_quant::ShapeError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Axes past `rank` are 1, so that equality and hashing see only what counts.

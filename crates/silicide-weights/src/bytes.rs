@@ -31,7 +31,8 @@ pub enum Bytes {
 
 impl Bytes {
     /// Maps or reads a file.
-    pub fn load(path: &Path, load: Load) -> Result<Bytes> {
+    pub fn load(path: impl AsRef<Path>, load: Load) -> Result<Bytes> {
+        let path = path.as_ref();
         if load == Load::Map {
             return MappedFile::open_weights(path).map(Bytes::Mapped);
         }

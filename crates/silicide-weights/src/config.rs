@@ -15,7 +15,8 @@ pub struct Config {
 
 impl Config {
     /// Text that came from `path`.
-    pub fn new(path: &Path, text: String) -> Config {
+    pub fn new(path: impl AsRef<Path>, text: String) -> Config {
+        let path = path.as_ref();
         Config { path: path.to_owned(), text }
     }
 

@@ -1,16 +1,14 @@
 //! Weight files: hostile bytes in, proven entries out.
 //!
-//! | module | what |
+//! | item | what |
 //! |---|---|
-//! | [`Source`] | one door to all of them: metadata, entries, bytes |
+//! | [`Source`] | a model of any format: metadata, entries, bytes |
 //! | [`gguf`] | GGUF files: reading and writing |
 //! | [`safetensors`] | safetensors files |
 //! | [`mlx`] | MLX's quantised checkpoints |
 //! | [`limits`] | what a file may claim, at most |
-//! | [`error`] | what can be wrong, and where |
-//! | `cursor`, `json` | the only readers of untrusted bytes |
+//! | [`Error`] | what is wrong, and where |
 //! | [`unfinished()`] | output files that are whole or not there |
-//! | `map` | mapping files; the only unsafe code |
 //!
 //! Nothing here allocates more than a small multiple of the bytes that are there, panics, or believes a length
 //! before comparing it with what remains.
@@ -20,7 +18,7 @@ mod checkpoint;
 mod config;
 mod cursor;
 mod entry;
-pub mod error;
+mod error;
 pub mod gguf;
 mod json;
 pub mod limits;

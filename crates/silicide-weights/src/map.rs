@@ -22,7 +22,8 @@ impl MappedFile {
     /// Nobody may change or shorten the file while a `MappedFile` or something over it lives: the bytes would
     /// change under `&[u8]`, and reading past the new end kills the process.
     #[allow(unsafe_code)]
-    pub unsafe fn open(path: &Path) -> Result<MappedFile> {
+    pub unsafe fn open(path: impl AsRef<Path>) -> Result<MappedFile> {
+        let path = path.as_ref();
         let file = File::open(path).map_err(|error| Error::io(path, &error))?;
         // SAFETY: the caller promises that the file stays as it is.
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io(path, &error))?;
@@ -35,7 +36,8 @@ impl MappedFile {
     /// This is the one place where silicide relies on the file system's manners rather than on a proof; see
     /// [`MappedFile::open`] for what could go wrong, and [`Load::Copy`](crate::Load::Copy) for a way without.
     #[allow(unsafe_code)]
-    pub fn open_weights(path: &Path) -> Result<MappedFile> {
+    pub fn open_weights(path: impl AsRef<Path>) -> Result<MappedFile> {
+        let path = path.as_ref();
         let size =
             |path: &Path| std::fs::metadata(path).map(|m| m.len()).map_err(|error| Error::io(path, &error));
         let before = size(path)?;

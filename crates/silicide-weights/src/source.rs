@@ -44,12 +44,13 @@ enum Parts {
 impl Source {
     /// Opens a model, mapping its files: a GGUF file or the first of several, a safetensors file, the index of
     /// several, or a directory that holds one of these.
-    pub fn open(path: &Path) -> Result<Source> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Source> {
         Source::open_with(path, Load::Map)
     }
 
     /// [`Source::open`], mapping or copying.
-    pub fn open_with(path: &Path, load: Load) -> Result<Source> {
+    pub fn open_with(path: impl AsRef<Path>, load: Load) -> Result<Source> {
+        let path = path.as_ref();
         let parts = if path.is_dir() {
             open_directory(path, load)?
         } else if path.file_name().is_some_and(|name| name == INDEX) {

@@ -5,7 +5,8 @@ use tempfile::NamedTempFile;
 
 /// A file next to `path` that vanishes unless [`NamedTempFile::persist`] puts it in its place: what was there before stays
 /// if something fails on the way.
-pub fn unfinished(path: &Path) -> std::io::Result<NamedTempFile> {
+pub fn unfinished(path: impl AsRef<Path>) -> std::io::Result<NamedTempFile> {
+    let path = path.as_ref();
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".unfinished-");

@@ -5,7 +5,7 @@
 
 use silicide::prelude::*;
 
-fn main() -> Result<()> {
+fn main() -> Result<(), Error> {
     let name = std::env::args().nth(1).unwrap_or("best".into());
     let device = Device::open(&name)?;
     println!("device: {} ({})", device.info().id, device.info().name);

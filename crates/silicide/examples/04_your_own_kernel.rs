@@ -1,9 +1,10 @@
 //! An op of your own: what it computes (`SquarePlus`), and how, on the CPU and on GPUs (`Elements`). Barriers, memory,
 //! views, selection and counters come for free, as the op's slots say how its arguments are touched.
 
-use silicide::hal::{NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel};
+use silicide::hal::cpu::Isa;
+use silicide::hal::{DeviceInfo, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel};
 use silicide::kernel::{Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo};
-use silicide::{DeviceInfo, Isa, prelude::*};
+use silicide::prelude::*;
 
 /// `y = x² + c`.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ impl Op for SquarePlus {
     fn slots(&self) -> &'static [Slot] {
         const { &[Slot::input("x"), Slot::output("y")] }
     }
-    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs> {
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs, Error> {
         Ok(inputs.iter().copied().collect())
     }
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
@@ -71,7 +72,7 @@ unsafe impl Kernel for Elements {
     }
 }
 
-fn main() -> Result<()> {
+fn main() -> Result<(), Error> {
     let device = Device::open(&std::env::args().nth(1).unwrap_or("best".into()))?;
     let x = Buffer::from_slice(&device, [5], &[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
     let mut encoder = CommandEncoder::new(&device);

@@ -4,13 +4,13 @@
 
 use silicide::prelude::*;
 use silicide::weights::Source;
-use silicide::{LoadOptions, Loader, Weight};
+use silicide::weights::{LoadOptions, Loader, Weight};
 use std::path::PathBuf;
 
 /// A tiny model whose matrices are in a block format of 8 bits.
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/models/llama-tied-q8_0.gguf");
 
-fn main() -> Result<()> {
+fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
     let device = Device::open(&arguments.next().unwrap_or("best".into()))?;
     let path = arguments.next().map_or(SAMPLE.into(), PathBuf::from);

@@ -7,7 +7,8 @@ use silicide::ops::attention::{Attention, AttentionInputs};
 use silicide::ops::glu::Activation;
 use silicide::ops::rope::{Frequencies, RopeScaling, RopeStyle};
 use silicide::weights::Source;
-use silicide::{Buffer, CommandEncoder, DType, Device, LoadOptions, Loader, ops};
+use silicide::weights::{LoadOptions, Loader};
+use silicide::{Buffer, CommandEncoder, DType, Device, ops};
 use std::path::{Path, PathBuf};
 
 /// A tiny model with random weights: its text means nothing, its numbers are known.

@@ -1,26 +1,46 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub use silicide_core::{
-    Allocator, Buffer, BufferId, BufferOptions, BufferPool, BufferRange, CancelToken, Capture,
-    CommandEncoder, ComputeGraph, Counters, Device, DeviceInfo, DeviceOptions, EncoderOptions,
-    EncodingWorker, Error, Estimate, Estimated, ForeignMemory, GraphBuilder, GraphExecutor, GraphOptions,
-    GraphSession, GraphValue, Isa, Listing, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader,
-    MappedFile, MemRanges, MemoryKind, NativeBuffer, Parameter, Pass, Pending, Placement, PlanarWeight,
-    Profile, ProfileRow, Purpose, ReadGuard, Recorder, Result, Roofline, StorageId, Submission, Usage,
-    Weight, Weights, WriteGuard, buffer, device, error, graph, kernel, memory, profile, record,
-};
+mod facade;
+
+pub use facade::{graph, kernel, record, weights};
+#[doc(inline)]
+pub use silicide_core::{CancelToken, Error};
+#[doc(inline)]
+pub use silicide_core::{buffer, device, memory, profile};
+#[doc(inline)]
 pub use silicide_hal as hal;
-/// The bindings to Metal that this crate speaks through (`objc2`, `objc2_foundation`, `objc2_metal`), for those who speak
-/// to Metal beside it.
+/// The bindings to Metal that this crate uses (`objc2`, `objc2_foundation`, `objc2_metal`), for programs that call Metal
+/// themselves.
 #[cfg(all(target_vendor = "apple", feature = "metal"))]
 pub use silicide_hal::metal::bindings as metal;
+#[cfg(feature = "llm")]
+#[doc(inline)]
+pub use silicide_llm as llm;
+#[doc(inline)]
 pub use silicide_ops as ops;
+#[doc(inline)]
 pub use silicide_quant as quant;
-pub use silicide_quant::{DType, Element, Shape, bf16, f16};
-pub use silicide_weights as weights;
 
-/// The names that most programs need.
+// Shortcuts to the types of the prelude.
+#[doc(no_inline)]
+pub use silicide_core::{Buffer, CommandEncoder, Device, Recorder};
+#[cfg(feature = "llm")]
+#[doc(no_inline)]
+pub use silicide_llm::{Chat, Message, Model};
+#[doc(no_inline)]
+pub use silicide_quant::{DType, Shape};
+
 pub mod prelude {
-    pub use crate::{Buffer, CommandEncoder, DType, Device, Error, Recorder, Result, Shape, ops};
+    //! The names that most programs need: `use silicide::prelude::*`. None of them shadows a name of std's prelude.
+
+    #[doc(no_inline)]
+    pub use silicide_core::{Buffer, CancelToken, CommandEncoder, Device, Error, Recorder};
+    #[cfg(feature = "llm")]
+    #[doc(no_inline)]
+    pub use silicide_llm::{Chat, Message, Model, engine::GenerateOptions};
+    #[doc(no_inline)]
+    pub use silicide_ops as ops;
+    #[doc(no_inline)]
+    pub use silicide_quant::{DType, Shape};
 }

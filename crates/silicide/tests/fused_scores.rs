@@ -5,15 +5,13 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use silicide::graph::{GraphBuilder, GraphExecutor, GraphOptions, GraphValue, Pass};
 use silicide::kernel::TensorInfo;
 use silicide::ops::fuse::{ROUTE, SCALE_MASK_SOFTMAX};
 use silicide::ops::reduce;
-use silicide::{
-    Buffer, DType, Device, GraphBuilder, GraphExecutor, GraphOptions, GraphValue, Pass, Recorder, Result,
-    Shape, ops,
-};
+use silicide::{Buffer, DType, Device, Error, Recorder, Shape, ops};
 
-type Record<'a> = &'a dyn Fn(&mut GraphBuilder, &[GraphValue]) -> Result<Vec<GraphValue>>;
+type Record<'a> = &'a dyn Fn(&mut GraphBuilder, &[GraphValue]) -> Result<Vec<GraphValue>, Error>;
 
 fn devices() -> Vec<Device> {
     [Device::cpu(), Device::open("vulkan:0")].into_iter().flatten().collect()
@@ -56,7 +54,7 @@ fn run(
     let outputs = record(&mut builder, &values).unwrap();
     let mut options = GraphOptions::default();
     options.passes = passes.to_vec();
-    let graph = builder.finish(&outputs.iter().collect::<Vec<_>>());
+    let graph = builder.finish(&outputs.iter().collect::<Vec<_>>()).unwrap();
     let executor = GraphExecutor::new(graph, &options).unwrap();
     let buffers: Vec<Buffer> = inputs.iter().enumerate().map(|(i, info)| buffer(device, info, i)).collect();
     let mut session = executor.session(&buffers.iter().collect::<Vec<_>>()).unwrap();
@@ -153,7 +151,7 @@ fn scores_that_mean_something_else_stay() {
 }
 
 /// The weights of rows divided by their sums, as plain ops do it.
-fn normalized(builder: &mut GraphBuilder, weights: &GraphValue) -> Result<GraphValue> {
+fn normalized(builder: &mut GraphBuilder, weights: &GraphValue) -> Result<GraphValue, Error> {
     let sums = reduce::sum(builder, weights)?;
     let turned = ops::permute::permute(builder, weights, &[1, 0])?;
     let divided = ops::div(builder, &turned, &sums)?;

@@ -4,19 +4,17 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use silicide::graph::{GraphBuilder, GraphExecutor, GraphOptions, GraphValue, Pass};
 use silicide::kernel::TensorInfo;
 use silicide::ops::cache_write;
 use silicide::ops::fuse::{ADD_RMS_NORM, FUSIONS, GATED_MATMULS, MATMUL_BIAS, ROPE_CACHE, SHARED_MATMULS};
 use silicide::ops::glu::Activation;
 use silicide::ops::rope::{RopeStyle, rope_into};
 use silicide::quant::Format;
-use silicide::{
-    Buffer, DType, Device, GraphBuilder, GraphExecutor, GraphOptions, GraphValue, Pass, Recorder, Result,
-    Shape, ops,
-};
+use silicide::{Buffer, DType, Device, Error, Recorder, Shape, ops};
 
 /// What records the ops that are to be fused.
-type Record<'a> = &'a dyn Fn(&mut GraphBuilder, &[GraphValue]) -> Result<Vec<GraphValue>>;
+type Record<'a> = &'a dyn Fn(&mut GraphBuilder, &[GraphValue]) -> Result<Vec<GraphValue>, Error>;
 
 fn devices() -> Vec<Device> {
     [Device::cpu(), Device::open("vulkan:0")].into_iter().flatten().collect()
@@ -69,7 +67,7 @@ fn run(
     let outputs: Vec<&GraphValue> = outputs.iter().collect();
     let mut options = GraphOptions::default();
     options.passes = passes.to_vec();
-    let executor = GraphExecutor::new(builder.finish(&outputs), &options).unwrap();
+    let executor = GraphExecutor::new(builder.finish(&outputs).unwrap(), &options).unwrap();
     let buffers: Vec<Buffer> = inputs.iter().enumerate().map(|(i, info)| buffer(device, info, i)).collect();
     let mut session = executor.session(&buffers.iter().collect::<Vec<_>>()).unwrap();
     session.replay().unwrap().wait().unwrap();
@@ -281,7 +279,7 @@ fn a_feed_forward_is_three_commands() {
         let weight = |axes: &[usize]| info(DType::Block(Format::Q4_0), axes);
         let inputs =
             [info(DType::F32, &[rows, 96]), weight(&[160, 96]), weight(&[160, 96]), weight(&[96, 160])];
-        let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>> {
+        let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>, Error> {
             let norm = ops::rms_norm(builder, &x[0], None, 1e-5)?;
             let gate = ops::matmul(builder, &norm, &x[1])?;
             let up = ops::matmul(builder, &norm, &x[2])?;
@@ -306,7 +304,7 @@ fn products_of_one_input() {
         let mut inputs = vec![info(DType::F32, &[m, depth])];
         inputs.extend(columns.map(|n| info(dtype, &[n, depth])));
         inputs.extend(columns.map(|n| info(DType::F32, &[n])));
-        let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>> {
+        let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>, Error> {
             let norm = ops::rms_norm(builder, &x[0], None, 1e-5)?;
             let mut outputs = Vec::new();
             for i in 0..if two { 2 } else { 3 } {
@@ -414,7 +412,7 @@ fn outputs_that_are_rounded_where_they_are_made() {
                 weight,
                 weight,
             ];
-            let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>> {
+            let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>, Error> {
                 let norm = ops::rms_norm(builder, &x[0], Some(&x[2]), 1e-5)?;
                 let first = ops::matmul(builder, &norm, &x[3])?;
                 let second = ops::matmul(builder, &norm, &x[4])?;

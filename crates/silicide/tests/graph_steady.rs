@@ -1,9 +1,10 @@
 //! Replaying a graph allocates nothing on the host: counted by an allocator that knows the thread.
 #![allow(clippy::unwrap_used)]
 
+use silicide::graph::{GraphBuilder, GraphExecutor, GraphOptions};
 use silicide::kernel::TensorInfo;
 use silicide::ops::glu::Activation;
-use silicide::{Buffer, DType, Device, GraphBuilder, GraphExecutor, GraphOptions, Shape, ops};
+use silicide::{Buffer, DType, Device, Shape, ops};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -44,7 +45,7 @@ fn replays_allocate_nothing() {
         }
         let (parameter, offset) = builder.parameter("offset", info).unwrap();
         let x = ops::add(&mut builder, &x, &offset).unwrap();
-        let executor = GraphExecutor::new(builder.finish(&[&x]), &GraphOptions::default()).unwrap();
+        let executor = GraphExecutor::new(builder.finish(&[&x]).unwrap(), &GraphOptions::default()).unwrap();
         let values: Vec<f32> = (0..3 * 256).map(|i| (i as f32).sin()).collect();
         let input = Buffer::from_slice(&device, [3, 256], &values).unwrap();
         let mut session = executor.session(&[&input]).unwrap();

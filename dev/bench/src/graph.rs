@@ -1,5 +1,4 @@
-//! Decoding with captured passes against recording each anew: two sessions of one model, token by token in turn. And prompts in
-//! several passes, with and without a worker that submits one while the next is recorded.
+//! Decoding with captured passes against recording each anew: two sessions of one model, token by token in turn.
 
 use crate::measure::Times;
 use crate::report::{Report, Target};
@@ -8,7 +7,8 @@ use silicide_core::{CancelToken, Counters, Device, DeviceOptions};
 use silicide_hal::cpu::{self, CpuOptions};
 use silicide_hal::vulkan::{self, VulkanOptions};
 use silicide_hal::{Backend, RawDevice};
-use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::{Session, Wanted};
 use silicide_llm::sample::{Sampler, SamplerOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,6 @@ use std::time::Instant;
 
 /// Tokens before anything is measured.
 const WARM_UP: usize = 8;
-/// Tokens of a prompt, and of one of its passes.
-const PROMPT: (usize, usize) = (256, 32);
-/// Prompts that are measured.
-const PROMPTS: usize = 5;
 
 /// One way to decode.
 struct Way {
@@ -38,7 +34,7 @@ impl Way {
         model: &Path,
         device: &str,
         threads: usize,
-        change: impl FnOnce(&mut EngineOptions),
+        change: impl FnOnce(&mut ModelOptions),
     ) -> anyhow::Result<Way> {
         let raw: Arc<dyn RawDevice> = match device {
             "cpu" => cpu::open(&CpuOptions::default().threads(threads))?,
@@ -47,10 +43,10 @@ impl Way {
         let watched = Watched::new(raw);
         // SAFETY: the backend was just opened and is nobody else's.
         let device = unsafe { Device::with_backend(watched.clone(), &DeviceOptions::default()) };
-        let mut options = EngineOptions::default();
+        let mut options = ModelOptions::default();
         options.context = Some(1024);
         change(&mut options);
-        let session = Session::new(&Arc::new(LanguageModel::open(&device, model, &options)?))?;
+        let session = Session::new(&options.device(&device).open(model)?)?;
         let (counters, sampler) = (device.counters(), Sampler::new(SamplerOptions::greedy())?);
         let (times, host) = (Times::default(), Times::default());
         Ok(Way { session, sampler, watched, device, times, host, counters })
@@ -76,43 +72,6 @@ impl Way {
         }
         Ok(best)
     }
-
-    /// Feeds a prompt to an empty session.
-    fn prompt(&mut self, tokens: &[u32], measured: bool) -> anyhow::Result<()> {
-        self.session.rewind(0);
-        let begin = Instant::now();
-        self.session.feed(tokens, Wanted::Last, &CancelToken::new(), &mut |_, _| Ok(()))?;
-        if measured {
-            self.times.push(begin.elapsed().as_secs_f64());
-        }
-        Ok(())
-    }
-}
-
-/// Prompts in several passes: each submitted by who recorded it, or by a worker.
-fn prompts(report: &mut Report, model: &Path, device: &str, threads: usize) -> anyhow::Result<()> {
-    let open = |ahead: bool| {
-        Way::open(model, device, threads, |options| {
-            (options.encode_ahead, options.chunk) = (ahead, PROMPT.1);
-        })
-    };
-    let (mut alone, mut worker) = (open(false)?, open(true)?);
-    let tokens: Vec<u32> = (0..PROMPT.0 as u32).map(|i| i * 37 % 1000).collect();
-    for turn in 0..=PROMPTS {
-        // The first compiles kernels. Whoever comes second finds other caches: take turns.
-        let (first, second) =
-            if turn % 2 == 0 { (&mut alone, &mut worker) } else { (&mut worker, &mut alone) };
-        first.prompt(&tokens, turn > 0)?;
-        second.prompt(&tokens, turn > 0)?;
-    }
-    for (name, way) in [("one after the other", &alone), ("recorded ahead", &worker)] {
-        let (count, size) = PROMPT;
-        let name = format!("prompt of {count} in passes of {size}, {name}");
-        report.row(&name, way.times.median() * 1e3, way.times.spread() * 1e3, "ms", Target::None);
-    }
-    let (speed, spread) = crate::measure::ratio(&alone.times, &worker.times);
-    report.row("speed of recorded ahead over one after the other", speed, spread, "x", Target::None);
-    Ok(())
 }
 
 pub(crate) fn run(report: &mut Report, model: &Path, device: &str, tokens: usize) -> anyhow::Result<()> {
@@ -179,5 +138,5 @@ pub(crate) fn run(report: &mut Report, model: &Path, device: &str, tokens: usize
         report.row(&what, graph / eager, 0.0, "x", Target::AtMost(0.7));
     }
     report.row("tokens that differ", different as f64, 0.0, "", Target::None);
-    prompts(report, model, device, threads)
+    Ok(())
 }

@@ -1,12 +1,14 @@
-//! `silicide-conformance` with what only this repository needs: the device `msl`, the reference devices, and the
-//! support table made from them.
+//! `silicide-conformance` with what only this repository needs: the device `msl`, the reference devices, the
+//! support table made from them, and a choice of cases for slow devices.
 #![forbid(unsafe_code)]
 
 mod msl_target;
 pub mod reference;
+mod risk;
 pub mod support;
 
 pub use msl_target::open;
+pub use risk::by_risk;
 pub use silicide_conformance::{
     Call, Declined, Effort, Event, Failure, Layout, Mismatch, Problem, Report, Spot, Subject, Tally, Target,
     Unsupported, compare, layouts, programs, run,

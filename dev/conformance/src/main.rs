@@ -21,8 +21,8 @@ struct Arguments {
     /// Only this op (may be repeated).
     #[arg(long)]
     op: Vec<String>,
-    /// On the CPU, only this instruction set: portable, neon, avx2, avx512, avx512bf16.
-    #[arg(long, value_parser = parse_isa)]
+    /// On the CPU, only this instruction set: portable, neon, avx2, avx512.
+    #[arg(long)]
     isa: Option<Isa>,
     /// On the CPU, one thread only.
     #[arg(long)]
@@ -39,17 +39,6 @@ struct Arguments {
     /// Try fewer memory layouts.
     #[arg(long)]
     quick: bool,
-}
-
-fn parse_isa(name: &str) -> Result<Isa, String> {
-    let known = || Isa::ALL.map(Isa::name).join(", ");
-    Isa::ALL.into_iter().find(|isa| isa.name() == name).ok_or_else(|| format!("known are {}", known()))
-}
-
-/// Bytes and operations of a call.
-fn amount(call: &Call) -> u64 {
-    let work = call.op.work(&call.io());
-    work.bytes.saturating_add(work.flops)
 }
 
 fn main() -> ExitCode {
@@ -77,7 +66,7 @@ fn conform(arguments: &Arguments) -> Result<bool, String> {
     ops.retain(|(op, _)| arguments.op.is_empty() || arguments.op.iter().any(|name| name == op));
     if let Some(most) = arguments.work {
         for (_, cases) in &mut ops {
-            cases.retain(|case| Call::of(case).map_or(true, |call| amount(&call) <= most));
+            cases.retain(|case| Call::of(case).map_or(true, |call| call.amount() <= most));
         }
     }
     let (mut targets, missing) = open(&arguments.device, arguments.isa);

@@ -14,6 +14,9 @@ pub fn open(names: &[String], isa: Option<Isa>) -> (Vec<Target>, Vec<Failure>) {
             "msl:wgsl" => msl::OLDEST,
             _ => {
                 let (opened, failed) = silicide_conformance::open(std::slice::from_ref(name), isa);
+                for isa in opened.iter().filter_map(|target| target.main.info().isa) {
+                    samples::note_isa(isa.name(), "conformance");
+                }
                 targets.extend(opened);
                 failures.extend(failed);
                 continue;

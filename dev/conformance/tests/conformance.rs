@@ -1,26 +1,93 @@
-//! The test entry: every op on the CPU with every instruction set, every op on Vulkan, and a fresh support table.
+//! Every op on the CPU with every instruction set, every op on Vulkan, and a fresh support table. One test per op and
+//! device, so that they run side by side and a failure names its op.
+//!
+//! On a software driver of Vulkan, cases are chosen by risk ([`conformance::by_risk`]); `SILICIDE_TEST_ALL=1`
+//! (`scripts/test --all`) runs all of them there too, in every layout.
 
-use conformance::{Effort, open, run, support};
+use conformance::{Effort, Target, by_risk, open, run, support};
 use std::path::Path;
 
+/// The largest case, in bytes and operations, that a software driver runs.
+const MOST: u64 = 1 << 20;
+
+/// The programs of this op join two or three of `matmul`'s, which has a case for each: a software driver, which compiles one
+/// for seconds, runs every fourth case.
+const JOINED: (&str, usize) = ("project", 4);
+
 #[track_caller]
-fn conforms(device: &str) {
+fn conforms(device: &str, op: &str) {
     let (targets, missing) = open(&[device.to_owned()], None);
-    let mut report = run(&silicide_ops::all(), &targets, Effort::Full, &|_| ());
+    let mut ops = silicide_ops::all();
+    ops.retain(|(name, _)| *name == op);
+    let all = std::env::var_os("SILICIDE_TEST_ALL").is_some();
+    let slow = |target: &Target| target.main.info().is_gpu() && target.main.info().software;
+    let mut effort = Effort::Full;
+    if let Some(target) = targets.iter().find(|target| slow(target) && !all) {
+        effort = Effort::Quick;
+        for (name, cases) in &mut ops {
+            let stride = if *name == JOINED.0 { JOINED.1 } else { 1 };
+            let some = std::mem::take(cases).into_iter().step_by(stride).collect();
+            *cases = by_risk(some, target.main.info(), MOST);
+        }
+    }
+    let mut report = run(&ops, &targets, effort, &|_| ());
     report.failures.extend(missing);
     assert!(report.passed(), "{report}");
     println!("{report}");
 }
 
-#[test]
-fn the_cpu_conforms() {
-    conforms("cpu");
+macro_rules! one_test_per_op {
+    ($($op:ident),* $(,)?) => {
+        mod cpu {
+            $(#[test] fn $op() { super::conforms("cpu", stringify!($op)); })*
+        }
+
+        mod vulkan {
+            $(#[test] fn $op() { super::conforms("vulkan:0", stringify!($op)); })*
+        }
+
+        #[test]
+        fn every_op_has_its_tests() {
+            let tested = [$(stringify!($op)),*];
+            let all: Vec<&str> = silicide_ops::all().into_iter().map(|(name, _)| name).collect();
+            assert_eq!(tested.as_slice(), all, "list every op in `one_test_per_op!`, in the order of silicide_ops");
+        }
+    };
 }
 
-#[test]
-fn vulkan_conforms() {
-    conforms("vulkan:0");
-}
+one_test_per_op![
+    cast,
+    dequantize,
+    fill,
+    strided_copy,
+    permute,
+    gather_rows,
+    unary,
+    binary,
+    glu,
+    rms_norm,
+    layer_norm,
+    l2_norm,
+    softmax,
+    reduce,
+    argmax,
+    top_k,
+    cumsum,
+    matmul,
+    interleave,
+    interleaved_matmul,
+    route,
+    expert_matmul,
+    weighted_sum,
+    mlx_dequantize,
+    mlx_gather_rows,
+    mlx_matmul,
+    project,
+    rope,
+    cache_write,
+    rope_cache,
+    attention,
+];
 
 #[test]
 fn the_support_table_is_fresh() {

@@ -5,7 +5,7 @@
 //! right too. Everything else is not left to the device: halves below the normal range of f16 are normal as f32.
 
 use safetensors::{Dtype, SafeTensors};
-use silicide_core::{Buffer, CommandEncoder, Device, Result};
+use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa, Result};
 use silicide_ops::{MlxOperands, dequantize, mlx_dequantize};
 use silicide_quant::{DType, Format, MlxFormat, bf16, f16};
 use std::path::Path;
@@ -70,20 +70,72 @@ fn mlx_decoded(device: &Device, format: MlxFormat, [packed, scales, biases]: Pla
     y.to_vec::<f32>()
 }
 
+/// Vulkan.
+fn vulkan() -> Vec<Device> {
+    vec![Device::open("vulkan:0").unwrap()]
+}
+
+/// The CPU with every instruction set that it has, one after the other.
+fn cpus() -> Vec<Device> {
+    let open = |isa: Isa| {
+        let mut options = DeviceOptions::default();
+        options.isa = Some(isa);
+        samples::note_isa(isa.name(), "golden blocks");
+        Device::open_with("cpu", &options).unwrap()
+    };
+    Isa::available().into_iter().map(open).collect()
+}
+
 #[test]
 fn golden_blocks_are_within_an_ulp_on_vulkan() {
-    let device = Device::open("vulkan:0").unwrap();
-    for format in Format::ALL {
-        let name = format.name().to_uppercase();
-        let blocks = read(&format!("ggml/{name}.enc.bin")).unwrap();
-        let expected = floats(&read(&format!("ggml/{name}.dec.f32.bin")).unwrap());
-        check(format.name(), &decoded(&device, format, &blocks).unwrap(), &expected);
-    }
+    vulkan().iter().for_each(check_golden_blocks);
+}
+
+#[test]
+fn golden_blocks_are_within_an_ulp_on_every_instruction_set() {
+    cpus().iter().for_each(check_golden_blocks);
 }
 
 #[test]
 fn golden_groups_are_within_an_ulp_on_vulkan() {
-    let device = Device::open("vulkan:0").unwrap();
+    vulkan().iter().for_each(check_golden_groups);
+}
+
+#[test]
+fn golden_groups_are_within_an_ulp_on_every_instruction_set() {
+    cpus().iter().for_each(check_golden_groups);
+}
+
+#[test]
+fn scales_of_every_size_are_within_an_ulp_on_vulkan() {
+    vulkan().iter().for_each(check_scales);
+}
+
+#[test]
+fn scales_of_every_size_are_within_an_ulp_on_every_instruction_set() {
+    cpus().iter().for_each(check_scales);
+}
+
+#[test]
+fn mlx_scales_of_every_size_are_within_an_ulp_on_vulkan() {
+    vulkan().iter().for_each(check_mlx_scales);
+}
+
+#[test]
+fn mlx_scales_of_every_size_are_within_an_ulp_on_every_instruction_set() {
+    cpus().iter().for_each(check_mlx_scales);
+}
+
+fn check_golden_blocks(device: &Device) {
+    for format in Format::ALL {
+        let name = format.name().to_uppercase();
+        let blocks = read(&format!("ggml/{name}.enc.bin")).unwrap();
+        let expected = floats(&read(&format!("ggml/{name}.dec.f32.bin")).unwrap());
+        check(format.name(), &decoded(device, format, &blocks).unwrap(), &expected);
+    }
+}
+
+fn check_golden_groups(device: &Device) {
     let mut seen = 0;
     for format in MlxFormat::all() {
         let dtype = if format.has_biases() { format.scale_dtype() } else { DType::F32 };
@@ -94,7 +146,7 @@ fn golden_groups_are_within_an_ulp_on_vulkan() {
         let bytes = matches!(scales.dtype(), Dtype::U8);
         assert_eq!(bytes, format.scale_dtype() == DType::U8);
         let biases = biases.as_ref().map_or(&[][..], |biases| biases.data());
-        let got = mlx_decoded(&device, format, [packed.data(), scales.data(), biases]).unwrap();
+        let got = mlx_decoded(device, format, [packed.data(), scales.data(), biases]).unwrap();
         check(&format.to_string(), &got, &floats(tensor("deq_f32").unwrap().data()));
         seen += 1;
     }
@@ -103,9 +155,7 @@ fn golden_groups_are_within_an_ulp_on_vulkan() {
 
 /// Blocks of pseudo-random bytes, with every pair of bytes in turn replaced by halves of all kinds: wherever a format
 /// keeps its scales, they are there.
-#[test]
-fn scales_of_every_size_are_within_an_ulp_on_vulkan() {
-    let device = Device::open("vulkan:0").unwrap();
+fn check_scales(device: &Device) {
     let halves = [0x0001u16, 0x8001, 0x0203, 0x03ff, 0x0400, 0x0000, 0x8000, 0x7bff, 0x3c01];
     for format in Format::ALL {
         let golden = read(&format!("ggml/{}.enc.bin", format.name().to_uppercase())).unwrap();
@@ -120,7 +170,7 @@ fn scales_of_every_size_are_within_an_ulp_on_vulkan() {
         }
         let mut expected = vec![0.0; blocks.len() / format.block_bytes() * format.block_len()];
         format.decode(&blocks, &mut expected).unwrap();
-        check(format.name(), &decoded(&device, format, &blocks).unwrap(), &expected);
+        check(format.name(), &decoded(device, format, &blocks).unwrap(), &expected);
     }
     // Every exponent of the formats that have one as a byte.
     for exponent in 0..=255 {
@@ -129,13 +179,11 @@ fn scales_of_every_size_are_within_an_ulp_on_vulkan() {
         block[0] = exponent;
         let mut expected = vec![0.0; 32];
         Format::Mxfp4.decode(&block, &mut expected).unwrap();
-        check(&format!("mxfp4, 2^{exponent}"), &decoded(&device, Format::Mxfp4, &block).unwrap(), &expected);
+        check(&format!("mxfp4, 2^{exponent}"), &decoded(device, Format::Mxfp4, &block).unwrap(), &expected);
     }
 }
 
-#[test]
-fn mlx_scales_of_every_size_are_within_an_ulp_on_vulkan() {
-    let device = Device::open("vulkan:0").unwrap();
+fn check_mlx_scales(device: &Device) {
     for format in MlxFormat::all() {
         // One group for each byte, or for each of some floats.
         let some = [1e-7f32, -6e-8, 3e-5, 0.0, 1.0, -1.5, 60_000.0, 1e-20, 1.2e-38, 3e38];
@@ -155,7 +203,7 @@ fn mlx_scales_of_every_size_are_within_an_ulp_on_vulkan() {
         let mut expected = vec![0.0; groups * format.group()];
         let planes = silicide_quant::MlxPlanes { packed: &packed[..], scales: &scales, biases: &biases };
         format.decode(planes, &mut expected).unwrap();
-        let got = mlx_decoded(&device, format, [&packed, &scales, &biases]).unwrap();
+        let got = mlx_decoded(device, format, [&packed, &scales, &biases]).unwrap();
         check(&format.to_string(), &got, &expected);
     }
 }

@@ -36,7 +36,7 @@ fn rewrites(device: &Device, rows: usize) -> usize {
     let gated = silicide_ops::glu(&mut builder, Activation::Silu, &gate, &up).unwrap();
     let mut options = GraphOptions::default();
     options.passes = vec![MATMUL_BIAS, GATED_MATMULS, SHARED_MATMULS];
-    let executor = GraphExecutor::new(builder.finish(&[&sum, &gated]), &options).unwrap();
+    let executor = GraphExecutor::new(builder.finish(&[&sum, &gated]).unwrap(), &options).unwrap();
     executor.report().passes.iter().map(|pass| pass.rewrites).sum()
 }
 

@@ -7,13 +7,17 @@
 //! | `lines` | no source file is too long |
 //! | `deps` | licences, sources and duplicate versions of dependencies, by `deny.toml` |
 //! | `package` | metadata of the published crates, and the Rust version in all places |
+//! | `probes` | no function of a program has a frame whose stack probe can destroy a register |
+//! | `isas` | the instruction sets that tests ran with, and those that they did not |
 #![forbid(unsafe_code)]
 
 mod deps;
+mod isas;
 mod lines;
 mod metadata;
 mod msl;
 mod package;
+mod probes;
 mod shaders;
 
 use clap::{Parser, Subcommand};
@@ -48,6 +52,17 @@ enum Command {
     Deps,
     /// Checks the metadata of the published crates, and that all places name the same Rust version.
     Package,
+    /// Fails on functions of x86-64 programs whose stack-probe loop can destroy a register. Needs objdump.
+    Probes {
+        /// Programs to disassemble.
+        #[arg(required = true, value_name = "PROGRAM")]
+        programs: Vec<PathBuf>,
+    },
+    /// Prints the instruction sets that tests ran with.
+    Isas {
+        /// The file that SILICIDE_ISA_LOG named.
+        log: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -57,6 +72,8 @@ fn main() -> ExitCode {
         Command::Lines => lines::check(),
         Command::Deps => deps::check(),
         Command::Package => package::check(),
+        Command::Probes { programs } => probes::check(&programs),
+        Command::Isas { log } => isas::table(&log),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,56 +1,47 @@
 //! The conversation and its /commands.
 
+use super::files::{self, content, role};
 use super::input::{self, Input};
-use super::{Lines, Reply, Talk};
+use super::settings::{self, SETTINGS};
+use super::{Lines, Reply, Talk, commands};
+use crate::display::{DisplayOptions, Style, TextDisplay, styled, wrapped};
 use crate::error::Error;
-use serde::{Deserialize, Serialize};
+use crate::run::join;
+use crate::terminal::printable;
 use serde_json::Value;
 use silicide_llm::chat::message;
-use std::fs;
-use std::io::{Read, Write};
-use std::path::Path;
-
-const HELP: &str = "\
-/help           this
-/clear          forget the conversation
-/system TEXT    tell the model who it is and how to answer, and begin again; without TEXT, show it
-/regen          answer the last message again
-/stats          figures of the last answer
-/save FILE      save the conversation as JSON
-/load FILE      go on with a saved conversation
-/exit           end; so does Ctrl-D
-
-A \\ at the end of a line continues on the next. \"\"\" begins and ends text of several lines.
-Ctrl-C stops an answer; what came so far is kept.
-";
-/// Longest conversation that is loaded, in bytes.
-const LIMIT: u64 = 64 << 20;
+use silicide_llm::engine::GenerateOptions;
+use std::borrow::Cow;
+use std::io::Write;
 
 /// A conversation at a terminal.
 #[derive(Debug)]
 pub(crate) struct Console<W> {
     output: W,
+    display: DisplayOptions,
     system: Option<String>,
     /// Questions and answers, without the system message.
     messages: Vec<Value>,
+    /// Texts of files that go with the next message.
+    attached: Vec<String>,
     figures: String,
-}
-
-/// A saved conversation.
-#[derive(Debug, Serialize, Deserialize)]
-struct Saved {
-    messages: Vec<Value>,
 }
 
 impl<W: Write> Console<W> {
     /// A conversation that is written to `output`.
-    pub(crate) fn new(output: W, system: Option<String>) -> Console<W> {
-        Console { output, system, messages: Vec::new(), figures: String::new() }
+    pub(crate) fn new(output: W, display: DisplayOptions, system: Option<String>) -> Console<W> {
+        let (messages, attached, figures) = (Vec::new(), Vec::new(), String::new());
+        Console { output, display, system, messages, attached, figures }
     }
 
-    /// Talks until there is nothing more to say.
-    pub(crate) fn run(&mut self, lines: &mut dyn Lines, partner: &mut dyn Talk) -> Result<(), Error> {
-        writeln!(self.output, "/help shows what can be typed besides messages; Ctrl-D ends the chat.")?;
+    /// Greets, then answers messages and runs commands until the user ends the chat.
+    pub(crate) fn run(
+        &mut self,
+        greeting: &str,
+        lines: &mut dyn Lines,
+        partner: &mut dyn Talk,
+    ) -> Result<(), Error> {
+        self.note(&format!("{greeting}\n/help lists commands, Tab completes them, Ctrl-D ends the chat."))?;
         let mut interrupted = false;
         loop {
             let input = input::read(lines)?;
@@ -58,11 +49,15 @@ impl<W: Write> Console<W> {
             match input {
                 Input::End => return Ok(()),
                 Input::Interrupted if again => return Ok(()),
-                Input::Interrupted => writeln!(self.output, "Ctrl-C again, Ctrl-D or /exit ends the chat.")?,
+                Input::Interrupted => self.say("Ctrl-C again, Ctrl-D or /exit ends the chat.")?,
                 Input::Nothing => {}
                 Input::Say(text) => {
-                    self.messages.push(message("user", &text));
-                    self.answer(partner)?;
+                    let pieces: Vec<&str> =
+                        [&text].into_iter().chain(&self.attached).map(String::as_str).collect();
+                    self.messages.push(message("user", &join(&pieces)));
+                    if self.answer(partner)? {
+                        self.attached.clear();
+                    }
                 }
                 Input::Command(name, _) if matches!(name.as_str(), "exit" | "quit" | "bye") => return Ok(()),
                 Input::Command(name, rest) => self.command(&name, &rest, partner)?,
@@ -72,9 +67,10 @@ impl<W: Write> Console<W> {
 
     fn command(&mut self, name: &str, rest: &str, partner: &mut dyn Talk) -> Result<(), Error> {
         match name {
-            "help" | "?" => self.say(HELP.trim_end()),
+            "help" | "?" => self.say(&commands::help()),
             "clear" => {
                 self.messages.clear();
+                self.attached.clear();
                 self.say("The conversation is forgotten.")
             }
             "system" if rest.is_empty() => {
@@ -82,34 +78,64 @@ impl<W: Write> Console<W> {
                 self.say(&shown)
             }
             "system" => {
-                self.system = Some(rest.to_owned());
-                self.messages.clear();
+                self.begin_again(rest);
                 self.say("A new conversation begins.")
+            }
+            "set" => {
+                let outcome = self.set(rest, partner);
+                self.report(outcome)
             }
             "regen" => self.regenerate(partner),
             "stats" if self.figures.is_empty() => self.say("There is no answer yet."),
             "stats" => self.say(&self.figures.clone()),
-            "save" | "load" if rest.is_empty() => self.say(&format!("/{name} needs the name of a file.")),
-            "save" => {
-                let outcome = self.save(Path::new(rest));
-                self.report(outcome, &format!("Saved to {rest}."))
+            "file" if rest.is_empty() && self.attached.is_empty() => self.say("/file needs the name of a file."),
+            "file" if rest.is_empty() => {
+                self.attached.clear();
+                self.say("The next message has no file.")
+            }
+            "file" => {
+                let outcome = self.attach(rest, partner);
+                self.report(outcome)
+            }
+            "save" | "save!" | "load" if rest.is_empty() => {
+                self.say(&format!("/{name} needs the name of a file."))
+            }
+            "save" | "save!" => {
+                let saved = files::save(&files::path(rest), self.all(), name == "save!");
+                self.report(saved.map(|()| format!("Saved to {rest}.")))
             }
             "load" => {
-                let outcome = self.load(Path::new(rest));
-                self.report(outcome, &format!("Loaded {rest}."))
+                let outcome = self.load(rest);
+                self.report(outcome)
             }
-            _ => self.say(&format!("There is no command /{name}; /help lists them.")),
+            _ => self.say(&format!(
+                "There is no command /{name}; /help lists them. A message that begins with / can be put in \"\"\"."
+            )),
         }
     }
 
+    /// Says something of the program's own.
     fn say(&mut self, text: &str) -> Result<(), Error> {
-        Ok(writeln!(self.output, "{text}")?)
+        self.write(text, Style::PLAIN)
     }
 
-    /// Trouble with a file does not end a chat.
-    fn report(&mut self, outcome: Result<(), Error>, done: &str) -> Result<(), Error> {
+    /// Says something in passing.
+    fn note(&mut self, text: &str) -> Result<(), Error> {
+        self.write(text, Style::DIM)
+    }
+
+    /// Writes a paragraph, which may quote names of files and words of models.
+    fn write(&mut self, text: &str, style: Style) -> Result<(), Error> {
+        let text = if self.display.terminal { printable(text) } else { Cow::Borrowed(text) };
+        let text = wrapped(&text, &self.display);
+        let colour = self.display.colour && style != Style::PLAIN;
+        Ok(writeln!(self.output, "{}\n", styled(&text, style, colour))?)
+    }
+
+    /// Says the outcome of a command. A failure does not end the chat.
+    fn report(&mut self, outcome: Result<String, Error>) -> Result<(), Error> {
         match outcome {
-            Ok(()) => self.say(done),
+            Ok(done) => self.say(&done),
             Err(error) => self.say(&format!("error: {error}")),
         }
     }
@@ -119,39 +145,45 @@ impl<W: Write> Console<W> {
         let Some(question) = question else { return self.say("There is nothing to answer yet.") };
         let before = self.messages.clone();
         self.messages.truncate(question + 1);
-        let answered = self.answer(partner);
-        if self.messages.len() <= question {
-            // It failed: the old answer is better than none.
+        if !self.answer(partner)? {
+            // The old answer is better than none.
             self.messages = before;
         }
-        answered
+        Ok(())
     }
 
-    /// Lets the partner answer the last message. If it can't, the message is taken back, so that it can be said again.
-    fn answer(&mut self, partner: &mut dyn Talk) -> Result<(), Error> {
+    /// Lets the partner answer the last message, and returns whether it did. If not, the message is taken back, so that it
+    /// can be said again.
+    fn answer(&mut self, partner: &mut dyn Talk) -> Result<bool, Error> {
         let messages = self.all();
-        let (output, mut failed) = (&mut self.output, None);
+        let mut display = TextDisplay::new(&mut self.output, self.display);
+        let mut failed = None;
         let reply = partner.say(&messages, &mut |text| {
             if failed.is_none() {
-                failed = output.write_all(text.as_bytes()).and_then(|()| output.flush()).err();
+                failed = display.print(text).err();
             }
         });
+        let ended_line = display.finish()?;
         if let Some(error) = failed {
             return Err(Error::Output(error));
         }
         match reply {
             Ok(Reply { text, note, figures }) => {
-                writeln!(self.output)?;
-                if let Some(note) = note {
-                    writeln!(self.output, "[{note}]")?;
+                if !ended_line || text.is_empty() {
+                    writeln!(self.output)?;
+                }
+                match note {
+                    Some(note) => self.note(&format!("[{note}]"))?,
+                    None => writeln!(self.output)?,
                 }
                 self.messages.push(message("assistant", &text));
                 self.figures = figures;
-                Ok(())
+                Ok(true)
             }
             Err(error) => {
                 self.messages.pop();
-                self.say(&format!("error: {error}"))
+                self.say(&format!("error: {error}"))?;
+                Ok(false)
             }
         }
     }
@@ -162,45 +194,72 @@ impl<W: Write> Console<W> {
         system.chain(self.messages.iter().cloned()).collect()
     }
 
-    fn save(&self, path: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(&Saved { messages: self.all() })? + "\n";
-        fs::write(path, text).map_err(|error| Error::output(path, error))
+    /// Adds the text of a file to the next message.
+    fn attach(&mut self, name: &str, partner: &dyn Talk) -> Result<String, Error> {
+        let path = files::path(name);
+        let text = files::read(&path)?;
+        let (tokens, context) = (partner.count_tokens(&text), partner.context());
+        if tokens >= context {
+            return Err(Error::Usage(format!(
+                "{name} has {tokens} tokens, and the context holds {context}; begin the chat with a larger -c"
+            )));
+        }
+        let label = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        self.attached.push(format!("{label}:\n{text}"));
+        Ok(format!("{name}: {tokens} of {context} tokens, added to the next message."))
     }
 
-    fn load(&mut self, path: &Path) -> Result<(), Error> {
-        let failed = |error| Error::input(&path.display().to_string(), error);
-        let mut text = String::new();
-        let file = fs::File::open(path).map_err(failed)?;
-        file.take(LIMIT).read_to_string(&mut text).map_err(failed)?;
-        let wrong = |detail: String| failed(std::io::Error::other(detail));
-        let saved: Saved = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        let odd = |message: &Value| role(message).is_none() || content(message).is_none();
-        if let Some(number) = saved.messages.iter().position(odd) {
-            return Err(wrong(format!("message {number} has no role and content")));
-        }
-        let mut messages = saved.messages;
+    fn load(&mut self, name: &str) -> Result<String, Error> {
+        let mut messages = files::load(&files::path(name))?;
         let system = messages.first().filter(|message| role(message) == Some("system")).and_then(content);
         self.system = system.map(str::to_owned);
         if self.system.is_some() {
             messages.remove(0);
         }
         self.messages = messages;
-        Ok(())
+        Ok(format!("Loaded {name}."))
     }
-}
 
-fn role(message: &Value) -> Option<&str> {
-    message.get("role")?.as_str()
-}
+    fn set(&mut self, rest: &str, partner: &mut dyn Talk) -> Result<String, Error> {
+        let (name, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let value = value.trim();
+        let shown = |name: &str, options: &GenerateOptions, console: &Console<W>| match name {
+            "system" => Some(console.system.clone().unwrap_or_else(|| "none".to_owned())),
+            name => settings::get(name, options, &console.display),
+        };
+        if name.is_empty() {
+            let line = |(name, what): &(&str, &str)| {
+                let value = shown(name, partner.options(), self).unwrap_or_default();
+                format!("{name:<18} {value:<9}  {what}")
+            };
+            return Ok(SETTINGS.iter().map(line).collect::<Vec<_>>().join("\n"));
+        }
+        match (name, value) {
+            (_, "") => {}
+            ("system", text) => {
+                self.begin_again(text);
+                return Ok("A new conversation begins.".to_owned());
+            }
+            _ => settings::set(name, value, partner.options(), &mut self.display)?,
+        }
+        let value = shown(name, partner.options(), self).ok_or_else(|| settings::unknown(name))?;
+        Ok(format!("{name} is {value}."))
+    }
 
-fn content(message: &Value) -> Option<&str> {
-    message.get("content")?.as_str()
+    /// Begins a new conversation with a system message.
+    fn begin_again(&mut self, system: &str) {
+        self.system = Some(system.to_owned());
+        self.messages.clear();
+        self.attached.clear();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Line;
     use super::*;
+    use crate::display::ColorChoice;
+    use std::fs;
 
     struct Script(Vec<Line>);
 
@@ -211,7 +270,8 @@ mod tests {
     }
 
     /// Answers with how many messages it was given, and the first one's words.
-    struct Counter;
+    #[derive(Default)]
+    struct Counter(GenerateOptions);
 
     impl Talk for Counter {
         fn say(&mut self, messages: &[Value], sink: &mut dyn FnMut(&str)) -> Result<Reply, Error> {
@@ -223,6 +283,18 @@ mod tests {
             text.split_inclusive(' ').for_each(sink);
             Ok(Reply { text, note: None, figures: "9 tokens/s".to_owned() })
         }
+
+        fn options(&mut self) -> &mut GenerateOptions {
+            &mut self.0
+        }
+
+        fn count_tokens(&self, text: &str) -> usize {
+            text.len()
+        }
+
+        fn context(&self) -> usize {
+            100
+        }
     }
 
     fn chat(lines: &[&str]) -> String {
@@ -231,7 +303,9 @@ mod tests {
             line => Line::Text(line.to_owned()),
         });
         let mut output = Vec::new();
-        Console::new(&mut output, None).run(&mut Script(lines.collect()), &mut Counter).unwrap();
+        let options = DisplayOptions::stdout(ColorChoice::Never, true);
+        let mut console = Console::new(&mut output, options, None);
+        console.run("Hello.", &mut Script(lines.collect()), &mut Counter::default()).unwrap();
         String::from_utf8(output).unwrap()
     }
 
@@ -277,10 +351,59 @@ mod tests {
         let (save, load) = (format!("/save {path}"), format!("/load {path}"));
         chat(&["/system kind", "a", &save]);
         let said = chat(&[&load, "b", "/system"]);
-        assert!(said.contains("4 since kind") && said.ends_with("kind\n"), "{said}");
+        assert!(said.contains("4 since kind") && said.ends_with("kind\n\n"), "{said}");
         fs::write(path, "{\"messages\": [{\"role\": 1}]}").unwrap();
         assert!(chat(&[&load]).contains("message 0"));
         fs::write(path, "{").unwrap();
         assert!(chat(&[&load]).contains("error:"));
+    }
+
+    #[test]
+    fn settings_are_shown_and_changed() {
+        let said = chat(&[
+            "/set",
+            "/set temp 0.5",
+            "/set temp",
+            "/set temp hot",
+            "/set mood",
+            "/set system kind",
+            "a",
+        ]);
+        for line in
+            ["top-p ", "temp is 0.5.", "error: temp: expected a number", "no setting mood", "2 since kind"]
+        {
+            assert!(said.contains(line), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn files_go_with_the_next_message_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, long) = (directory.path().join("notes.txt"), directory.path().join("long"));
+        fs::write(&path, "a list").unwrap();
+        fs::write(&long, "x".repeat(200)).unwrap();
+        let (add, add_long) = (format!("/file {}", path.display()), format!("/file {}", long.display()));
+        let said = chat(&[&add, "read", &add_long, "more", "/clear", &add, "/file", "plain", "/file"]);
+        assert!(
+            said.contains("6 of 100 tokens") && said.contains("1 since read\n\nnotes.txt:\na list"),
+            "{said}"
+        );
+        assert!(said.contains("has 200 tokens") && said.contains("larger -c"), "{said}");
+        assert!(
+            said.contains("1 since plain\n") && said.ends_with("/file needs the name of a file.\n\n"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_exists_is_replaced_on_demand_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("chat.json");
+        fs::write(&path, "precious").unwrap();
+        let path = path.to_str().unwrap();
+        let said = chat(&["a", &format!("/save {path}")]);
+        assert!(said.contains("exists; /save!") && fs::read_to_string(path).unwrap() == "precious", "{said}");
+        assert!(chat(&["a", &format!("/save! {path}")]).contains("Saved to"));
+        assert!(fs::read_to_string(path).unwrap().contains("1 since a"));
     }
 }

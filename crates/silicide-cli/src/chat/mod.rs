@@ -2,26 +2,36 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod.rs` | what a chat needs: someone who types, someone who answers |
-//! | `console.rs` | the conversation and its /commands |
+//! | `mod.rs` | the traits of a chat: lines come from [`Lines`], answers from [`Talk`] |
+//! | `console.rs` | the conversation |
+//! | `commands.rs` | the commands, and their completion |
+//! | `settings.rs` | `/set` |
+//! | `files.rs` | `/save`, `/load`, `/file` |
 //! | `input.rs` | lines into messages and commands |
-//! | `editor.rs` | typing at a terminal, with history |
+//! | `editor.rs` | typing at a terminal, with history and completion |
+//! | `interrupt.rs` | Ctrl-C |
 //! | `partner.rs` | answers from a model |
 //!
-//! The conversation is a list of messages that the console owns: clearing, saving, loading and trying again are done
-//! with it alone, and the partner finds out by itself what it remembers of it.
+//! The conversation is a list of messages that the console owns. Clearing, saving, loading and regenerating change this
+//! list alone; the session compares each prompt with its cache and keeps the common prefix.
 
+mod commands;
 mod console;
 mod editor;
+mod files;
 mod input;
+mod interrupt;
 mod partner;
+mod settings;
 
 pub(crate) use console::Console;
 pub(crate) use editor::TerminalLines;
-pub(crate) use partner::{Interrupts, ModelPartner};
+pub(crate) use interrupt::Interrupts;
+pub(crate) use partner::ModelPartner;
 
 use crate::error::Error;
 use serde_json::Value;
+use silicide_llm::engine::GenerateOptions;
 
 /// Where lines come from.
 pub(crate) trait Lines {
@@ -40,10 +50,19 @@ pub(crate) enum Line {
     End,
 }
 
-/// Someone who answers.
+/// A model that answers.
 pub(crate) trait Talk {
     /// Answers the last of the messages, handing text to `sink` as it comes.
     fn say(&mut self, messages: &[Value], sink: &mut dyn FnMut(&str)) -> Result<Reply, Error>;
+
+    /// Returns how answers are generated.
+    fn options(&mut self) -> &mut GenerateOptions;
+
+    /// Returns the number of tokens of a text.
+    fn count_tokens(&self, text: &str) -> usize;
+
+    /// Returns the number of tokens that the context holds.
+    fn context(&self) -> usize;
 }
 
 /// An answer.

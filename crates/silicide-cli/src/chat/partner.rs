@@ -1,63 +1,44 @@
 //! Answers from a model.
 
-use super::{Reply, Talk};
-use crate::error::{Error, Exit};
-use crate::run::{ending, summary};
+use super::{Interrupts, Reply, Talk};
+use crate::error::Error;
+use crate::run::{Waiting, ending, summary};
 use serde_json::Value;
-use silicide::CancelToken;
 use silicide_llm::engine::{GenerateOptions, Session, generate};
-use std::sync::{Arc, Mutex, PoisonError};
+use silicide_llm::tokenizer::Special;
+use std::sync::Arc;
 
-/// Ctrl-C stops what is going on; a second one before anything new began ends the program.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Interrupts {
-    current: Arc<Mutex<CancelToken>>,
-}
-
-impl Interrupts {
-    /// Listens to Ctrl-C from now on.
-    pub(crate) fn listen() -> Interrupts {
-        let interrupts = Interrupts::default();
-        let current = Arc::clone(&interrupts.current);
-        // Where no handler can be set, Ctrl-C just ends the program.
-        let _ = ctrlc::set_handler(move || {
-            let token = current.lock().unwrap_or_else(PoisonError::into_inner);
-            if token.is_cancelled() {
-                std::process::exit(Exit::Interrupted as i32);
-            }
-            token.cancel();
-        });
-        interrupts
-    }
-
-    /// A token for what begins now.
-    pub(crate) fn begin(&self) -> CancelToken {
-        let token = CancelToken::new();
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
-        token
-    }
-}
-
-/// A model that answers, and remembers what it read.
+/// A model that answers, with the session that remembers the conversation.
 #[derive(Debug)]
 pub(crate) struct ModelPartner {
     session: Session,
     options: GenerateOptions,
     interrupts: Interrupts,
+    waiting: Waiting,
 }
 
 impl ModelPartner {
-    pub(crate) fn new(session: Session, options: GenerateOptions, interrupts: Interrupts) -> ModelPartner {
-        ModelPartner { session, options, interrupts }
+    /// Returns a partner whose `waiting` shows the progress of prompts.
+    pub(crate) fn new(
+        session: Session,
+        options: GenerateOptions,
+        interrupts: Interrupts,
+        waiting: Waiting,
+    ) -> ModelPartner {
+        ModelPartner { session, options, interrupts, waiting }
     }
 }
 
 impl Talk for ModelPartner {
     fn say(&mut self, messages: &[Value], sink: &mut dyn FnMut(&str)) -> Result<Reply, Error> {
-        let model = Arc::clone(self.session.model());
+        let model = self.session.model().clone();
         let prompt = model.chat_tokens(messages)?;
         self.options.cancel = self.interrupts.begin();
+        self.options.progress = Some(self.waiting.progress());
+        let _hidden = self.interrupts.hide_keys();
+        self.waiting.start(model.device());
         let generation = generate(&mut self.session, &prompt, &self.options, sink);
+        self.waiting.stop();
         // Each answer draws anew, or asking again would give the same one.
         self.options.sampler.seed = self.options.sampler.seed.wrapping_add(1);
         let generation = generation.map_err(|error| match error {
@@ -67,9 +48,21 @@ impl Talk for ModelPartner {
             error => error.into(),
         })?;
         Ok(Reply {
-            note: ending(&generation.finish, self.session.context()),
+            note: ending(&generation, self.session.context(), "/set n"),
             figures: summary(&model, &generation.timings),
             text: generation.text,
         })
+    }
+
+    fn options(&mut self) -> &mut GenerateOptions {
+        &mut self.options
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        self.session.model().tokenizer().encode(text, Special::Plain).len()
+    }
+
+    fn context(&self) -> usize {
+        self.session.context()
     }
 }

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 /// Elements that are converted at a time.
 const PIECE: usize = 4 << 20;
 
-/// Converts a model into a GGUF file.
+/// Convert or quantize a model into a GGUF file
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
     /// A GGUF or safetensors file, or a directory with a model.

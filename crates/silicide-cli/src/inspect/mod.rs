@@ -12,37 +12,40 @@ mod text;
 mod tokenizer;
 mod value;
 
+use crate::arguments::ModelRef;
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
-use crate::store::resolve;
+use crate::terminal::Printer;
 use clap::Args;
 use silicide_weights::Source;
-use std::io::Write;
-use std::path::PathBuf;
 use summary::Summary;
 
-/// Shows what is in a weight file.
+/// Show what is in a model: architecture, metadata, tensors, sizes
 #[derive(Debug, Args)]
+#[command(override_usage = "silicide inspect [OPTIONS] <MODEL>")]
+#[command(after_help = "Examples:
+  silicide inspect smollm2
+  silicide inspect model.gguf --tensors
+  silicide inspect folder-with-safetensors --json")]
 pub(crate) struct Inspect {
-    /// A GGUF or safetensors file, a directory with a model, or the name of a model.
-    file: PathBuf,
-    /// List every tensor.
-    #[arg(long)]
+    #[command(flatten)]
+    model: ModelRef,
+    /// List every tensor
+    #[arg(long, help_heading = "Output")]
     tensors: bool,
-    /// Print JSON.
-    #[arg(long)]
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
 impl Inspect {
     pub(crate) fn run(&self) -> Result<(), Error> {
-        let source = Source::open(&resolve(&self.file, &cancel_on_interrupt())?)?;
+        let source = Source::open(&self.model.path(&cancel_on_interrupt())?)?;
         let summary = Summary::of(&source, self.tensors);
         let output = match self.json {
             true => serde_json::to_string_pretty(&summary)? + "\n",
             false => text::render(&summary),
         };
-        std::io::stdout().lock().write_all(output.as_bytes())?;
-        Ok(())
+        Ok(Printer::stdout().print(&output)?)
     }
 }

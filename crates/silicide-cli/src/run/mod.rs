@@ -2,85 +2,140 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `prompt.rs` | the prompt, from arguments, a file and standard input |
 //! | `answer.rs` | one prompt, one text |
+//! | `waiting.rs` | what is shown until the first text comes |
 //! | `report.rs` | the figures after it, for people and for programs |
 
 mod answer;
+mod prompt;
 mod report;
+mod waiting;
 
+pub(crate) use prompt::join;
 pub(crate) use report::{ending, summary};
+pub(crate) use waiting::{AfterWaiting, Waiting};
 
 use crate::arguments::{ModelArgs, SamplerArgs, unlimited};
 use crate::chat::{Console, Interrupts, ModelPartner, TerminalLines};
+use crate::display::{ColorChoice, DisplayOptions};
 use crate::error::Error;
+use crate::output::warning;
 use crate::profile::ProfileArgs;
+use crate::terminal;
 use clap::Args;
 use silicide_llm::chat::ChatTemplate;
 use silicide_llm::engine::GenerateOptions;
-use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
-/// Runs a model: one answer, or a chat when no prompt is given on a terminal.
+/// Answer a prompt, or chat
+///
+/// Answers one prompt. Without a prompt, on a terminal, it is a chat. The answer goes to standard output, figures and warnings to
+/// standard error.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(override_usage = "silicide run [OPTIONS] <MODEL> [PROMPT]")]
+#[command(
+    after_help = "The prompt is PROMPT or -p, then the text of -f, then standard input where that is no terminal:
+what is given is joined in this order, with blank lines between. Standard input is read to its end.
+Without any of them, a chat begins.
+
+Examples:
   silicide run smollm2 \"Why is the sky blue?\"
+  silicide run smollm2                              a chat; /help lists its commands
+  silicide run smollm2 \"Summarise:\" -f report.txt
+  git diff | silicide run smollm2 \"Write a commit message:\"
+  silicide run smollm2 -sys \"Answer in French.\" \"Who are you?\"
   silicide run -m model.gguf -f question.txt -n 200 --temp 0
-  silicide run -m model.gguf -p \"Once upon a time\" --raw --json")]
+  silicide run -m model.gguf -p \"Once upon a time\" --raw --json
+
+Flags have llama.cpp's names. Flags of llama-cli that are not listed here have no effect and say so, or are refused with advice."
+)]
 pub(crate) struct Run {
-    /// The model (unless -m gives it) and the prompt (unless -p or -f give it).
-    #[arg(value_names = ["MODEL", "PROMPT"], num_args = 0..=2)]
-    words: Vec<String>,
-    #[command(flatten)]
-    model: ModelArgs,
-    /// What to say to the model.
-    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    /// The prompt; the same as -p
+    #[arg(value_name = "PROMPT", index = 2)]
+    prompt_word: Option<String>,
+    /// The prompt
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Prompt")]
     prompt: Option<String>,
-    /// A file with what to say to the model; - for standard input.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "prompt")]
+    /// A text file to add to the prompt; -: standard input
+    #[arg(short, long, value_name = "FILE", help_heading = "Prompt")]
     file: Option<PathBuf>,
-    /// What the model is told before: who it is, how to answer; -sys for short.
-    #[arg(long, value_name = "TEXT", conflicts_with = "raw", allow_hyphen_values = true)]
+    /// System prompt: who the model is, how it answers [aliases: -sys]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "raw",
+        allow_hyphen_values = true,
+        help_heading = "Prompt"
+    )]
     system_prompt: Option<String>,
-    /// The most tokens to generate; -1 for no limit. [default: until the model ends or the context is full]
-    #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N", value_parser = unlimited, allow_negative_numbers = true)]
-    predict: Option<usize>,
-    /// Continue the prompt as it is, without a chat template. Control tokens in it are parsed.
-    #[arg(long)]
+    /// A file with the system prompt [aliases: -sysf]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["raw", "system_prompt"], help_heading = "Prompt")]
+    system_prompt_file: Option<PathBuf>,
+    /// Continue the prompt as it is, without a chat template; control tokens in it are parsed [aliases: -no-cnv]
+    #[arg(long, help_heading = "Prompt")]
     raw: bool,
-    /// Ends generation; may be given several times.
+    /// Most tokens to generate; -1: no limit [default: -1, until the model ends or the context is full]
+    #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N", value_parser = unlimited, allow_negative_numbers = true)]
+    #[arg(help_heading = "Generation")]
+    predict: Option<usize>,
+    /// Stop before this text; can be given several times [aliases: -r]
     #[arg(long = "stop", visible_alias = "reverse-prompt", value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(help_heading = "Generation")]
     stop: Vec<String>,
-    /// Go on after tokens that end a text.
-    #[arg(long)]
+    /// Go on after tokens that end a text
+    #[arg(long, help_heading = "Generation")]
     ignore_eos: bool,
-    /// Print one JSON object: prompt_tokens, tokens, text, timings.
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     sampler: SamplerArgs,
     #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
     profile: ProfileArgs,
+    /// Print one JSON object: prompt_tokens, tokens, text, finish, timings, memory
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Print JSON lines: {"piece": TEXT} for each piece of text as it is generated, then the object of --json
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    json_stream: bool,
+    /// When to show colours: auto (on terminals, unless NO_COLOR is set), always or never
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
+    color: ColorChoice,
+    /// Show no colours: the same as --color never
+    #[arg(long, conflicts_with = "color", help_heading = "Output")]
+    no_color: bool,
+    /// Show text as the model writes it, without word wrap and markdown
+    #[arg(long, help_heading = "Output")]
+    plain: bool,
 }
 
 impl Run {
     pub(crate) fn run(mut self) -> Result<(), Error> {
-        let mut words = std::mem::take(&mut self.words).into_iter();
         self.model.device.timing = self.profile.is_wanted();
-        if self.model.model.is_none() {
-            self.model.model = words.next();
+        self.model.model.shift(&mut self.prompt_word)?;
+        self.model.model.name()?;
+        self.profile.check()?;
+        if let Some(path) = &self.system_prompt_file {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|error| Error::input(&path.display().to_string(), error))?;
+            self.system_prompt = Some(text);
         }
-        if let Some(prompt) = words.next() {
-            if self.prompt.is_some() || self.file.is_some() || words.next().is_some() {
+        if let Some(prompt) = self.prompt_word.take() {
+            if self.prompt.is_some() {
                 return Err(Error::Usage(format!("two prompts; {prompt:?} is one too many")));
             }
             self.prompt = Some(prompt);
         }
-        if self.model.model.is_none() {
-            return Err(crate::arguments::no_model());
-        }
-        match self.read_prompt()? {
+        match prompt::read(self.prompt.as_deref(), self.file.as_deref())? {
             Some(prompt) => answer::answer(&self, &prompt),
-            None if self.raw || self.json => Err(no_prompt()),
+            None if self.raw || self.json || self.json_stream => Err(no_prompt()),
             None => self.chat(),
         }
     }
@@ -90,13 +145,25 @@ impl Run {
         let interrupts = Interrupts::listen();
         let session = self.model.session(&interrupts.begin())?;
         let model = session.model();
-        for warning in model.warnings() {
-            eprintln!("warning: {warning}");
+        for text in model.warnings() {
+            warning(terminal::for_stderr(&text));
         }
         warn_of_fallback(model.template()?);
-        let mut partner = ModelPartner::new(session, self.options()?, interrupts);
-        let mut lines = TerminalLines::new()?;
-        Console::new(std::io::stdout(), self.system_prompt.clone()).run(&mut lines, &mut partner)
+        let (greeting, waiting, display) = (report::greeting(model), Waiting::default(), self.display());
+        let output = waiting.before(std::io::stdout());
+        let mut partner = ModelPartner::new(session, self.options()?, interrupts, waiting);
+        let mut lines = TerminalLines::new(display.colour)?;
+        Console::new(output, display, self.system_prompt.clone()).run(&greeting, &mut lines, &mut partner)
+    }
+
+    /// When to show colours.
+    fn color(&self) -> ColorChoice {
+        if self.no_color { ColorChoice::Never } else { self.color }
+    }
+
+    /// How text is shown. A text that is continued need not be markdown.
+    fn display(&self) -> DisplayOptions {
+        DisplayOptions::stdout(self.color(), self.plain || self.raw)
     }
 
     /// How to generate; cancelling is up to the caller.
@@ -108,30 +175,6 @@ impl Run {
         options.sampler = self.sampler.options()?;
         Ok(options)
     }
-
-    /// The prompt; none for a chat.
-    fn read_prompt(&self) -> Result<Option<String>, Error> {
-        let stdin = || {
-            let mut text = String::new();
-            let read = std::io::stdin().lock().read_to_string(&mut text);
-            read.map(|_| text).map_err(|error| Error::input("standard input", error))
-        };
-        match (&self.prompt, &self.file) {
-            (Some(prompt), _) => Ok(Some(prompt.clone())),
-            (None, Some(path)) if path.as_os_str() == "-" => stdin().map(Some),
-            (None, Some(path)) => {
-                let text = std::fs::read_to_string(path);
-                text.map(Some).map_err(|error| Error::input(&path.display().to_string(), error))
-            }
-            (None, None) if std::io::stdin().is_terminal() => Ok(None),
-            (None, None) => {
-                let text = stdin()?;
-                // Nothing at all is no question; an empty one can be asked with -p.
-                let asked = !text.trim().is_empty();
-                asked.then_some(Some(text)).ok_or_else(no_prompt)
-            }
-        }
-    }
 }
 
 fn no_prompt() -> Error {
@@ -140,6 +183,6 @@ fn no_prompt() -> Error {
 
 fn warn_of_fallback(template: &ChatTemplate) {
     if template.is_fallback() {
-        eprintln!("warning: the model has no chat template; ChatML is used, as its vocabulary suggests");
+        warning("the model has no chat template; ChatML is used, as its vocabulary suggests");
     }
 }

@@ -1,8 +1,10 @@
 //! The figures after a run.
 
-use crate::arguments::peak_memory;
+use crate::memory::peak_memory;
+use indicatif::HumanBytes;
 use serde::Serialize;
-use silicide_llm::engine::{Finish, Generation, LanguageModel, Timings};
+use silicide_llm::Model;
+use silicide_llm::engine::{Finish, Generation, Timings};
 use std::time::Duration;
 
 /// One run, for programs.
@@ -42,7 +44,7 @@ struct Memory {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(model: &'a LanguageModel, prompt: &'a [u32], generation: &'a Generation) -> Report<'a> {
+    pub(super) fn new(model: &'a Model, prompt: &'a [u32], generation: &'a Generation) -> Report<'a> {
         let (timings, fit) = (&generation.timings, model.fit());
         Report {
             prompt_tokens: prompt,
@@ -72,14 +74,41 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The figures in two lines, for people.
-pub(crate) fn summary(model: &LanguageModel, timings: &Timings) -> String {
+/// Returns the line that greets in a chat: the model, its size, the device and the context.
+pub(super) fn greeting(model: &Model) -> String {
+    let path = model.path();
+    let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+    format!(
+        "{} · {} · {} · {} · context {} tokens",
+        name.unwrap_or(path.as_os_str()).to_string_lossy(),
+        model.description().architecture,
+        HumanBytes(size(model)),
+        place(model),
+        model.cache_options().context,
+    )
+}
+
+/// Returns the bytes of the model's file; of its tensors, where these lie in several files.
+fn size(model: &LanguageModel) -> u64 {
+    let path = model.path();
+    let is_part = path.file_stem().is_some_and(|name| name.to_string_lossy().contains("-of-"));
+    let file = std::fs::metadata(path).ok().filter(|file| file.is_file() && !is_part);
+    file.map_or(model.description().bytes, |file| file.len())
+}
+
+/// Returns the device and its threads.
+fn place(model: &Model) -> String {
     let info = model.device().info();
-    let place = match info.threads {
+    match info.threads {
         0 => info.id.clone(),
         1 => format!("{}, 1 thread", info.id),
         threads => format!("{}, {threads} threads", info.id),
-    };
+    }
+}
+
+/// The figures in two lines, for people.
+pub(crate) fn summary(model: &Model, timings: &Timings) -> String {
+    let place = place(model);
     let reused = match timings.reused_tokens {
         0 => String::new(),
         reused => format!(" ({reused} of them remembered)"),
@@ -102,12 +131,17 @@ pub(crate) fn summary(model: &LanguageModel, timings: &Timings) -> String {
     )
 }
 
-/// What a reader should know about the end of a text, if anything.
-pub(crate) fn ending(finish: &Finish, context: usize) -> Option<String> {
-    match finish {
+/// Returns what a reader should know about the end of a text, if anything. `limit` is how to give another limit of tokens.
+pub(crate) fn ending(generation: &Generation, context: usize, limit: &str) -> Option<String> {
+    let tokens = generation.tokens.len();
+    match generation.finish {
         Finish::ContextFull => Some(format!(
             "the context of {context} tokens is full, so the text ends here; a larger one: -c {}",
             context * 2
+        )),
+        Finish::MaxTokens if tokens > 0 => Some(format!(
+            "stopped after {tokens} tokens; more: {limit} {}, no limit: {limit} -1",
+            tokens.saturating_mul(2)
         )),
         Finish::Cancelled => Some("stopped".to_owned()),
         _ => None,

@@ -20,6 +20,18 @@ pub struct BufferId(u64);
 /// Cloning shares the memory. A view ([`Buffer::view`], [`Buffer::slice`], [`Buffer::reshape`]) shares it too and
 /// costs nothing. The host reaches the bytes through guards ([`Buffer::read`], [`Buffer::write`]) that wait for
 /// the device and keep it away while they live.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::{Buffer, Device};
+///
+/// let device = Device::cpu()?;
+/// let table = Buffer::from_slice(&device, [2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let row = table.slice(3..6)?; // a view: no copy
+/// row.write::<f32>()?[0] = 40.0;
+/// assert_eq!(table.to_vec::<f32>()?, [1.0, 2.0, 3.0, 40.0, 5.0, 6.0]);
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Buffer {
     id: BufferId,
@@ -50,6 +62,32 @@ pub struct BufferOptions {
 impl Default for BufferOptions {
     fn default() -> BufferOptions {
         BufferOptions { purpose: Purpose::Other, kind: MemoryKind::Shared, allocator: None, zeroed: true }
+    }
+}
+
+impl BufferOptions {
+    /// Sets what the buffer is for, in reports.
+    pub fn purpose(mut self, purpose: Purpose) -> BufferOptions {
+        self.purpose = purpose;
+        self
+    }
+
+    /// Sets who must see the memory.
+    pub fn kind(mut self, kind: MemoryKind) -> BufferOptions {
+        self.kind = kind;
+        self
+    }
+
+    /// Sets the allocator that the memory comes from.
+    pub fn allocator(mut self, allocator: Arc<dyn Allocator>) -> BufferOptions {
+        self.allocator = Some(allocator);
+        self
+    }
+
+    /// Sets whether the memory begins with zeros.
+    pub fn zeroed(mut self, zeroed: bool) -> BufferOptions {
+        self.zeroed = zeroed;
+        self
     }
 }
 
@@ -284,16 +322,23 @@ impl Buffer {
         Ok(Buffer { id: BufferId(fresh_id()), dtype, shape, ..self.clone() })
     }
 
-    /// Type, shape and alignment, as ops see them. Allocates the memory. Foreign memory that was reinterpreted may
-    /// lie at an address that its new type can't have.
+    /// Type, shape and alignment, as ops see them. Allocates the memory. The alignment may be less than the type
+    /// needs: `record::rules` refuses such an argument.
     pub(crate) fn info(&self) -> Result<TensorInfo> {
         let alignment = self.allocation()?.alignment(self.offset);
-        let needed = self.dtype.alignment();
-        if (alignment as usize) < needed {
-            let (what, bytes) = ("argument", self.offset);
-            return Err(Error::Misaligned { what, bytes, alignment: needed, dtype: self.dtype });
-        }
         Ok(TensorInfo { dtype: self.dtype, shape: self.shape, alignment })
+    }
+
+    /// Type, shape and the alignment that is certain before the memory is allocated. The device's own allocator
+    /// aligns to 256 bytes; another one may hand out memory at any address, so only the type's alignment is assumed.
+    pub(crate) fn info_before_allocation(&self) -> TensorInfo {
+        let own = std::ptr::addr_eq(Arc::as_ptr(self.allocator()), Arc::as_ptr(self.device.memory()));
+        let alignment = match own {
+            true => 1 << self.offset.trailing_zeros().min(8),
+            false => self.dtype.alignment() as u32,
+        };
+        let allocated = if self.is_allocated() { self.info().ok() } else { None };
+        allocated.unwrap_or(TensorInfo { dtype: self.dtype, shape: self.shape, alignment })
     }
 
     /// The memory, allocating it on first need.

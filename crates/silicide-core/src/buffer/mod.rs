@@ -1,15 +1,8 @@
 //! Buffers: typed views of device memory.
 //!
-//! | file | what |
-//! |---|---|
-//! | `handle.rs` | [`Buffer`]: creating, viewing, asking |
-//! | `storage.rs` | what views share: the allocation, its tickets, guards and poison |
-//! | `guard.rs` | typed host access that waits for the device |
-//! | `transfer.rs` | copies in, out and between buffers |
-//! | `foreign.rs` | memory that came from elsewhere |
-//! | `native.rs` | buffers of the backend's own API, in and out |
-//! | `metal.rs` | the same in Metal's types, on Apple's systems |
-//! | `array.rs` | `ndarray` views (feature `ndarray`) |
+//! A [`Buffer`] has an element type and a shape. Views of it share its memory. The host reads and writes it through a
+//! [`ReadGuard`] or a [`WriteGuard`], which wait for the device. [`ForeignMemory`] and [`NativeBuffer`] bring in memory that
+//! was allocated elsewhere. Feature `ndarray` adds host views as arrays.
 
 #[cfg(feature = "ndarray")]
 mod array;
@@ -31,4 +24,4 @@ pub use handle::{Buffer, BufferId, BufferOptions};
 pub use metal::MetalBuffer;
 pub use native::NativeBuffer;
 pub use storage::StorageId;
-pub(crate) use storage::{Storage, StorageState};
+pub(crate) use storage::{Storage, StorageState, fresh_id};

@@ -23,7 +23,19 @@ use silicide_quant::{DType, Shape};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// An opened backend, cheap to clone, safe to share between threads.
+/// An opened CPU or GPU. Cheap to clone; safe to share between threads.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::Device;
+///
+/// let device = Device::cpu()?; // or Device::best(), Device::open("vulkan")
+/// println!("{}: {} GiB", device.info().name, device.info().memory.total >> 30);
+/// for info in Device::list().devices {
+///     println!("{}", info.id);
+/// }
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Device {
     shared: Arc<Shared>,
@@ -82,7 +94,7 @@ impl Device {
     /// Bytes in use by purpose, with peaks.
     pub fn usage(&self) -> Usage {
         self.timeline().collect(self);
-        self.budget().usage()
+        Usage { workspaces: self.raw().workspace_bytes(), ..self.budget().usage() }
     }
 
     /// What the device keeps for reuse by the outputs and scratch of ops.

@@ -8,13 +8,24 @@ use silicide_hal::{Backend, DeviceInfo, HalError, RawDevice};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How to open a device. The default suits everyone; tests and tools set more.
+/// How to open a device. The default suits most programs.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::device::DeviceOptions;
+/// use silicide::Device;
+///
+/// let options = DeviceOptions::default().threads(2).memory_budget(1 << 30);
+/// let device = Device::open_with("cpu", &options)?;
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DeviceOptions {
     /// Threads of the CPU backend; by default one per core.
     pub threads: Option<usize>,
-    /// The instruction set of the CPU backend; by default the best there is.
+    /// The instruction set of the CPU backend; by default the best that the machine has. Kernels without a variant for it use
+    /// the next lower one. A set that the machine does not have is an error, which names those that it has.
     pub isa: Option<Isa>,
     /// Whether to run the backend's validation layer and turn its messages into errors.
     pub validation: bool,
@@ -33,6 +44,62 @@ pub struct DeviceOptions {
     /// Whether GPU bindings reach to the end of their allocation instead of the end of the view. Drivers drop
     /// writes past a binding; so a kernel that writes past its view shows itself in what lies behind.
     pub loose_bindings: bool,
+}
+
+impl DeviceOptions {
+    /// Sets the number of threads of the CPU backend.
+    pub fn threads(mut self, threads: usize) -> DeviceOptions {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Sets the instruction set of the CPU backend.
+    pub fn isa(mut self, isa: Isa) -> DeviceOptions {
+        self.isa = Some(isa);
+        self
+    }
+
+    /// Sets whether the backend's validation layer runs.
+    pub fn validation(mut self, validation: bool) -> DeviceOptions {
+        self.validation = validation;
+        self
+    }
+
+    /// Sets whether marks must be timed.
+    pub fn timing(mut self, timing: bool) -> DeviceOptions {
+        self.timing = timing;
+        self
+    }
+
+    /// Sets the most bytes that may be in use.
+    pub fn memory_budget(mut self, bytes: usize) -> DeviceOptions {
+        self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Sets the most bytes kept for reuse by outputs and scratch of ops.
+    pub fn pool_budget(mut self, bytes: usize) -> DeviceOptions {
+        self.pool_budget = Some(bytes);
+        self
+    }
+
+    /// Sets the directory in which compiled kernels are kept between runs.
+    pub fn kernel_cache(mut self, directory: impl Into<PathBuf>) -> DeviceOptions {
+        self.kernel_cache = Some(directory.into());
+        self
+    }
+
+    /// Sets whether scratch memory is filled with NaN before each use.
+    pub fn poison_scratch(mut self, poison: bool) -> DeviceOptions {
+        self.poison_scratch = poison;
+        self
+    }
+
+    /// Sets whether GPU bindings reach to the end of their allocation.
+    pub fn loose_bindings(mut self, loose: bool) -> DeviceOptions {
+        self.loose_bindings = loose;
+        self
+    }
 }
 
 /// What devices there are, and why others are not.

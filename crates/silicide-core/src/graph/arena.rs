@@ -35,7 +35,7 @@ pub(super) struct Arena {
 
 /// Places values, the largest first, each at the lowest offset that is free while it lives.
 pub(super) fn plan(lifetimes: &[Lifetime]) -> Arena {
-    let rounded = |bytes: usize| bytes.max(1).next_multiple_of(ALIGNMENT);
+    let rounded = |bytes: usize| bytes.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
     let mut order: Vec<usize> = (0..lifetimes.len()).collect();
     let key = |index: usize| lifetimes.get(index).map(|life| (usize::MAX - life.bytes, life.first));
     order.sort_by_key(|&index| key(index));
@@ -45,19 +45,21 @@ pub(super) fn plan(lifetimes: &[Lifetime]) -> Arena {
     for index in order {
         let Some(life) = lifetimes.get(index) else { continue };
         let bytes = rounded(life.bytes);
-        let mut offset = 0;
+        let mut offset = 0usize;
         for (start, end, other) in &placed {
             if !other.meets(life) {
                 continue;
             }
-            if offset + bytes <= *start {
+            if offset.saturating_add(bytes) <= *start {
                 break;
             }
             offset = offset.max(*end);
         }
         let at = placed.partition_point(|(start, ..)| *start <= offset);
-        placed.insert(at, (offset, offset + bytes, *life));
-        arena.bytes = arena.bytes.max(offset + bytes);
+        let end = offset.saturating_add(bytes);
+        placed.insert(at, (offset, end, *life));
+        // A sum that saturates is larger than any allocation: the session is refused.
+        arena.bytes = arena.bytes.max(end);
         if let Some(place) = arena.offsets.get_mut(index) {
             *place = offset;
         }
@@ -65,7 +67,7 @@ pub(super) fn plan(lifetimes: &[Lifetime]) -> Arena {
     let groups = lifetimes.iter().map(|life| life.first);
     let living = |group: usize| {
         let alive = lifetimes.iter().filter(|life| life.first <= group && group <= life.last);
-        alive.map(|life| rounded(life.bytes)).sum::<usize>()
+        alive.fold(0, |sum: usize, life| sum.saturating_add(rounded(life.bytes)))
     };
     arena.live = groups.map(living).max().unwrap_or(0);
     arena

@@ -1,12 +1,13 @@
 //! Capturing: a recorder whose values are names, and whose recording is a graph.
 
-use super::compute::{ComputeGraph, Input, Node, Operand, Origin, Place, Scope, ValueId, output_slots};
+use super::compute::{ComputeGraph, Input, Node, Operand, Origin, Scope, ValueId};
 use super::parameters::Parameter;
 use crate::buffer::{Buffer, StorageId};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, DynOp, Op, TensorInfo};
 use crate::record::Recorder;
+use crate::record::rules::{self, Arguments, check_graph, output_slots};
 use rustc_hash::FxHashMap;
 use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
@@ -23,12 +24,16 @@ pub struct GraphBuilder {
     scope: Option<usize>,
 }
 
-/// A tensor of a [`GraphBuilder`]: what it holds changes as ops write to it.
+/// A tensor of a [`GraphBuilder`]: what it holds changes as ops write to it. Only that builder takes it.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphValue {
+    graph: u64,
     tensor: u32,
     info: TensorInfo,
 }
+
+/// Operands of a call, and the arguments that they are.
+type Operands<const N: usize> = (SmallVec<[Operand; N]>, Arguments);
 
 impl GraphValue {
     /// Its type and shape.
@@ -66,32 +71,35 @@ impl GraphBuilder {
     }
 
     /// Ends the capture; `outputs` are what a session gives after a replay.
-    pub fn finish(mut self, outputs: &[&GraphValue]) -> ComputeGraph {
-        self.graph.outputs = outputs.iter().filter_map(|value| self.operand(value)).collect();
-        self.graph
+    pub fn finish(mut self, outputs: &[&GraphValue]) -> Result<ComputeGraph> {
+        let outputs: Result<_> = outputs.iter().map(|value| self.operand(value, "finish")).collect();
+        self.graph.outputs = outputs?;
+        Ok(self.graph)
     }
 
     fn tensor(&mut self, info: TensorInfo, origin: Origin) -> GraphValue {
         let value = self.graph.push_value(info, origin);
         self.tensors.push(value);
-        GraphValue { tensor: self.tensors.len() as u32 - 1, info }
+        GraphValue { graph: self.graph.id, tensor: self.tensors.len() as u32 - 1, info }
     }
 
     /// What a tensor holds now.
-    fn operand(&self, value: &GraphValue) -> Option<Operand> {
-        let current = self.tensors.get(value.tensor as usize)?;
-        Some(Operand { value: *current, shape: value.info.shape })
+    fn operand(&self, value: &GraphValue, what: &'static str) -> Result<Operand> {
+        check_graph(self.graph.id, value.graph, what)?;
+        let current = self.tensors.get(value.tensor as usize).ok_or(Error::WrongGraph { what })?;
+        Ok(Operand { value: *current, shape: value.info.shape })
     }
 
-    fn operands(&self, op: &dyn DynOp, inputs: &[&GraphValue]) -> Result<SmallVec<[Operand; 4]>> {
-        let expected = op.slots().iter().filter(|slot| slot.access == Access::Read).count();
-        let operands: SmallVec<[Operand; 4]> =
-            inputs.iter().filter_map(|value| self.operand(value)).collect();
-        if operands.len() != expected {
-            let (what, got) = ("inputs", inputs.len());
-            return Err(Error::ArgumentCount { op: op.name(), what, expected, got });
-        }
-        Ok(operands)
+    /// What tensors hold now, and the arguments that they are.
+    fn operands<const N: usize>(&self, op: &dyn DynOp, values: &[&GraphValue]) -> Result<Operands<N>>
+    where
+        [Operand; N]: smallvec::Array<Item = Operand>,
+    {
+        let operands: SmallVec<[Operand; N]> =
+            values.iter().map(|value| self.operand(value, op.name())).collect::<Result<_>>()?;
+        let argument = |operand: &Operand| self.graph.argument(*operand, op.name());
+        let arguments = operands.iter().map(argument).collect::<Result<_>>()?;
+        Ok((operands, arguments))
     }
 
     fn push(&mut self, op: Arc<dyn DynOp>, inputs: SmallVec<[Operand; 4]>, outputs: SmallVec<[Operand; 2]>) {
@@ -101,7 +109,7 @@ impl GraphBuilder {
 
     /// A node overwrites or changes a tensor.
     fn overwrite(&mut self, given: &GraphValue, access: Access) -> Option<Operand> {
-        let current = self.operand(given)?.value;
+        let current = *self.tensors.get(given.tensor as usize)?;
         let info = self.graph.values.get(current.0 as usize).map(|value| value.info)?;
         // What nobody outside sees may lie anywhere once all of it is new.
         let moves = access == Access::Write && !self.graph.is_outside(current);
@@ -112,45 +120,17 @@ impl GraphBuilder {
     }
 }
 
-/// Outputs share no bytes with each other, nor with inputs unless exactly and where the op allows it.
-fn check_aliasing(op: &dyn DynOp, inputs: &[&GraphValue], outputs: &[&GraphValue]) -> Result<()> {
-    let name = |index: usize| op.slots().get(index).map_or("", |slot| slot.name);
-    for (i, output) in outputs.iter().enumerate() {
-        let in_place = op.slots().get(inputs.len() + i).map_or(0, |slot| slot.in_place);
-        for (j, input) in inputs.iter().enumerate().filter(|(_, input)| input.tensor == output.tensor) {
-            let allowed = in_place & 1u32.checked_shl(j as u32).unwrap_or(0) != 0;
-            if !allowed || input.info.dtype != output.info.dtype {
-                let (output, other) = (name(inputs.len() + i), name(j));
-                return Err(Error::Aliasing { op: op.name(), output, other });
-            }
-        }
-        if let Some(k) = outputs.iter().take(i).position(|other| other.tensor == output.tensor) {
-            let (output, other) = (name(inputs.len() + i), name(inputs.len() + k));
-            return Err(Error::Aliasing { op: op.name(), output, other });
-        }
-    }
-    Ok(())
-}
-
-/// Type, shape and alignment of a buffer, without allocating it: memory begins at multiples of 256 bytes.
-pub(super) fn info_of(buffer: &Buffer) -> TensorInfo {
-    let known = if buffer.is_allocated() { buffer.info().ok() } else { None };
-    known.unwrap_or(TensorInfo {
-        dtype: buffer.dtype(),
-        shape: buffer.shape(),
-        alignment: 1 << buffer.offset().trailing_zeros().min(8),
-    })
-}
-
 impl Recorder for GraphBuilder {
     type Value = GraphValue;
 
+    /// A value for a buffer. A buffer of another device is refused by the first op that takes it, and by
+    /// [`GraphExecutor::new`](super::GraphExecutor::new).
     fn constant(&mut self, buffer: &Buffer) -> GraphValue {
-        let info = info_of(buffer);
+        let info = buffer.info_before_allocation();
         let range = buffer.range();
         let key = (buffer.storage_id(), range.start, range.end, buffer.dtype());
         if let Some(&tensor) = self.constants.get(&key) {
-            return GraphValue { tensor, info };
+            return GraphValue { graph: self.graph.id, tensor, info };
         }
         let value = self.tensor(info, Origin::Constant(buffer.clone()));
         self.constants.insert(key, value.tensor);
@@ -158,6 +138,7 @@ impl Recorder for GraphBuilder {
     }
 
     fn reshape(&mut self, value: &GraphValue, shape: Shape) -> Result<GraphValue> {
+        check_graph(self.graph.id, value.graph, "reshape")?;
         let info = TensorInfo { shape, ..value.info };
         if shape.elements() != value.info.elements() {
             let expected = format!("{} elements", value.info.elements());
@@ -169,41 +150,23 @@ impl Recorder for GraphBuilder {
     }
 
     fn run<O: Op>(&mut self, op: O, inputs: &[&GraphValue]) -> Result<SmallVec<[GraphValue; 2]>> {
-        let operands = self.operands(&op, inputs)?;
-        let infos: SmallVec<[TensorInfo; 4]> = inputs.iter().map(|value| value.info).collect();
-        let inferred = DynOp::infer(&op, &infos)?;
-        if output_slots(&op).any(|slot| slot.access == Access::ReadWrite) {
-            // Nobody could have put there what the op reads.
-            let (what, expected) = ("outputs", output_slots(&op).count());
-            return Err(Error::ArgumentCount { op: DynOp::name(&op), what, expected, got: 0 });
-        }
-        let mut values: SmallVec<[GraphValue; 2]> = SmallVec::new();
-        for info in &inferred {
-            info.shape.bytes(info.dtype).map_err(|error| Error::bad_shape("output", error))?;
-            values.push(self.tensor(TensorInfo::new(info.dtype, info.shape), Origin::Arena));
-        }
-        let outputs = values.iter().filter_map(|value| self.operand(value)).collect();
+        let (operands, arguments) = self.operands(&op, inputs)?;
+        let inferred = rules::check_inputs(&op, &arguments)?;
+        rules::check_new_outputs(&self.graph.device, &op, &inferred)?;
+        let new = |info: &TensorInfo| self.tensor(TensorInfo::new(info.dtype, info.shape), Origin::Arena);
+        let values: SmallVec<[GraphValue; 2]> = inferred.iter().map(new).collect();
+        let outputs =
+            values.iter().map(|value| self.operand(value, DynOp::name(&op))).collect::<Result<_>>()?;
         self.push(Arc::new(op), operands, outputs);
         Ok(values)
     }
 
     fn run_into<O: Op>(&mut self, op: O, inputs: &[&GraphValue], outputs: &[&GraphValue]) -> Result<()> {
-        let operands = self.operands(&op, inputs)?;
-        let infos: SmallVec<[TensorInfo; 4]> = inputs.iter().map(|value| value.info).collect();
-        let inferred = DynOp::infer(&op, &infos)?;
-        let slots: SmallVec<[_; 2]> = output_slots(&op).collect();
-        if outputs.len() != slots.len() {
-            let (what, expected, got) = ("outputs", slots.len(), outputs.len());
-            return Err(Error::ArgumentCount { op: DynOp::name(&op), what, expected, got });
-        }
-        let given: SmallVec<[TensorInfo; 2]> = outputs.iter().map(|value| value.info).collect();
-        DynOp::check_outputs(&op, &inferred, &given)?;
-        check_aliasing(&op, inputs, outputs)?;
-        let is_parameter = |operand: Operand| matches!(self.graph.place(operand.value), Place::Parameter(_));
-        if outputs.iter().filter_map(|output| self.operand(output)).any(is_parameter) {
-            return Err(Error::ReadOnly { what: "parameter" });
-        }
-        let made = outputs.iter().zip(slots);
+        let (operands, arguments) = self.operands(&op, inputs)?;
+        let inferred = rules::check_inputs(&op, &arguments)?;
+        let (_, given) = self.operands::<2>(&op, outputs)?;
+        rules::check_outputs(&op, &arguments, &inferred, &given)?;
+        let made = outputs.iter().zip(output_slots(&op));
         let made = made.filter_map(|(output, slot)| self.overwrite(output, slot.access)).collect();
         self.push(Arc::new(op), operands, made);
         Ok(())

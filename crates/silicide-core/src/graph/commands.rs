@@ -3,24 +3,21 @@
 //!
 //! Nothing is allocated or compiled here, so a graph can be measured before there is memory for it.
 
-use super::compute::{ComputeGraph, Node, Operand, Place, ValueId};
+use super::compute::{ComputeGraph, Node, Operand, ValueId};
 use crate::error::{Error, Result};
 use crate::kernel::{
     Access, Arg, Derivation, Io, Launch, Operand as PlanOperand, Plan, Step, TensorInfo, select,
 };
-use crate::record::{Touch, derives, is_same_launch};
+use crate::record::rules::{Extent, Memory, output_slots};
+use crate::record::{Touch, derives, is_same_launch, scratch_bytes};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Memory that commands touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    /// A buffer from outside, by its storage.
-    Constant(crate::buffer::StorageId),
-    Input(usize),
-    /// The memory of all parameters.
-    Parameters,
-    Value(ValueId),
+    /// The memory of values.
+    Values(Memory),
     /// Scratch memory, by node and number.
     Scratch(usize, usize),
 }
@@ -120,13 +117,15 @@ impl Commands {
 
     /// The room of a value in the arena.
     pub(super) fn room_of(&self, graph: &ComputeGraph, value: ValueId) -> Option<u32> {
-        match graph.place(value) {
-            Place::Arena(root) => self.keys.get(&Key::Value(root)).copied(),
+        match graph.extent(value).memory {
+            memory @ Memory::Value(_) => self.keys.get(&Key::Values(memory)).copied(),
             _ => None,
         }
     }
 
-    fn add(&mut self, graph: &ComputeGraph, changed: &[Place], (index, node): (usize, &Node)) -> Result<()> {
+    fn add(&mut self, graph: &ComputeGraph, changed: &[Extent], (index, node): (usize, &Node)) -> Result<()> {
+        // Passes have changed nodes since they were captured.
+        graph.check_call(&*node.op, &node.inputs, &node.outputs)?;
         let (inputs, outputs) = graph.infos(&node.inputs, &node.outputs);
         let io = Io { inputs: &inputs, outputs: &outputs };
         let on = graph.device.info();
@@ -139,9 +138,10 @@ impl Commands {
             if !sources.iter().all(|value| graph.stays(*value, changed)) {
                 continue;
             }
-            match self.find(launch, &sources) {
+            let Some(&bytes) = plan.scratch.get(scratch) else { continue };
+            match self.find(launch, &sources, bytes) {
                 Some(room) => found.push((scratch, room)),
-                None => match self.join(graph, launch, &sources, plan.scratch.get(scratch)) {
+                None => match self.join(graph, launch, &sources, bytes) {
                     Some(room) => found.push((scratch, room)),
                     None => made.push((sources, step, scratch)),
                 },
@@ -193,9 +193,9 @@ impl Commands {
         graph: &ComputeGraph,
         launch: &Launch,
         sources: &[ValueId],
-        bytes: Option<&usize>,
+        bytes: usize,
     ) -> Option<u32> {
-        let (&[source], bytes) = (sources, *bytes?) else { return None };
+        let &[source] = sources else { return None };
         if graph.device.poisons_scratch() {
             return None;
         }
@@ -219,7 +219,8 @@ impl Commands {
         Some(room)
     }
 
-    fn find(&self, launch: &Launch, sources: &[ValueId]) -> Option<u32> {
+    /// The room that a launch over the same values has filled, if it has the bytes that the plan wants.
+    fn find(&self, launch: &Launch, sources: &[ValueId], bytes: usize) -> Option<u32> {
         let same = |made: &&Derived| {
             let planned = self.calls.get(made.node).and_then(|call| call.plan.steps.get(made.step));
             made.sources.as_slice() == sources
@@ -231,7 +232,12 @@ impl Commands {
             };
             self.joined.iter().rev().find(same).map(|(_, _, room)| *room)
         };
-        self.derived.iter().rev().find(same).map(|made| made.room).or_else(joined)
+        let room = self.derived.iter().rev().find(same).map(|made| made.room).or_else(joined)?;
+        // rule: derived-size-graph
+        if self.room_bytes(room) != scratch_bytes(bytes) {
+            return None;
+        }
+        Some(room)
     }
 
     fn room(&mut self, key: Key, bytes: Option<usize>) -> u32 {
@@ -272,10 +278,10 @@ impl Commands {
                     (self.part(graph, *operand), access)
                 }
             };
-            let start = part.start + arg.start;
+            let start = part.start.saturating_add(arg.start);
             let bytes =
                 if arg.bytes == usize::MAX { part.bytes.saturating_sub(arg.start) } else { arg.bytes };
-            let (start, end) = (start as u64, (start + bytes) as u64);
+            let (start, end) = (start as u64, start.saturating_add(bytes) as u64);
             self.touched.push(Touch { storage: part.room, access: forced.unwrap_or(access), start, end });
         }
         Ok(())
@@ -283,22 +289,15 @@ impl Commands {
 
     /// The bytes of an operand.
     fn part(&mut self, graph: &ComputeGraph, operand: Operand) -> Part {
-        let bytes = graph.info(operand).bytes();
-        let (key, start, size) = match graph.place(operand.value) {
-            Place::Constant(storage, range) => (Key::Constant(storage), range.start, None),
-            Place::Input(input) => (Key::Input(input), 0, None),
-            Place::Parameter(number) => {
-                (Key::Parameters, graph.parameters.get(number).map_or(0, |slot| slot.offset), None)
-            }
-            Place::Arena(root) => (Key::Value(root), 0, Some(bytes)),
-        };
-        Part { room: self.room(key, size), start, bytes }
+        let Extent { memory, range } = graph.extent(operand.value);
+        let size = matches!(memory, Memory::Value(_)).then_some(range.len());
+        Part { room: self.room(Key::Values(memory), size), start: range.start, bytes: range.len() }
     }
 
     /// Notes outputs of the last command that may lie where inputs do.
     fn note_in_place(&mut self, graph: &ComputeGraph, node: &Node) {
         let command = self.commands.len().saturating_sub(1);
-        for (slot, output) in super::compute::output_slots(&*node.op).zip(&node.outputs) {
+        for (slot, output) in output_slots(&*node.op).zip(&node.outputs) {
             let to = self.room_of(graph, output.value).filter(|_| graph.root(output.value) == output.value);
             let allowed = |input: usize| slot.in_place & 1u32.checked_shl(input as u32).unwrap_or(0) != 0;
             for input in &node.inputs {
@@ -314,11 +313,6 @@ impl Commands {
             }
         }
     }
-}
-
-/// Scratch memory is whole words.
-pub(super) fn scratch_bytes(bytes: usize) -> usize {
-    bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes)
 }
 
 /// The values that a launch reads.

@@ -5,13 +5,13 @@
 //! is always one in which running them is right.
 
 use super::parameters::ParameterSlot;
-use crate::buffer::{Buffer, StorageId};
+use crate::buffer::{Buffer, fresh_id};
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::{Access, DynOp, Io, Outputs, Slot, TensorInfo, select};
+use crate::record::rules::{self, Argument, Arguments, Extent, Memory, check_device, output_slots};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A value of a graph.
@@ -91,6 +91,8 @@ pub(super) struct Input {
 /// A captured pass. See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct ComputeGraph {
+    /// The identity of the builder that captured it, which its values and parameters carry.
+    pub(super) id: u64,
     pub(super) device: Device,
     pub(super) values: Vec<Value>,
     pub(super) nodes: Vec<Node>,
@@ -100,29 +102,12 @@ pub struct ComputeGraph {
     pub(super) scopes: Vec<Scope>,
 }
 
-/// Memory outside the arena, to tell whether two values share it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Constant(StorageId, Range<usize>),
-    Input(usize),
-    Parameter(usize),
-    Arena(ValueId),
-}
-
-impl Place {
-    pub(super) fn overlaps(&self, other: &Place) -> bool {
-        match (self, other) {
-            (Place::Constant(a, x), Place::Constant(b, y)) => a == b && x.start < y.end && y.start < x.end,
-            _ => self == other,
-        }
-    }
-}
-
 impl ComputeGraph {
     pub(super) fn new(device: &Device) -> ComputeGraph {
         let (values, nodes, inputs, parameters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (outputs, scopes) = (Vec::new(), Vec::new());
-        ComputeGraph { device: device.clone(), values, nodes, inputs, parameters, outputs, scopes }
+        let (id, device) = (fresh_id(), device.clone());
+        ComputeGraph { id, device, values, nodes, inputs, parameters, outputs, scopes }
     }
 
     /// The device that it is for.
@@ -186,19 +171,67 @@ impl ComputeGraph {
         value
     }
 
-    pub(super) fn place(&self, value: ValueId) -> Place {
+    /// The bytes that a value lies in.
+    pub(super) fn extent(&self, value: ValueId) -> Extent {
         let root = self.root(value);
-        match self.origin(root) {
-            Some(Origin::Constant(buffer)) => Place::Constant(buffer.storage_id(), buffer.range()),
-            Some(Origin::Input(input)) => Place::Input(*input),
-            Some(Origin::Parameter(parameter)) => Place::Parameter(*parameter),
-            _ => Place::Arena(root),
-        }
+        let bytes = self.values.get(root.0 as usize).map_or(0, |value| value.info.bytes());
+        let (memory, start) = match self.origin(root) {
+            Some(Origin::Constant(buffer)) => return Extent::of(buffer),
+            Some(Origin::Input(input)) => (Memory::Input(*input), 0),
+            Some(Origin::Parameter(number)) => {
+                (Memory::Parameters, self.parameters.get(*number).map_or(0, |slot| slot.offset))
+            }
+            _ => (Memory::Value(root.0), 0),
+        };
+        Extent { memory, range: start..start.saturating_add(bytes) }
     }
 
     /// Whether a value lies in memory that others see.
     pub(super) fn is_outside(&self, value: ValueId) -> bool {
-        !matches!(self.place(value), Place::Arena(_))
+        !matches!(self.extent(value).memory, Memory::Value(_))
+    }
+
+    /// An operand as the rules of a call see it. Memory of a constant may not be allocated yet: what is not known of it
+    /// is checked when a session binds it.
+    pub(super) fn argument(&self, operand: Operand, op: &'static str) -> Result<Argument> {
+        let value = self.values.get(operand.value.0 as usize).ok_or(Error::WrongGraph { what: op })?;
+        let info = TensorInfo { shape: operand.shape, ..value.info };
+        let (size, expected) = (operand.shape.bytes(info.dtype).ok(), value.info.bytes());
+        // rule: operand-shape
+        if size != Some(expected) {
+            let expected = format!("{} elements", value.info.elements());
+            return Err(Error::Shape { op, slot: "operand", expected, got: operand.shape });
+        }
+        let writable = match self.origin(self.root(operand.value)) {
+            Some(Origin::Constant(buffer)) => {
+                check_device(&self.device, buffer, op)?;
+                !buffer.is_allocated() || buffer.is_writable()?
+            }
+            Some(Origin::Parameter(_)) => false,
+            _ => true,
+        };
+        Ok(Argument { info, extent: self.extent(operand.value), writable })
+    }
+
+    /// Checks that all constants are memory of the graph's device, also those that no node takes.
+    pub(super) fn check_constants(&self) -> Result<()> {
+        let constants = self.values.iter().filter_map(|value| match &value.origin {
+            Origin::Constant(buffer) => Some(buffer),
+            _ => None,
+        });
+        constants.into_iter().try_for_each(|buffer| check_device(&self.device, buffer, "graph"))
+    }
+
+    /// Operands as the rules of a call see them.
+    fn arguments(&self, operands: &[Operand], op: &'static str) -> Result<Arguments> {
+        operands.iter().map(|operand| self.argument(*operand, op)).collect()
+    }
+
+    /// Checks the rules of a call.
+    pub(super) fn check_call(&self, op: &dyn DynOp, inputs: &[Operand], outputs: &[Operand]) -> Result<()> {
+        let inputs = self.arguments(inputs, op.name())?;
+        let inferred = rules::check_inputs(op, &inputs)?;
+        rules::check_outputs(op, &inputs, &inferred, &self.arguments(outputs, op.name())?)
     }
 
     /// The value that an output changes without replacing all of it, and so reads.
@@ -218,10 +251,10 @@ impl ComputeGraph {
 
     /// Whether swapping two nodes could change what is computed.
     pub(super) fn conflict(&self, one: &Node, other: &Node) -> bool {
-        let places = |operands: &[Operand]| -> SmallVec<[Place; 4]> {
-            operands.iter().map(|operand| self.place(operand.value)).collect()
+        let places = |operands: &[Operand]| -> SmallVec<[Extent; 4]> {
+            operands.iter().map(|operand| self.extent(operand.value)).collect()
         };
-        let meet = |a: &[Place], b: &[Place]| a.iter().any(|a| b.iter().any(|b| a.overlaps(b)));
+        let meet = |a: &[Extent], b: &[Extent]| a.iter().any(|a| b.iter().any(|b| a.overlaps(b)));
         let (reads, writes) = (places(&one.inputs), places(&one.outputs));
         let (other_reads, other_writes) = (places(&other.inputs), places(&other.outputs));
         meet(&writes, &other_writes) || meet(&writes, &other_reads) || meet(&reads, &other_writes)
@@ -237,20 +270,22 @@ impl ComputeGraph {
         (inputs.iter().map(info).collect(), outputs.iter().map(info).collect())
     }
 
-    /// Puts one op in the place of several nodes, in ascending order, where that is proven to change nothing but who
-    /// computes it; says whether it was done. The proof: the op takes these types and has a kernel on the device; what the
-    /// nodes made and the op does not is read by nobody else; what the op writes shares memory with nothing else that it
-    /// touches, unless it may; and each node can be moved down to where the last of them stands, because nothing between
-    /// touches what it touches.
+    /// Replaces nodes, in ascending order, by one op, where that is proven to change nothing but what computes the
+    /// values. Returns whether it was done. The proof: the call keeps the rules of every call, and has a kernel on the
+    /// device; what the nodes made and the op does not is read by nothing else; what the op reads is made before the last
+    /// of the nodes; and each node can be moved down to where the last of them stands, because nothing between touches
+    /// what it touches.
     pub fn fuse(&mut self, nodes: &[usize], fusion: Fusion) -> bool {
         let Some(&last) = nodes.last() else { return false };
         if last >= self.nodes.len() || !nodes.is_sorted_by(|a, b| a < b) {
             return false;
         }
-        if !self.can_run(&fusion).unwrap_or(false)
-            || !self.is_private(nodes, &fusion)
-            || !self.is_apart(&fusion)
-        {
+        if self.check_fusion(&fusion).is_err() || !self.is_private(nodes, &fusion) {
+            return false;
+        }
+        let later = |input: &Operand| self.maker(input.value).is_some_and(|maker| maker >= last);
+        // rule: fusion-order
+        if fusion.inputs.iter().any(later) {
             return false;
         }
         let first = nodes.first().copied().unwrap_or(last);
@@ -275,35 +310,12 @@ impl ComputeGraph {
         true
     }
 
-    /// Whether the op takes such arguments, and has a kernel for them here.
-    fn can_run(&self, fusion: &Fusion) -> Result<bool> {
+    /// Checks that a fusion keeps the rules of a call, and has a kernel here.
+    fn check_fusion(&self, fusion: &Fusion) -> Result<()> {
+        self.check_call(&*fusion.op, &fusion.inputs, &fusion.outputs)?;
         let (inputs, outputs) = self.infos(&fusion.inputs, &fusion.outputs);
-        let inferred = fusion.op.infer(&inputs)?;
-        if inferred.len() != outputs.len() {
-            return Ok(false);
-        }
-        fusion.op.check_outputs(&inferred, &outputs)?;
         let io = Io { inputs: &inputs, outputs: &outputs };
-        select(&*fusion.op, &io, self.device.info(), None).map(|_| true)
-    }
-
-    /// Whether what an op writes shares no memory with its other arguments, but where it may be written over an input.
-    fn is_apart(&self, fusion: &Fusion) -> bool {
-        let places = |operands: &[Operand]| -> SmallVec<[Place; 4]> {
-            operands.iter().map(|operand| self.place(operand.value)).collect()
-        };
-        let (inputs, outputs) = (places(&fusion.inputs), places(&fusion.outputs));
-        let slots = output_slots(&*fusion.op).zip(&fusion.outputs).zip(&outputs).enumerate();
-        slots.into_iter().all(|(i, ((slot, output), place))| {
-            let over = |(j, (input, other)): (usize, (&Operand, &Place))| {
-                let allowed = slot.in_place & 1u32.checked_shl(j as u32).unwrap_or(0) != 0;
-                let same = place == other && self.info(*output).dtype == self.info(*input).dtype;
-                !place.overlaps(other) || (allowed && same)
-            };
-            let mut others = outputs.iter().take(i);
-            others.all(|other| !place.overlaps(other))
-                && fusion.inputs.iter().zip(&inputs).enumerate().all(over)
-        })
+        select(&*fusion.op, &io, self.device.info(), None).map(drop)
     }
 
     /// Whether a fusion makes everything that others need, and nothing but what the nodes make; and reads only what is
@@ -331,9 +343,4 @@ impl ComputeGraph {
             && fusion.outputs.iter().all(|output| made.contains(&output.value))
             && fusion.inputs.iter().all(|input| !made.contains(&input.value))
     }
-}
-
-/// The output slots of an op.
-pub(super) fn output_slots(op: &dyn DynOp) -> impl Iterator<Item = &'static Slot> + use<> {
-    op.slots().iter().filter(|slot| slot.access.writes())
 }

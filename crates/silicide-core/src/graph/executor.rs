@@ -30,6 +30,20 @@ impl Default for GraphOptions {
     }
 }
 
+impl GraphOptions {
+    /// Sets the passes to run, in order.
+    pub fn passes(mut self, passes: impl Into<Vec<Pass>>) -> GraphOptions {
+        self.passes = passes.into();
+        self
+    }
+
+    /// Sets whether a timing mark precedes each op.
+    pub fn mark_ops(mut self, mark: bool) -> GraphOptions {
+        self.mark_ops = mark;
+        self
+    }
+}
+
 /// What became of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,6 +62,8 @@ pub struct GraphReport {
     pub live_bytes: usize,
     /// Bytes of all values and scratch memory, if none shared any.
     pub value_bytes: usize,
+    /// Bytes of workspace that a tile of any launch uses, at most.
+    pub workspace: usize,
 }
 
 impl fmt::Display for GraphReport {
@@ -94,8 +110,10 @@ const _: () = {
 impl GraphExecutor {
     /// Rewrites, orders and plans a graph. Neither allocates memory nor compiles kernels.
     pub fn new(mut graph: ComputeGraph, options: &GraphOptions) -> Result<GraphExecutor> {
+        graph.check_constants()?;
         let captured = graph.nodes().len();
         let passes = graph.optimise(&options.passes)?;
+        graph.check_constants()?;
         let commands = Commands::of(&graph)?;
         let count = commands.commands.len();
         let mut recorded = MemRanges::new();
@@ -116,6 +134,7 @@ impl GraphExecutor {
             arena_bytes: arena.bytes,
             live_bytes: arena.live,
             value_bytes,
+            workspace: commands.calls.iter().map(|call| call.plan.workspace()).max().unwrap_or(0),
         };
         let mark_ops = options.mark_ops;
         let compiled = Compiled { graph, commands, schedule, offsets, mark_ops, report };
@@ -183,7 +202,7 @@ fn place(graph: &ComputeGraph, commands: &Commands, schedule: &Schedule) -> (Are
             life.last = usize::MAX;
         }
     }
-    let value_bytes = lives.iter().flatten().map(|life| life.bytes).sum();
+    let value_bytes = lives.iter().flatten().fold(0, |sum: usize, life| sum.saturating_add(life.bytes));
     let owners = share_in_place(commands, schedule, &mut lives);
     let rooms: Vec<usize> =
         (0..lives.len()).filter(|&room| lives.get(room).is_some_and(Option::is_some)).collect();

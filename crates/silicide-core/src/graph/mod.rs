@@ -1,17 +1,12 @@
 //! Graphs: a pass is captured once, rewritten, put in order, given one arena, baked, and replayed.
 //!
-//! | file | what |
-//! |---|---|
-//! | `compute.rs` | [`ComputeGraph`]: ops, the values between them, and rewriting them with a proof |
-//! | `builder.rs` | [`GraphBuilder`]: the recorder that captures one |
-//! | `pass.rs` | [`Pass`]: a rewrite as a value; dead code and common subexpressions |
-//! | `dump.rs` | graphs as text and for Graphviz |
-//! | `commands.rs` | ops become commands: kernels chosen, scratch memory named, what each command touches |
-//! | `schedule.rs` | an order that needs the fewest barriers |
-//! | `arena.rs` | lifetimes become offsets in one allocation |
-//! | `parameters.rs` | [`Parameter`]: numbers that a session sets before a replay |
-//! | `executor.rs` | [`GraphExecutor`]: all of the above, done once, shared by sessions |
-//! | `session.rs` | [`GraphSession`]: an arena and a baked list, replayed |
+//! A [`GraphBuilder`] is a recorder that captures ops as a [`ComputeGraph`]. Each [`Pass`] rewrites it with a proof: dead code,
+//! common subexpressions, fusions. A [`GraphExecutor`] selects kernels, orders commands for the fewest barriers, and
+//! assigns one arena. A [`GraphSession`] binds inputs and memory; [`GraphSession::replay`] runs the pass and allocates
+//! nothing. A [`Parameter`] is a small input that is set before a replay.
+//!
+//! Calls keep the rules of `record/rules.rs`, as those of an encoder do. They are checked when a call is captured, after all
+//! passes, and when a session binds buffers.
 //!
 //! Two laws make replays safe whatever passes, schedule and plan do. Barriers of the list are derived from the bytes
 //! that its commands touch, by the same code that derives them for a [`CommandEncoder`](crate::CommandEncoder); a

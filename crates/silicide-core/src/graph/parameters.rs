@@ -21,7 +21,11 @@ const ALIGNMENT: usize = 256;
 
 /// A parameter of a graph: what [`GraphBuilder::parameter`](super::GraphBuilder::parameter) gives, and sessions set by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Parameter(pub(super) u32);
+pub struct Parameter {
+    /// The graph that it belongs to.
+    pub(super) graph: u64,
+    pub(super) number: u32,
+}
 
 /// A parameter as a graph knows it.
 #[derive(Clone, Debug)]
@@ -36,7 +40,7 @@ impl ParameterSlot {
     /// Its words in the memory of parameters.
     fn words(&self) -> Range<usize> {
         let first = self.offset / 4;
-        first..first + self.info.elements()
+        first..first.saturating_add(self.info.elements())
     }
 }
 
@@ -48,21 +52,30 @@ impl ComputeGraph {
             let expected = "u32, i32 or f32".to_owned();
             return Err(Error::DTypeMismatch { op, slot: "value", expected, got: info.dtype });
         }
-        info.shape.bytes(info.dtype).map_err(|error| Error::bad_shape(op, error))?;
-        let offset = self.parameter_bytes().next_multiple_of(ALIGNMENT);
-        let info = TensorInfo::new(info.dtype, info.shape);
+        let bytes = info.shape.bytes(info.dtype).map_err(|error| Error::bad_shape(op, error))?;
+        let offset = self.parameter_bytes().checked_next_multiple_of(ALIGNMENT);
+        let end = offset.and_then(|offset| offset.checked_add(bytes)).unwrap_or(usize::MAX);
+        let limit = self.device.info().limits.max_block;
+        // rule: parameter-size
+        if end > limit {
+            let device = self.device.info().id.clone();
+            return Err(Error::TooLarge { device, what: op, bytes: end, limit });
+        }
+        let (info, offset) = (TensorInfo::new(info.dtype, info.shape), offset.unwrap_or(0));
+        let number = self.parameters.len() as u32;
         self.parameters.push(ParameterSlot { name, info, offset });
-        Ok(Parameter(self.parameters.len() as u32 - 1))
+        Ok(Parameter { graph: self.id, number })
     }
 
     /// Its parameters, in the order in which they were named.
     pub fn parameters(&self) -> impl Iterator<Item = (Parameter, &str, TensorInfo)> {
-        (0..).map(Parameter).zip(&self.parameters).map(|(key, slot)| (key, slot.name.as_str(), slot.info))
+        let keys = (0..).map(|number| Parameter { graph: self.id, number });
+        keys.zip(&self.parameters).map(|(key, slot)| (key, slot.name.as_str(), slot.info))
     }
 
     /// Bytes of a session's parameters.
     pub fn parameter_bytes(&self) -> usize {
-        self.parameters.last().map_or(0, |last| last.offset + last.info.bytes())
+        self.parameters.last().map_or(0, |last| last.offset.saturating_add(last.info.bytes()))
     }
 }
 
@@ -103,11 +116,7 @@ impl Parameters {
             let (op, expected) = ("set", slot.info.dtype.to_string());
             return Err(Error::DTypeMismatch { op, slot: "values", expected, got: T::DTYPE });
         }
-        self.set_words(slot, bytemuck::cast_slice(values))
-    }
-
-    /// Sets a parameter to words, whatever its type.
-    pub(super) fn set_words(&mut self, slot: &ParameterSlot, words: &[u32]) -> Result<()> {
+        let words: &[u32] = bytemuck::cast_slice(values);
         let place = self.words.get_mut(slot.words()).filter(|place| place.len() == words.len());
         let Some(place) = place else {
             let (what, expected) = ("set", slot.info.bytes());

@@ -1,8 +1,9 @@
 //! Passes: rewrites of a graph, as values. Those here need to know no op; those that do live with the ops.
 
-use super::compute::{ComputeGraph, Node, Operand, Origin, Place, ValueId, output_slots};
+use super::compute::{ComputeGraph, Node, Operand, Origin, ValueId};
 use crate::error::Result;
 use crate::kernel::Access;
+use crate::record::rules::{Extent, output_slots};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::any::TypeId;
 
@@ -79,6 +80,8 @@ impl ComputeGraph {
             // An op is a plain value, and its text has all of it.
             let key = (node.op.as_any().type_id(), format!("{:?}", node.op), node.inputs.to_vec());
             match known.get(&key).and_then(|&first| self.nodes.get(first)) {
+                // An op whose text hides a parameter may have outputs of another shape.
+                Some(first) if !self.makes_the_same(first, node) => {}
                 Some(first) => {
                     let pairs = node.outputs.iter().zip(&first.outputs);
                     same.extend(pairs.map(|(double, first)| (double.value, first.value)));
@@ -100,8 +103,17 @@ impl ComputeGraph {
         before - self.nodes.len()
     }
 
+    /// Whether the outputs of two nodes have the same types and shapes.
+    fn makes_the_same(&self, one: &Node, other: &Node) -> bool {
+        let infos = |node: &Node| -> Vec<_> {
+            let info = |output: &Operand| self.info(*output);
+            node.outputs.iter().map(info).map(|info| (info.dtype, info.shape)).collect()
+        };
+        infos(one) == infos(other)
+    }
+
     /// Whether a node's outputs follow from its inputs alone, and stay as they are.
-    fn is_plain(&self, node: &Node, updated: &FxHashSet<ValueId>, changed: &[Place]) -> bool {
+    fn is_plain(&self, node: &Node, updated: &FxHashSet<ValueId>, changed: &[Extent]) -> bool {
         let writes = output_slots(&*node.op).all(|slot| slot.access == Access::Write);
         let fresh = |output: &Operand| {
             matches!(self.origin(output.value), Some(Origin::Arena)) && !updated.contains(&output.value)
@@ -111,12 +123,12 @@ impl ComputeGraph {
     }
 
     /// Memory that holds one value first and another later.
-    pub(super) fn changed_places(&self) -> Vec<Place> {
+    pub(super) fn changed_places(&self) -> Vec<Extent> {
         let updates = (0..).map(ValueId).zip(&self.values);
         let updates = updates.filter(|(_, value)| matches!(value.origin, Origin::Update(_)));
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<Extent> = Vec::new();
         for (id, _) in updates {
-            let place = self.place(id);
+            let place = self.extent(id);
             if !places.contains(&place) {
                 places.push(place);
             }
@@ -125,8 +137,8 @@ impl ComputeGraph {
     }
 
     /// Whether the memory of a value holds that value as long as anyone may read it.
-    pub(super) fn stays(&self, value: ValueId, changed: &[Place]) -> bool {
-        let place = self.place(value);
+    pub(super) fn stays(&self, value: ValueId, changed: &[Extent]) -> bool {
+        let place = self.extent(value);
         !changed.iter().any(|changed| changed.overlaps(&place))
     }
 }

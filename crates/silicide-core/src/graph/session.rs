@@ -1,7 +1,7 @@
 //! A session of a graph: an arena, buffers for its inputs, and a list that its device has baked.
 
-use super::commands::{Call, Piece, scratch_bytes};
-use super::compute::{Node, Operand, Place as Where};
+use super::commands::{Call, Piece};
+use super::compute::{Node, Operand, Origin};
 use super::executor::{Compiled, GraphExecutor};
 use super::parameters::{Parameter, ParameterSlot, Parameters};
 use crate::buffer::Buffer;
@@ -9,10 +9,12 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, TensorInfo};
 use crate::memory::{Purpose, Request};
-use crate::record::{BakedList, Call as Lowered, Own, Place, Recording, Submission, check_device};
+use crate::record::rules::{self, Argument, Extent, Memory, check_device, check_graph};
+use crate::record::{BakedList, Call as Lowered, Own, Place, Recording, Submission, scratch_bytes};
 use silicide_hal::{Command, MemoryKind};
 use silicide_quant::{DType, Element, Shape};
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One user of a [`GraphExecutor`]. Sessions share weights and compiled kernels, and nothing that is written: any
@@ -67,23 +69,11 @@ impl GraphSession {
         parameters.set(slot, values)
     }
 
-    /// Sets parameters to words, as the bits of their types, and runs the graph.
-    pub fn replay_with(&mut self, values: &[(Parameter, &[u32])]) -> Result<Submission> {
-        for (parameter, words) in values {
-            let (parameters, slot) = self.parameter(*parameter)?;
-            parameters.set_words(slot, words)?;
-        }
-        self.replay()
-    }
-
-    fn parameter(&mut self, Parameter(number): Parameter) -> Result<(&mut Parameters, &ParameterSlot)> {
-        let slots = &self.executor.compiled.graph.parameters;
-        let count = slots.len();
-        let found = self.parameters.as_mut().zip(slots.get(number as usize));
-        found.ok_or_else(|| Error::BadParameter {
-            op: "graph",
-            what: format!("parameter {number} of another graph; this one has {count}"),
-        })
+    fn parameter(&mut self, parameter: Parameter) -> Result<(&mut Parameters, &ParameterSlot)> {
+        let (graph, what) = (&self.executor.compiled.graph, "parameter");
+        check_graph(graph.id, parameter.graph, what)?;
+        let found = self.parameters.as_mut().zip(graph.parameters.get(parameter.number as usize));
+        found.ok_or(Error::WrongGraph { what })
     }
 
     /// Runs the graph over what its inputs and parameters hold now. Where parameters were set since the last replay, it waits for
@@ -128,6 +118,19 @@ fn arena(device: &Device, bytes: usize) -> Result<Option<Buffer>> {
     Ok(Some(arena))
 }
 
+/// The buffers of a node's operands.
+struct NodeBuffers {
+    inputs: SmallVec<[Buffer; 4]>,
+    outputs: SmallVec<[Buffer; 4]>,
+}
+
+/// A node with the kernel that computes it and the buffers that it works on.
+struct BoundCall<'a> {
+    node: &'a Node,
+    call: &'a Call,
+    buffers: &'a NodeBuffers,
+}
+
 /// A graph with the memory of one session.
 struct Bound<'a> {
     compiled: &'a Compiled,
@@ -160,33 +163,25 @@ impl Bound<'_> {
                 });
             }
         }
-        let outside: Vec<(Where, &Buffer)> = graph
-            .values
-            .iter()
-            .filter_map(|value| match &value.origin {
-                super::Origin::Constant(buffer) => {
-                    Some((Where::Constant(buffer.storage_id(), buffer.range()), buffer))
-                }
-                super::Origin::Input(i) => Some((Where::Input(*i), *self.inputs.get(*i)?)),
+        let outside: Vec<(Extent, &Buffer)> = (0..)
+            .map(super::ValueId)
+            .zip(&graph.values)
+            .filter_map(|(id, value)| match &value.origin {
+                Origin::Constant(buffer) => Some((graph.extent(id), buffer)),
+                Origin::Input(i) => Some((graph.extent(id), *self.inputs.get(*i)?)),
                 _ => None,
             })
             .collect();
         for written in graph.changed_places() {
             for (place, buffer) in outside.iter().filter(|(place, _)| *place == written) {
-                if !buffer.is_writable()? {
-                    return Err(Error::ReadOnly { what: op });
-                }
-                let same_bytes = |other: &Buffer| {
-                    other.storage_id() == buffer.storage_id()
-                        && other.range().start < buffer.range().end
-                        && buffer.range().start < other.range().end
+                // The schedule knows which constants overlap. It took inputs for memory of their own.
+                let constant = |place: &Extent| matches!(place.memory, Memory::Storage(_));
+                let hidden = |(other, bytes): &(Extent, &Buffer)| {
+                    let known = other == place || (constant(other) && constant(place));
+                    !known && Extent::of(bytes).overlaps(&Extent::of(buffer))
                 };
-                // Two constants that overlap are known to; an input must not turn out to be something else.
-                let constant = |place: &Where| matches!(place, Where::Constant(..));
-                let hidden = |(other, bytes): &&(Where, &Buffer)| {
-                    other != place && !(constant(other) && constant(place)) && same_bytes(bytes)
-                };
-                if outside.iter().any(|other| hidden(&other)) {
+                // rule: hidden-aliasing
+                if outside.iter().any(hidden) {
                     return Err(Error::Aliasing { op, output: "a changed buffer", other: "another one" });
                 }
             }
@@ -194,17 +189,63 @@ impl Bound<'_> {
         Ok(())
     }
 
+    /// The buffers of every node, checked as the encoder checks them.
+    fn nodes(&self) -> Result<Vec<NodeBuffers>> {
+        let graph = &self.compiled.graph;
+        graph.nodes().iter().map(|node| self.node(node)).collect()
+    }
+
+    /// A bound operand as the rules of a call see it. In the arena each value has memory of its own as far as a call is
+    /// concerned: the steps of one node may use the same bytes one after the other. Lowering checks each launch.
+    fn argument(&self, operand: Operand, buffer: &Buffer, op: &'static str) -> Result<Argument> {
+        let (graph, bound) = (&self.compiled.graph, Argument::of(self.device, buffer, op)?);
+        let extent = if graph.is_outside(operand.value) { bound.extent } else { graph.extent(operand.value) };
+        Ok(Argument { extent, ..bound })
+    }
+
+    fn node(&self, node: &Node) -> Result<NodeBuffers> {
+        let buffers = |operands: &[Operand]| -> Result<SmallVec<[Buffer; 4]>> {
+            operands.iter().map(|operand| self.buffer(*operand)).collect()
+        };
+        let (inputs, outputs) = (buffers(&node.inputs)?, buffers(&node.outputs)?);
+        let op = node.op.name();
+        let arguments = |operands: &[Operand], buffers: &[Buffer]| -> Result<rules::Arguments> {
+            operands
+                .iter()
+                .zip(buffers)
+                .map(|(operand, buffer)| self.argument(*operand, buffer, op))
+                .collect()
+        };
+        let read = arguments(&node.inputs, &inputs)?;
+        let written = arguments(&node.outputs, &outputs)?;
+        let inferred = rules::check_inputs(&*node.op, &read)?;
+        rules::check_outputs(&*node.op, &read, &inferred, &written)?;
+        let operands = node.inputs.iter().chain(&node.outputs);
+        for (operand, bound) in operands.zip(read.iter().chain(&written)) {
+            let planned = self.compiled.graph.info(*operand);
+            // The kernel was chosen for this alignment. Allocators of the device always keep it.
+            if bound.info.alignment < planned.alignment {
+                let (what, bytes, alignment) = (op, bound.extent.range.start, planned.alignment as usize);
+                return Err(Error::Misaligned { what, bytes, alignment, dtype: planned.dtype });
+            }
+        }
+        Ok(NodeBuffers { inputs, outputs })
+    }
+
     fn record(&self, recording: &mut Recording) -> Result<()> {
+        let buffers = self.nodes()?;
         let mut marked = None;
         for &index in &self.compiled.schedule.order {
             let Some(command) = self.compiled.commands.commands.get(index) else { continue };
             let nodes = self.compiled.graph.nodes();
             let call = self.compiled.commands.calls.get(command.node);
             let Some((node, call)) = nodes.get(command.node).zip(call) else { continue };
+            let Some(buffers) = buffers.get(command.node) else { continue };
             if self.compiled.mark_ops && marked.replace(command.node) != Some(command.node) {
                 recording.list.commands.push(Command::Mark { label: node.op.name() });
             }
-            self.record_command(recording, (node, call), command.piece)?;
+            let bound = BoundCall { node, call, buffers };
+            self.record_command(recording, &bound, command.piece)?;
         }
         Ok(())
     }
@@ -212,7 +253,7 @@ impl Bound<'_> {
     fn record_command(
         &self,
         recording: &mut Recording,
-        (node, call): (&Node, &Call),
+        BoundCall { node, call, buffers }: &BoundCall<'_>,
         piece: Piece,
     ) -> Result<()> {
         let scratch = call.scratch.iter().zip(&call.plan.scratch);
@@ -227,12 +268,8 @@ impl Bound<'_> {
             Piece::Step(step) => call.plan.steps.get(step),
         };
         let Some(step) = step else { return Ok(()) };
-        let buffers = |operands: &[Operand]| -> Result<SmallVec<[Buffer; 4]>> {
-            operands.iter().map(|operand| self.buffer(*operand)).collect()
-        };
-        let (inputs, outputs) = (buffers(&node.inputs)?, buffers(&node.outputs)?);
-        let (inputs, outputs): (SmallVec<[&Buffer; 4]>, SmallVec<[&Buffer; 4]>) =
-            (inputs.iter().collect(), outputs.iter().collect());
+        let inputs: SmallVec<[&Buffer; 4]> = buffers.inputs.iter().collect();
+        let outputs: SmallVec<[&Buffer; 4]> = buffers.outputs.iter().collect();
         let lowered = Lowered {
             device: self.device,
             op: &*node.op,
@@ -251,9 +288,11 @@ impl Bound<'_> {
     }
 
     fn within(&self, room: u32, dtype: DType, shape: Shape) -> Result<Buffer> {
-        let offset = self.compiled.offsets.get(room as usize).copied().unwrap_or(0);
-        let nothing = Error::ZeroSize { what: "arena" };
-        self.arena.as_ref().ok_or(nothing)?.within(offset, dtype, shape)
+        let Compiled { offsets, commands, .. } = self.compiled;
+        let bytes = commands.rooms.get(room as usize).and_then(|room| room.bytes);
+        let slot = offsets.get(room as usize).zip(bytes).zip(self.arena.as_ref());
+        let ((&offset, bytes), arena) = slot.ok_or(Error::ZeroSize { what: "arena" })?;
+        in_slot(arena, offset..offset.saturating_add(bytes), dtype, shape)
     }
 
     /// The memory of an operand.
@@ -261,11 +300,9 @@ impl Bound<'_> {
         let graph = &self.compiled.graph;
         let (root, missing) = (graph.root(operand.value), Error::ZeroSize { what: "graph" });
         match graph.origin(root) {
-            Some(super::Origin::Constant(buffer)) => buffer.reshape(operand.shape),
-            Some(super::Origin::Input(input)) => {
-                self.inputs.get(*input).ok_or(missing)?.reshape(operand.shape)
-            }
-            Some(super::Origin::Parameter(number)) => {
+            Some(Origin::Constant(buffer)) => buffer.reshape(operand.shape),
+            Some(Origin::Input(input)) => self.inputs.get(*input).ok_or(missing)?.reshape(operand.shape),
+            Some(Origin::Parameter(number)) => {
                 let found = self.parameters.zip(graph.parameters.get(*number));
                 let (parameters, slot) = found.ok_or(missing)?;
                 parameters.buffer(slot, operand.shape)
@@ -275,5 +312,30 @@ impl Bound<'_> {
                 self.within(room, graph.info(operand).dtype, operand.shape)
             }
         }
+    }
+}
+
+/// A tensor at the start of a slot of the arena. It must fit in the slot: what lies behind belongs to other values.
+fn in_slot(arena: &Buffer, slot: Range<usize>, dtype: DType, shape: Shape) -> Result<Buffer> {
+    let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape("arena", error))?;
+    // rule: arena-slot
+    if bytes > slot.len() {
+        let (offset, size) = (slot.start, slot.len());
+        return Err(Error::OutOfBounds { what: "arena", offset, bytes, size });
+    }
+    arena.within(slot.start, dtype, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_keep_a_tensor_inside_its_slot_of_the_arena() {
+        let arena = arena(&Device::cpu().unwrap(), 1024).unwrap().unwrap();
+        let of = |elements: usize| in_slot(&arena, 256..512, DType::F32, Shape::new(&[elements]).unwrap());
+        assert_eq!(of(64).unwrap().range(), 256..512);
+        // The arena has bytes for it, which are another value's.
+        assert!(matches!(of(65), Err(Error::OutOfBounds { what: "arena", size: 256, .. })));
     }
 }

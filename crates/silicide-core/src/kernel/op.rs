@@ -182,8 +182,74 @@ impl Tolerance {
     }
 }
 
-/// An operation. Implementors are small plain values holding the op's parameters, all of which their `Debug` shows: two
+/// An operation. Implementors are small plain values that hold the op's parameters. `Debug` shows all of them: two values
 /// of the same type and text compute the same.
+///
+/// An op states its arguments, its output shapes and an f64 reference; each [`Kernel`] is one way to compute it.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_quant::DType; }
+/// use silicide::hal::{DeviceInfo, NativeKernel, NativeVariant, Program, Tile, cpu::Isa};
+/// use silicide::kernel::{Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo};
+/// use silicide::{Buffer, CommandEncoder, DType, Device, Error, Recorder};
+///
+/// /// `y = x + c`.
+/// #[derive(Debug)]
+/// struct Shift(f32);
+///
+/// impl Op for Shift {
+///     fn name(&self) -> &'static str {
+///         "shift"
+///     }
+///     fn slots(&self) -> &'static [Slot] {
+///         const { &[Slot::input("x"), Slot::output("y")] }
+///     }
+///     fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs, Error> {
+///         Ok(inputs.iter().copied().collect())
+///     }
+///     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
+///         outputs[0].values = inputs[0].values.iter().map(|x| x + self.0 as f64).collect();
+///     }
+///     fn kernels() -> &'static [&'static dyn Kernel<Op = Shift>] {
+///         &[&OnCpu]
+///     }
+/// }
+///
+/// /// One tile for all elements.
+/// unsafe fn shift(tile: &Tile<'_>) {
+///     let all = 0..tile.param(0) as usize;
+///     // SAFETY: `plan` binds two f32 arrays of `param(0)` elements, and there is one tile.
+///     let (x, y) = unsafe { (tile.read_part::<f32>(0, all.clone()), tile.write::<f32>(1, all)) };
+///     y.iter_mut().zip(x).for_each(|(y, x)| *y = x + tile.param_f32(1));
+/// }
+/// static PROGRAM: NativeKernel =
+///     NativeKernel::new("shift", &[NativeVariant { isa: Isa::Portable, entry: shift }]);
+///
+/// struct OnCpu;
+/// // SAFETY: `plan` binds both arguments whole, and the program stays inside.
+/// unsafe impl Kernel for OnCpu {
+///     type Op = Shift;
+///     fn name(&self) -> &'static str {
+///         "shift.cpu"
+///     }
+///     fn fits(&self, _: &Shift, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+///         let fits = io.input(0).dtype == DType::F32 && !on.is_gpu();
+///         if fits { Ok(Cost::GOOD) } else { Err(Decline("f32 on the CPU only")) }
+///     }
+///     fn plan(&self, op: &Shift, io: &Io<'_>, _: &DeviceInfo) -> Plan {
+///         let (words, args) = ([io.input(0).elements() as u32, op.0.to_bits()], [Arg::slot(0), Arg::slot(1)]);
+///         Plan::launch(Program::Native(&PROGRAM), &args, &words, [1, 1, 1])
+///     }
+/// }
+///
+/// let device = Device::cpu()?;
+/// let x = Buffer::from_slice(&device, [3], &[1.0f32, 2.0, 3.0])?;
+/// let mut encoder = CommandEncoder::new(&device);
+/// let y = encoder.run_one(Shift(0.5), &[&x])?;
+/// encoder.submit()?.wait()?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.5, 2.5, 3.5]);
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Op: fmt::Debug + Send + Sync + 'static {
     /// Its name: the folder it lives in.
     fn name(&self) -> &'static str;

@@ -22,7 +22,7 @@ impl Cost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decline(pub &'static str);
 
-/// One way to compute an op.
+/// One way to compute an op. [`Op`](super::Op) has an example.
 ///
 /// # Safety
 ///
@@ -153,6 +153,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Bytes of workspace that a tile of its launches uses, at most.
+    pub fn workspace(&self) -> usize {
+        let of = |step: &Step| if let Step::Dispatch(launch) = step { launch.program.workspace() } else { 0 };
+        self.steps.iter().map(of).max().unwrap_or(0)
+    }
+
     /// A plan of one launch.
     #[inline]
     pub fn launch(program: Program, args: &[Arg], params: &[u32], grid: [u32; 3]) -> Plan {

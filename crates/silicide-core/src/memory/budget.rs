@@ -69,6 +69,8 @@ pub struct Usage {
     pub reserved_peak: usize,
     /// Blocks taken from the backend.
     pub blocks: usize,
+    /// Bytes of the workspaces of the CPU backend's threads. The backend takes them; they belong to no purpose.
+    pub workspaces: usize,
     /// The most bytes that purposes may add up to.
     pub limit: usize,
 }
@@ -96,6 +98,9 @@ impl fmt::Display for Usage {
                 usage.purpose.name(),
                 usage.count
             )?;
+        }
+        if self.workspaces > 0 {
+            writeln!(f, "{:<12} {:>10.2} MiB", "workspaces", mib(self.workspaces))?;
         }
         write!(f, "{:<12} {:>10.2} MiB in {:>5} blocks", "reserved", mib(self.reserved), self.blocks)
     }
@@ -203,6 +208,7 @@ impl Budget {
             reserved: self.reserved.bytes.load(Relaxed),
             reserved_peak: self.reserved.peak.load(Relaxed),
             blocks: self.reserved.count.load(Relaxed),
+            workspaces: 0,
             limit: self.limit,
         }
     }

@@ -1,13 +1,5 @@
-//! Memory: who gives it ([`Allocator`]), who keeps it for reuse ([`BufferPool`]), and how much of it is used for
-//! what ([`Usage`]).
-//!
-//! | file | what |
-//! |---|---|
-//! | `allocator.rs` | the trait, and what an allocation is |
-//! | `suballocator.rs` | the memory of a device: few big blocks, cut in ranges |
-//! | `pool.rs` | power-of-two buckets kept for reuse, under a byte budget |
-//! | `mapped.rs` | read-only memory over mapped files |
-//! | `budget.rs` | bytes by purpose, with peaks and a limit |
+//! Memory: where it comes from ([`Allocator`], [`DeviceAllocator`]), what is kept for reuse ([`BufferPool`]), and how much is
+//! in use for which [`Purpose`] ([`Usage`]).
 //!
 //! Nothing here waits for a device: storages die only after the last ticket that used them was reached (the
 //! timeline holds them until then), so memory that comes back is free to be used again.

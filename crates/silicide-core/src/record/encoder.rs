@@ -1,11 +1,12 @@
 //! The command encoder: takes ops and transfers, derives barriers, submits the list.
 
-use super::recording::{Place, Recording, check_device};
+use super::recording::{Place, Recording};
+use super::rules::{self, Argument, Extent, check_device};
 use super::{Recorder, Submission, lower};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::kernel::{Access, DynOp, Io, Op, Outputs, Slot, TensorInfo, select};
+use crate::kernel::{Access, DynOp, Io, Op, TensorInfo, select};
 use silicide_hal::{Command, CommandList};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
@@ -14,7 +15,21 @@ use std::mem;
 /// Records commands for a device and submits them as one list.
 ///
 /// Recording runs nothing. Commands that touch the same bytes run in the order they were recorded in; others may
-/// run at once. Dropping an encoder forgets what it recorded.
+/// run at once. Dropping an encoder discards what it recorded.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::{Buffer, CommandEncoder, Device};
+///
+/// let device = Device::cpu()?;
+/// let from = Buffer::from_slice(&device, [4], &[1u32, 2, 3, 4])?;
+/// let to = Buffer::from_slice(&device, [4], &[0u32; 4])?;
+/// let mut encoder = CommandEncoder::new(&device);
+/// encoder.copy(&from, &to)?; // nothing runs yet
+/// encoder.submit()?.wait()?;
+/// assert_eq!(to.to_vec::<u32>()?, [1, 2, 3, 4]);
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct CommandEncoder {
     device: Device,
@@ -35,6 +50,20 @@ pub struct EncoderOptions {
     pub kernel: Option<&'static str>,
     /// Put a timing mark before each op, so that a submission's times name ops instead of scopes, and note what threads do.
     pub mark_ops: bool,
+}
+
+impl EncoderOptions {
+    /// Sets the kernel to use instead of the cheapest.
+    pub fn kernel(mut self, name: &'static str) -> EncoderOptions {
+        self.kernel = Some(name);
+        self
+    }
+
+    /// Sets whether a timing mark precedes each op.
+    pub fn mark_ops(mut self, mark: bool) -> EncoderOptions {
+        self.mark_ops = mark;
+        self
+    }
 }
 
 impl CommandEncoder {
@@ -63,47 +92,30 @@ impl CommandEncoder {
     /// Records an op without its type. Outputs come from the device's pool, or are outputs and scratch of earlier ops
     /// of this list that nobody holds any more: dropping what was only a step on the way keeps a list's memory small.
     pub fn record(&mut self, op: &dyn DynOp, inputs: &[&Buffer]) -> Result<SmallVec<[Buffer; 2]>> {
-        let infos = self.inputs(op, inputs)?;
-        let inferred = op.infer(&infos)?;
+        let arguments = Argument::all(&self.device, inputs, op.name())?;
+        let inferred = rules::check_inputs(op, &arguments)?;
+        let bytes = rules::check_new_outputs(&self.device, op, &inferred)?;
         self.recording.begin_op();
         let mut outputs: SmallVec<[Buffer; 2]> = SmallVec::new();
-        for (info, slot) in inferred.iter().zip(output_slots(op)) {
-            if slot.access == Access::ReadWrite {
-                // Nobody could have put there what the op reads.
-                let (expected, got) = (output_slots(op).count(), 0);
-                return Err(Error::ArgumentCount { op: op.name(), what: "outputs", expected, got });
-            }
-            let bytes = info.shape.bytes(info.dtype).map_err(|error| Error::bad_shape("output", error))?;
+        for (info, bytes) in inferred.iter().zip(bytes) {
             outputs.push(self.recording.temporary(&self.device, info.dtype, info.shape, bytes)?);
         }
         {
             let given: SmallVec<[&Buffer; 2]> = outputs.iter().collect();
-            self.record_with(op, (inputs, &infos), (&given, &inferred))?;
+            self.record_with(op, (inputs, &rules::infos(&arguments)), (&given, &inferred))?;
         }
         Ok(outputs)
     }
 
     /// Records an op without its type, into buffers that exist.
     pub fn record_into(&mut self, op: &dyn DynOp, inputs: &[&Buffer], outputs: &[&Buffer]) -> Result<()> {
-        let infos = self.inputs(op, inputs)?;
-        let inferred = op.infer(&infos)?;
-        let expected = output_slots(op).count();
-        if outputs.len() != expected {
-            let (what, got) = ("outputs", outputs.len());
-            return Err(Error::ArgumentCount { op: op.name(), what, expected, got });
-        }
-        let mut given: Outputs = SmallVec::new();
-        for output in outputs {
-            check_device(&self.device, output, op.name())?;
-            given.push(output.info()?);
-            if !output.is_writable()? {
-                return Err(Error::ReadOnly { what: op.name() });
-            }
-        }
-        op.check_outputs(&inferred, &given)?;
-        check_aliasing(op, inputs, outputs)?;
+        let arguments = Argument::all(&self.device, inputs, op.name())?;
+        let inferred = rules::check_inputs(op, &arguments)?;
+        let given = Argument::all(&self.device, outputs, op.name())?;
+        rules::check_outputs(op, &arguments, &inferred, &given)?;
         self.recording.begin_op();
-        self.record_with(op, (inputs, &infos), (outputs, &given))
+        let (arguments, given) = (rules::infos(&arguments), rules::infos(&given));
+        self.record_with(op, (inputs, &arguments), (outputs, &given))
     }
 
     /// Records a copy of all bytes of `from` into `to`, which has the same type and size.
@@ -122,7 +134,7 @@ impl CommandEncoder {
         if !to.is_writable()? {
             return Err(Error::ReadOnly { what });
         }
-        if overlap(from, to) {
+        if Extent::of(from).overlaps(&Extent::of(to)) {
             return Err(Error::Aliasing { op: what, output: "to", other: "from" });
         }
         if !self.recording.has_room(0, 0) {
@@ -147,20 +159,6 @@ impl CommandEncoder {
         Ok(Submission::new(self.device.clone(), ticket))
     }
 
-    fn inputs(&self, op: &dyn DynOp, inputs: &[&Buffer]) -> Result<SmallVec<[TensorInfo; 4]>> {
-        let expected = op.slots().iter().filter(|slot| slot.access == Access::Read).count();
-        if inputs.len() != expected {
-            let (what, got) = ("inputs", inputs.len());
-            return Err(Error::ArgumentCount { op: op.name(), what, expected, got });
-        }
-        let mut infos = SmallVec::new();
-        for input in inputs {
-            check_device(&self.device, input, op.name())?;
-            infos.push(input.info()?);
-        }
-        Ok(infos)
-    }
-
     fn record_with(
         &mut self,
         op: &dyn DynOp,
@@ -181,42 +179,6 @@ impl CommandEncoder {
         let mark = self.options.mark_ops.then(|| op.name());
         lower::lower(&mut self.recording, &call, &plan, mark)
     }
-}
-
-fn output_slots(op: &dyn DynOp) -> impl Iterator<Item = &'static Slot> {
-    op.slots().iter().filter(|slot| slot.access.writes())
-}
-
-fn overlap(a: &Buffer, b: &Buffer) -> bool {
-    a.storage_id() == b.storage_id() && a.range().start < b.range().end && b.range().start < a.range().end
-}
-
-/// Outputs must not share bytes with each other or with inputs, unless exactly and where the op allows it.
-fn check_aliasing(op: &dyn DynOp, inputs: &[&Buffer], outputs: &[&Buffer]) -> Result<()> {
-    let slots = op.slots();
-    let name = |index: usize| slots.get(index).map_or("", |slot| slot.name);
-    for (i, output) in outputs.iter().enumerate() {
-        let in_place = slots.get(inputs.len() + i).map_or(0, |slot| slot.in_place);
-        for (j, input) in inputs.iter().enumerate() {
-            let allowed = in_place & 1u32.checked_shl(j as u32).unwrap_or(0) != 0
-                && output.range() == input.range()
-                && output.dtype() == input.dtype();
-            if overlap(output, input) && !allowed {
-                return Err(Error::Aliasing {
-                    op: op.name(),
-                    output: name(inputs.len() + i),
-                    other: name(j),
-                });
-            }
-        }
-        for (k, other) in outputs.iter().enumerate().take(i) {
-            if overlap(output, other) {
-                let (output, other) = (name(inputs.len() + i), name(inputs.len() + k));
-                return Err(Error::Aliasing { op: op.name(), output, other });
-            }
-        }
-    }
-    Ok(())
 }
 
 impl Recorder for CommandEncoder {

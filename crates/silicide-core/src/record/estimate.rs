@@ -6,6 +6,7 @@
 
 use super::Recorder;
 use super::derived::{self, Derived, Source};
+use super::lower::scratch_bytes;
 use super::recording::is_rested;
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -26,6 +27,8 @@ pub struct Estimate {
     derived: Derived<usize, Arc<Temporary>>,
     ops: usize,
     launches: usize,
+    /// Bytes of the largest workspace of a kernel.
+    workspace: usize,
 }
 
 /// Memory that a recording would make.
@@ -67,12 +70,17 @@ impl Estimate {
     /// An empty count for a device.
     pub fn new(device: &Device) -> Estimate {
         let (temporaries, derived) = (Vec::new(), Derived::default());
-        Estimate { device: device.clone(), temporaries, derived, ops: 0, launches: 0 }
+        Estimate { device: device.clone(), temporaries, derived, ops: 0, launches: 0, workspace: 0 }
     }
 
     /// Bytes of temporaries that the recording so far takes from the device's pool.
     pub fn bytes(&self) -> usize {
         self.temporaries.iter().map(|held| self.device.shelf().bucket_bytes(held.bytes)).sum()
+    }
+
+    /// Bytes of the workspaces that the device's threads need for the recording so far; the backend keeps them, not the pool.
+    pub fn workspace_bytes(&self) -> usize {
+        self.device.info().workspace_bytes(self.workspace)
     }
 
     /// Ops recorded so far.
@@ -121,13 +129,14 @@ impl Estimate {
         let mut found: SmallVec<[(usize, Arc<Temporary>); 1]> = SmallVec::new();
         for (launch, scratch) in derived::of(&plan) {
             let made = sources(launch, inputs).and_then(|sources| self.derived.find(launch, &sources));
+            let bytes = plan.scratch.get(scratch).map(|&bytes| scratch_bytes(bytes));
+            let made = made.filter(|made| Some(made.bytes) == bytes);
             found.extend(made.map(|made| (scratch, made)));
         }
         let mut scratch: SmallVec<[Arc<Temporary>; 2]> = SmallVec::new();
         for (i, &bytes) in plan.scratch.iter().enumerate() {
             let made = found.iter().find(|(found, _)| *found == i).map(|(_, made)| Arc::clone(made));
-            let bytes = bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes);
-            scratch.push(made.unwrap_or_else(|| self.temporary(bytes)));
+            scratch.push(made.unwrap_or_else(|| self.temporary(scratch_bytes(bytes))));
         }
         scratch.iter().for_each(|memory| memory.touch(self.ops));
         for (launch, i) in derived::of(&plan) {
@@ -140,6 +149,7 @@ impl Estimate {
             self.derived.forget(address(memory), &(0..usize::MAX));
         }
         self.launches += plan.steps.len() - found.len();
+        self.workspace = self.workspace.max(plan.workspace());
         Ok(())
     }
 }

@@ -95,6 +95,11 @@ impl Own {
     }
 }
 
+/// The size of scratch memory: whole words, at least one.
+pub(crate) fn scratch_bytes(bytes: usize) -> usize {
+    bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes)
+}
+
 /// Scratch buffers of a plan: whole words, of any contents. Once used in a recording, it keeps their memory.
 fn scratch(
     recording: &mut Recording,
@@ -108,7 +113,7 @@ fn scratch(
             buffers.push(buffer.clone());
             continue;
         }
-        let bytes = bytes.max(4).checked_next_multiple_of(4).unwrap_or(bytes);
+        let bytes = scratch_bytes(bytes);
         let shape = Shape::new(&[bytes]).map_err(|error| Error::bad_shape("scratch", error))?;
         buffers.push(recording.temporary(device, DType::U8, shape, bytes)?);
     }
@@ -145,11 +150,16 @@ impl Call<'_> {
     fn find_derived(&self, recording: &Recording, plan: &Plan) -> Result<Found> {
         let mut found = Found::new();
         for (launch, scratch) in derived::of(plan) {
-            if plan.scratch.get(scratch).is_none() {
+            let Some(&bytes) = plan.scratch.get(scratch) else {
                 return Err(self.defect(format!("scratch {scratch}, which is not there")));
+            };
+            let found_buffer = recording.derived.find(launch, &self.sources(launch));
+            let Some(buffer) = found_buffer else { continue };
+            // rule: derived-size
+            if buffer.size() != scratch_bytes(bytes) {
+                continue;
             }
-            let buffer = recording.derived.find(launch, &self.sources(launch));
-            found.extend(buffer.map(|buffer| (scratch, buffer)));
+            found.push((scratch, buffer));
         }
         Ok(found)
     }
@@ -239,6 +249,7 @@ impl Call<'_> {
             bindings.push(bound);
             places.push(place);
         }
+        self.check_places(&places)?;
         params.extend_from_slice(&launch.params);
         let (words, bound) = (params.len(), bindings.len());
         let declared =
@@ -258,6 +269,24 @@ impl Call<'_> {
             recording.order();
             recording.list.dispatch(pipeline, launch.grid, &bindings, &params);
             recording.tally.launch(self.kernel);
+        }
+        Ok(())
+    }
+
+    /// A program reads and writes its bindings at once: one that is written shares no bytes with another, unless both are
+    /// the same bytes. The rules of the call say this of arguments; this is about windows and scratch memory.
+    fn check_places(&self, places: &[Place<'_>]) -> Result<()> {
+        for (i, place) in places.iter().enumerate() {
+            for other in places.iter().skip(i + 1) {
+                let written = place.access.writes() || other.access.writes();
+                // rule: binding-overlap
+                if written && place.overlaps(other) && place.range != other.range {
+                    let (one, other) = (&place.range, &other.range);
+                    return Err(
+                        self.defect(format!("bindings of bytes {one:?} and {other:?}, one of them written"))
+                    );
+                }
+            }
         }
         Ok(())
     }

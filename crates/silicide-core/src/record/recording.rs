@@ -4,7 +4,7 @@ use super::derived::Derived;
 use super::hazard::{MemRanges, Touch};
 use crate::buffer::{Buffer, Storage, StorageId};
 use crate::device::{Device, StorageUse, Tally};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::Access;
 use crate::memory::{Allocation, Purpose, Request};
 use silicide_hal::{Binding, Command, CommandList, MemoryKind};
@@ -275,13 +275,4 @@ pub(crate) fn fill_block(device: &Device, allocation: Allocation, value: u32) ->
             Err(error)
         }
     }
-}
-
-/// Refuses a buffer of another device.
-pub(crate) fn check_device(device: &Device, buffer: &Buffer, what: &'static str) -> Result<()> {
-    if buffer.device().is_same(device) {
-        return Ok(());
-    }
-    let (expected, got) = (device.info().id.clone(), buffer.device().info().id.clone());
-    Err(Error::WrongDevice { what, expected, got })
 }

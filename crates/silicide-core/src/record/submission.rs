@@ -5,8 +5,26 @@ use crate::error::{Error, Result};
 use silicide_hal::{Span, ThreadTimes, Ticket};
 use std::time::Duration;
 
-/// A list on its way through a device. Dropping it loses nothing: the work goes on, and failures show when what
-/// it should have written is read.
+/// A submitted command list. Dropping it loses nothing: the work continues, and an error of the device is reported when
+/// a buffer that it writes is read.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::{Buffer, CommandEncoder, Device};
+///
+/// let device = Device::cpu()?;
+/// let (from, to) = (Buffer::from_slice(&device, [2], &[1u32, 2])?, Buffer::from_slice(&device, [2], &[0u32; 2])?);
+/// let mut encoder = CommandEncoder::new(&device);
+/// encoder.copy(&from, &to)?;
+/// let submission = encoder.submit()?;
+/// while !submission.poll()? {
+///     std::thread::yield_now();
+/// }
+/// for span in submission.times() {
+///     println!("{}: {} ns", span.label, span.duration_ns);
+/// }
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "an error of the submission shows when it is waited for"]
 pub struct Submission {

@@ -14,10 +14,25 @@ use silicide_weights::{Bytes, Entry, Place, Source, Stored};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// Brings tensors of a source onto a device.
+/// Loads tensors of a weight file onto a device.
 ///
-/// A tensor that was copied may still be on its way when it is returned; whoever reads it waits, as for any other
-/// work of the device. [`Loader::finish`] waits for all of it.
+/// A copy may still be in progress when [`Loader::load`] returns; reads of the tensor wait for it, as for any other work
+/// of the device. [`Loader::finish`] waits for all copies.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::*; pub mod weights { pub use {silicide_core::weights::*, silicide_weights::*}; } }
+/// # let path = "../../testdata/models/llama-tied-q8_0.gguf";
+/// use silicide::Device;
+/// use silicide::weights::{LoadOptions, Loader, Source};
+///
+/// let source = Source::open(path)?;
+/// let options = LoadOptions::default().progress(|event| println!("{} of {}", event.done, event.total));
+/// let mut loader = Loader::new(&Device::cpu()?, &source, options);
+/// let weights = loader.load_all()?;
+/// let report = loader.finish()?;
+/// assert_eq!((weights.len(), report.tensors), (source.len(), source.len()));
+/// # Ok::<(), silicide::Error>(())
+/// ```
 pub struct Loader<'a> {
     device: Device,
     source: &'a Source,

@@ -36,6 +36,38 @@ impl Default for LoadOptions {
     }
 }
 
+impl LoadOptions {
+    /// Sets what the buffers are for, in reports.
+    pub fn purpose(mut self, purpose: Purpose) -> LoadOptions {
+        self.purpose = purpose;
+        self
+    }
+
+    /// Sets where the bytes go.
+    pub fn placement(mut self, placement: Placement) -> LoadOptions {
+        self.placement = placement;
+        self
+    }
+
+    /// Sets the most bytes of staging memory.
+    pub fn staging_bytes(mut self, bytes: usize) -> LoadOptions {
+        self.staging_bytes = bytes;
+        self
+    }
+
+    /// Sets the function that is called after each piece, on the loading thread.
+    pub fn progress(mut self, progress: impl Fn(&LoadEvent<'_>) + Send + Sync + 'static) -> LoadOptions {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
+
+    /// Sets the token that cancels loading.
+    pub fn cancel(mut self, cancel: CancelToken) -> LoadOptions {
+        self.cancel = cancel;
+        self
+    }
+}
+
 impl fmt::Debug for LoadOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LoadOptions")

@@ -6,7 +6,23 @@ use silicide_quant::{MlxFormat, Shape};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A tensor on a device. Cloning shares the memory.
+/// A tensor of a weight file on a device. Cloning shares the memory.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::*; pub mod weights { pub use {silicide_core::weights::*, silicide_weights::*}; } }
+/// # let path = "../../testdata/models/llama-tied-q8_0.gguf";
+/// use silicide::Device;
+/// use silicide::weights::{LoadOptions, Loader, Source, Weight};
+///
+/// let source = Source::open(path)?;
+/// let mut loader = Loader::new(&Device::cpu()?, &source, LoadOptions::default());
+/// match loader.load("blk.0.attn_q.weight")? {
+///     Weight::Whole(buffer) => println!("{} {}", buffer.dtype(), buffer.shape()),
+///     Weight::Planar(planes) => println!("{:?} {}", planes.format, planes.shape),
+///     _ => (),
+/// }
+/// # Ok::<(), silicide::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Weight {

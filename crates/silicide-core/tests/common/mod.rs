@@ -2,6 +2,7 @@
 
 pub(crate) mod defects;
 pub(crate) mod ops;
+pub(crate) mod pairs;
 pub(crate) mod wrapped;
 
 use silicide_core::hal::null::{self, NullDevice, NullOptions};

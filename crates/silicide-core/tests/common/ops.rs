@@ -182,7 +182,7 @@ pub(crate) struct ShaderText {
     text: Snippet,
 }
 
-const fn native<O>(kernel: &'static NativeKernel) -> Native<O> {
+pub(crate) const fn native<O>(kernel: &'static NativeKernel) -> Native<O> {
     Native(kernel, PhantomData)
 }
 const fn shader<O>(text: &'static ShaderText) -> Shader<O> {
@@ -262,7 +262,7 @@ native_kernels! {
     PANICS = "panics.cpu", panics;
 }
 
-fn part(tile: &Tile<'_>) -> std::ops::Range<usize> {
+pub(crate) fn part(tile: &Tile<'_>) -> std::ops::Range<usize> {
     let start = tile.index[0] as usize * TILE;
     start..(start + TILE).min(tile.param(0) as usize)
 }

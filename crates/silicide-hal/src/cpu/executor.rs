@@ -12,6 +12,7 @@ use super::options::CpuOptions;
 use super::plan::{Plan, Run};
 use super::pool::Pool;
 use super::timeline::{Timeline, Times};
+use super::workspace::Workspaces;
 use super::{Isa, caches, machine, memory};
 use crate::{
     Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, NativeFn,
@@ -19,7 +20,8 @@ use crate::{
     ThreadTimes, Ticket,
 };
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Opens the CPU device.
@@ -34,7 +36,8 @@ pub fn open(options: &CpuOptions) -> Result<Arc<dyn RawDevice>> {
         info: describe(isa, threads),
         isa,
         pool,
-        plan: Mutex::default(),
+        turn: Mutex::new(Turn { plan: Plan::default(), workspaces: Workspaces::new(threads) }),
+        workspace_bytes: AtomicUsize::new(0),
         fault: Fault::default(),
         timeline: Timeline::default(),
     }))
@@ -63,6 +66,8 @@ pub(crate) struct Kernel {
     pub label: String,
     /// What its tiles stream.
     pub streams: Option<StreamFn>,
+    /// Bytes of workspace that its tiles use.
+    pub workspace: usize,
 }
 
 /// A list ready to be run again. A [`RawBaked`] is the address of a boxed one.
@@ -77,17 +82,38 @@ struct CpuDevice {
     info: DeviceInfo,
     isa: Isa,
     pool: Pool,
-    /// The plan of the list that runs, or of the last one. Its lock serialises submissions.
-    plan: Mutex<Plan>,
+    /// Its lock serialises submissions.
+    turn: Mutex<Turn>,
+    /// Bytes of all workspaces, to be read while a list runs.
+    workspace_bytes: AtomicUsize,
     fault: Fault,
     timeline: Timeline,
 }
 
+/// What one submission at a time has.
+struct Turn {
+    /// The plan of the list that runs, or of the last one.
+    plan: Plan,
+    workspaces: Workspaces,
+}
+
 impl CpuDevice {
-    /// Runs a plan to its end and notes how it went. Whoever calls holds the lock that serialises submissions.
-    fn run(&self, plan: &Plan, params: &[u32], ticket: Ticket) {
+    /// Waits for the running list, if any, and keeps others from starting.
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes workspaces large enough for a plan.
+    fn provide(&self, workspaces: &mut Workspaces, plan: &Plan) -> Result<()> {
+        workspaces.grow(plan.workspace())?;
+        self.workspace_bytes.store(workspaces.bytes(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Runs a plan to its end and notes how it went. The workspaces are those of the turn, which the caller holds.
+    fn run(&self, (plan, params): (&Plan, &[u32]), workspaces: &Workspaces, ticket: Ticket) {
         plan.begin();
-        self.pool.run(&Run { plan, params, fault: &self.fault });
+        self.pool.run(&Run { plan, params, workspaces, fault: &self.fault });
         let failure = self.fault.take();
         let times = match &failure {
             None => Times { spans: plan.spans(), threads: plan.thread_times() },
@@ -136,8 +162,9 @@ unsafe impl RawDevice for CpuDevice {
         let Some(variant) = kernel.variants.iter().find(|variant| fits(variant.isa)) else {
             return Err(refuse(format!("{} has no variant for {}", kernel.name, self.isa)));
         };
-        let NativeKernel { name, streams, .. } = **kernel;
-        let kernel = Box::new(Kernel { entry: variant.entry, name, label: label.to_owned(), streams });
+        let NativeKernel { name, streams, workspace, .. } = **kernel;
+        let kernel =
+            Box::new(Kernel { entry: variant.entry, name, label: label.to_owned(), streams, workspace });
         Ok(RawPipeline(Box::into_raw(kernel).expose_provenance() as u64))
     }
 
@@ -148,10 +175,12 @@ unsafe impl RawDevice for CpuDevice {
     }
 
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
-        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = self.turn();
+        let Turn { plan, workspaces } = &mut *turn;
         // SAFETY: the caller's promise.
         unsafe { plan.build(list, &self.info) };
-        self.run(&plan, &list.params, ticket);
+        self.provide(workspaces, plan)?;
+        self.run((plan, &list.params), workspaces, ticket);
         Ok(())
     }
 
@@ -159,13 +188,14 @@ unsafe impl RawDevice for CpuDevice {
         let mut plan = Plan::default();
         // SAFETY: the caller's promise.
         unsafe { plan.build(list, &self.info) };
+        self.provide(&mut self.turn().workspaces, &plan)?;
         let baked = Box::new(Baked { plan, params: list.params.clone(), slots: list.slots.clone() });
         Ok(RawBaked(Box::into_raw(baked).expose_provenance() as u64))
     }
 
     unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
         // Held to the end: one list runs at a time, and so nobody else has this one.
-        let _turn = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.turn();
         let baked = std::ptr::with_exposed_provenance_mut::<Baked>(baked.0 as usize);
         // SAFETY: a live baked list is the exposed address of a leaked box, and whoever has the turn has it alone.
         let Baked { plan, params, slots: words } = unsafe { &mut *baked };
@@ -174,7 +204,7 @@ unsafe impl RawDevice for CpuDevice {
                 *word = *value;
             }
         }
-        self.run(plan, params, ticket);
+        self.run((plan, params), &turn.workspaces, ticket);
         Ok(())
     }
 
@@ -190,6 +220,10 @@ unsafe impl RawDevice for CpuDevice {
 
     fn reached(&self) -> Result<Ticket> {
         Ok(self.timeline.reached())
+    }
+
+    fn workspace_bytes(&self) -> usize {
+        self.workspace_bytes.load(Ordering::Relaxed)
     }
 
     fn spans(&self, ticket: Ticket) -> Vec<Span> {

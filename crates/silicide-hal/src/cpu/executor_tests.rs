@@ -458,3 +458,92 @@ fn submissions_from_many_threads_are_serialised() {
     let rounds = 4 * 50 * 5;
     assert!(bench.view(data).iter().enumerate().all(|(i, word)| *word == rounds * (1 + i as u32)));
 }
+
+/// What [`stage`] keeps in its workspace.
+type Staged = [u32; 20_000];
+
+/// Fills its workspace with its index, yields, and writes to its word whether all of it is still there.
+unsafe fn stage(tile: &Tile<'_>) {
+    let [i, ..] = tile.index;
+    // SAFETY: the only reference into the workspace, which is filled before it is read; one u32 per tile is bound.
+    unsafe {
+        let staged = tile.workspace::<Staged>();
+        staged.as_mut_ptr().write_bytes(0, 1);
+        let staged = staged.assume_init_mut();
+        staged.fill(i);
+        std::thread::yield_now();
+        tile.write::<u32>(0, i as usize..i as usize + 1)[0] = u32::from(staged.iter().all(|word| *word == i));
+    }
+}
+
+static STAGE: NativeKernel =
+    NativeKernel::new("stage", &[NativeVariant { isa: Isa::Portable, entry: stage }])
+        .with_workspace(size_of::<Staged>());
+
+#[test]
+fn every_thread_has_a_workspace_of_its_own() {
+    for threads in [1, 3] {
+        let mut bench = Bench::new(threads);
+        assert_eq!(bench.device.workspace_bytes(), 0, "none before a kernel needs one");
+        let words = bench.words(&[7; 500]);
+        let pipeline = bench.compile(&Program::Native(&STAGE));
+        let mut list = CommandList::default();
+        list.dispatch(pipeline, [500, 1, 1], &[words], &[]);
+        bench.submit(&list).unwrap();
+        assert!(bench.view(words).iter().all(|kept| *kept == 1), "{threads} threads");
+        let stride = size_of::<Staged>().next_multiple_of(4096);
+        assert_eq!(bench.device.workspace_bytes(), threads * stride);
+    }
+}
+
+#[test]
+fn a_baked_list_has_its_workspaces_before_it_runs() {
+    let mut bench = Bench::new(2);
+    let words = bench.words(&[7; 40]);
+    let pipeline = bench.compile(&Program::Native(&STAGE));
+    let mut list = CommandList::default();
+    list.dispatch(pipeline, [40, 1, 1], &[words], &[]);
+    // SAFETY: handles live until the list is unbaked, nothing conflicts, and there are no slots.
+    unsafe {
+        let baked = bench.device.bake(&list).unwrap();
+        let reserved = bench.device.workspace_bytes();
+        assert!(reserved >= 2 * size_of::<Staged>());
+        bench.last.0 += 1;
+        bench.device.replay(baked, &[], bench.last).unwrap();
+        bench.device.wait(bench.last, Duration::ZERO).unwrap();
+        assert_eq!(bench.device.workspace_bytes(), reserved);
+        bench.device.unbake(baked);
+    }
+    assert!(bench.view(words).iter().all(|kept| *kept == 1));
+}
+
+#[test]
+fn a_workspace_that_cannot_be_had_fails_the_submission_and_nothing_runs() {
+    static GREEDY: NativeKernel =
+        NativeKernel::new("greedy", &[NativeVariant { isa: Isa::Portable, entry: affine }])
+            .with_workspace(isize::MAX as usize / 2);
+    let mut bench = Bench::new(2);
+    let words = bench.words(&[5; 4]);
+    let pipeline = bench.compile(&Program::Native(&GREEDY));
+    let mut list = CommandList::default();
+    list.dispatch(pipeline, [4, 1, 1], &[words], &[0, 1]);
+    // SAFETY: handles live until the end, and nothing conflicts.
+    unsafe {
+        assert!(matches!(bench.device.bake(&list), Err(HalError::OutOfMemory { .. })));
+        assert!(matches!(bench.device.submit(&list, Ticket(1)), Err(HalError::OutOfMemory { .. })));
+    }
+    assert_eq!(bench.view(words), [5; 4]);
+}
+
+#[test]
+fn a_kernel_that_uses_more_workspace_than_it_declared_panics() {
+    static MODEST: NativeKernel =
+        NativeKernel::new("modest", &[NativeVariant { isa: Isa::Portable, entry: stage }]).with_workspace(64);
+    let mut bench = Bench::new(1);
+    let words = bench.words(&[5; 4]);
+    let pipeline = bench.compile(&Program::Native(&MODEST));
+    let mut list = CommandList::default();
+    list.dispatch(pipeline, [4, 1, 1], &[words], &[]);
+    let Err(HalError::KernelPanicked { detail, .. }) = bench.submit(&list) else { panic!("it ran") };
+    assert!(detail.contains("smaller workspace"), "{detail}");
+}

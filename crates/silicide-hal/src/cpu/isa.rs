@@ -1,6 +1,7 @@
 //! Instruction sets, and which of them this machine has.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// A level of vector instructions, ordered within one architecture. Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,22 +15,19 @@ pub enum Isa {
     Avx2,
     /// x86-64: AVX-512 F, BW, DQ, CD, VL and VNNI.
     Avx512,
-    /// x86-64: the same with BF16.
-    Avx512Bf16,
 }
 
 impl Isa {
     /// Every level, weakest first.
-    pub const ALL: [Isa; 5] = [Isa::Portable, Isa::Neon, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16];
+    pub const ALL: [Isa; 4] = [Isa::Portable, Isa::Neon, Isa::Avx2, Isa::Avx512];
 
-    /// `portable`, `neon`, `avx2`, `avx512`, `avx512bf16`.
+    /// `portable`, `neon`, `avx2`, `avx512`.
     pub const fn name(self) -> &'static str {
         match self {
             Isa::Portable => "portable",
             Isa::Neon => "neon",
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
-            Isa::Avx512Bf16 => "avx512bf16",
         }
     }
 
@@ -58,8 +56,6 @@ impl Isa {
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512vnni")
             }
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Bf16 => Isa::Avx512.is_available() && is_x86_feature_detected!("avx512bf16"),
             #[allow(unreachable_patterns)]
             _ => false,
         }
@@ -76,8 +72,58 @@ impl Isa {
     }
 }
 
+impl FromStr for Isa {
+    type Err = UnknownIsa;
+
+    fn from_str(name: &str) -> Result<Isa, UnknownIsa> {
+        let named = |isa: &Isa| isa.name().eq_ignore_ascii_case(name);
+        Isa::ALL.into_iter().find(named).ok_or_else(|| UnknownIsa(name.to_owned()))
+    }
+}
+
+/// The name of no instruction set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownIsa(pub String);
+
+impl fmt::Display for UnknownIsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Isa::ALL.map(Isa::name).join(", ");
+        write!(f, "\"{}\" is no instruction set; the names are {names}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownIsa {}
+
 impl fmt::Display for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_instruction_set_is_parsed_from_its_name() {
+        for isa in Isa::ALL {
+            assert_eq!(isa.name().parse(), Ok(isa));
+            assert_eq!(isa.name().to_uppercase().parse(), Ok(isa));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_names_there_are() {
+        let error = "sse9".parse::<Isa>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "\"sse9\" is no instruction set; the names are portable, neon, avx2, avx512"
+        );
+    }
+
+    #[test]
+    fn every_machine_has_the_portable_level() {
+        assert_eq!(Isa::available().first(), Some(&Isa::Portable));
+        assert_eq!(Isa::available().last(), Some(&Isa::best()));
     }
 }

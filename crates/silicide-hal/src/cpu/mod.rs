@@ -7,6 +7,7 @@
 //! | `executor` | the device: [`open`], and the verbs of [`RawDevice`](crate::RawDevice) |
 //! | `plan` | a command list turned into groups of tiles, ready to run |
 //! | `pool` | the threads that run it |
+//! | `workspace` | memory that each thread owns, for what kernels stage |
 //! | `lanes` | what each thread ran when, for lists that are traced |
 //! | `fault` | the first panic of a submission |
 //! | `timeline` | tickets reached, failures and spans kept |
@@ -25,7 +26,8 @@ mod options;
 mod plan;
 mod pool;
 mod timeline;
+mod workspace;
 
 pub use executor::{info, open};
-pub use isa::Isa;
+pub use isa::{Isa, UnknownIsa};
 pub use options::CpuOptions;

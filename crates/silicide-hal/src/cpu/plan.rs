@@ -19,6 +19,7 @@ use super::{
     lanes::Lanes,
     memory,
     pool::{Job, MAX_SHARES, Next},
+    workspace::Workspaces,
 };
 use crate::command::{Binding, Command, CommandList, Dispatch, Words};
 use crate::program::{Tile, TileBinding};
@@ -42,6 +43,8 @@ pub(crate) struct Plan {
     marks: Vec<Mark>,
     /// What threads stream.
     streams: Streams,
+    /// Bytes of workspace that tiles use, at most.
+    workspace: usize,
     /// What stamps count from.
     epoch: Instant,
     /// What threads did, if the list is traced.
@@ -100,6 +103,7 @@ impl Default for Plan {
             groups: Vec::new(),
             marks: Vec::new(),
             streams: Streams::default(),
+            workspace: 0,
             epoch: Instant::now(),
             lanes: None,
         }
@@ -116,6 +120,7 @@ impl Plan {
         self.bindings.clear();
         self.groups.clear();
         self.marks.clear();
+        self.workspace = 0;
         let mut open = Opened::default();
         for command in &list.commands {
             match command {
@@ -146,6 +151,11 @@ impl Plan {
         self.find_streams(&list.params, on.threads, on.core_cache);
     }
 
+    /// Bytes of workspace that every thread needs to run the plan.
+    pub(crate) fn workspace(&self) -> usize {
+        self.workspace
+    }
+
     /// Forgets what threads did when the plan last ran.
     pub(crate) fn begin(&self) {
         if let Some(lanes) = &self.lanes {
@@ -162,7 +172,9 @@ impl Plan {
             self.bindings.push(TileBinding { start, bytes: binding.bytes as usize });
         }
         let bindings = Words { start, len: self.bindings.len() as u32 - start };
-        let kernel = std::ptr::with_exposed_provenance(kernel as usize);
+        let kernel = std::ptr::with_exposed_provenance::<Kernel>(kernel as usize);
+        // SAFETY: a live pipeline is the exposed address of a leaked box (`compile`).
+        self.workspace = self.workspace.max(unsafe { (*kernel).workspace });
         self.steps.push(Step { first: open.tiles, work: Work::Launch { kernel, grid, bindings, params } });
         open.launches = true;
         let tiles = grid.iter().fold(1u64, |tiles, n| tiles.saturating_mul(u64::from(*n)));
@@ -263,6 +275,7 @@ unsafe fn address(binding: &Binding) -> *mut u8 {
 pub(crate) struct Run<'a> {
     pub plan: &'a Plan,
     pub params: &'a [u32],
+    pub workspaces: &'a Workspaces,
     pub fault: &'a Fault,
 }
 
@@ -280,24 +293,26 @@ impl Run<'_> {
                 lanes.enter(me, group.steps.start + at as u32, || self.plan.now());
             }
             let end = steps.get(at + 1).map_or(group.tiles, |next| next.first).min(to);
-            self.run_step(&step.work, tile - step.first, end - step.first);
+            self.run_step(&step.work, (tile - step.first, end - step.first), me);
             tile = end;
             at += 1;
         }
     }
 
-    /// Runs tiles `from..to` of one step.
-    fn run_step(&self, work: &Work, from: u64, to: u64) {
+    /// Runs tiles `from..to` of one step, as thread `me`.
+    fn run_step(&self, work: &Work, (from, to): (u64, u64), me: usize) {
         match *work {
             Work::Launch { kernel, grid, bindings, params } => {
                 let bindings = self.plan.bindings.get(bindings.range()).unwrap_or(&[]);
                 let params = self.params.get(params.range()).unwrap_or(&[]);
                 // SAFETY: the pipeline is live (see the module).
                 let entry = unsafe { (*kernel).entry };
+                let workspace = self.workspaces.of(me);
                 for index in indices(grid, from, to) {
+                    let tile = Tile::new(index, grid, params, bindings).with_workspace(workspace);
                     // SAFETY: `compile` chose an entry whose instruction set is there; the rest is the promise of
                     // whoever submitted the list.
-                    unsafe { entry(&Tile::new(index, grid, params, bindings)) };
+                    unsafe { entry(&tile) };
                 }
             }
             Work::Copy { src, dst, bytes } => {

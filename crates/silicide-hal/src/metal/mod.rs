@@ -109,6 +109,32 @@ mod apple {
         }
     }
 
+    impl MetalOptions {
+        /// Sets whether errors of finished work name the pass that failed.
+        pub fn validation(mut self, validation: bool) -> MetalOptions {
+            self.validation = validation;
+            self
+        }
+
+        /// Sets whether marks are timed.
+        pub fn timing(mut self, timing: bool) -> MetalOptions {
+            self.timing = timing;
+            self
+        }
+
+        /// Sets the driver cache of an earlier run, or an empty one.
+        pub fn driver_cache(mut self, cache: Vec<u8>) -> MetalOptions {
+            self.driver_cache = Some(cache);
+            self
+        }
+
+        /// Sets how long memory is kept wired after its last use.
+        pub fn keep_warm(mut self, time: Duration) -> MetalOptions {
+            self.keep_warm = time;
+            self
+        }
+    }
+
     /// The devices that can be opened, the system's own choice first. Position in the list is the index for [`open`].
     pub fn enumerate() -> Result<Vec<DeviceInfo>> {
         autoreleasepool(|_| {

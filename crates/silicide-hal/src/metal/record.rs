@@ -93,6 +93,7 @@ impl<'a> Pass<'a> {
     /// # Safety
     /// The dispatch keeps the contract.
     unsafe fn dispatch(&mut self, list: &CommandList, dispatch: &Dispatch) {
+        debug_assert!(self.objects.pipelines.contains(dispatch.pipeline.0 as usize));
         // SAFETY: the contract says that the handle is live.
         let pipeline = unsafe { self.objects.pipelines.get_unchecked(dispatch.pipeline.0 as usize) };
         if self.running != Running::Kernel(dispatch.pipeline.0) {
@@ -155,6 +156,7 @@ impl<'a> Pass<'a> {
         let Some(bound) = self.bound.get_mut(slot) else { return };
         let (block, before) = std::mem::replace(bound, (binding.block.0, offset));
         if block != binding.block.0 {
+            debug_assert!(self.objects.blocks.contains(binding.block.0 as usize));
             // SAFETY: the caller's promise.
             let buffer: &ProtocolObject<dyn MTLBuffer> =
                 unsafe { &self.objects.blocks.get_unchecked(binding.block.0 as usize).buffer };

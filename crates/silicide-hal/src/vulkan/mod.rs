@@ -66,6 +66,32 @@ impl Default for VulkanOptions {
     }
 }
 
+impl VulkanOptions {
+    /// Sets whether the Khronos validation layer runs.
+    pub fn validation(mut self, validation: bool) -> VulkanOptions {
+        self.validation = validation;
+        self
+    }
+
+    /// Sets whether the validation layer looks for missing barriers.
+    pub fn synchronization_validation(mut self, validation: bool) -> VulkanOptions {
+        self.synchronization_validation = validation;
+        self
+    }
+
+    /// Sets the driver cache of an earlier run.
+    pub fn driver_cache(mut self, cache: Vec<u8>) -> VulkanOptions {
+        self.driver_cache = cache;
+        self
+    }
+
+    /// Sets whether bindings are put into the command buffer.
+    pub fn push_descriptors(mut self, push: bool) -> VulkanOptions {
+        self.push_descriptors = push;
+        self
+    }
+}
+
 /// The devices that can be opened, real GPUs before software ones. Position in the list is the index for [`open`].
 pub fn enumerate() -> Result<Vec<DeviceInfo>> {
     let options = VulkanOptions::default();

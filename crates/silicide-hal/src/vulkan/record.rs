@@ -92,6 +92,7 @@ impl Recording {
         for command in &list.commands {
             match command {
                 Command::Dispatch(dispatch) => {
+                    debug_assert!(objects.pipelines.contains(dispatch.pipeline.0 as usize));
                     // SAFETY: the contract says that the handle is live.
                     let pipeline = unsafe { objects.pipelines.get_unchecked(dispatch.pipeline.0 as usize) };
                     if pipeline.raw != last {
@@ -255,6 +256,7 @@ impl Drop for Recording {
 /// # Safety
 /// The block is live.
 unsafe fn buffer_of(binding: &Binding, blocks: &Slab<Block>) -> vk::Buffer {
+    debug_assert!(blocks.contains(binding.block.0 as usize), "no block {:?} on this device", binding.block);
     // SAFETY: the caller's promise.
     unsafe { blocks.get_unchecked(binding.block.0 as usize) }.buffer
 }

@@ -1,15 +1,7 @@
 //! Chats as models were trained to read them: templates in Jinja, as the files carry them.
 //!
-//! | file | what |
-//! |---|---|
-//! | `mod.rs` | [`ChatTemplate`]: finding and rendering |
-//! | `environment.rs` | Jinja as templates expect it |
-//! | `rewrite.rs` | templates with every place marked where values grow |
-//! | `budget.rs` | what a rendering may make and read |
-//! | `filters.rs` | filters and methods that make long texts |
-//! | `python.rs` | values written as Python writes them |
-//! | `guard.rs` | what people wrote stays text |
-//! | `error.rs` | what can go wrong |
+//! A [`ChatTemplate`] renders messages to [`Piece`]s of a prompt. [`Model::chat_tokens`](crate::Model::chat_tokens) uses the
+//! template of a model's file.
 //!
 //! Two things hold for every template and every message. A template runs out of fuel, or of the bytes that it may make
 //! and read, before it takes long or much memory. And text that people wrote never becomes a control token, whatever the
@@ -93,12 +85,49 @@ pub struct RenderOptions {
     pub now: Option<jiff::civil::DateTime>,
 }
 
+impl RenderOptions {
+    /// Sets whether to end with what begins an answer.
+    pub fn add_generation_prompt(mut self, add: bool) -> RenderOptions {
+        self.add_generation_prompt = add;
+        self
+    }
+
+    /// Sets the tools that the model may call, as a JSON list.
+    pub fn tools(mut self, tools: Value) -> RenderOptions {
+        self.tools = Some(tools);
+        self
+    }
+
+    /// Sets one more variable, such as `enable_thinking`.
+    pub fn variable(mut self, name: impl Into<String>, value: impl Into<Value>) -> RenderOptions {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the time.
+    pub fn now(mut self, now: jiff::civil::DateTime) -> RenderOptions {
+        self.now = Some(now);
+        self
+    }
+}
+
 /// A message of a chat, as templates expect it.
 pub fn message(role: &str, content: &str) -> Value {
     json!({ "role": role, "content": content })
 }
 
 /// A model's chat template.
+///
+/// ```
+/// # mod silicide { pub use silicide_llm as llm; }
+/// use silicide::llm::chat::{ChatTemplate, RenderOptions, message};
+///
+/// let source = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}";
+/// let template = ChatTemplate::new(source, "<s>", "</s>")?;
+/// let rendered = template.render(&[message("user", "Hi!")], &RenderOptions::default())?;
+/// assert_eq!(rendered.text(), "[user] Hi!\n");
+/// # Ok::<(), silicide::llm::chat::ChatError>(())
+/// ```
 #[derive(Debug)]
 pub struct ChatTemplate {
     program: Program,

@@ -2,12 +2,12 @@
 
 use super::graphs::capture;
 use super::inputs::{Role, outline};
-use super::load::EngineOptions;
+use super::options::ModelOptions;
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
 use crate::model::{Decoder, Description};
-use silicide::kernel::TensorInfo;
-use silicide::{Device, Estimate, Estimated};
+use silicide_core::kernel::TensorInfo;
+use silicide_core::{Device, Estimate, Estimated};
 
 /// What a model takes on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +17,10 @@ pub struct Fit {
     pub weights: u64,
     /// Bytes of keys and values.
     pub cache: u64,
-    /// Bytes of inputs, outputs and scratch of a pass of the largest size (of two, if one is recorded ahead) and one of a single
-    /// token: its arena.
+    /// Bytes of inputs, outputs and scratch of a pass of the largest size, and the arena of a pass of one token.
     pub activations: u64,
+    /// Bytes of the workspaces that kernels use on the CPU: as much for each thread as the largest kernel declares.
+    pub workspaces: u64,
     /// Bytes there are.
     pub available: u64,
     /// Tokens of the context.
@@ -29,7 +30,7 @@ pub struct Fit {
 impl Fit {
     /// All bytes.
     pub fn needed(&self) -> u64 {
-        self.weights + self.cache + self.activations
+        self.weights + self.cache + self.activations + self.workspaces
     }
 
     /// Counts what a planned model takes, or says what would fit.
@@ -37,15 +38,16 @@ impl Fit {
         device: &Device,
         (model, decoder): (&Description, &Decoder),
         options: &CacheOptions,
-        engine: &EngineOptions,
+        engine: &ModelOptions,
     ) -> Result<Fit> {
         let usage = device.usage();
         let free = usage.limit.min(device.info().memory.available);
         let available = free.saturating_sub(usage.total()) as u64;
         let count = |context: usize| -> Result<Fit> {
             let options = CacheOptions { context, ..*options };
-            let activations = activations(device, (model, decoder), &options, engine)?;
-            Ok(Fit { weights: model.bytes, cache: options.bytes(model)?, activations, available, context })
+            let Working { activations, workspaces } = working(device, (model, decoder), &options, engine)?;
+            let (weights, cache) = (model.bytes, options.bytes(model)?);
+            Ok(Fit { weights, cache, activations, workspaces, available, context })
         };
         let wanted = count(options.context)?;
         if wanted.needed() <= available {
@@ -59,6 +61,10 @@ impl Fit {
         }
         let advice = match fits {
             0 => "not even one token fits: take a smaller model or a smaller format".to_owned(),
+            _ if fits > model.config.trained_context => format!(
+                "the model was trained on {trained} tokens, which fit: give -c {trained} (the largest context that fits is {fits})",
+                trained = model.config.trained_context
+            ),
             _ => format!(
                 "the largest context that fits is {fits}: give -c {fits}, or a smaller cache type (-ctk, -ctv)"
             ),
@@ -68,7 +74,7 @@ impl Fit {
             needed: wanted.needed(),
             weights: wanted.weights,
             cache: wanted.cache,
-            activations: wanted.activations,
+            activations: wanted.activations + wanted.workspaces,
             context: options.context,
             available,
             advice,
@@ -76,15 +82,22 @@ impl Fit {
     }
 }
 
-/// Bytes of a pass of the largest size, as it is recorded, and of one of a single token, as it is captured.
-fn activations(
+/// Memory that passes work in, in bytes.
+#[derive(Clone, Copy)]
+struct Working {
+    activations: u64,
+    workspaces: u64,
+}
+
+/// Counts a pass of the largest size, as it is recorded, and one of a single token, as it is captured.
+fn working(
     device: &Device,
     (model, decoder): (&Description, &Decoder),
     options: &CacheOptions,
-    engine: &EngineOptions,
-) -> Result<u64> {
+    engine: &ModelOptions,
+) -> Result<Working> {
     let (chunk, context) = (options.chunk.min(options.context).max(1), options.context);
-    let count = |tokens: usize| -> Result<u64> {
+    let count = |tokens: usize| -> Result<Working> {
         let mut inputs = 0;
         let outside = |role: Role, _: &'static str, info: TensorInfo| {
             inputs += if role == Role::Input { info.bytes() as u64 } else { 0 };
@@ -93,16 +106,22 @@ fn activations(
         let pass = outline(model, options, (tokens, 1, context), outside)?;
         let mut estimate = Estimate::new(device);
         drop(decoder.forward(&mut estimate, &pass)?);
-        Ok(inputs + estimate.bytes() as u64)
+        let (bytes, workspaces) = (estimate.bytes() as u64, estimate.workspace_bytes() as u64);
+        Ok(Working { activations: inputs + bytes, workspaces })
     };
     let single = match engine.graphs {
         true => {
             let captured = capture(device, (model, decoder), options, (1, 1, context))?;
-            (captured.arena_bytes() + captured.graph().parameter_bytes()) as u64
+            let activations = (captured.arena_bytes() + captured.graph().parameter_bytes()) as u64;
+            let workspaces = device.info().workspace_bytes(captured.report().workspace) as u64;
+            Working { activations, workspaces }
         }
         false if chunk > 1 => count(1)?,
-        false => 0,
+        false => Working { activations: 0, workspaces: 0 },
     };
-    let at_once = if engine.encode_ahead && chunk < context { 2 } else { 1 };
-    Ok(at_once * count(chunk)? + single)
+    let largest = count(chunk)?;
+    Ok(Working {
+        activations: largest.activations + single.activations,
+        workspaces: largest.workspaces.max(single.workspaces),
+    })
 }

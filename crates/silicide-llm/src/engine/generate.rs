@@ -1,49 +1,143 @@
-//! Text from a prompt: feed, choose, stream, stop.
+//! Generation: options, results, and the callback form of the token loop.
 
-use super::session::{Session, Wanted};
-use super::stops::Stops;
-use crate::error::{Error, Result};
-use crate::sample::{Sampler, SamplerOptions};
-use crate::tokenizer::Special;
-use silicide::CancelToken;
-use std::time::{Duration, Instant};
+use super::generator::Generator;
+use super::session::Session;
+use crate::error::Result;
+use crate::sample::SamplerOptions;
+use silicide_core::CancelToken;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// How to generate.
-#[derive(Clone, Debug, Default)]
+/// Receives the progress of a prompt, on the generating thread.
+pub type PromptProgress = Arc<dyn Fn(&PromptEvent) + Send + Sync>;
+
+/// How much of a prompt has been processed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PromptEvent {
+    /// Tokens of the prompt that are in the cache, including those reused from an earlier prompt.
+    pub done: usize,
+    /// Tokens of the prompt.
+    pub total: usize,
+}
+
+/// How text is generated: length, stop strings, sampling, cancellation.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// use silicide::llm::engine::GenerateOptions;
+///
+/// let options = GenerateOptions::default().max_tokens(200).temperature(0.7).seed(42).stop("\n\n");
+/// assert_eq!(options.sampler.seed, 42);
+/// ```
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct GenerateOptions {
-    /// The most tokens; as many as the context holds where there is no number.
+    /// The most tokens to generate; `None` fills the context.
     pub max_tokens: Option<usize>,
-    /// Texts that end generation; they are not part of it.
+    /// Stop strings: generation ends before the first of them.
     pub stop: Vec<String>,
-    /// How tokens are chosen.
+    /// How tokens are sampled.
     pub sampler: SamplerOptions,
-    /// Goes on after tokens that end a text.
+    /// Continues after an end-of-text token.
     pub ignore_end: bool,
-    /// Writes out control tokens.
+    /// Shows control tokens in the text.
     pub show_special: bool,
-    /// Stops between tokens; what was generated is kept.
+    /// Ends generation between tokens, and prompts between passes. What was generated is kept.
     pub cancel: CancelToken,
+    /// Called once before the prompt is fed and once after each pass over it.
+    pub progress: Option<PromptProgress>,
+}
+
+impl fmt::Debug for GenerateOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GenerateOptions")
+            .field("max_tokens", &self.max_tokens)
+            .field("stop", &self.stop)
+            .field("sampler", &self.sampler)
+            .field("ignore_end", &self.ignore_end)
+            .field("show_special", &self.show_special)
+            .field("cancel", &self.cancel)
+            .field("progress", &self.progress.is_some())
+            .finish()
+    }
+}
+
+impl GenerateOptions {
+    /// Sets the most tokens to generate.
+    pub fn max_tokens(mut self, tokens: usize) -> GenerateOptions {
+        self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Adds a stop string.
+    pub fn stop(mut self, text: impl Into<String>) -> GenerateOptions {
+        self.stop.push(text.into());
+        self
+    }
+
+    /// Sets how tokens are sampled.
+    pub fn sampler(mut self, sampler: SamplerOptions) -> GenerateOptions {
+        self.sampler = sampler;
+        self
+    }
+
+    /// Sets the sampling temperature; 0 picks the most likely token.
+    pub fn temperature(mut self, temperature: f32) -> GenerateOptions {
+        self.sampler.temperature = temperature;
+        self
+    }
+
+    /// Sets the random seed; the same seed gives the same text.
+    pub fn seed(mut self, seed: u64) -> GenerateOptions {
+        self.sampler.seed = seed;
+        self
+    }
+
+    /// Sets whether generation continues after an end-of-text token.
+    pub fn ignore_end(mut self, ignore: bool) -> GenerateOptions {
+        self.ignore_end = ignore;
+        self
+    }
+
+    /// Sets whether the text shows control tokens.
+    pub fn show_special(mut self, show: bool) -> GenerateOptions {
+        self.show_special = show;
+        self
+    }
+
+    /// Sets the token that cancels generation.
+    pub fn cancel(mut self, cancel: CancelToken) -> GenerateOptions {
+        self.cancel = cancel;
+        self
+    }
+
+    /// Sets the function that receives the progress of the prompt.
+    pub fn progress(mut self, progress: impl Fn(&PromptEvent) + Send + Sync + 'static) -> GenerateOptions {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
 }
 
 /// Why generation ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finish {
     /// The model ended its text.
     End,
-    /// A stop string came.
+    /// A stop string was generated.
     Stop,
-    /// As many tokens as were asked for.
+    /// `max_tokens` were generated.
     MaxTokens,
     /// The context is full: the text is cut off.
     ContextFull,
-    /// Someone asked to stop.
+    /// The generation was cancelled.
     Cancelled,
 }
 
 impl Finish {
-    /// A name for programs.
+    /// Returns a name for programs.
     pub fn name(&self) -> &'static str {
         match self {
             Finish::End => "end",
@@ -55,21 +149,21 @@ impl Finish {
     }
 }
 
-/// How long things took.
+/// Token counts and times of one generation.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Timings {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
-    /// Of which the cache had so many already.
+    /// Tokens of the prompt that were already in the cache.
     pub reused_tokens: usize,
-    /// Time to feed the others.
+    /// Time to feed the other tokens of the prompt.
     pub prompt: Duration,
     /// Tokens generated.
     pub generated_tokens: usize,
-    /// Time to generate all but the first, which the prompt's time pays for.
+    /// Time to generate all tokens but the first, without the time of the caller.
     pub generation: Duration,
-    /// Time until the first token was known.
+    /// Time to the first token.
     pub first_token: Duration,
 }
 
@@ -103,98 +197,32 @@ pub struct Generation {
     pub timings: Timings,
 }
 
-/// Generates after `prompt`, of which what the session's cache begins with is not fed again. Text is handed to `sink`
-/// as soon as it is whole characters and surely no stop string.
+/// Generates the text that follows `prompt` and calls `sink` with each piece of it: whole characters that are not part
+/// of a stop string. Tokens of the prompt that the session's cache already holds are not fed again.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// # let path = "../../testdata/models/llama-tied.gguf";
+/// use silicide::Model;
+/// use silicide::llm::engine::{GenerateOptions, Session, generate};
+///
+/// let model = Model::open(path)?;
+/// let mut session = Session::new(&model)?;
+/// let options = GenerateOptions::default().max_tokens(8).seed(1);
+/// let prompt = model.tokenize("Once upon a time");
+/// let generation = generate(&mut session, &prompt, &options, &mut |text| print!("{text}"))?;
+/// println!("\n[{}]", generation.finish.name());
+/// # Ok::<(), silicide_llm::Error>(())
+/// ```
 pub fn generate(
     session: &mut Session,
     prompt: &[u32],
     options: &GenerateOptions,
     sink: &mut dyn FnMut(&str),
 ) -> Result<Generation> {
-    let model = std::sync::Arc::clone(session.model());
-    if prompt.is_empty() {
-        let (expected, got) = ("at least one token".to_owned(), "none".to_owned());
-        return Err(Error::BadOption { option: "prompt", expected, got });
-    }
-    if prompt.len() > session.context() {
-        return Err(Error::ContextFull { tokens: prompt.len(), context: session.context() });
-    }
-    let mut sampler = Sampler::new(options.sampler.clone())?;
-    prompt.iter().for_each(|&token| sampler.accept(token));
-    let show = if options.show_special { Special::Parse } else { Special::Plain };
-    let (mut stream, mut stops) = (model.tokenizer().stream(show), Stops::new(&options.stop));
-    let mut out = Generation {
-        tokens: Vec::new(),
-        text: String::new(),
-        finish: Finish::MaxTokens,
-        timings: Timings::default(),
-    };
-    let most = options.max_tokens.unwrap_or(usize::MAX);
-
-    let begin = Instant::now();
-    let reused = session.reuse(prompt);
-    let rest = prompt.get(reused..).unwrap_or(prompt);
-    // Feeds tokens and chooses the one that follows; none if someone asked to stop.
-    let mut follow = |session: &mut Session, tokens: &[u32]| {
-        let (mut next, mut chosen) = (None, None);
-        let fed = session.feed(tokens, Wanted::Last, &options.cancel, &mut |position, logits| {
-            chosen = Some(Instant::now());
-            let token = sampler.choose(logits, position)?;
-            sampler.accept(token);
-            next = Some(token);
-            Ok(())
-        });
-        if let Some(begin) = chosen {
-            session.note("sample", begin);
-        }
-        match fed {
-            Err(Error::Device(silicide::Error::Cancelled { .. })) => Ok(None),
-            fed => fed.map(|()| next),
-        }
-    };
-    let mut next = follow(session, rest)?;
-    out.timings.prompt = begin.elapsed();
-    // Someone who stops during the prompt has fed only a part of it.
-    let fed = if next.is_some() { prompt.len() } else { session.tokens().len() };
-    (out.timings.prompt_tokens, out.timings.reused_tokens) = (fed.max(reused), reused);
-    out.timings.first_token = out.timings.prompt;
-    let generating = Instant::now();
-    while out.tokens.len() < most {
-        let Some(token) = next else {
-            out.finish = Finish::Cancelled;
-            break;
-        };
-        out.tokens.push(token);
-        if model.tokenizer().is_end(token) && !options.ignore_end {
-            out.finish = Finish::End;
-            break;
-        }
-        let (text, stopped) = stops.push(&stream.push(token));
+    let mut generator = Generator::new(prompt, options.clone())?;
+    while let Some(text) = generator.step(session)? {
         sink(&text);
-        out.text += &text;
-        if stopped {
-            out.finish = Finish::Stop;
-            break;
-        }
-        if out.tokens.len() == most {
-            break;
-        }
-        if session.tokens().len() >= session.context() {
-            out.finish = Finish::ContextFull;
-            break;
-        }
-        next = follow(session, &[token])?;
     }
-    if out.finish != Finish::Stop {
-        let (mut text, stopped) = stops.push(&stream.finish());
-        match stopped {
-            true => out.finish = Finish::Stop,
-            false => text += &stops.finish(),
-        }
-        sink(&text);
-        out.text += &text;
-    }
-    out.timings.generation = generating.elapsed();
-    out.timings.generated_tokens = out.tokens.len();
-    Ok(out)
+    Ok(generator.into_generation())
 }

@@ -8,7 +8,7 @@ use super::inputs::{Role, outline};
 use crate::cache::CacheOptions;
 use crate::error::Result;
 use crate::model::{Decoder, Description};
-use silicide::{Device, GraphBuilder, GraphExecutor, GraphOptions};
+use silicide_core::{Device, GraphBuilder, GraphExecutor, GraphOptions};
 use std::sync::{Mutex, PoisonError};
 
 /// The smallest limit.
@@ -26,7 +26,7 @@ pub(super) fn capture(
     options: &CacheOptions,
     extents: (usize, usize, usize),
 ) -> Result<GraphExecutor> {
-    capture_with(device, (model, decoder), options, extents, &silicide::ops::fuse::options())
+    capture_with(device, (model, decoder), options, extents, &silicide_ops::fuse::options())
 }
 
 /// [`capture`], with options of the graph.
@@ -44,7 +44,7 @@ pub(super) fn capture_with(
     };
     let pass = outline(model, options, (count, outputs, limit), make)?;
     let logits = decoder.forward(&mut builder, &pass)?;
-    let graph = builder.finish(&[&logits]);
+    let graph = builder.finish(&[&logits])?;
     Ok(GraphExecutor::new(graph, how)?)
 }
 

@@ -5,8 +5,9 @@
 use crate::cache::{CacheOptions, KvCache};
 use crate::error::{Error, Result};
 use crate::model::{Description, LayerCache, Pass};
-use silicide::kernel::TensorInfo;
-use silicide::{Buffer, DType, Device, GraphExecutor, GraphSession, Parameter, Shape, Submission};
+use silicide_core::kernel::TensorInfo;
+use silicide_core::{Buffer, Device, GraphExecutor, GraphSession, Parameter, Submission};
+use silicide_quant::{DType, Shape};
 
 /// Which tokens of a pass, how many logits.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +47,7 @@ impl Numbers {
         &mut self,
         model: &Description,
         span: &Span<'_>,
-        mut put: impl FnMut(usize, Values<'_>) -> silicide::Result<()>,
+        mut put: impl FnMut(usize, Values<'_>) -> silicide_core::Result<()>,
     ) -> Result<()> {
         let (start, count) = (position(span.start)?, span.tokens.len());
         let positions = || (start..).take(count);
@@ -99,7 +100,7 @@ impl Inputs {
         let mut rings = cache.buffers();
         let make = |role: Role, _: &'static str, info: TensorInfo| match role {
             Role::Cache => {
-                rings.next().cloned().ok_or(Error::Device(silicide::Error::ZeroSize { what: "cache" }))
+                rings.next().cloned().ok_or(Error::Device(silicide_core::Error::ZeroSize { what: "cache" }))
             }
             Role::Input => {
                 let buffer = Buffer::new(device, info.dtype, info.shape)?;
@@ -214,7 +215,7 @@ fn capacities(all: impl Iterator<Item = usize>) -> Vec<usize> {
 
 fn info(dtype: DType, axes: &[usize]) -> Result<TensorInfo> {
     let shape = Shape::new(axes)
-        .map_err(|source| Error::Device(silicide::Error::BadShape { what: "pass", source }))?;
+        .map_err(|source| Error::Device(silicide_core::Error::BadShape { what: "pass", source }))?;
     Ok(TensorInfo::new(dtype, shape))
 }
 

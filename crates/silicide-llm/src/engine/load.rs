@@ -1,62 +1,45 @@
 //! From a file to a model on a device.
 
 use super::fit::Fit;
+use super::generate::GenerateOptions;
 use super::graphs::{Graphs, capture};
+use super::options::ModelOptions;
 use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
+use crate::conversation::{Chat, Completion};
 use crate::error::{Error, Result};
 use crate::model::{Decoder, Description, Rearranged, Tensors, build, describe_source};
-use crate::tokenizer::Tokenizer;
-use silicide::weights::Source;
-use silicide::{DType, Device, GraphExecutor, LoadOptions, Loader};
+use crate::tokenizer::{Special, Tokenizer};
+use serde::Serialize;
+use silicide_core::{Device, GraphExecutor, Loader};
+use silicide_weights::Source;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The context where none is asked for, unless the model was trained on less.
-const USUAL_CONTEXT: usize = 4096;
-
-/// How a model is to be run.
+/// A language model on a device, with its tokenizer and chat template. Cheap to clone; clones share the weights.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// # let path = "../../testdata/models/llama-chat.gguf";
+/// use silicide::Model;
+///
+/// let model = Model::open(path)?;
+/// let mut chat = model.chat()?;
+/// for piece in chat.say("What is the capital of Germany?")? {
+///     print!("{}", piece?);
+/// #     break;
+/// }
+/// # Ok::<(), silicide_llm::Error>(())
+/// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct EngineOptions {
-    /// Tokens that a session holds; `None` is the model's own context, at most 4096.
-    pub context: Option<usize>,
-    /// The most tokens of one pass: longer prompts go through in pieces.
-    pub chunk: usize,
-    /// The type of cached keys.
-    pub key_type: DType,
-    /// The type of cached values.
-    pub value_type: DType,
-    /// Rearrange weights for the CPU while loading, where there is room: tokens come faster, loading takes longer. Otherwise weights
-    /// are used where the file lies in memory.
-    pub repack: bool,
-    /// Capture passes of one token and replay them, instead of recording each anew.
-    pub graphs: bool,
-    /// Record the next pass of a prompt while this one runs, by a thread more and with memory for two passes. Rarely worth it: see
-    /// `bench graph`.
-    pub encode_ahead: bool,
-    /// How weights are loaded: progress, cancelling, placement.
-    pub load: LoadOptions,
+pub struct Model {
+    loaded: Arc<LoadedModel>,
 }
 
-impl Default for EngineOptions {
-    fn default() -> EngineOptions {
-        EngineOptions {
-            context: None,
-            chunk: 512,
-            key_type: DType::F16,
-            value_type: DType::F16,
-            repack: true,
-            graphs: true,
-            encode_ahead: false,
-            load: LoadOptions::default(),
-        }
-    }
-}
-
-/// A model on a device with its tokenizer: everything but a conversation. Sessions share it.
+/// Everything that is read from a file. Immutable, but for the cache of captured passes.
 #[derive(Debug)]
-pub struct LanguageModel {
+struct LoadedModel {
     device: Device,
     path: PathBuf,
     description: Description,
@@ -65,22 +48,58 @@ pub struct LanguageModel {
     /// A model whose template is missing or broken still continues plain text.
     template: Result<ChatTemplate, ChatError>,
     cache: CacheOptions,
-    /// Captured passes, if they are to be.
+    /// Captured passes, if `ModelOptions::graphs` is set.
     graphs: Option<Graphs>,
-    encode_ahead: bool,
     fit: Fit,
     rearranged: Rearranged,
     load_time: Duration,
 }
 
-impl LanguageModel {
-    /// Opens a GGUF file or a folder of safetensors, checks that it fits, and loads it.
-    pub fn open(device: &Device, path: &Path, options: &EngineOptions) -> Result<LanguageModel> {
-        LanguageModel::load(device, &Source::open(path)?, options)
+impl Model {
+    /// Opens a GGUF file or a folder of safetensors on the [best device](Device::best). Checks that the model fits
+    /// its memory, and loads it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Model> {
+        ModelOptions::default().open(path)
     }
 
-    /// Loads the model of a source.
-    pub fn load(device: &Device, source: &Source, options: &EngineOptions) -> Result<LanguageModel> {
+    /// Returns the default options, to be changed before [`ModelOptions::open`].
+    pub fn options() -> ModelOptions {
+        ModelOptions::default()
+    }
+
+    /// Begins a chat with an empty history. Allocates its KV cache. Fails if the model has no chat template.
+    pub fn chat(&self) -> Result<Chat> {
+        Chat::new(self)
+    }
+
+    /// Continues `text` as it is, without a chat template. Control tokens in `text` are recognised. Allocates a KV
+    /// cache.
+    pub fn complete(&self, text: &str) -> Result<Completion> {
+        self.complete_with(text, GenerateOptions::default())
+    }
+
+    /// Continues `text` as [`Model::complete`] does, with options.
+    pub fn complete_with(&self, text: &str, options: GenerateOptions) -> Result<Completion> {
+        Completion::new(self, text, options)
+    }
+
+    /// Returns the tokens of `text`, without a begin-of-text token. Control tokens in `text` are plain text.
+    pub fn tokenize(&self, text: &str) -> Vec<u32> {
+        self.tokenizer().encode(text, Special::Plain)
+    }
+
+    /// Returns the text of `tokens`, without control tokens.
+    pub fn detokenize(&self, tokens: &[u32]) -> String {
+        self.tokenizer().decode(tokens, Special::Plain)
+    }
+
+    /// Returns the number of tokens of `text`.
+    pub fn count_tokens(&self, text: &str) -> usize {
+        self.tokenize(text).len()
+    }
+
+    /// Loads the model of `source` on `device`.
+    pub(super) fn load(device: &Device, source: &Source, options: &ModelOptions) -> Result<Model> {
         let begin = Instant::now();
         let planned = |interleave: bool| {
             let (description, planned) = describe_source(device, source, interleave)?;
@@ -107,7 +126,7 @@ impl LanguageModel {
         let template = ChatTemplate::of(source, &tokenizer);
         let (device, path, load_time) = (device.clone(), source.path().to_owned(), begin.elapsed());
         let graphs = options.graphs.then(Graphs::default);
-        Ok(LanguageModel {
+        let loaded = LoadedModel {
             device,
             path,
             description,
@@ -116,126 +135,114 @@ impl LanguageModel {
             template,
             cache,
             graphs,
-            encode_ahead: options.encode_ahead,
             fit,
             rearranged,
             load_time,
-        })
+        };
+        Ok(Model { loaded: Arc::new(loaded) })
     }
 
-    /// The captured pass of one token up to a limit, unless passes are to be recorded.
+    /// Returns the captured pass of one token over at most `limit` positions, if passes are captured.
     pub(super) fn single(&self, limit: usize) -> Result<Option<GraphExecutor>> {
-        let model = (&self.description, &self.decoder);
-        self.graphs.as_ref().map(|graphs| graphs.single(&self.device, model, &self.cache, limit)).transpose()
+        let model = (&self.loaded.description, &self.loaded.decoder);
+        self.loaded
+            .graphs
+            .as_ref()
+            .map(|graphs| graphs.single(&self.loaded.device, model, &self.loaded.cache, limit))
+            .transpose()
     }
 
-    /// Whether passes of a prompt are recorded ahead.
-    pub(super) fn encodes_ahead(&self) -> bool {
-        self.encode_ahead
-    }
-
-    /// Where it runs.
+    /// The device that it runs on.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.loaded.device
     }
 
-    /// Where it came from.
+    /// The file or folder that it was read from.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.loaded.path
     }
 
     /// Its settings and layers.
     pub fn description(&self) -> &Description {
-        &self.description
+        &self.loaded.description
     }
 
     /// Its forward pass.
     pub fn decoder(&self) -> &Decoder {
-        &self.decoder
+        &self.loaded.decoder
     }
 
     /// Its tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
+        &self.loaded.tokenizer
     }
 
-    /// What is odd about it, though it can be used, one sentence each: what the tokenizer has to say, and whether it has
-    /// more tokens than the model, as some files do for markers that no text has. A session refuses such tokens.
+    /// Returns warnings about the file, one sentence each: those of the tokenizer, and whether it has more tokens than
+    /// the model. A session refuses such tokens.
     pub fn warnings(&self) -> Vec<String> {
-        let (tokens, vocabulary) = (self.tokenizer.len(), self.description.vocabulary);
+        let (tokens, vocabulary) = (self.loaded.tokenizer.len(), self.loaded.description.vocabulary);
         let more = (tokens > vocabulary).then(|| {
             format!("the tokenizer has {tokens} tokens, the model {vocabulary}; those from {vocabulary} on can't be used")
         });
-        self.tokenizer.warnings().iter().map(ToString::to_string).chain(more).collect()
+        self.loaded.tokenizer.warnings().iter().map(ToString::to_string).chain(more).collect()
     }
 
-    /// Its chat template; an error if it came without one, or with a broken one.
+    /// Returns its chat template, or an error if the file has none or a broken one.
     pub fn template(&self) -> Result<&ChatTemplate> {
-        self.template.as_ref().map_err(|error| Error::Chat(error.clone()))
+        self.loaded.template.as_ref().map_err(|error| Error::Chat(error.clone()))
     }
 
-    /// The tokens of a chat, up to where the model is to answer. Each message is what templates expect
-    /// ([`message`](crate::chat::message)).
-    pub fn chat_tokens(&self, messages: &[serde_json::Value]) -> Result<Vec<u32>> {
+    /// Returns the tokens of a chat, up to where the model is to answer. A message is a
+    /// [`Message`](crate::Message), or any value that serializes to what chat templates read: an object with at
+    /// least `role` and `content`.
+    pub fn chat_tokens<M: Serialize>(&self, messages: &[M]) -> Result<Vec<u32>> {
+        let template = self.template()?;
+        let messages: Result<Vec<_>, _> = messages.iter().map(serde_json::to_value).collect();
+        let messages = messages.map_err(|error| ChatError::Refused { detail: error.to_string() })?;
         let options = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
-        let rendered = self.template()?.render(messages, &options)?;
-        Ok(self.tokenizer.encode_pieces(&rendered.pieces))
+        let rendered = template.render(&messages, &options)?;
+        Ok(self.tokenizer().encode_pieces(&rendered.pieces))
+    }
+
+    /// The number of tokens that a session holds.
+    pub fn context(&self) -> usize {
+        self.loaded.cache.context
     }
 
     /// The size and types of a session's cache.
     pub fn cache_options(&self) -> &CacheOptions {
-        &self.cache
+        &self.loaded.cache
     }
 
-    /// What it takes.
+    /// Its memory estimate, by weights, cache and activations.
     pub fn fit(&self) -> &Fit {
-        &self.fit
+        &self.loaded.fit
     }
 
-    /// What was rearranged of its weights.
+    /// The weights that were repacked while loading.
     pub fn rearranged(&self) -> Rearranged {
-        self.rearranged
+        self.loaded.rearranged
     }
 
-    /// How long loading took.
+    /// The time that loading took.
     pub fn load_time(&self) -> Duration {
-        self.load_time
+        self.loaded.load_time
     }
 }
 
-/// Captures a pass of so many tokens of a model that need not be loaded, up to the whole context.
+/// Captures a pass of `tokens` tokens, from 1 to the context size, over the whole context. The weights are not loaded.
 pub fn capture_pass(
     device: &Device,
     source: &Source,
-    options: &EngineOptions,
+    options: &ModelOptions,
     tokens: usize,
 ) -> Result<GraphExecutor> {
     let interleave = options.repack && !device.info().is_gpu();
     let (description, planned) = describe_source(device, source, interleave)?;
     let cache = options.cache(&description)?;
-    let tokens = tokens.clamp(1, cache.context.max(1));
-    capture(device, (&description, &planned), &cache, (tokens, 1, cache.context))
-}
-
-impl EngineOptions {
-    /// The cache that these options ask for.
-    fn cache(&self, model: &Description) -> Result<CacheOptions> {
-        let trained = model.config.trained_context;
-        let context = match self.context {
-            None => trained.min(USUAL_CONTEXT),
-            Some(0) => trained,
-            Some(context) => context,
-        };
-        if context > u32::MAX as usize / 2 {
-            let (expected, got) = (format!("at most {}", u32::MAX / 2), context.to_string());
-            return Err(Error::BadOption { option: "ctx-size", expected, got });
-        }
-        if self.chunk == 0 {
-            let (expected, got) = ("at least 1".to_owned(), "0".to_owned());
-            return Err(Error::BadOption { option: "ubatch-size", expected, got });
-        }
-        let mut cache = CacheOptions::new(context, self.chunk.min(context));
-        (cache.key_type, cache.value_type) = (self.key_type, self.value_type);
-        Ok(cache)
+    if tokens == 0 || tokens > cache.context {
+        let (expected, got) = (format!("1 to {}, the context size", cache.context), tokens.to_string());
+        return Err(Error::BadOption { option: "tokens", expected, got });
     }
+    capture(device, (&description, &planned), &cache, (tokens, 1, cache.context))
 }

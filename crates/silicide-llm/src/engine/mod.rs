@@ -1,23 +1,17 @@
-//! Running models: [`LanguageModel`] is a loaded file, a [`Session`] one conversation with it, [`generate`] its text.
+//! Sessions and generation: the layer under [`Model`](crate::Model) and [`Chat`](crate::Chat).
 //!
-//! | file | what |
-//! |---|---|
-//! | `load.rs` | from a file to a model on a device |
-//! | `fit.rs` | whether it fits, before anything is loaded |
-//! | `inputs.rs` | what one pass reads: tokens, positions, slots |
-//! | `graphs.rs` | passes captured once and replayed |
-//! | `session.rs` | tokens in, logits out, with a cache of what was seen |
-//! | `generate.rs` | tokens out: sampling, stops, streaming |
-//! | `profiling.rs` | passes whose kernels are timed |
-//! | `roofline.rs` | what a device can do at most |
-//! | `perplexity.rs` | how well a model predicts a text |
+//! A [`Session`] takes tokens and returns logits; its KV cache holds the tokens that it has seen. [`generate`] samples
+//! tokens from those logits and streams their text to a callback. A [`Generator`] is the same loop, one step at a time.
+//! [`perplexity()`] scores a text, [`roofline()`] measures the limits of a device, [`capture_pass`] returns a forward pass
+//! as a graph.
 
-mod ahead;
 mod fit;
 mod generate;
+mod generator;
 mod graphs;
 mod inputs;
-mod load;
+pub(crate) mod load;
+pub(crate) mod options;
 mod perplexity;
 mod profiling;
 mod roofline;
@@ -25,8 +19,9 @@ mod session;
 mod stops;
 
 pub use fit::Fit;
-pub use generate::{Finish, GenerateOptions, Generation, Timings, generate};
-pub use load::{EngineOptions, LanguageModel, capture_pass};
+pub use generate::{Finish, GenerateOptions, Generation, PromptEvent, PromptProgress, Timings, generate};
+pub use generator::Generator;
+pub use load::capture_pass;
 pub use perplexity::{Perplexity, perplexity};
 pub use roofline::roofline;
 pub use session::{Session, Wanted};

@@ -6,7 +6,7 @@
 
 use super::session::{Session, Wanted};
 use crate::error::{Error, Result};
-use silicide::CancelToken;
+use silicide_core::CancelToken;
 
 /// How surprised a model was.
 #[derive(Clone, Copy, Debug, PartialEq)]

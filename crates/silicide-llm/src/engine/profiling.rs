@@ -2,12 +2,12 @@
 
 use super::graphs::{capture_with, limit_of};
 use super::inputs::{Replayed, Span};
-use super::load::LanguageModel;
+use super::load::Model;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
-use silicide::Buffer;
-use silicide::ops::fuse;
-use silicide::profile::{Profile, ProfiledCall, Replay};
+use silicide_core::Buffer;
+use silicide_core::profile::{Profile, ProfiledCall, Replay};
+use silicide_ops::fuse;
 use std::time::Instant;
 
 /// The most captured passes that are kept: prompts have many lengths.
@@ -49,7 +49,7 @@ impl Profiling {
     }
 
     /// Runs a pass and waits for it; gives its logits.
-    pub(super) fn pass(&mut self, model: &LanguageModel, cache: &KvCache, span: &Span<'_>) -> Result<Buffer> {
+    pub(super) fn pass(&mut self, model: &Model, cache: &KvCache, span: &Span<'_>) -> Result<Buffer> {
         let limit = limit_of(span.limit, model.cache_options().context);
         let extents = (span.tokens.len(), span.outputs, limit);
         let place = match self.passes.iter().position(|pass| pass.extents == extents) {
@@ -62,7 +62,7 @@ impl Profiling {
                 self.passes.len() - 1
             }
         };
-        let missing = || Error::Device(silicide::Error::ZeroSize { what: "graph" });
+        let missing = || Error::Device(silicide_core::Error::ZeroSize { what: "graph" });
         let pass = self.passes.get_mut(place).ok_or_else(missing)?;
         pass.replayed.set(model.description(), span)?;
         let submitted = Instant::now();
@@ -81,7 +81,7 @@ impl Profiling {
 }
 
 impl Marked {
-    fn capture(model: &LanguageModel, cache: &KvCache, extents: (usize, usize, usize)) -> Result<Marked> {
+    fn capture(model: &Model, cache: &KvCache, extents: (usize, usize, usize)) -> Result<Marked> {
         let parts = (model.description(), model.decoder());
         let capture = |mark_ops: bool| {
             let mut options = fuse::options();

@@ -1,8 +1,9 @@
 //! What a device can do at most, measured with the kernels at hand: summing more than caches hold, and a large product.
 
 use crate::error::Result;
-use silicide::ops::{self, fill, reduce};
-use silicide::{Buffer, CommandEncoder, DType, Device, Roofline, Shape};
+use silicide_core::{Buffer, CommandEncoder, Device, Roofline};
+use silicide_ops::{self as ops, fill, reduce};
+use silicide_quant::{DType, Shape};
 use std::time::{Duration, Instant};
 
 /// Bytes that are read.
@@ -19,7 +20,7 @@ pub fn roofline(device: &Device) -> Result<Roofline> {
     let bytes = if device.info().software { BYTES / 8 } else { BYTES }.min(room).max(1 << 20);
     let columns = 4096;
     let shape = Shape::new(&[bytes / 4 / columns, columns]);
-    let shape = shape.map_err(|source| silicide::Error::BadShape { what: "roofline", source })?;
+    let shape = shape.map_err(|source| silicide_core::Error::BadShape { what: "roofline", source })?;
     // Memory that nobody wrote to is a page of zeros, again and again.
     let mut encoder = CommandEncoder::new(device);
     let x = fill::fill(&mut encoder, DType::F32, shape, 1.0)?;
@@ -32,7 +33,7 @@ pub fn roofline(device: &Device) -> Result<Roofline> {
     drop(x);
     let rows = if device.info().software { ROWS / 8 } else { ROWS };
     let a = Buffer::allocate(device, DType::F32, [rows, SIDE])?;
-    let b = Buffer::allocate(device, DType::Block(silicide::quant::Format::Q8_0), [SIDE, SIDE])?;
+    let b = Buffer::allocate(device, DType::Block(silicide_quant::Format::Q8_0), [SIDE, SIDE])?;
     let multiplied = best(|| {
         let mut encoder = CommandEncoder::new(device);
         drop(ops::matmul(&mut encoder, &a, &b)?);

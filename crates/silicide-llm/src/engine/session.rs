@@ -1,15 +1,13 @@
 //! A session: tokens in, logits out, and a cache of everything that went in.
 
-use super::ahead::Ahead;
 use super::graphs::limit_of;
 use super::inputs::{Inputs, Replayed, Span};
-use super::load::LanguageModel;
+use super::load::Model;
 use super::profiling::Profiling;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
-use silicide::{Buffer, CancelToken, CommandEncoder, Profile};
+use silicide_core::{Buffer, CancelToken, CommandEncoder, Profile};
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// The most bytes of logits that one pass may give.
@@ -24,10 +22,39 @@ pub enum Wanted {
     From(usize),
 }
 
-/// One conversation with a model.
+/// Tokens to feed, and how.
+pub(super) struct FeedRequest<'a> {
+    /// The tokens.
+    pub(super) tokens: &'a [u32],
+    /// Which logits go to the sink.
+    pub(super) wanted: Wanted,
+    /// Stops between passes.
+    pub(super) cancel: &'a CancelToken,
+    /// Called after every pass with the number of `tokens` that were fed. A GPU may still compute the last pass then.
+    pub(super) progress: &'a mut dyn FnMut(usize),
+}
+
+/// A sequence of tokens that a model has read, with its KV cache: tokens in, logits out.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::CancelToken; pub use silicide_llm::{self as llm, *}; }
+/// # let path = "../../testdata/models/llama-tied.gguf";
+/// use silicide::llm::engine::{Session, Wanted};
+/// use silicide::{CancelToken, Model};
+///
+/// let model = Model::open(path)?;
+/// let mut session = Session::new(&model)?;
+/// let tokens = model.tokenize("Once upon a time");
+/// session.feed(&tokens, Wanted::Last, &CancelToken::new(), &mut |position, logits| {
+///     println!("position {position}: {} logits", logits.len());
+///     Ok(())
+/// })?;
+/// assert_eq!(session.tokens(), tokens);
+/// # Ok::<(), silicide::llm::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Session {
-    model: Arc<LanguageModel>,
+    model: Model,
     cache: KvCache,
     /// What the cache holds.
     tokens: Vec<u32>,
@@ -36,8 +63,6 @@ pub struct Session {
     reached: usize,
     /// Buffers of the last pass that was recorded.
     inputs: Option<Inputs>,
-    /// Passes that were recorded ahead.
-    ahead: Option<Ahead>,
     /// The captured pass of one token, and the positions that it can see.
     single: Option<(Replayed, usize)>,
     /// Times of kernels, if they are measured.
@@ -45,23 +70,22 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session with an empty cache, whose memory is allocated now.
-    pub fn new(model: &Arc<LanguageModel>) -> Result<Session> {
+    /// Creates a session with an empty cache. Allocates the cache's memory.
+    pub fn new(model: &Model) -> Result<Session> {
         let cache = KvCache::new(model.device(), model.description(), model.cache_options())?;
         Ok(Session {
-            model: Arc::clone(model),
+            model: model.clone(),
             cache,
             tokens: Vec::new(),
             reached: 0,
             inputs: None,
-            ahead: None,
             single: None,
             profiling: None,
         })
     }
 
     /// The model.
-    pub fn model(&self) -> &Arc<LanguageModel> {
+    pub fn model(&self) -> &Model {
         &self.model
     }
 
@@ -123,6 +147,16 @@ impl Session {
         cancel: &CancelToken,
         sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
+        self.feed_reporting(FeedRequest { tokens, wanted, cancel, progress: &mut |_| () }, sink)
+    }
+
+    /// As [`Session::feed`], and reports progress after every pass.
+    pub(super) fn feed_reporting(
+        &mut self,
+        request: FeedRequest<'_>,
+        sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        let tokens = request.tokens;
         let (vocabulary, context) = (self.model.description().vocabulary, self.context());
         let needed = self.tokens.len().saturating_add(tokens.len());
         if needed > context {
@@ -131,30 +165,27 @@ impl Session {
         if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocabulary) {
             return Err(Error::BadToken { token, vocabulary });
         }
-        let first = match wanted {
-            Wanted::Last => tokens.len().saturating_sub(1),
-            Wanted::From(first) => first,
-        };
-        let fed = self.feed_passes(tokens, (first, wanted), cancel, sink);
-        // An error of what was recorded ahead comes first, as it did.
-        let fed = self.settle().and(fed);
-        if matches!(&fed, Err(Error::Device(error)) if !matches!(error, silicide::Error::Cancelled { .. })) {
-            // Nobody knows which passes reached the cache, and a worker that ended in the middle is not asked again.
-            self.ahead = None;
+        let fed = self.feed_passes(request, sink);
+        if matches!(&fed, Err(Error::Device(error)) if !matches!(error, silicide_core::Error::Cancelled { .. }))
+        {
+            // It is unknown which passes reached the cache.
             self.tokens.clear();
             self.reached = 0;
         }
         fed
     }
 
-    /// Feeds checked tokens; logits are wanted from `first` on.
+    /// Feeds checked tokens.
     fn feed_passes(
         &mut self,
-        tokens: &[u32],
-        (first, wanted): (usize, Wanted),
-        cancel: &CancelToken,
+        request: FeedRequest<'_>,
         sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
+        let FeedRequest { tokens, wanted, cancel, progress } = request;
+        let first = match wanted {
+            Wanted::Last => tokens.len().saturating_sub(1),
+            Wanted::From(first) => first,
+        };
         let vocabulary = self.model.description().vocabulary;
         let chunk = self.model.cache_options().chunk;
         let rows = (LOGIT_BYTES / 4 / vocabulary.max(1)).clamp(1, chunk);
@@ -165,32 +196,22 @@ impl Session {
             let size = if at + chunk > first && wanted != Wanted::Last { rows } else { chunk };
             let piece = rest.get(..size).unwrap_or(rest);
             let wanted_rows = (at + piece.len()).saturating_sub(first.max(at));
-            let ahead = self.model.encodes_ahead() && piece.len() < tokens.len();
-            let logits = self.pass(piece, wanted_rows.max(1), ahead)?;
+            let logits = self.pass(piece, wanted_rows.max(1))?;
             let start = self.tokens.len() - wanted_rows;
             if wanted_rows > 0 {
-                self.settle()?;
                 let logits = logits.read::<f32>()?;
                 for (row, logits) in logits.chunks_exact(vocabulary).enumerate() {
                     sink(start + row, logits)?;
                 }
             }
             at += piece.len();
+            progress(at);
         }
         Ok(())
     }
 
-    /// Waits until everything that was recorded is submitted.
-    fn settle(&mut self) -> Result<()> {
-        self.ahead.as_mut().map_or(Ok(()), Ahead::settle)
-    }
-
-    /// Runs one pass; gives the logits of its last `outputs` tokens. One that is recorded `ahead` may not be submitted yet.
-    fn pass(&mut self, tokens: &[u32], outputs: usize, ahead: bool) -> Result<Buffer> {
-        if !ahead || tokens.len() == 1 || self.profiling.is_some() {
-            // What goes to the device at once must not overtake what was recorded ahead.
-            self.settle()?;
-        }
+    /// Runs one pass; returns the logits of its last `outputs` tokens.
+    fn pass(&mut self, tokens: &[u32], outputs: usize) -> Result<Buffer> {
         let Range { start, end } = self.tokens.len()..self.tokens.len() + tokens.len();
         let span = Span { tokens, start, outputs, limit: end };
         let logits = match &mut self.profiling {
@@ -200,7 +221,7 @@ impl Session {
         };
         let logits = match logits {
             Some(logits) => logits,
-            None => self.record(&span, ahead)?,
+            None => self.record(&span)?,
         };
         self.tokens.extend_from_slice(tokens);
         self.reached = self.reached.max(end);
@@ -223,18 +244,10 @@ impl Session {
         Ok(single.logits())
     }
 
-    /// Records a pass.
-    fn record(&mut self, span: &Span<'_>, ahead: bool) -> Result<Buffer> {
+    /// Records and submits a pass.
+    fn record(&mut self, span: &Span<'_>) -> Result<Buffer> {
         let (model, device) = (self.model.description(), self.model.device());
-        if ahead && self.ahead.is_none() {
-            self.ahead = Some(Ahead::new()?);
-        }
-        let mut ahead = self.ahead.as_mut().filter(|_| ahead);
-        let old = match &mut ahead {
-            Some(ahead) => ahead.take()?,
-            None => self.inputs.take(),
-        };
-        let mut inputs = match old.filter(|inputs| inputs.suit(span)) {
+        let mut inputs = match self.inputs.take().filter(|inputs| inputs.suit(span)) {
             Some(inputs) => inputs,
             None => {
                 let (options, extents) = (self.model.cache_options(), (span.tokens.len(), span.outputs));
@@ -244,13 +257,9 @@ impl Session {
         let pass = inputs.fill(model, span)?;
         let mut encoder = CommandEncoder::new(device);
         let logits = self.model.decoder().forward(&mut encoder, pass)?;
-        match ahead {
-            Some(ahead) => ahead.submit(inputs, encoder),
-            None => {
-                let _submission = encoder.submit()?;
-                self.inputs = Some(inputs);
-            }
-        }
+        // The read of the logits reports an error of the device.
+        let _submission = encoder.submit()?;
+        self.inputs = Some(inputs);
         Ok(logits)
     }
 }

@@ -10,8 +10,8 @@ use super::rope_settings::Ropes;
 use super::settings::Settings;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer};
-use silicide::ops::rope::RopeScaling;
-use silicide::weights::Source;
+use silicide_ops::rope::RopeScaling;
+use silicide_weights::Source;
 
 /// The names of architectures in `config.json`, and in GGUF.
 const ARCHITECTURES: [(&str, &str); 8] = [

@@ -9,9 +9,9 @@ use super::mixture::{self, ExpertConfig};
 use super::settings::Settings;
 use super::{ARCHITECTURES, unknown_architecture};
 use crate::error::Result;
-use silicide::ops::rope::{RopeScaling, RopeStyle};
-use silicide::weights::gguf::Value;
-use silicide::weights::{Container, Source};
+use silicide_ops::rope::{RopeScaling, RopeStyle};
+use silicide_weights::gguf::Value;
+use silicide_weights::{Container, Source};
 
 /// Kinds of files, which name and lay out the same model in two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

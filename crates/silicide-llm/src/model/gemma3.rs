@@ -3,9 +3,10 @@
 use super::blocks::{Attention, AttentionOptions, Embedding, FeedForward, Head, Norm};
 use super::{Architecture, Config, Conventions, LayerKind, LocalLayers, Mixture, Pass, Tensors, Unsaid};
 use crate::error::Result;
-use silicide::ops::glu::Activation;
-use silicide::ops::rope::RopeScaling;
-use silicide::{Recorder, ops};
+use silicide_core::Recorder;
+use silicide_ops as ops;
+use silicide_ops::glu::Activation;
+use silicide_ops::rope::RopeScaling;
 
 /// Of every so many layers the last sees everything, where the file does not say.
 const PERIOD: usize = 6;

@@ -4,8 +4,8 @@ use super::blocks::{Attention, AttentionOptions, Embedding, Head, Inner, Norm};
 use super::conventions::{Conventions, Mixture};
 use super::{Architecture, Pass, Tensors};
 use crate::error::Result;
-use silicide::Recorder;
-use silicide::ops::glu::Activation;
+use silicide_core::Recorder;
+use silicide_ops::glu::Activation;
 
 /// A decoder with a norm before each part. Qwen 2 and 3 differ from it in their attention only.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Architecture for Llama {
         }
         recorder.scope("head", |recorder| {
             if let Some(more) = more {
-                x = silicide::ops::add(recorder, &x, &more)?;
+                x = silicide_ops::add(recorder, &x, &more)?;
             }
             self.head.apply(recorder, &x, pass)
         })

@@ -3,7 +3,7 @@
 use super::conventions::Mixture;
 use super::settings::Settings;
 use crate::error::Result;
-use silicide::ops::route::MOST;
+use silicide_ops::route::MOST;
 
 /// The experts that take the place of a feed-forward.
 #[derive(Clone, Copy, Debug, PartialEq)]

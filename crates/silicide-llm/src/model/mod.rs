@@ -25,9 +25,9 @@ pub use names::Names;
 pub use tensors::{Rearranged, Tensors};
 
 use crate::error::{Error, Result};
-use silicide::Recorder;
-use silicide::ops::rope::{Frequencies, RopeScaling};
-use silicide::weights::Source;
+use silicide_core::Recorder;
+use silicide_ops::rope::{Frequencies, RopeScaling};
+use silicide_weights::Source;
 
 /// What one forward pass reads and writes, as values of a recorder.
 #[derive(Clone, Debug)]
@@ -185,7 +185,7 @@ pub fn build(tensors: &mut Tensors<'_>, architecture: &str) -> Result<Decoder> {
 /// Describes the model of a source, and plans it on a device, with weights interleaved or not: the decoder has shapes but no
 /// memory.
 pub fn describe_source(
-    device: &silicide::Device,
+    device: &silicide_core::Device,
     source: &Source,
     interleave: bool,
 ) -> Result<(Description, Decoder)> {

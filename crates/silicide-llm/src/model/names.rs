@@ -1,7 +1,7 @@
 //! The names of tensors. Inside, everything goes by GGUF's names; checkpoints have others.
 
 use super::config::Layout;
-use silicide::weights::Source;
+use silicide_weights::Source;
 
 /// Modules of the body outside the layers: in GGUF, in checkpoints.
 const MODULES: [(&str, &str); 2] = [("token_embd", "embed_tokens"), ("output_norm", "norm")];

@@ -4,7 +4,7 @@ use super::blocks::AttentionOptions;
 use super::llama::Llama;
 use super::{Architecture, Pass, Tensors};
 use crate::error::Result;
-use silicide::Recorder;
+use silicide_core::Recorder;
 
 /// The model.
 #[derive(Debug)]

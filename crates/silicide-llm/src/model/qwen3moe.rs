@@ -4,7 +4,7 @@ use super::conventions::{Conventions, Mixture, Unsaid};
 use super::qwen3::Qwen3;
 use super::{Architecture, Pass, Tensors};
 use crate::error::Result;
-use silicide::Recorder;
+use silicide_core::Recorder;
 
 /// The model.
 #[derive(Debug)]

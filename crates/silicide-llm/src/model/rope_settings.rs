@@ -4,7 +4,7 @@ use super::settings::Settings;
 use crate::error::Result;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use silicide::ops::rope::RopeScaling;
+use silicide_ops::rope::RopeScaling;
 
 /// The value of `rope_scaling` or `rope_parameters`.
 #[derive(Debug, Deserialize)]

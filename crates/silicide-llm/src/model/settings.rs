@@ -1,8 +1,8 @@
 //! Metadata of GGUF files, asked for by key, with errors that say what a key should have been.
 
 use crate::error::{Error, Result};
-use silicide::weights::Source;
-use silicide::weights::gguf::Value;
+use silicide_weights::Source;
+use silicide_weights::gguf::Value;
 
 /// The largest extent that anyone may claim: far above every model, far below what overflows.
 const LARGEST: u64 = 1 << 24;

@@ -8,10 +8,12 @@ use super::config::{Config, Layout};
 use super::conventions::Conventions;
 use super::names::Names;
 use crate::error::{Error, Result};
-use silicide::ops::interleave::interleaves;
-use silicide::quant::decode_into;
-use silicide::weights::{Entry, Source, Stored};
-use silicide::{Buffer, BufferOptions, CommandEncoder, DType, Device, Loader, Purpose, Shape, ops};
+use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, Loader, Purpose};
+use silicide_ops as ops;
+use silicide_ops::interleave::interleaves;
+use silicide_quant::decode_into;
+use silicide_quant::{DType, Shape};
+use silicide_weights::{Entry, Source, Stored};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -149,8 +151,8 @@ impl<'a> Tensors<'a> {
                 From::Plan(device) => planned(device, &entry, entry.shape()),
             };
         }
-        let shape =
-            Shape::new(&extents).map_err(|source| silicide::Error::BadShape { what: "experts", source })?;
+        let shape = Shape::new(&extents)
+            .map_err(|source| silicide_core::Error::BadShape { what: "experts", source })?;
         let mut all: Option<Buffer> = None;
         for expert in 0..count {
             let of_expert = self.names.of_expert(name, expert).unwrap_or_default();
@@ -163,7 +165,7 @@ impl<'a> Tensors<'a> {
                 }),
             };
             if entry.dtype()? != all.dtype() {
-                return Err(Error::Device(silicide::Error::DTypeMismatch {
+                return Err(Error::Device(silicide_core::Error::DTypeMismatch {
                     op: "expert_matmul",
                     slot: "weights",
                     expected: format!("{} for all experts, as tensor {:?} is not", all.dtype(), entry.name()),
@@ -209,7 +211,7 @@ impl<'a> Tensors<'a> {
         }
         let begin = Instant::now();
         let extents = plain.shape().with_last(plain.size() / plain.shape().rows());
-        let extents = extents.map_err(|source| silicide::Error::BadShape { what: "weights", source })?;
+        let extents = extents.map_err(|source| silicide_core::Error::BadShape { what: "weights", source })?;
         let bytes = match &self.from {
             From::Plan(device) => Buffer::new(device, DType::U8, extents)?,
             From::File(loader) => {
@@ -344,9 +346,9 @@ impl<'a> Tensors<'a> {
 }
 
 /// A tensor in one piece.
-fn whole(weight: silicide::Weight, entry: &Entry<'_>) -> Result<Buffer> {
+fn whole(weight: silicide_core::Weight, entry: &Entry<'_>) -> Result<Buffer> {
     match weight {
-        silicide::Weight::Whole(buffer) => Ok(buffer),
+        silicide_core::Weight::Whole(buffer) => Ok(buffer),
         _ => Err(in_planes(entry)),
     }
 }
@@ -360,7 +362,7 @@ fn planned(device: &Device, entry: &Entry<'_>, shape: Shape) -> Result<Buffer> {
 }
 
 fn in_planes(entry: &Entry<'_>) -> Error {
-    Error::Device(silicide::Error::BadParameter {
+    Error::Device(silicide_core::Error::BadParameter {
         op: "expert_matmul",
         what: format!(
             "tensor {:?} of {}: experts in planes can't be multiplied yet",

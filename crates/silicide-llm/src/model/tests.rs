@@ -5,10 +5,10 @@ use super::names::Names;
 use super::{Architecture, Layout, gemma3};
 use crate::error::Error;
 use serde_json::{Value, json};
-use silicide::ops::rope::RopeScaling;
-use silicide::weights::gguf::GgufWriter;
-use silicide::weights::{Bytes, Source};
-use silicide::{DType, Shape};
+use silicide_ops::rope::RopeScaling;
+use silicide_quant::{DType, Shape};
+use silicide_weights::gguf::GgufWriter;
+use silicide_weights::{Bytes, Source};
 
 const LAYERS: usize = 12;
 
@@ -21,7 +21,7 @@ fn safetensors(config: &Value, names: &[String]) -> Source {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
     bytes.extend(vec![0; 4 * names.len()]);
-    let config = silicide::weights::Config::new("config.json".as_ref(), config.to_string());
+    let config = silicide_weights::Config::new("config.json", config.to_string());
     Source::from_safetensors(vec![Bytes::from_memory("made", bytes)], Some(config)).unwrap()
 }
 

@@ -6,7 +6,16 @@ use super::survey::Survey;
 use crate::error::{Error, Result};
 use std::collections::{HashMap, VecDeque};
 
-/// Chooses tokens by a chain of stages.
+/// Samples tokens from logits, by a chain of stages: penalties, top-k, top-p, min-p, temperature.
+///
+/// ```
+/// # mod silicide { pub use silicide_llm as llm; }
+/// use silicide::llm::sample::{Sampler, SamplerOptions};
+///
+/// let mut sampler = Sampler::new(SamplerOptions::greedy())?;
+/// assert_eq!(sampler.choose(&[0.1, 2.5, 0.3], 0)?, 1);
+/// # Ok::<(), silicide::llm::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Sampler {
     options: SamplerOptions,

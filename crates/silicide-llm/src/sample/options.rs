@@ -2,7 +2,15 @@
 
 use crate::error::{Error, Result};
 
-/// How tokens are chosen. Stages run in the order of the fields; each can be switched off.
+/// How tokens are sampled. Stages run in the order of the fields; each can be switched off.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// use silicide::llm::sample::SamplerOptions;
+///
+/// let options = SamplerOptions::default().top_k(20).temperature(0.6).seed(7);
+/// assert!(options.check().is_ok());
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SamplerOptions {
@@ -20,9 +28,9 @@ pub struct SamplerOptions {
     pub top_p: f32,
     /// Only those stay that are at least this fraction as likely as the likeliest; 0 is off.
     pub min_p: f32,
-    /// What logits are divided by before one is drawn; 0 takes the likeliest.
+    /// The sampling temperature: logits are divided by it; 0 picks the most likely token.
     pub temperature: f32,
-    /// Where chance begins; the same seed gives the same text.
+    /// The random seed; the same seed gives the same text.
     pub seed: u64,
 }
 
@@ -39,6 +47,62 @@ impl Default for SamplerOptions {
             temperature: 0.8,
             seed: 0,
         }
+    }
+}
+
+impl SamplerOptions {
+    /// Sets the repetition penalty; 1 is off.
+    pub fn repeat_penalty(mut self, penalty: f32) -> SamplerOptions {
+        self.repeat_penalty = penalty;
+        self
+    }
+
+    /// Sets the penalty per occurrence of a token; 0 is off.
+    pub fn frequency_penalty(mut self, penalty: f32) -> SamplerOptions {
+        self.frequency_penalty = penalty;
+        self
+    }
+
+    /// Sets the penalty of tokens that occurred; 0 is off.
+    pub fn presence_penalty(mut self, penalty: f32) -> SamplerOptions {
+        self.presence_penalty = penalty;
+        self
+    }
+
+    /// Sets how many of the last tokens the penalties consider; 0 is off.
+    pub fn repeat_last(mut self, tokens: usize) -> SamplerOptions {
+        self.repeat_last = tokens;
+        self
+    }
+
+    /// Sets how many of the most likely tokens remain; 0 is off.
+    pub fn top_k(mut self, count: usize) -> SamplerOptions {
+        self.top_k = count;
+        self
+    }
+
+    /// Sets the probability mass of the most likely tokens that remain; 1 is off.
+    pub fn top_p(mut self, probability: f32) -> SamplerOptions {
+        self.top_p = probability;
+        self
+    }
+
+    /// Sets the least probability relative to the most likely token; 0 is off.
+    pub fn min_p(mut self, fraction: f32) -> SamplerOptions {
+        self.min_p = fraction;
+        self
+    }
+
+    /// Sets the temperature; 0 picks the most likely token.
+    pub fn temperature(mut self, temperature: f32) -> SamplerOptions {
+        self.temperature = temperature;
+        self
+    }
+
+    /// Sets the random seed; the same seed gives the same text.
+    pub fn seed(mut self, seed: u64) -> SamplerOptions {
+        self.seed = seed;
+        self
     }
 }
 

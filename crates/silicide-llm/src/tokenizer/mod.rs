@@ -1,16 +1,7 @@
 //! Text into tokens and back, as a model's file says.
 //!
-//! | file | what |
-//! |---|---|
-//! | `mod.rs` | [`Tokenizer`]: encoding and decoding |
-//! | `gguf.rs`, `json/` | reading vocabularies from GGUF metadata and from `tokenizer.json` |
-//! | `vocabulary.rs`, `strings.rs` | tokens, by number and by text |
-//! | `special.rs` | tokens with a meaning |
-//! | `partition.rs` | cutting special tokens out of text |
-//! | `split/` | splitting text into words |
-//! | `bpe.rs`, `spm.rs` | words into tokens |
-//! | `alphabet.rs` | how bytes are spelt |
-//! | `stream.rs` | [`TextStream`]: tokens into text as they come |
+//! A [`Tokenizer`] encodes text to tokens and decodes tokens to text. It reads GGUF metadata or `tokenizer.json`, with BPE
+//! or SentencePiece vocabularies. A [`TextStream`] decodes tokens one by one.
 //!
 //! Whatever the text and the vocabulary are, nothing here panics or takes more than about linear time, and control
 //! tokens appear only where the caller asked for them.
@@ -30,6 +21,7 @@ mod vocabulary;
 
 pub use error::{TokenizerError, Warning};
 pub use special::SpecialTokens;
+pub(crate) use stream::TextDecoder;
 pub use stream::TextStream;
 pub use vocabulary::Kind;
 
@@ -55,6 +47,19 @@ pub enum Special {
 }
 
 /// A model's tokenizer.
+///
+/// ```
+/// # mod silicide { pub use silicide_llm::{self as llm, *}; }
+/// # let path = "../../testdata/models/llama-tied.gguf";
+/// use silicide::Model;
+/// use silicide::llm::tokenizer::Special;
+///
+/// let model = Model::open(path)?;
+/// let tokenizer = model.tokenizer();
+/// let tokens = tokenizer.encode("Hello, world", Special::Plain);
+/// assert_eq!(tokenizer.decode(&tokens, Special::Plain), "Hello, world");
+/// # Ok::<(), silicide::llm::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Tokenizer {
     vocabulary: Vocabulary,

@@ -2,30 +2,69 @@
 
 use super::{Special, Tokenizer};
 
-/// Turns tokens into text, one by one. Bytes that do not make a whole character yet are held back.
+/// Converts a sequence of tokens to text, one token at a time. Bytes of an incomplete UTF-8 character are held back.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// # use silicide::llm::tokenizer::Special;
+/// # use silicide::Model;
+/// # let model = Model::open("../../testdata/models/llama-tied.gguf")?;
+/// let tokenizer = model.tokenizer();
+/// let mut stream = tokenizer.stream(Special::Plain);
+/// let mut text = String::new();
+/// for token in tokenizer.encode("Grüße", Special::Plain) {
+///     text += &stream.push(token);
+/// }
+/// text += &stream.finish();
+/// assert_eq!(text.trim(), "Grüße");
+/// # Ok::<(), silicide_llm::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TextStream<'a> {
     tokenizer: &'a Tokenizer,
-    special: Special,
-    held: Vec<u8>,
+    decoder: TextDecoder,
 }
 
 impl<'a> TextStream<'a> {
     pub(super) fn new(tokenizer: &'a Tokenizer, special: Special) -> TextStream<'a> {
-        TextStream { tokenizer, special, held: Vec::new() }
+        TextStream { tokenizer, decoder: TextDecoder::new(special) }
     }
 
-    /// The text that a token completes; empty if it completes none.
+    /// Returns the text that `token` completes; empty if it completes none.
     pub fn push(&mut self, token: u32) -> String {
-        self.held.extend_from_slice(&self.tokenizer.piece(token, self.special));
+        self.decoder.push(self.tokenizer, token)
+    }
+
+    /// Ends the text: an incomplete character becomes a replacement character.
+    pub fn finish(&mut self) -> String {
+        self.decoder.finish()
+    }
+}
+
+/// The state of a [`TextStream`] without its tokenizer, for owners of both.
+#[derive(Clone, Debug)]
+pub(crate) struct TextDecoder {
+    special: Special,
+    held: Vec<u8>,
+}
+
+impl TextDecoder {
+    /// A decoder that has read no token.
+    pub(crate) fn new(special: Special) -> TextDecoder {
+        TextDecoder { special, held: Vec::new() }
+    }
+
+    /// Returns the text that `token` completes; empty if it completes none.
+    pub(crate) fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> String {
+        self.held.extend_from_slice(&tokenizer.piece(token, self.special));
         let whole = whole(&self.held);
         let text = String::from_utf8_lossy(self.held.get(..whole).unwrap_or_default()).into_owned();
         self.held.drain(..whole);
         text
     }
 
-    /// The end of the text: what is held back becomes a replacement character.
-    pub fn finish(&mut self) -> String {
+    /// Ends the text: an incomplete character becomes a replacement character.
+    pub(crate) fn finish(&mut self) -> String {
         let text = String::from_utf8_lossy(&self.held).into_owned();
         self.held.clear();
         text

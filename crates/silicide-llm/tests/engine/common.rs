@@ -1,13 +1,33 @@
 //! What the tests share.
 
-use silicide::{CancelToken, DType, Device, DeviceOptions};
-use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
+use silicide_core::{CancelToken, Device, DeviceOptions, Isa};
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::{Session, Wanted};
+use silicide_quant::DType;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The devices that every model must be right on.
 pub(crate) fn devices() -> Vec<Device> {
     vec![Device::cpu().unwrap(), vulkan()]
+}
+
+/// The CPU with every instruction set that it has, one after the other, and Vulkan.
+pub(crate) fn every_device() -> Vec<Device> {
+    Isa::available().into_iter().map(|isa| cpu_with(isa, None)).chain([vulkan()]).collect()
+}
+
+/// The CPU with an instruction set and a number of threads.
+pub(crate) fn cpu_with(isa: Isa, threads: Option<usize>) -> Device {
+    let mut options = DeviceOptions::default();
+    (options.isa, options.threads) = (Some(isa), threads);
+    samples::note_isa(isa.name(), "engine goldens");
+    Device::open_with("cpu", &options).unwrap()
+}
+
+/// The device in messages, with its instruction set: `cpu avx2`.
+pub(crate) fn label(device: &Device) -> String {
+    let info = device.info();
+    info.isa.map_or_else(|| info.id.clone(), |isa| format!("{} {isa}", info.id))
 }
 
 /// Vulkan with validation: any message is an error.
@@ -26,10 +46,10 @@ pub(crate) fn cpu(threads: usize) -> Device {
 
 /// A session with a cache of f32.
 pub(crate) fn exact_session(device: &Device, path: &Path, chunk: usize) -> Session {
-    let mut options = EngineOptions::default();
+    let mut options = ModelOptions::default();
     (options.key_type, options.value_type) = (DType::F32, DType::F32);
     (options.context, options.chunk) = (Some(128), chunk);
-    Session::new(&Arc::new(LanguageModel::open(device, path, &options).unwrap())).unwrap()
+    Session::new(&options.device(device).open(path).unwrap()).unwrap()
 }
 
 /// The logits of every token, fed in pieces of `size`.

@@ -3,11 +3,11 @@
 use crate::common::{cpu, devices, exact_session, logits};
 use samples::testdata;
 use serde_json::{Map, Value, json};
-use silicide::Shape;
-use silicide::weights::Source;
-use silicide::weights::gguf::GgufWriter;
 use silicide_llm::Error;
-use silicide_llm::engine::{EngineOptions, LanguageModel};
+use silicide_llm::ModelOptions;
+use silicide_quant::Shape;
+use silicide_weights::Source;
+use silicide_weights::gguf::GgufWriter;
 use std::path::Path;
 
 const EXPERTS: usize = 8;
@@ -53,7 +53,7 @@ fn old_gguf(path: &Path) {
         writer.copy_meta(key, &value).unwrap();
     }
     for piece in &pieces {
-        writer.tensor(&piece.name, Shape::new(&piece.axes).unwrap(), silicide::DType::F32).unwrap();
+        writer.tensor(&piece.name, Shape::new(&piece.axes).unwrap(), silicide_quant::DType::F32).unwrap();
     }
     let mut stream = writer.begin().unwrap();
     for piece in &pieces {
@@ -148,11 +148,11 @@ fn weights_that_are_not_normalised_count() {
 fn a_missing_expert_is_named() {
     let folder = tempfile::tempdir().unwrap();
     checkpoint(folder.path(), &json!({"num_experts": EXPERTS + 1}));
-    let error = LanguageModel::open(&cpu(1), folder.path(), &EngineOptions::default()).unwrap_err();
+    let error = ModelOptions::default().device(&cpu(1)).open(folder.path()).unwrap_err();
     // The router is the first to be looked at, and has a row for each.
     assert!(matches!(&error, Error::TensorShape { tensor, .. } if tensor.contains("mlp.gate")), "{error}");
     checkpoint(folder.path(), &json!({"moe_intermediate_size": 64}));
-    let error = LanguageModel::open(&cpu(1), folder.path(), &EngineOptions::default()).unwrap_err();
+    let error = ModelOptions::default().device(&cpu(1)).open(folder.path()).unwrap_err();
     assert!(
         matches!(&error, Error::TensorShape { tensor, .. } if tensor.contains("experts.0.gate_proj")),
         "{error}"

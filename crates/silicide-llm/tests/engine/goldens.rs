@@ -1,13 +1,13 @@
 //! Tiny models of every architecture against logits that were computed in float64, and what may be odd about a folder.
 
-use crate::common::{cpu, devices, exact_session, floats, logits, nmse};
+use crate::common::{cpu, cpu_with, every_device, exact_session, floats, label, logits, nmse};
 use samples::testdata;
 use serde::Deserialize;
-use silicide::CancelToken;
+use silicide_core::{CancelToken, Isa};
 use silicide_llm::Error;
-use silicide_llm::engine::{EngineOptions, GenerateOptions, LanguageModel, Session, Wanted, generate};
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::{GenerateOptions, Session, Wanted, generate};
 use silicide_llm::sample::SamplerOptions;
-use std::sync::Arc;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -43,7 +43,7 @@ fn golden(name: &str) -> Golden {
 
 #[test]
 fn logits_are_right_in_one_pass_in_pieces_and_token_by_token() {
-    for device in devices() {
+    for device in every_device() {
         for (name, tolerance) in MODELS {
             let mut session = exact_session(&device, &testdata(&format!("models/{name}.gguf")), 64);
             for sequence in golden(name).sequences.iter().filter(|sequence| sequence.tokens.len() > 1) {
@@ -51,7 +51,7 @@ fn logits_are_right_in_one_pass_in_pieces_and_token_by_token() {
                 for size in [sequence.tokens.len(), 5, 1] {
                     let got = logits(&mut session, &sequence.tokens, size);
                     let error = nmse(&got, &truth);
-                    let (device, tokens) = (&device.info().id, sequence.tokens.len());
+                    let (device, tokens) = (label(&device), sequence.tokens.len());
                     assert!(error < tolerance, "{name} on {device}, {tokens} tokens by {size}: {error:e}");
                 }
             }
@@ -68,20 +68,22 @@ fn any_number_of_threads_gives_the_same_bits() {
 
 fn same_bits_with_any_number_of_threads(name: &str, tokens: &[u32]) {
     let path = testdata(&format!("models/{name}.gguf"));
-    let of = |threads: usize| {
-        let mut session = exact_session(&cpu(threads), &path, 64);
-        let bits = |logits: Vec<f32>| logits.into_iter().map(f32::to_bits).collect::<Vec<_>>();
-        (bits(logits(&mut session, tokens, tokens.len())), bits(logits(&mut session, tokens, 1)))
-    };
-    let one = of(1);
-    for threads in [2, 3] {
-        assert!(of(threads) == one, "{name}: {threads} threads");
+    for isa in Isa::available() {
+        let of = |threads: usize| {
+            let mut session = exact_session(&cpu_with(isa, Some(threads)), &path, 64);
+            let bits = |logits: Vec<f32>| logits.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            (bits(logits(&mut session, tokens, tokens.len())), bits(logits(&mut session, tokens, 1)))
+        };
+        let one = of(1);
+        for threads in [2, 3] {
+            assert!(of(threads) == one, "{name} on {isa}: {threads} threads");
+        }
     }
 }
 
 #[test]
 fn greedy_text_is_that_of_float64() {
-    for device in devices() {
+    for device in every_device() {
         // Where activations are rounded, near ties may fall the other way.
         for (name, _) in MODELS.iter().filter(|(_, tolerance)| *tolerance < 1e-6) {
             let Golden { sequences, greedy } = golden(name);
@@ -91,7 +93,7 @@ fn greedy_text_is_that_of_float64() {
             (options.max_tokens, options.ignore_end) = (Some(greedy.tokens_ref64.len()), true);
             options.sampler = SamplerOptions::greedy();
             let got = generate(&mut session, prompt, &options, &mut |_| ()).unwrap();
-            assert_eq!(got.tokens, greedy.tokens_ref64, "{name} on {}", device.info().id);
+            assert_eq!(got.tokens, greedy.tokens_ref64, "{name} on {}", label(&device));
         }
     }
 }
@@ -134,14 +136,14 @@ fn compared(name: &str) -> Vec<u32> {
 
 #[test]
 fn biases_stretched_frequencies_and_experts_are_those_of_llama_cpp() {
-    for device in devices() {
+    for device in every_device() {
         for name in COMPARED {
             let tokens = compared(name);
             let truth = floats(&testdata(&format!("models/{name}.llamacpp.f32.bin")));
             let mut session = exact_session(&device, &testdata(&format!("models/{name}.gguf")), 64);
             for size in [tokens.len(), 5, 1] {
                 let error = nmse(&logits(&mut session, &tokens, size), &truth);
-                assert!(error < 1e-9, "{name} on {}, by {size}: {error:e}", device.info().id);
+                assert!(error < 1e-9, "{name} on {}, by {size}: {error:e}", label(&device));
             }
         }
     }
@@ -152,7 +154,7 @@ fn biases_stretched_frequencies_and_experts_are_those_of_llama_cpp() {
 
 #[test]
 fn checkpoints_of_safetensors_and_mlx_are_right() {
-    for device in devices() {
+    for device in every_device() {
         // The CPU rounds activations for affine codes.
         let rounded = if device.info().is_gpu() { 1e-9 } else { 1e-3 };
         for (name, tolerance) in [("llama-bf16", 1e-9), ("llama-4bit", rounded)] {
@@ -163,7 +165,7 @@ fn checkpoints_of_safetensors_and_mlx_are_right() {
             let mut session = exact_session(&device, &folder, 64);
             for size in [tokens.len(), 1] {
                 let error = nmse(&logits(&mut session, &tokens, size), &truth);
-                assert!(error < tolerance, "{name} on {}, by {size}: {error:e}", device.info().id);
+                assert!(error < tolerance, "{name} on {}, by {size}: {error:e}", label(&device));
             }
         }
     }
@@ -185,9 +187,8 @@ fn changed(file: &str, from: &str, to: &str) -> tempfile::TempDir {
 
 #[test]
 fn a_head_is_tied_only_where_the_file_says() {
-    let open = |folder: &tempfile::TempDir| {
-        LanguageModel::open(&cpu(1), folder.path(), &EngineOptions::default()).map(|_| ())
-    };
+    let open =
+        |folder: &tempfile::TempDir| ModelOptions::default().device(&cpu(1)).open(folder.path()).map(|_| ());
     // The file has a head: the token table serves instead if it says so.
     let (apart, tied) = ("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
     open(&changed("config.json", apart, tied)).unwrap();
@@ -205,8 +206,8 @@ fn a_head_is_tied_only_where_the_file_says() {
 fn tokens_that_the_model_does_not_have_are_told_and_refused() {
     let more = "\"added_tokens\": [{\"id\": 320, \"content\": \"<more>\", \"special\": true}, ";
     let folder = changed("tokenizer.json", "\"added_tokens\": [", more);
-    let options = EngineOptions::default();
-    let model = Arc::new(LanguageModel::open(&cpu(1), folder.path(), &options).unwrap());
+    let options = ModelOptions::default();
+    let model = options.device(&cpu(1)).open(folder.path()).unwrap();
     assert!(model.warnings().iter().any(|warning| warning.contains("321 tokens")), "{:?}", model.warnings());
     let mut session = Session::new(&model).unwrap();
     let error = session.feed(&[320], Wanted::Last, &CancelToken::new(), &mut |_, _| Ok(())).unwrap_err();

@@ -2,19 +2,20 @@
 
 use crate::common::{devices, logits, nmse};
 use samples::testdata;
-use silicide::{CancelToken, DType, Device, Purpose};
-use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
-use silicide_llm::error::Error;
+use silicide_core::{CancelToken, Device};
+use silicide_llm::Error;
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::{Session, Wanted};
+use silicide_quant::DType;
 use std::path::Path;
-use std::sync::Arc;
 
 const MODELS: [&str; 5] = ["llama-tied", "llama-tied-f16", "llama-tied-q8_0", "qwen3", "gemma3"];
 
 fn session(device: &Device, path: &Path, graphs: bool, context: usize) -> Session {
-    let mut options = EngineOptions::default();
+    let mut options = ModelOptions::default();
     (options.key_type, options.value_type) = (DType::F16, DType::F16);
     (options.context, options.chunk, options.graphs) = (Some(context), 64, graphs);
-    Session::new(&Arc::new(LanguageModel::open(device, path, &options).unwrap())).unwrap()
+    Session::new(&options.device(device).open(path).unwrap()).unwrap()
 }
 
 #[test]
@@ -44,11 +45,9 @@ fn a_text_that_outgrows_its_capture_gets_another() {
     }
 }
 
-fn ahead(device: &Device, encode_ahead: bool) -> Session {
-    let mut options = EngineOptions::default();
-    (options.context, options.chunk, options.encode_ahead) = (Some(256), 16, encode_ahead);
-    let model = LanguageModel::open(device, &testdata("models/gemma3.gguf"), &options).unwrap();
-    Session::new(&Arc::new(model)).unwrap()
+fn in_passes_of_16(device: &Device) -> Session {
+    let options = ModelOptions::default().context(256).chunk(16).device(device);
+    Session::new(&options.open(testdata("models/gemma3.gguf")).unwrap()).unwrap()
 }
 
 /// The wanted logits of tokens that follow those that were fed.
@@ -63,47 +62,23 @@ fn follow(session: &mut Session, tokens: &[u32], wanted: Wanted) -> Vec<f32> {
 }
 
 #[test]
-fn passes_that_are_recorded_ahead_give_the_same_bits() {
+fn cancelling_a_prompt_keeps_what_was_fed() {
     for device in devices() {
         let tokens: Vec<u32> = (0..150).map(|i| (i * 31 + 7) % 300).collect();
-        let (mut plain, mut worker) = (ahead(&device, false), ahead(&device, true));
-        // Of 145 tokens the last is a pass of its own, which is replayed.
-        for (count, wanted) in
-            [(150, Wanted::Last), (150, Wanted::From(100)), (145, Wanted::Last), (17, Wanted::Last)]
-        {
-            // A prompt, and a token after it.
-            for (tokens, wanted) in [(&tokens[..count], wanted), (&[3], Wanted::Last)] {
-                let [plain, worker] =
-                    [&mut plain, &mut worker].map(|session| follow(session, tokens, wanted));
-                assert!(plain == worker, "{}", device.info().id);
-            }
-            [&mut plain, &mut worker].into_iter().for_each(|session| assert_eq!(session.rewind(0), 0));
-        }
-        drop(plain);
-        let fit = *worker.model().fit();
-        let working = device.usage().of(Purpose::Activations).peak as u64;
-        assert!(working <= 2 * fit.activations, "{working} of {}", fit.activations);
-    }
-}
-
-#[test]
-fn cancelling_what_is_recorded_ahead_keeps_what_was_fed() {
-    for device in devices() {
-        let tokens: Vec<u32> = (0..150).map(|i| (i * 31 + 7) % 300).collect();
-        let mut session = ahead(&device, true);
+        let mut session = in_passes_of_16(&device);
         let cancel = CancelToken::new();
         // Stops at the first row that is wanted.
         let fed = session.feed(&tokens, Wanted::From(70), &cancel, &mut |_, _| {
             cancel.cancel();
             Ok(())
         });
-        let cancelled = matches!(fed, Err(Error::Device(silicide::Error::Cancelled { .. })));
+        let cancelled = matches!(fed, Err(Error::Device(silicide_core::Error::Cancelled { .. })));
         assert!(cancelled, "{fed:?}");
         let kept = session.tokens().len();
         assert!(kept > 70 && kept < 150, "{kept}");
         // What was kept is as good as fed by anyone.
         let rest = follow(&mut session, &tokens[kept..], Wanted::From(0));
-        let expected = follow(&mut ahead(&device, false), &tokens, Wanted::From(kept));
+        let expected = follow(&mut in_passes_of_16(&device), &tokens, Wanted::From(kept));
         let error = nmse(&rest, &expected);
         assert!(error < 1e-8, "{}: {error:e}", device.info().id);
     }
@@ -112,10 +87,9 @@ fn cancelling_what_is_recorded_ahead_keeps_what_was_fed() {
 #[test]
 fn sessions_share_captures_and_nothing_else() {
     let device = Device::cpu().unwrap();
-    let mut options = EngineOptions::default();
+    let mut options = ModelOptions::default();
     options.context = Some(128);
-    let model = LanguageModel::open(&device, &testdata("models/llama-tied.gguf"), &options).unwrap();
-    let model = Arc::new(model);
+    let model = options.device(&device).open(&testdata("models/llama-tied.gguf")).unwrap();
     let text = |seed: u32| -> Vec<u32> { (0..30).map(|i| (i * 17 + seed * 91) % 300).collect() };
     let alone: Vec<Vec<f32>> =
         (0..4).map(|seed| logits(&mut Session::new(&model).unwrap(), &text(seed), 1)).collect();

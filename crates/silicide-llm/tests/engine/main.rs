@@ -8,5 +8,6 @@ mod goldens;
 mod graphs;
 mod memory;
 mod profile;
+mod progress;
 mod rings;
 mod smollm2;

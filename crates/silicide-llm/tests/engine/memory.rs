@@ -2,9 +2,9 @@
 
 use crate::common::{devices, exact_session, logits};
 use samples::testdata;
-use silicide::{CancelToken, Purpose};
-use silicide_llm::engine::{EngineOptions, LanguageModel, Session, Wanted};
-use std::sync::Arc;
+use silicide_core::{CancelToken, Purpose};
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::{Session, Wanted};
 
 #[test]
 fn a_model_takes_what_was_counted() {
@@ -21,6 +21,9 @@ fn a_model_takes_what_was_counted() {
         let usage = device.usage();
         let working = usage.of(Purpose::Activations).peak;
         assert!(working as u64 <= fit.activations, "{}: {working} of {}", device.info().id, fit.activations);
+        // One kernel of these passes has the largest workspace, whichever pass ran.
+        assert_eq!(usage.workspaces as u64, fit.workspaces, "{}", device.info().id);
+        assert_eq!(usage.workspaces > 0, device.info().threads > 0);
         // A count that is far too large would refuse what fits.
         assert!(
             working as u64 * 3 > fit.activations,
@@ -34,11 +37,11 @@ fn a_model_takes_what_was_counted() {
 #[test]
 fn two_thousand_tokens_take_no_more_than_two_hundred() {
     let device = crate::common::cpu(2);
-    let mut options = EngineOptions::default();
+    let mut options = ModelOptions::default();
     options.context = Some(2048);
-    let model = LanguageModel::open(&device, &testdata("models/llama-tied.gguf"), &options).unwrap();
+    let model = options.device(&device).open(&testdata("models/llama-tied.gguf")).unwrap();
     let planned = model.fit().activations;
-    let mut session = Session::new(&Arc::new(model)).unwrap();
+    let mut session = Session::new(&model).unwrap();
     let mut feed = |count: usize| {
         for token in 0..count as u32 {
             let sink = &mut |_: usize, _: &[f32]| Ok(());

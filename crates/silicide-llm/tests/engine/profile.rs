@@ -2,16 +2,16 @@
 
 use crate::common::{devices, logits, nmse};
 use samples::testdata;
-use silicide_llm::engine::{EngineOptions, LanguageModel, Session};
-use std::sync::Arc;
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::Session;
 
 #[test]
 fn timed_passes_give_the_same_logits_and_name_their_kernels() {
     for device in devices() {
-        let mut options = EngineOptions::default();
+        let mut options = ModelOptions::default();
         (options.context, options.chunk) = (Some(128), 16);
         let path = testdata("models/llama-tied-q8_0.gguf");
-        let model = Arc::new(LanguageModel::open(&device, &path, &options).unwrap());
+        let model = options.device(&device).open(&path).unwrap();
         let tokens: Vec<u32> = (0..20).map(|i| (i * 37 + 5) % 300).collect();
         let expected = logits(&mut Session::new(&model).unwrap(), &tokens, 1);
         let mut session = Session::new(&model).unwrap();

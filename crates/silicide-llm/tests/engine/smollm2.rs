@@ -3,16 +3,15 @@
 use crate::common::{cpu, devices, exact_session, floats, nmse};
 use samples::testdata;
 use serde::Deserialize;
-use silicide::quant::{decode_into, encode_into};
-use silicide::weights::Source;
-use silicide::weights::gguf::GgufWriter;
-use silicide::{CancelToken, DType, Device};
+use silicide_core::{CancelToken, Device};
+use silicide_llm::ModelOptions;
 use silicide_llm::chat::message;
-use silicide_llm::engine::{
-    EngineOptions, Finish, GenerateOptions, LanguageModel, Session, Wanted, generate,
-};
+use silicide_llm::engine::{Finish, GenerateOptions, Session, Wanted, generate};
 use silicide_llm::sample::SamplerOptions;
-use std::sync::Arc;
+use silicide_quant::DType;
+use silicide_quant::{decode_into, encode_into};
+use silicide_weights::Source;
+use silicide_weights::gguf::GgufWriter;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -54,16 +53,16 @@ fn greedy(count: usize) -> GenerateOptions {
 }
 
 fn session(device: &Device, path: &std::path::Path) -> Session {
-    let mut options = EngineOptions::default();
+    let mut options = ModelOptions::default();
     options.context = Some(256);
-    Session::new(&Arc::new(LanguageModel::open(device, path, &options).unwrap())).unwrap()
+    Session::new(&options.device(device).open(path).unwrap()).unwrap()
 }
 
 #[test]
 fn it_answers_and_remembers() {
     let Some(path) = samples::model() else { return };
     let mut session = session(&cpu(2), &path);
-    let model = Arc::clone(session.model());
+    let model = session.model().clone();
     let mut messages = vec![message("user", "Why is the sky blue?")];
     let prompt = model.chat_tokens(&messages).unwrap();
     let mut streamed = String::new();

@@ -42,10 +42,10 @@ const HEADER: usize = 13;
 /// Queries at most for which keys are split.
 const FEW_TOKENS: usize = 8;
 
-native_kernel!(SPLIT, "attention.split.cpu", split_keys::<S>);
+native_kernel!(SPLIT, "attention.split.cpu", split_keys::<S>, workspace size_of::<split::SplitWorkspace>());
 native_kernel!(JOIN, "attention.split.join.cpu", join_parts::<S>);
 native_kernel!(JOIN_ROUNDED, "attention.split.join.rounded.cpu", join_rounded::<S>);
-native_kernel!(TILED, "attention.tiled.cpu", tile_queries::<S>);
+native_kernel!(TILED, "attention.tiled.cpu", tile_queries::<S>, workspace size_of::<tiled::TiledWorkspace>());
 
 /// A call, as a tile sees it.
 struct Call<'a> {

@@ -48,21 +48,23 @@ pub(crate) fn chunks(tile: &Tile<'_>, elements: usize) -> impl Iterator<Item = R
 
 /// Declares a `static` [`NativeKernel`](silicide_hal::NativeKernel) whose variants are one `#[inline(always)]`
 /// body compiled for each instruction set: `native_kernel!(NAME, "label", body)`, or, where the body takes a
-/// [`Simd`] first, `native_kernel!(NAME, "label", body::<S>)` with any more types after `S`. Where tiles stream weights,
-/// `, streams function` comes last.
+/// [`Simd`] first, `native_kernel!(NAME, "label", body::<S>)` with any more types after `S`. `, workspace bytes` declares
+/// what tiles use of their thread's workspace; where tiles stream weights, `, streams function` comes last.
 macro_rules! native_kernel {
-    ($(#[$meta:meta])* $name:ident, $label:expr, $body:ident::<S $(, $more:ty)*> $(, streams $streams:path)?) => {
+    ($(#[$meta:meta])* $name:ident, $label:expr, $body:ident::<S $(, $more:ty)*>
+     $(, workspace $workspace:expr)? $(, streams $streams:path)?) => {
         $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label,
             $body::<$crate::cpu::Avx512 $(, $more)*>,
             $body::<$crate::cpu::Avx2 $(, $more)*>,
             $body::<$crate::cpu::Neon $(, $more)*>,
-            $body::<$crate::cpu::Portable $(, $more)*> $(, streams $streams)?);
+            $body::<$crate::cpu::Portable $(, $more)*> $(, workspace $workspace)? $(, streams $streams)?);
     };
     ($(#[$meta:meta])* $name:ident, $label:expr, $body:path) => {
         $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $body, $body, $body, $body);
     };
     (@variants $(#[$meta:meta])* $name:ident, $label:expr,
-     $avx512:path, $avx2:path, $neon:path, $portable:path $(, streams $streams:path)?) => {
+     $avx512:path, $avx2:path, $neon:path, $portable:path
+     $(, workspace $workspace:expr)? $(, streams $streams:path)?) => {
         $(#[$meta])*
         pub(crate) static $name: silicide_hal::NativeKernel = {
             #[cfg(target_arch = "x86_64")]
@@ -95,7 +97,7 @@ macro_rules! native_kernel {
                     #[cfg(target_arch = "aarch64")]
                     silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::Neon, entry: neon },
                     silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::Portable, entry: portable },
-                ])$(.streaming($streams))?
+                ])$(.with_workspace($workspace))?$(.streaming($streams))?
         };
     };
 }

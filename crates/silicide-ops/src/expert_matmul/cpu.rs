@@ -19,7 +19,6 @@ use crate::matmul::cpu::{PANEL_DEPTH, Panel, TILE_COLUMNS};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
 use silicide_quant::{DType, Format};
-use std::mem::MaybeUninit;
 use std::ops::Range;
 use strips::{Cut, HEADER, STRIP, Strip};
 
@@ -30,10 +29,10 @@ const RUN: usize = 256;
 /// Columns that are decoded at a time: a multiple of those that are multiplied at a time.
 const COLUMNS: usize = 24;
 
-native_kernel!(F32, "expert_matmul.f32.cpu", elements::<S, pack::F32>);
-native_kernel!(F16, "expert_matmul.f16.cpu", elements::<S, pack::F16>);
-native_kernel!(BF16, "expert_matmul.bf16.cpu", elements::<S, pack::BF16>);
-native_kernel!(DECODED, "expert_matmul.blocks.cpu", blocks::<S>);
+native_kernel!(F32, "expert_matmul.f32.cpu", elements::<S, pack::F32>, workspace size_of::<ElementsWorkspace>());
+native_kernel!(F16, "expert_matmul.f16.cpu", elements::<S, pack::F16>, workspace size_of::<ElementsWorkspace>());
+native_kernel!(BF16, "expert_matmul.bf16.cpu", elements::<S, pack::BF16>, workspace size_of::<ElementsWorkspace>());
+native_kernel!(DECODED, "expert_matmul.blocks.cpu", blocks::<S>, workspace size_of::<BlocksWorkspace>());
 native_kernel!(
     /// Activations in the order of strips.
     ORDER,
@@ -58,9 +57,23 @@ unsafe fn order(tile: &Tile<'_>) {
     }
 }
 
-/// Room for the outputs of a strip and some columns.
-#[repr(align(64))]
-struct Outputs(MaybeUninit<[f32; STRIP * TILE_COLUMNS]>);
+/// The outputs of a strip and some columns.
+#[repr(C, align(64))]
+struct Outputs([f32; STRIP * TILE_COLUMNS]);
+
+/// Workspace of a tile for weights of single elements.
+#[repr(C)]
+struct ElementsWorkspace {
+    outputs: Outputs,
+    panel: Panel,
+}
+
+/// Workspace of a tile for block formats.
+#[repr(C)]
+struct BlocksWorkspace {
+    outputs: Outputs,
+    decoded: [[f32; RUN]; COLUMNS],
+}
 
 /// What a tile has to do: a strip, and columns of its expert.
 struct Part<'a, 'b> {
@@ -126,10 +139,11 @@ unsafe fn elements<U: Unit, W: Weight>(tile: &Tile<'_>) {
         return unsafe { part.put(part.columns.clone(), None) };
     };
     let (rows, k) = (part.strip.len(), part.k);
-    let mut outputs = Outputs(MaybeUninit::uninit());
-    let y = outputs.0.as_mut_ptr().cast::<f32>();
-    let mut panel = Panel(MaybeUninit::uninit());
-    let panel = panel.0.as_mut_ptr().cast::<f32>();
+    // SAFETY: the only reference into the workspace.
+    let (y, panel) = unsafe {
+        let workspace = tile.workspace::<ElementsWorkspace>().as_mut_ptr();
+        ((&raw mut (*workspace).outputs).cast::<f32>(), (&raw mut (*workspace).panel).cast::<f32>())
+    };
     for first in part.columns.clone().step_by(TILE_COLUMNS) {
         let count = TILE_COLUMNS.min(part.columns.end - first);
         // SAFETY: the planner made the grid for these extents. Panel and outputs have room for as many rows and columns, and what
@@ -189,9 +203,12 @@ unsafe fn blocks<U: Unit>(tile: &Tile<'_>) {
         return unsafe { part.put(part.columns.clone(), None) };
     };
     let (len, size) = (format.block_len(), format.block_bytes());
-    let mut outputs = Outputs(MaybeUninit::uninit());
-    let y = outputs.0.as_mut_ptr().cast::<f32>();
-    let mut decoded = [[0f32; RUN]; COLUMNS];
+    // SAFETY: the only reference into the workspace; all bits zero are f32s.
+    let (y, decoded) = unsafe {
+        let workspace = tile.workspace::<BlocksWorkspace>().as_mut_ptr();
+        (&raw mut (*workspace).decoded).write_bytes(0, 1);
+        ((&raw mut (*workspace).outputs).cast::<f32>(), &mut (*workspace).decoded)
+    };
     for first in part.columns.clone().step_by(COLUMNS) {
         let count = COLUMNS.min(part.columns.end - first);
         for at in (0..part.k).step_by(RUN) {

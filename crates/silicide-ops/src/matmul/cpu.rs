@@ -1,7 +1,7 @@
 //! How matrices are multiplied on the CPU: the table of weight formats, and the choice of tiles.
 //!
 //! Two kernels per format of single elements; block formats are in [`blocks`]. For a few rows the weights stream past once ([`few`]); for many, each tile packs a panel
-//! of weight columns on its own stack and multiplies it with all its rows ([`tile`]). Both sum every output in a fixed
+//! of weight columns in its thread's workspace and multiplies it with all its rows ([`tile`]). Both sum every output in a fixed
 //! order that no tile boundary changes, so any number of threads gives the same bits; the two kernels differ from
 //! each other in the last places.
 
@@ -23,16 +23,12 @@ pub(super) use integer::INTEGER;
 pub(crate) use integer::may_round as may_round_blocks;
 
 use super::{Matmul, Problem};
-use crate::cpu::element::Float;
-use crate::cpu::{Simd, native_kernel};
+use crate::cpu::native_kernel;
 use few::Rows;
 use pack::{Columns, Weight};
-use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Launch, Plan};
-use silicide_hal::cpu::Isa;
-use silicide_hal::{Backend, DeviceInfo, NativeKernel, NativeVariant, Program, Stretch, Tile};
-use silicide_quant::{DType, bf16};
-use smallvec::smallvec;
-use std::mem::MaybeUninit;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_hal::{Backend, DeviceInfo, NativeKernel, Program, Stretch, Tile};
+use silicide_quant::DType;
 use tile::Block;
 use vector::Unit;
 
@@ -59,45 +55,15 @@ const LEAST_ROWS: usize = 96;
 const MOST_ROWS: usize = 1536;
 /// A multiple of the height of every register tile.
 const STRIPS: usize = 24;
-/// Activations that one tile rounds, about.
-const ROUND_ELEMENTS: usize = 16 << 10;
 /// Activations, weights, outputs.
 const ARGS: [Arg; 3] = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
 
 native_kernel!(FEW_F32, "matmul.f32.few.cpu", few_rows::<S, pack::F32>, streams streamed);
 native_kernel!(FEW_F16, "matmul.f16.few.cpu", few_rows::<S, pack::F16>, streams streamed);
 native_kernel!(FEW_BF16, "matmul.bf16.few.cpu", few_rows::<S, pack::BF16>, streams streamed);
-native_kernel!(MANY_F32, "matmul.f32.many.cpu", many_rows::<S, pack::F32>);
-native_kernel!(MANY_F16, "matmul.f16.many.cpu", many_rows::<S, pack::F16>);
-native_kernel!(MANY_BF16, "matmul.bf16.many.cpu", many_rows::<S, pack::BF16>);
-
-/// The bf16 unit multiplies pairs of bf16, so it is no instruction set of its own; elsewhere its emulation is only for tests.
-pub(crate) static MANY_BF16_PAIRS: NativeKernel = {
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(
-        enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
-    )]
-    unsafe fn avx512bf16(tile: &Tile<'_>) {
-        // SAFETY: the caller's promise.
-        unsafe { many_rows::<x86::Avx512Pairs, pack::BF16Pairs>(tile) }
-    }
-    unsafe fn portable(tile: &Tile<'_>) {
-        // SAFETY: the caller's promise.
-        unsafe { many_rows::<vector::PortablePairs, pack::BF16Pairs>(tile) }
-    }
-    NativeKernel::new("matmul.bf16.pairs.cpu", &[
-            #[cfg(target_arch = "x86_64")]
-            NativeVariant { isa: Isa::Avx512Bf16, entry: avx512bf16 },
-            NativeVariant { isa: Isa::Portable, entry: portable },
-        ])
-};
-
-native_kernel!(
-    /// Activations to pairs of bf16.
-    ROUND,
-    "matmul.round.cpu",
-    round_rows::<S>
-);
+native_kernel!(MANY_F32, "matmul.f32.many.cpu", many_rows::<S, pack::F32>, workspace size_of::<Panel>());
+native_kernel!(MANY_F16, "matmul.f16.many.cpu", many_rows::<S, pack::F16>, workspace size_of::<Panel>());
+native_kernel!(MANY_BF16, "matmul.bf16.many.cpu", many_rows::<S, pack::BF16>, workspace size_of::<Panel>());
 
 /// A tile of the kernel for few rows: some columns of one batch, all rows.
 ///
@@ -128,12 +94,11 @@ unsafe fn few_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
     }
 }
 
-/// Room for a panel.
-#[repr(align(64))]
-pub(crate) struct Panel(pub(crate) MaybeUninit<[f32; PANEL_WORDS]>);
+/// Workspace: a panel of packed weights.
+#[repr(C, align(64))]
+pub(crate) struct Panel(pub(crate) [f32; PANEL_WORDS]);
 
-/// A tile of the kernel for many rows: some columns and some rows of one batch. Activations are words: f32, or pairs
-/// of bf16, as the unit wants them.
+/// A tile of the kernel for many rows: some columns and some rows of one batch.
 ///
 /// # Safety
 ///
@@ -145,54 +110,34 @@ unsafe fn many_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
     let [x, y, batch] = tile.index.map(|i| i as usize);
     let (column, row) = (x * TILE_COLUMNS, y * tile_rows);
     let columns = TILE_COLUMNS.min(n - column);
-    let words = k.div_ceil(W::PER_WORD);
-    let mut panel = Panel(MaybeUninit::uninit());
-    let panel = panel.0.as_mut_ptr().cast::<f32>();
-    for depth in (0..words).step_by(PANEL_DEPTH) {
-        let first = depth * W::PER_WORD;
+    // SAFETY: the only reference into the workspace.
+    let panel = unsafe { tile.workspace::<Panel>() }.as_mut_ptr().cast::<f32>();
+    for depth in (0..k).step_by(PANEL_DEPTH) {
+        let panel_depth = PANEL_DEPTH.min(k - depth);
         // SAFETY: the planner made the grid for these extents; tiles have different rows, columns or batches. The
         // panel has room for as many columns, a multiple of every vector, and words. The multiplication reads only
         // what was packed.
         unsafe {
             let columns = Columns {
-                start: tile.start(1).cast::<W::Stored>().add((batch * n + column) * k + first),
+                start: tile.start(1).cast::<W::Stored>().add((batch * n + column) * k + depth),
                 stride: k,
                 count: columns,
-                elements: (k - first).min(PANEL_DEPTH * W::PER_WORD),
-                panel_depth: (words - depth).min(PANEL_DEPTH),
+                elements: panel_depth,
+                panel_depth,
                 at: 0,
             };
             pack::pack::<U, W>(&columns, panel);
             U::multiply(&Block {
-                a: tile.start(0).cast::<f32>().add((batch * m + row) * words + depth),
-                a_stride: words,
+                a: tile.start(0).cast::<f32>().add((batch * m + row) * k + depth),
+                a_stride: k,
                 panel,
-                depth: columns.panel_depth,
+                depth: panel_depth,
                 y: tile.start(2).cast::<f32>().add((batch * m + row) * n + column),
                 y_stride: n,
                 rows: tile_rows.min(m - row),
                 columns: columns.count,
                 accumulate: depth > 0,
             });
-        }
-    }
-}
-
-/// A tile of rounding activations to bf16: some rows, each to whole words.
-///
-/// # Safety
-///
-/// The instruction set is present; bindings are `rows` rows of `k` f32, and as many of `k` bf16 rounded up to pairs.
-#[inline(always)]
-unsafe fn round_rows<S: Simd>(tile: &Tile<'_>) {
-    let [rows, k, tile_rows] = [0, 1, 2].map(|i| tile.param(i) as usize);
-    let (first, padded) = (tile.index[0] as usize * tile_rows, k.next_multiple_of(2));
-    for row in first..(first + tile_rows).min(rows) {
-        // SAFETY: the planner made the grid for these extents; tiles have different rows.
-        unsafe {
-            let to = tile.write::<bf16>(1, row * padded..(row + 1) * padded);
-            bf16::narrow::<S>(tile.read_part::<f32>(0, row * k..(row + 1) * k), to);
-            to.iter_mut().skip(k).for_each(|pad| *pad = bf16::ZERO);
         }
     }
 }
@@ -210,12 +155,6 @@ pub(super) struct Many {
     program: &'static NativeKernel,
 }
 
-/// The kernel for many rows with the bf16 unit.
-pub(super) struct Pairs;
-
-/// The table's row for the bf16 unit.
-pub(super) static PAIRS: Pairs = Pairs;
-
 /// The table of weight formats, for few rows.
 pub(super) static FEW: [Few; 3] = [
     Few { dtype: DType::F32, most_rows: FEW_ROWS_32, program: &FEW_F32 },
@@ -229,11 +168,6 @@ pub(super) static MANY: [Many; 3] = [
     Many { dtype: DType::F16, program: &MANY_F16 },
     Many { dtype: DType::BF16, program: &MANY_BF16 },
 ];
-
-/// Whether a kernel may round the activations of this problem to bf16, given weights in bf16.
-pub(super) fn may_round(problem: &Problem) -> bool {
-    problem.m > FEW_ROWS_16
-}
 
 /// The problem, if a kernel for `dtype` on the CPU is meant at all.
 fn check(dtype: DType, io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
@@ -287,44 +221,6 @@ unsafe impl Kernel for Many {
         let Some(problem) = Problem::of(io) else { return Plan::default() };
         let (params, grid) = tiles(&problem);
         Plan::launch(Program::Native(self.program), &ARGS, &params, grid)
-    }
-}
-
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Pairs {
-    type Op = Matmul;
-
-    fn name(&self) -> &'static str {
-        MANY_BF16_PAIRS.name
-    }
-
-    fn fits(&self, op: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let problem = check(DType::BF16, io, on)?;
-        if op.exact {
-            return Err(Decline("rounds activations"));
-        }
-        if !may_round(&problem) {
-            return Err(Decline("is for many rows"));
-        }
-        if on.isa < Some(Isa::Avx512Bf16) { Err(Decline("needs the bf16 unit")) } else { Ok(Cost(50)) }
-    }
-
-    fn plan(&self, _: &Matmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {
-        let Some(problem) = Problem::of(io) else { return Plan::default() };
-        let (rows, words) = (problem.batch * problem.m, problem.k.div_ceil(2));
-        let mut plan = Plan::default();
-        let tile_rows = (ROUND_ELEMENTS / problem.k).max(1);
-        let round = Launch {
-            program: Program::Native(&ROUND),
-            args: smallvec![Arg::slot(0)],
-            params: [rows, problem.k, tile_rows].into_iter().map(|extent| extent as u32).collect(),
-            grid: [rows.div_ceil(tile_rows) as u32, 1, 1],
-        };
-        let rounded = plan.derive(rows * words * 4, round);
-        let (params, grid) = tiles(&problem);
-        let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2)];
-        plan.push(Program::Native(&MANY_BF16_PAIRS), &args, &params, grid);
-        plan
     }
 }
 

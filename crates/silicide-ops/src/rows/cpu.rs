@@ -110,6 +110,8 @@ pub(crate) trait RowKernel {
     const LONGEST: usize;
     /// Whether every run is finished, or only the row as a whole, as its first run.
     const WRITES_RUNS: bool;
+    /// Bytes of workspace that [`RowKernel::row`] uses.
+    const WORKSPACE: usize = 0;
 
     /// Reduces a run.
     ///
@@ -226,8 +228,9 @@ pub(crate) struct RowPrograms {
 macro_rules! row_programs {
     ($name:ident, $kernel:ty, $label:literal) => {
         static $name: $crate::rows::cpu::RowPrograms = {
-            use $crate::rows::cpu::{finish, partial, whole};
-            $crate::cpu::native_kernel!(WHOLE, $label, whole::<S, $kernel>);
+            use $crate::rows::cpu::{RowKernel, finish, partial, whole};
+    $crate::cpu::native_kernel!(WHOLE, $label, whole::<S, $kernel>,
+                workspace <$kernel as RowKernel>::WORKSPACE);
             $crate::cpu::native_kernel!(PARTIAL, concat!($label, ".partial"), partial::<S, $kernel>);
             $crate::cpu::native_kernel!(FINISH, concat!($label, ".finish"), finish::<S, $kernel>);
             $crate::rows::cpu::RowPrograms { whole: &WHOLE, partial: &PARTIAL, finish: &FINISH }

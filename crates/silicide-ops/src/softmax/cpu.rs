@@ -26,6 +26,9 @@ const MASK_CODE: usize = HEADER + 3;
 /// The longest row whose exponentials are kept.
 const KEPT: usize = 8 << 10;
 
+/// Workspace: the exponentials of a row. Not initialised: that would take longer than a short row.
+type Kept = [MaybeUninit<f32>; KEPT];
+
 /// The largest logit of a run, and the sum of `exp(logit - largest)`.
 #[derive(Clone, Copy, Debug)]
 struct Weights {
@@ -139,6 +142,7 @@ impl RowKernel for Weigh {
     type Partial = Weights;
     const LONGEST: usize = LONG;
     const WRITES_RUNS: bool = true;
+    const WORKSPACE: usize = size_of::<Kept>();
 
     #[inline(always)]
     unsafe fn reduce<S: Simd>(tile: &Tile<'_>, lanes: &mut Lanes, run: Run) -> Weights {
@@ -183,8 +187,8 @@ impl RowKernel for Weigh {
                 Self::finish::<S>(tile, lanes, run, &[weights]);
             };
         }
-        // Not initialised: that would take longer than a short row.
-        let mut kept = [const { MaybeUninit::<f32>::uninit() }; KEPT];
+        // SAFETY: the only reference into the workspace; an array of `MaybeUninit` needs no initialisation.
+        let kept = unsafe { tile.workspace::<Kept>().assume_init_mut() };
         let mut sum = 0.0;
         // SAFETY: the caller's promise.
         let largest = unsafe { largest::<S>(tile, lanes, run) };

@@ -22,7 +22,8 @@ pub struct GgufFile {
 
 impl GgufFile {
     /// Maps and checks a file.
-    pub fn open(path: &Path) -> Result<GgufFile> {
+    pub fn open(path: impl AsRef<Path>) -> Result<GgufFile> {
+        let path = path.as_ref();
         GgufFile::parse(Bytes::load(path, Load::Map)?)
     }
 

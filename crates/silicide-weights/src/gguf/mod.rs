@@ -1,13 +1,7 @@
 //! GGUF: one file with metadata and tensors, as llama.cpp and its kin use it.
 //!
-//! | file | what |
-//! |---|---|
-//! | `header.rs` | walking and checking everything before the data |
-//! | `file.rs` | an opened file |
-//! | `kind.rs`, `value.rs` | metadata types and values |
-//! | `endian.rs` | data of big-endian files |
-//! | `split.rs` | models in several files |
-//! | `encode.rs`, `writer.rs` | writing |
+//! A [`GgufFile`] is an opened file; its metadata are [`Value`]s. A [`GgufWriter`] writes one. Models in several files, and
+//! big-endian files, are read too.
 
 mod encode;
 mod endian;

@@ -54,7 +54,8 @@ pub struct GgufStream {
 
 impl GgufWriter {
     /// A writer for a path.
-    pub fn new(path: &Path) -> GgufWriter {
+    pub fn new(path: impl AsRef<Path>) -> GgufWriter {
+        let path = path.as_ref();
         GgufWriter {
             path: path.to_owned(),
             alignment: DEFAULT_ALIGNMENT,

@@ -1,9 +1,6 @@
 //! MLX checkpoints: safetensors whose quantised weights come in planes, with the settings in `config.json`.
 //!
-//! | file | what |
-//! |---|---|
-//! | `settings.rs` | what `config.json` says |
-//! | `join.rs` | planes made into weights |
+//! [`Settings`] are the quantization settings of `config.json`; a [`QuantizedWeight`] is the planes of one weight.
 
 mod join;
 mod settings;

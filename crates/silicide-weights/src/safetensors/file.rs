@@ -23,7 +23,8 @@ pub struct SafetensorsFile {
 
 impl SafetensorsFile {
     /// Maps and checks a file.
-    pub fn open(path: &Path) -> Result<SafetensorsFile> {
+    pub fn open(path: impl AsRef<Path>) -> Result<SafetensorsFile> {
+        let path = path.as_ref();
         SafetensorsFile::parse(Bytes::load(path, Load::Map)?)
     }
 

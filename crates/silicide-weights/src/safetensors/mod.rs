@@ -1,10 +1,6 @@
 //! safetensors: a JSON header and data without gaps, as Hugging Face and MLX use it.
 //!
-//! | file | what |
-//! |---|---|
-//! | `outline.rs` | what a header may look like, checked before anything is built from it |
-//! | `file.rs` | an opened file |
-//! | `index.rs` | models in several files |
+//! A [`SafetensorsFile`] is an opened file. Models in several files have an index that names the file of each tensor.
 
 mod file;
 mod index;

@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn threads_know_the_first_of_their_part_in_the_next_group_that_streams() {
-        let kernel = |streams| Kernel { entry: nothing, name: "", label: String::new(), streams };
+        let kernel =
+            |streams| Kernel { entry: nothing, name: "", label: String::new(), streams, workspace: 0 };
         let (weights, other) = (kernel(Some(streams as crate::StreamFn)), kernel(None));
         let stretch = |start, bytes| Stretch { start, bytes };
         let none = Stretch::default();
@@ -180,7 +181,8 @@ mod tests {
 
     #[test]
     fn no_more_is_asked_for_than_a_part_of_the_cache() {
-        let kernel = Kernel { entry: nothing, name: "", label: String::new(), streams: Some(streams) };
+        let kernel =
+            Kernel { entry: nothing, name: "", label: String::new(), streams: Some(streams), workspace: 0 };
         let [one, two] = plan(&[(&kernel, 64, 1)], 1024).ahead(0, 0, 2).stretches;
         assert_eq!((one.bytes, two.bytes), (128, 128));
         let [one, two] = plan(&[(&kernel, 64, 0)], 1024).ahead(0, 1, 2).stretches;
@@ -189,8 +191,13 @@ mod tests {
 
     #[test]
     fn small_tiles_are_not_all_looked_at_and_panics_stream_nothing() {
-        let kernel =
-            |streams| Kernel { entry: nothing, name: "", label: String::new(), streams: Some(streams) };
+        let kernel = |streams| Kernel {
+            entry: nothing,
+            name: "",
+            label: String::new(),
+            streams: Some(streams),
+            workspace: 0,
+        };
         let [one, _] = plan(&[(&kernel(streams), 4000, 0)], 1 << 30).ahead(0, 0, 2).stretches;
         assert_eq!(one.bytes, 64 * MOST_TILES);
         fn panics(tile: &Tile<'_>) -> [Stretch; 2] {

@@ -3,9 +3,11 @@
 use super::{Linear, Norm};
 use crate::error::{Error, Result};
 use crate::model::{Pass, Tensors};
-use silicide::ops::attention::AttentionInputs;
-use silicide::ops::rope::RopeStyle;
-use silicide::{Recorder, Shape, ops};
+use silicide_core::Recorder;
+use silicide_ops as ops;
+use silicide_ops::attention::AttentionInputs;
+use silicide_ops::rope::RopeStyle;
+use silicide_quant::Shape;
 
 /// What differs between architectures and layers.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +122,6 @@ impl Attention {
     }
 }
 
-fn bad_shape(source: silicide::quant::ShapeError) -> Error {
-    Error::Device(silicide::Error::BadShape { what: "attention", source })
+fn bad_shape(source: silicide_quant::ShapeError) -> Error {
+    Error::Device(silicide_core::Error::BadShape { what: "attention", source })
 }

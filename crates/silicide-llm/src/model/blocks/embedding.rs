@@ -3,7 +3,8 @@
 use super::{Norm, Weight};
 use crate::error::Result;
 use crate::model::{Pass, Tensors};
-use silicide::{Recorder, ops};
+use silicide_core::Recorder;
+use silicide_ops as ops;
 
 /// The table of token vectors.
 #[derive(Clone, Debug)]
@@ -58,7 +59,7 @@ impl Head {
         pass: &Pass<R::Value>,
     ) -> Result<R::Value> {
         let wanted = match &pass.outputs {
-            Some(rows) => ops::gather_rows::gather_rows(recorder, x, rows, silicide::DType::F32)?,
+            Some(rows) => ops::gather_rows::gather_rows(recorder, x, rows, silicide_quant::DType::F32)?,
             None => x.clone(),
         };
         let x = self.norm.apply(recorder, &wanted)?;

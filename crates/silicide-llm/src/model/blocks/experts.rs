@@ -3,9 +3,10 @@
 use super::{FeedForward, Linear, Weight};
 use crate::error::Result;
 use crate::model::{ExpertConfig, Tensors};
-use silicide::ops::glu::Activation;
-use silicide::ops::route::Route;
-use silicide::{Recorder, ops};
+use silicide_core::Recorder;
+use silicide_ops as ops;
+use silicide_ops::glu::Activation;
+use silicide_ops::route::Route;
 
 /// `Σ weight · down(activation(gate(x)) * up(x))` over the experts that a router chooses for each token.
 #[derive(Clone, Debug)]

@@ -3,8 +3,9 @@
 use super::Linear;
 use crate::error::Result;
 use crate::model::Tensors;
-use silicide::ops::glu::Activation;
-use silicide::{Recorder, ops};
+use silicide_core::Recorder;
+use silicide_ops as ops;
+use silicide_ops::glu::Activation;
 
 /// `down(activation(gate(x)) * up(x))`.
 #[derive(Clone, Debug)]

@@ -2,11 +2,13 @@
 
 use crate::error::{Error, Result};
 use crate::model::Tensors;
-use silicide::ops::gather_rows::gather_rows;
-use silicide::ops::mlx::MlxOperands;
-use silicide::quant::{Format, MlxFormat};
-use silicide::weights::{Entry, Stored};
-use silicide::{Buffer, DType, Device, PlanarWeight, Recorder, ops};
+use silicide_core::{Buffer, Device, PlanarWeight, Recorder};
+use silicide_ops as ops;
+use silicide_ops::gather_rows::gather_rows;
+use silicide_ops::mlx::MlxOperands;
+use silicide_quant::DType;
+use silicide_quant::{Format, MlxFormat};
+use silicide_weights::{Entry, Stored};
 
 /// A matrix of `[rows, columns]` weights, used where it lies.
 #[derive(Clone, Debug)]
@@ -58,10 +60,10 @@ enum Constant<V> {
 
 impl Weight {
     /// A matrix that was loaded.
-    pub(crate) fn loaded(weight: silicide::Weight, entry: &Entry<'_>) -> Result<Weight> {
+    pub(crate) fn loaded(weight: silicide_core::Weight, entry: &Entry<'_>) -> Result<Weight> {
         match weight {
-            silicide::Weight::Whole(buffer) => Ok(Weight::Whole(buffer)),
-            silicide::Weight::Planar(planar) => {
+            silicide_core::Weight::Whole(buffer) => Ok(Weight::Whole(buffer)),
+            silicide_core::Weight::Planar(planar) => {
                 let PlanarWeight { format, packed, scales, biases, .. } = *planar;
                 Ok(Weight::Planes(Box::new(Planes { format, packed, scales, biases })))
             }
@@ -125,7 +127,7 @@ impl Weight {
             }
             Constant::Planes(planes) => {
                 let what = format!("experts in planes of {} can't be multiplied with", planes.format);
-                return Err(silicide::Error::BadParameter { op: "expert_matmul", what }.into());
+                return Err(silicide_core::Error::BadParameter { op: "expert_matmul", what }.into());
             }
         })
     }
@@ -139,14 +141,14 @@ impl Weight {
             }
             Constant::Interleaved(weight) => {
                 let what = format!("rows of interleaved {} can't be looked up", weight.format);
-                return Err(silicide::Error::BadParameter { op: "gather_rows", what }.into());
+                return Err(silicide_core::Error::BadParameter { op: "gather_rows", what }.into());
             }
         })
     }
 }
 
 fn unknown(entry: &Entry<'_>) -> Error {
-    Error::Device(silicide::Error::BadParameter {
+    Error::Device(silicide_core::Error::BadParameter {
         op: "matmul",
         what: format!("tensor {:?} of {} can't be used as a matrix", entry.name(), entry.stored()),
     })

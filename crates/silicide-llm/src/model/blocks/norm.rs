@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::model::Tensors;
-use silicide::{Buffer, Recorder, ops};
+use silicide_core::{Buffer, Recorder};
+use silicide_ops as ops;
 
 /// `x / sqrt(mean(x²) + epsilon) * weight` along the last axis.
 #[derive(Clone, Debug)]

@@ -9,7 +9,6 @@ use crate::matmul::cpu::integer::activations::round_part;
 use crate::matmul::cpu::vector::Unit;
 use crate::attention::MOST_DIM;
 use silicide_hal::Tile;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Keys of a tile, which are weighed together where they lie together.
@@ -24,13 +23,14 @@ pub(super) fn part_words(value_dim: usize) -> usize {
     2 + value_dim
 }
 
-/// Room for what a tile works on.
-#[repr(align(64))]
-struct Room {
-    queries: MaybeUninit<[f32; ROWS * MOST_DIM]>,
-    wide: MaybeUninit<[f32; PIECE * MOST_DIM]>,
-    scores: MaybeUninit<[f32; ROWS * KEYS]>,
-    sums: MaybeUninit<[f32; ROWS * MOST_DIM]>,
+/// Workspace of a tile.
+#[repr(C, align(64))]
+pub(super) struct SplitWorkspace {
+    queries: [f32; ROWS * MOST_DIM],
+    /// Keys or values, decoded.
+    wide: [f32; PIECE * MOST_DIM],
+    scores: [f32; ROWS * KEYS],
+    sums: [f32; ROWS * MOST_DIM],
 }
 
 /// Where the part of a row lies, in words: rows of a head are tokens, then heads of the group.
@@ -58,18 +58,17 @@ pub(super) unsafe fn split_keys<S: Simd + Unit>(tile: &Tile<'_>) {
         // Nobody will ask for these parts.
         return;
     }
-    let mut room = Room {
-        queries: MaybeUninit::uninit(),
-        wide: MaybeUninit::uninit(),
-        scores: MaybeUninit::uninit(),
-        sums: MaybeUninit::uninit(),
-    };
+    // SAFETY: the only reference into the workspace.
+    let workspace = unsafe { tile.workspace::<SplitWorkspace>() }.as_mut_ptr();
     let mut states = [Seen::NOTHING; ROWS];
     let apart = Stored::padded(extents.value_dim);
-    let (queries, wide) = (room.queries.as_mut_ptr().cast::<f32>(), room.wide.as_mut_ptr().cast::<f32>());
+    // SAFETY: fields of the workspace.
+    let (queries, wide) =
+        unsafe { ((&raw mut (*workspace).queries).cast::<f32>(), (&raw mut (*workspace).wide).cast::<f32>()) };
     // SAFETY: room for as many sums of the longest kind and scores of as many keys; all bits zero are zeros.
     let (sums, scores) = unsafe {
-        let (sums, scores) = (room.sums.as_mut_ptr().cast::<f32>(), room.scores.as_mut_ptr().cast::<f32>());
+        let sums = (&raw mut (*workspace).sums).cast::<f32>();
+        let scores = (&raw mut (*workspace).scores).cast::<f32>();
         sums.write_bytes(0, rows.len() * apart);
         scores.write_bytes(0, rows.len() * KEYS);
         let zeros = |start: *mut f32, each: usize| std::slice::from_raw_parts_mut(start, rows.len() * each);

@@ -193,7 +193,7 @@ impl Stored {
                     stride: self.dim,
                     count: self.count,
                     elements: self.dim,
-                    panel_depth: self.dim.div_ceil(<$type as pack::Weight>::PER_WORD),
+                    panel_depth: self.dim,
                     at: 0,
                 };
                 pack::pack::<U, $type>(&columns, panel)

@@ -10,7 +10,6 @@ use crate::cpu::Simd;
 use crate::matmul::cpu::tile::Block;
 use crate::matmul::cpu::vector::Unit;
 use silicide_hal::Tile;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Queries of a tile, over all its heads.
@@ -22,12 +21,13 @@ const KEYS: usize = 96;
 /// Elements of a panel; long heads have shorter blocks, so that panels stay in the second cache.
 const PANEL: usize = KEYS / 2 * MOST_DIM;
 
-/// Room for what a tile works on.
-#[repr(align(64))]
-struct Room {
-    panel: MaybeUninit<[f32; PANEL]>,
-    wide: MaybeUninit<[f32; PANEL]>,
-    scores: MaybeUninit<[f32; ROWS * KEYS]>,
+/// Workspace of a tile.
+#[repr(C, align(64))]
+pub(super) struct TiledWorkspace {
+    panel: [f32; PANEL],
+    /// Keys or values, decoded.
+    wide: [f32; PANEL],
+    scores: [f32; ROWS * KEYS],
 }
 
 /// The queries of a tile: some tokens of some heads.
@@ -55,8 +55,8 @@ pub(super) unsafe fn tile_queries<S: Simd + Unit>(tile: &Tile<'_>) {
         heads: base + chunk * most_heads..base + ((chunk + 1) * most_heads).min(group),
     };
     let most_keys = if extents.dim.max(extents.value_dim) > MOST_DIM / 2 { KEYS / 2 } else { KEYS };
-    let mut room =
-        Room { panel: MaybeUninit::uninit(), wide: MaybeUninit::uninit(), scores: MaybeUninit::uninit() };
+    // SAFETY: the only reference into the workspace.
+    let workspace = unsafe { tile.workspace::<TiledWorkspace>() }.as_mut_ptr();
     let mut states = [Seen::NOTHING; ROWS];
     let mut keys = call.seen(queries.tokens.clone());
     // SAFETY: the outputs of the queries are of this tile alone.
@@ -69,7 +69,7 @@ pub(super) unsafe fn tile_queries<S: Simd + Unit>(tile: &Tile<'_>) {
         while !keys.is_empty() {
             let (slot, count) = call.together(&keys, most_keys);
             let place = Place { slots: Run { first: kv_head * extents.capacity + slot, count }, at: keys.start, accumulate };
-            add_keys::<S>(&call, &queries, &place, (&mut room, &mut states));
+            add_keys::<S>(&call, &queries, &place, (workspace, &mut states));
             accumulate = true;
             keys.start += count;
         }
@@ -109,18 +109,20 @@ unsafe fn finish(call: &Call<'_>, queries: &Queries, mut each: impl FnMut(usize,
 /// Takes a block of keys and values into the outputs of the queries.
 ///
 /// # Safety
-/// The instruction set is present; the block is in the cache; the outputs are the caller's alone.
+/// The instruction set is present; the block is in the cache; workspace and outputs are the caller's alone.
 #[inline(always)]
 unsafe fn add_keys<S: Simd + Unit>(
     call: &Call<'_>,
     queries: &Queries,
     place: &Place,
-    (room, states): (&mut Room, &mut [Seen; ROWS]),
+    (workspace, states): (*mut TiledWorkspace, &mut [Seen; ROWS]),
 ) {
     let (tile, Extents { heads, dim, value_dim, .. }) = (call.tile, call.extents);
     let (tokens, count) = (queries.tokens.len(), place.slots.count);
-    let (panel, wide) = (room.panel.as_mut_ptr().cast::<f32>(), room.wide.as_mut_ptr().cast::<f32>());
-    let scores = room.scores.as_mut_ptr().cast::<f32>();
+    // SAFETY: fields of the workspace.
+    let [panel, wide, scores] = unsafe {
+        [(&raw mut (*workspace).panel).cast::<f32>(), (&raw mut (*workspace).wide).cast(), (&raw mut (*workspace).scores).cast()]
+    };
     let block = Block {
         a: std::ptr::null(),
         a_stride: heads * dim,

@@ -14,7 +14,6 @@ use crate::matmul::{Matmul, Problem};
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
 use silicide_quant::Format;
-use std::mem::MaybeUninit;
 
 /// Elements of a column that are decoded at a time: whole blocks of every format, whose longest has 256.
 const RUN: usize = 256;
@@ -23,12 +22,19 @@ const COLUMNS: usize = 24;
 
 const _: () = assert!(PANEL_DEPTH.is_multiple_of(RUN));
 
-native_kernel!(FEW, "matmul.blocks.few.cpu", few_rows::<S>);
-native_kernel!(MANY, "matmul.blocks.many.cpu", many_rows::<S>);
+native_kernel!(FEW, "matmul.blocks.few.cpu", few_rows::<S>, workspace size_of::<Decoded<COLUMNS>>());
+native_kernel!(MANY, "matmul.blocks.many.cpu", many_rows::<S>, workspace size_of::<ManyWorkspace>());
 
-/// Runs of a tile's columns, decoded.
-#[repr(align(64))]
+/// Workspace: runs of a tile's columns, decoded.
+#[repr(C, align(64))]
 struct Decoded<const COUNT: usize>([[f32; RUN]; COUNT]);
+
+/// Workspace of a tile for many rows.
+#[repr(C)]
+struct ManyWorkspace {
+    decoded: Decoded<TILE_COLUMNS>,
+    panel: Panel,
+}
 
 /// Weights of a block format: `[n, k]` of them, for each batch.
 struct Blocks<'a, 'b> {
@@ -38,31 +44,39 @@ struct Blocks<'a, 'b> {
 }
 
 impl Blocks<'_, '_> {
-    /// Decodes `elements` from `first` on of `count` columns from `column` on, counted through all batches, each to
-    /// the start of a run. Returns the first.
+    /// Decodes up to [`RUN`] elements from `first` on of `count` columns from `column` on, counted through all batches,
+    /// each to the start of a run of `to`. Returns the first.
     ///
     /// # Safety
     ///
-    /// Binding 1 holds the blocks of these columns, and `first` is the start of one.
+    /// Binding 1 holds the blocks of these columns, and `first` is the start of one. `to` holds `count` runs of f32s that
+    /// were initialised.
     #[inline(always)]
-    unsafe fn decode<const COUNT: usize>(
-        &self,
-        column: usize,
-        count: usize,
-        first: usize,
-        to: &mut Decoded<COUNT>,
-    ) -> *const f32 {
+    unsafe fn decode(&self, column: usize, count: usize, first: usize, to: *mut [f32; RUN]) -> *const f32 {
         let elements = RUN.min(self.k - first);
         let (len, size) = (self.format.block_len(), self.format.block_bytes());
-        for (i, run) in to.0.iter_mut().take(count).enumerate() {
+        for i in 0..count {
             let start = ((column + i) * self.k + first) / len * size;
             // SAFETY: the caller's promise.
-            let blocks = unsafe { self.tile.read_part(1, start..start + elements / len * size) };
+            let (blocks, run) =
+                unsafe { (self.tile.read_part(1, start..start + elements / len * size), &mut *to.add(i)) };
             // Lengths agree by construction, so decoding can't fail.
             let _ = self.format.decode(blocks, run.get_mut(..elements).unwrap_or_default());
         }
-        to.0.as_ptr().cast()
+        to.cast_const().cast()
     }
+}
+
+/// Clears memory for decoded runs, and returns the first run.
+///
+/// # Safety
+///
+/// Nothing else refers to the memory.
+#[inline(always)]
+unsafe fn cleared<const COUNT: usize>(decoded: *mut Decoded<COUNT>) -> *mut [f32; RUN] {
+    // SAFETY: the caller's promise; the type's own size.
+    unsafe { decoded.write_bytes(0, 1) };
+    decoded.cast()
 }
 
 /// A tile for few rows: some columns of one batch, all rows.
@@ -77,7 +91,8 @@ unsafe fn few_rows<U: Unit>(tile: &Tile<'_>) {
     let Some(&format) = Format::ALL.get(format) else { return };
     let [x, _, batch] = tile.index.map(|i| i as usize);
     let blocks = Blocks { tile, format, k };
-    let mut decoded = Decoded([[0.0; RUN]; COLUMNS]);
+    // SAFETY: the only reference into the workspace.
+    let decoded = unsafe { cleared(tile.workspace::<Decoded<COLUMNS>>().as_mut_ptr()) };
     let end = ((x + 1) * tile_columns).min(n);
     for column in (x * tile_columns..end).step_by(COLUMNS) {
         let columns = COLUMNS.min(end - column);
@@ -86,7 +101,7 @@ unsafe fn few_rows<U: Unit>(tile: &Tile<'_>) {
             unsafe {
                 few::multiply::<U, pack::F32>(&Rows {
                     a: tile.start(0).cast::<f32>().add(batch * m * k + first),
-                    b: blocks.decode(batch * n + column, columns, first, &mut decoded),
+                    b: blocks.decode(batch * n + column, columns, first, decoded),
                     y: tile.start(2).cast::<f32>().add(batch * m * n + column),
                     depth: RUN.min(k - first),
                     a_stride: k,
@@ -116,16 +131,18 @@ unsafe fn many_rows<U: Unit>(tile: &Tile<'_>) {
     let (column, row) = (x * TILE_COLUMNS, y * tile_rows);
     let count = TILE_COLUMNS.min(n - column);
     let blocks = Blocks { tile, format, k };
-    let mut decoded = Decoded([[0.0; RUN]; TILE_COLUMNS]);
-    let mut panel = Panel(MaybeUninit::uninit());
-    let panel = panel.0.as_mut_ptr().cast::<f32>();
+    // SAFETY: the only reference into the workspace.
+    let (decoded, panel) = unsafe {
+        let workspace = tile.workspace::<ManyWorkspace>().as_mut_ptr();
+        (cleared(&raw mut (*workspace).decoded), (&raw mut (*workspace).panel).cast::<f32>())
+    };
     for depth in (0..k).step_by(PANEL_DEPTH) {
         let panel_depth = PANEL_DEPTH.min(k - depth);
         for at in (0..panel_depth).step_by(RUN) {
             // SAFETY: the planner made the grid for these extents; the panel has room for as many columns, a multiple
             // of every vector, and words.
             unsafe {
-                let start = blocks.decode(batch * n + column, count, depth + at, &mut decoded);
+                let start = blocks.decode(batch * n + column, count, depth + at, decoded);
                 let elements = RUN.min(panel_depth - at);
                 pack::pack::<U, pack::F32>(&Columns { start, stride: RUN, count, elements, panel_depth, at }, panel);
             }

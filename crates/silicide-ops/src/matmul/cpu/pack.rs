@@ -10,12 +10,10 @@ use super::vector::{MAX_LANES, Unit, Vector};
 ///
 /// # Safety
 ///
-/// `load` is given a pointer that is valid for `LANES * PER_WORD` elements, and the vector's instruction set.
+/// `load` is given a pointer that is valid for `LANES` elements, and the vector's instruction set.
 pub(crate) unsafe trait Weight {
     /// One stored element; its zero is all zero bits.
     type Stored: bytemuck::Zeroable + Copy;
-    /// Elements in one word of a panel.
-    const PER_WORD: usize;
     /// Whether stored elements are the panel's words already.
     const RAW: bool;
     /// A vector of words.
@@ -24,14 +22,13 @@ pub(crate) unsafe trait Weight {
 
 /// Declares the formats.
 macro_rules! weights {
-    ($($(#[$meta:meta])* $name:ident: $stored:ty, $per_word:literal, $raw:literal, $load:ident;)*) => {$(
+    ($($(#[$meta:meta])* $name:ident: $stored:ty, $raw:literal, $load:ident;)*) => {$(
         $(#[$meta])*
         pub(crate) struct $name;
 
         // SAFETY: the promise is passed on.
         unsafe impl Weight for $name {
             type Stored = $stored;
-            const PER_WORD: usize = $per_word;
             const RAW: bool = $raw;
             #[inline(always)]
             unsafe fn load<V: Vector>(from: *const $stored) -> V {
@@ -44,13 +41,11 @@ macro_rules! weights {
 
 weights! {
     /// f32 as it is.
-    F32: f32, 1, true, load;
+    F32: f32, true, load;
     /// f16, widened to f32.
-    F16: u16, 1, false, load_f16;
+    F16: u16, false, load_f16;
     /// bf16, widened to f32.
-    BF16: u16, 1, false, load_bf16;
-    /// bf16, two to a word.
-    BF16Pairs: u16, 2, true, load;
+    BF16: u16, false, load_bf16;
 }
 
 /// Weight columns to pack.
@@ -74,7 +69,7 @@ pub(crate) struct Columns<T> {
 /// # Safety
 ///
 /// The unit's instruction set is present, the columns are readable, and the panel has room for `panel_depth` words of each
-/// column, with the number of columns rounded up to whole vectors; `at` and `elements / PER_WORD` words are within.
+/// column, with the number of columns rounded up to whole vectors; `at + elements` words are within.
 #[inline(always)]
 pub(crate) unsafe fn pack<U: Unit, W: Weight>(columns: &Columns<W::Stored>, panel: *mut f32) {
     let lanes = U::Vector::LANES;
@@ -99,9 +94,7 @@ pub(crate) unsafe fn pack<U: Unit, W: Weight>(columns: &Columns<W::Stored>, pane
 /// Packs at most one vector's worth of columns; rows of the panel are `width` words apart.
 #[inline(always)]
 unsafe fn pack_group<V: Vector, W: Weight>(columns: &Columns<W::Stored>, to: *mut f32, width: usize) {
-    let step = V::LANES * W::PER_WORD;
-    let whole_words = columns.stride.is_multiple_of(W::PER_WORD);
-    let direct = W::RAW && whole_words && columns.count == V::LANES;
+    let direct = W::RAW && columns.count == V::LANES;
     let mut staged = [0.0f32; MAX_LANES * MAX_LANES];
     let mut element = 0;
     while element < columns.elements {
@@ -110,14 +103,14 @@ unsafe fn pack_group<V: Vector, W: Weight>(columns: &Columns<W::Stored>, to: *mu
         // rows are stored than there are words left.
         unsafe {
             let from = columns.start.add(element);
-            let (from, stride) = if direct && left >= step {
-                (from.cast::<f32>(), columns.stride / W::PER_WORD)
+            let (from, stride) = if direct && left >= V::LANES {
+                (from.cast::<f32>(), columns.stride)
             } else {
                 stage::<V, W>(&Columns { start: from, elements: left, ..*columns }, &mut staged);
                 (staged.as_ptr(), V::LANES)
             };
-            let to = to.add(element / W::PER_WORD * width);
-            let words = left.div_ceil(W::PER_WORD).min(V::LANES);
+            let to = to.add(element * width);
+            let words = left.min(V::LANES);
             for quad in (0..words).step_by(4) {
                 let rows = V::transpose(from.add(quad), stride);
                 for (i, row) in rows.into_iter().enumerate().take(words - quad) {
@@ -125,7 +118,7 @@ unsafe fn pack_group<V: Vector, W: Weight>(columns: &Columns<W::Stored>, to: *mu
                 }
             }
         }
-        element += step;
+        element += V::LANES;
     }
 }
 
@@ -153,13 +146,12 @@ unsafe fn stage<V: Vector, W: Weight>(columns: &Columns<W::Stored>, to: &mut [f3
 /// The vector's instruction set is present, and `count` elements can be read.
 #[inline(always)]
 pub(crate) unsafe fn load_part<V: Vector, W: Weight>(from: *const W::Stored, count: usize) -> V {
-    let all = V::LANES * W::PER_WORD;
     // SAFETY: the caller's promise.
     unsafe {
-        if count >= all {
+        if count >= V::LANES {
             return W::load::<V>(from);
         }
-        let mut part = [bytemuck::Zeroable::zeroed(); 2 * MAX_LANES];
+        let mut part = [bytemuck::Zeroable::zeroed(); MAX_LANES];
         std::ptr::copy_nonoverlapping(from, part.as_mut_ptr(), count);
         W::load::<V>(part.as_ptr())
     }

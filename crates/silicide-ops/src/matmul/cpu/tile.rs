@@ -121,7 +121,7 @@ unsafe fn multiply_tile<U: Unit, const ROWS: usize, const VECTORS: usize>(block:
             for (row, sums) in sums.iter_mut().enumerate() {
                 let a = U::Vector::splat(block.a.add(row * block.a_stride + depth));
                 for (sum, weights) in sums.iter_mut().zip(weights) {
-                    *sum = U::multiply_add(a, weights, *sum);
+                    *sum = a.multiply_add(weights, *sum);
                 }
             }
         }

@@ -47,8 +47,7 @@ pub(crate) unsafe trait Vector: Copy {
 /// The most lanes of any vector.
 pub(crate) const MAX_LANES: usize = 16;
 
-/// What multiplies words: f32, or pairs of bf16 in one word. It owns the shape of the register tile. The instruction
-/// sets of [`crate::cpu`] are the units for f32.
+/// An instruction set of [`crate::cpu`] that multiplies f32. It owns the shape of the register tile.
 ///
 /// # Safety
 ///
@@ -61,8 +60,6 @@ pub(crate) unsafe trait Unit {
     /// Vectors in a row of the register tile, at most [`tile::MAX_VECTORS`].
     const VECTORS: usize;
 
-    /// `sum` and the product, or products, of each word of `a` and `b`.
-    unsafe fn multiply_add(a: Self::Vector, b: Self::Vector, sum: Self::Vector) -> Self::Vector;
     /// [`tile::multiply`], compiled once for the instruction set: inside larger functions, registers run short.
     unsafe fn multiply(block: &Block);
     /// [`few::columns`], likewise.
@@ -159,12 +156,6 @@ macro_rules! unit {
             const ROWS: usize = $rows;
             const VECTORS: usize = $vectors;
 
-            #[inline(always)]
-            unsafe fn multiply_add(a: Lanes8, b: Lanes8, sum: Lanes8) -> Lanes8 {
-                // SAFETY: plain Rust.
-                unsafe { a.multiply_add(b, sum) }
-            }
-
             unsafe fn multiply(block: &Block) {
                 // SAFETY: the caller's promise.
                 unsafe { tile::multiply::<$name>(block) }
@@ -191,39 +182,3 @@ unit!(
     Neon,
     6 x 2
 );
-
-/// What the bf16 unit of newer machines computes, on any machine. Slow: it exists so that everything round the unit
-/// is tested where the unit is missing.
-pub(crate) struct PortablePairs;
-
-// SAFETY: plain Rust.
-unsafe impl Unit for PortablePairs {
-    type Vector = Lanes8;
-    const ROWS: usize = Portable::ROWS;
-    const VECTORS: usize = Portable::VECTORS;
-
-    #[inline(always)]
-    unsafe fn multiply_add(a: Lanes8, b: Lanes8, sum: Lanes8) -> Lanes8 {
-        let low = |word: f32| f32::from_bits(word.to_bits() << 16);
-        let high = |word: f32| f32::from_bits(word.to_bits() & 0xffff_0000);
-        Lanes8(std::array::from_fn(|i| {
-            let (a, b) = (a.0[i], b.0[i]);
-            sum.0[i] + high(a) * high(b) + low(a) * low(b)
-        }))
-    }
-
-    unsafe fn multiply(block: &Block) {
-        // SAFETY: the caller's promise.
-        unsafe { tile::multiply::<PortablePairs>(block) }
-    }
-
-    unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>) {
-        // SAFETY: the caller's promise.
-        unsafe { few::columns::<Lanes8, W, ROWS>(part) }
-    }
-
-    unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>) {
-        // SAFETY: the caller's promise.
-        unsafe { weighted::columns::<Lanes8, W, SUMS>(part) }
-    }
-}

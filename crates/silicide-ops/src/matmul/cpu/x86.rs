@@ -1,4 +1,4 @@
-//! [`Vector`] and [`Unit`] with the intrinsics of x86-64: AVX2, AVX-512, and the bf16 unit.
+//! [`Vector`] and [`Unit`] with the intrinsics of x86-64: AVX2 and AVX-512.
 
 use super::few::{self, Rows};
 use super::pack::Weight;
@@ -169,12 +169,6 @@ unsafe impl Unit for Avx512 {
     const ROWS: usize = 8;
     const VECTORS: usize = 3;
 
-    #[inline(always)]
-    unsafe fn multiply_add(a: __m512, b: __m512, sum: __m512) -> __m512 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_fmadd_ps(a, b, sum) }
-    }
-
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
     unsafe fn multiply(block: &Block) {
         // SAFETY: the caller's promise.
@@ -201,12 +195,6 @@ unsafe impl Unit for Avx2 {
     const ROWS: usize = 6;
     const VECTORS: usize = 2;
 
-    #[inline(always)]
-    unsafe fn multiply_add(a: __m256, b: __m256, sum: __m256) -> __m256 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_fmadd_ps(a, b, sum) }
-    }
-
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn multiply(block: &Block) {
         // SAFETY: the caller's promise.
@@ -223,48 +211,5 @@ unsafe impl Unit for Avx2 {
     unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>) {
         // SAFETY: the caller's promise.
         unsafe { weighted::columns::<__m256, W, SUMS>(part) }
-    }
-}
-
-/// The bf16 unit: words are pairs of bf16.
-pub(super) struct Avx512Pairs;
-
-// SAFETY: as for the vector; the instruction set includes BF16.
-unsafe impl Unit for Avx512Pairs {
-    type Vector = __m512;
-    const ROWS: usize = Avx512::ROWS;
-    const VECTORS: usize = Avx512::VECTORS;
-
-    #[inline(always)]
-    unsafe fn multiply_add(a: __m512, b: __m512, sum: __m512) -> __m512 {
-        // SAFETY: the caller's promise; the three types are the same 512 bits.
-        unsafe {
-            let (a, b) = (std::mem::transmute::<__m512, __m512bh>(a), std::mem::transmute::<__m512, __m512bh>(b));
-            _mm512_dpbf16_ps(sum, a, b)
-        }
-    }
-
-    #[target_feature(
-        enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
-    )]
-    unsafe fn multiply(block: &Block) {
-        // SAFETY: the caller's promise.
-        unsafe { tile::multiply::<Avx512Pairs>(block) }
-    }
-
-    #[target_feature(
-        enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
-    )]
-    unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>) {
-        // SAFETY: the caller's promise.
-        unsafe { few::columns::<__m512, W, ROWS>(part) }
-    }
-
-    #[target_feature(
-        enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
-    )]
-    unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>) {
-        // SAFETY: the caller's promise.
-        unsafe { weighted::columns::<__m512, W, SUMS>(part) }
     }
 }

@@ -18,14 +18,13 @@ pub(super) enum Cut {
 }
 
 /// Every program; they know each other by their places.
-pub(super) static PROGRAMS: [(&NativeKernel, Cut); 13] = [
+pub(super) static PROGRAMS: [(&NativeKernel, Cut); 12] = [
     (&matmul::FEW_F32, Cut::Columns(3)),
     (&matmul::FEW_F16, Cut::Columns(3)),
     (&matmul::FEW_BF16, Cut::Columns(3)),
     (&matmul::MANY_F32, Cut::Rows(matmul::TILE_COLUMNS, 3)),
     (&matmul::MANY_F16, Cut::Rows(matmul::TILE_COLUMNS, 3)),
     (&matmul::MANY_BF16, Cut::Rows(matmul::TILE_COLUMNS, 3)),
-    (&matmul::MANY_BF16_PAIRS, Cut::Rows(matmul::TILE_COLUMNS, 3)),
     (&matmul::blocks::FEW, Cut::Columns(3)),
     (&matmul::blocks::MANY, Cut::Rows(matmul::TILE_COLUMNS, 3)),
     (&matmul::integer::MULTIPLY, Cut::Both(3, 4)),
@@ -33,3 +32,16 @@ pub(super) static PROGRAMS: [(&NativeKernel, Cut); 13] = [
     (&matmul::integer::mlx::MULTIPLY, Cut::Both(3, 4)),
     (&mlx_matmul::GROUPS, Cut::Fixed(mlx_matmul::COLUMNS)),
 ];
+
+/// Bytes of the largest workspace of any of them.
+pub(super) const LARGEST_WORKSPACE: usize = {
+    let mut largest = 0;
+    let mut i = 0;
+    while i < PROGRAMS.len() {
+        if PROGRAMS[i].0.workspace > largest {
+            largest = PROGRAMS[i].0.workspace;
+        }
+        i += 1;
+    }
+    largest
+};

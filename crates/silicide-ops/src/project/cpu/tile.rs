@@ -8,7 +8,7 @@
 use crate::cpu::{Portable, Simd};
 use crate::elementwise::activation::activate;
 use crate::matmul::cpu::integer::activations::round_part;
-use super::programs::{Cut, PROGRAMS};
+use super::programs::{self, Cut, PROGRAMS};
 use silicide_core::kernel::Launch;
 use silicide_hal::cpu::Isa;
 use silicide_hal::{NativeKernel, NativeVariant, Program, Stretch, Tile, TileBinding};
@@ -139,7 +139,8 @@ impl Product {
         let [across, down] = self.grid;
         let index = [number % across, number / across, 0];
         let params = tile.params.get(self.params..self.end)?;
-        Some(Tile::new(index, [across, down, 1], params, bindings.get(..numbers.len())?))
+        let inner = Tile::new(index, [across, down, 1], params, bindings.get(..numbers.len())?);
+        Some(inner.with_workspace_of(tile))
     }
 
     /// What one of its tiles streams.
@@ -271,8 +272,6 @@ macro_rules! variant {
 /// that any of them has.
 pub(super) static JOINED: NativeKernel = {
     #[cfg(target_arch = "x86_64")]
-    variant!(avx512bf16, crate::cpu::Avx512, Isa::Avx512Bf16, "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c");
-    #[cfg(target_arch = "x86_64")]
     variant!(avx512, crate::cpu::Avx512, Isa::Avx512, "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c");
     #[cfg(target_arch = "x86_64")]
     variant!(avx2, crate::cpu::Avx2, Isa::Avx2, "avx2,fma,f16c");
@@ -281,13 +280,11 @@ pub(super) static JOINED: NativeKernel = {
     variant!(portable, Portable, Isa::Portable);
     NativeKernel::new("project.joined.cpu", &[
             #[cfg(target_arch = "x86_64")]
-            NativeVariant { isa: Isa::Avx512Bf16, entry: avx512bf16 },
-            #[cfg(target_arch = "x86_64")]
             NativeVariant { isa: Isa::Avx512, entry: avx512 },
             #[cfg(target_arch = "x86_64")]
             NativeVariant { isa: Isa::Avx2, entry: avx2 },
             #[cfg(target_arch = "aarch64")]
             NativeVariant { isa: Isa::Neon, entry: neon },
             NativeVariant { isa: Isa::Portable, entry: portable },
-        ]).streaming(streamed)
+        ]).with_workspace(programs::LARGEST_WORKSPACE).streaming(streamed)
 };

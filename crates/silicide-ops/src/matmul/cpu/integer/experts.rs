@@ -3,7 +3,7 @@
 
 use super::activations::{self, Row};
 use super::format::{LEN, MAX_RUNS};
-use super::product::{MAX_COLUMNS, Product};
+use super::product::{MAX_COLUMNS, Product, ProductWorkspace};
 use super::source::Columns;
 use super::unit::Unit;
 use super::{FEW_ROWS, FEW_RUNS, PANEL, may_round, multiply, panel_columns};
@@ -15,7 +15,6 @@ use crate::matmul::cpu::vector::MAX_LANES;
 use silicide_core::kernel::{Access, Arg, Plan};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{DType, Format};
-use std::mem::MaybeUninit;
 
 /// The kernel's name.
 pub(crate) const NAME: &str = "expert_matmul.integer.cpu";
@@ -28,7 +27,7 @@ pub(crate) fn declines(problem: &Problem, dtype: DType) -> Option<&'static str> 
     (problem.n < MAX_LANES).then_some("needs more columns")
 }
 
-native_kernel!(MULTIPLY, NAME, tile::<S>);
+native_kernel!(MULTIPLY, NAME, tile::<S>, workspace size_of::<ExpertWorkspace>());
 native_kernel!(
     /// Activations to rounded rows, in the order of strips.
     ROUND,
@@ -52,9 +51,13 @@ unsafe fn round<S: Simd>(tile: &Tile<'_>) {
     }
 }
 
-/// Room for the outputs of a strip and some columns.
-#[repr(align(64))]
-struct Outputs(MaybeUninit<[f32; STRIP * MAX_COLUMNS]>);
+/// Workspace of a tile.
+#[repr(C)]
+struct ExpertWorkspace {
+    product: ProductWorkspace,
+    /// The outputs of a strip and some columns.
+    outputs: [f32; STRIP * MAX_COLUMNS],
+}
 
 /// A tile: some columns of an expert, and a strip.
 ///
@@ -81,8 +84,11 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
     let stride = k / format.block_len() * format.block_bytes();
     let rows = strip.len();
     let (group, chunk) = if rows <= FEW_ROWS { (PANEL, FEW_RUNS) } else { (MAX_COLUMNS, MAX_RUNS) };
-    let mut outputs = Outputs(MaybeUninit::uninit());
-    let outputs = outputs.0.as_mut_ptr().cast::<f32>();
+    // SAFETY: the only reference into the workspace.
+    let (workspace, outputs) = unsafe {
+        let all = tile.workspace::<ExpertWorkspace>().as_mut_ptr();
+        (&raw mut (*all).product, (&raw mut (*all).outputs).cast::<f32>())
+    };
     // One pair has its outputs where they belong; others have room for so many columns.
     let one = if rows == 1 { strip.pairs().next() } else { None };
     let step = if one.is_some() { tile_columns } else { MAX_COLUMNS };
@@ -105,6 +111,7 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
                 chunk,
                 y,
                 y_stride,
+                workspace,
             };
             multiply::<U>(format, &product, columns.clone());
             if one.is_none() {

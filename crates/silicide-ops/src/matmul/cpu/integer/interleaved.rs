@@ -1,7 +1,7 @@
 //! Interleaved weights in integers.
 
 use super::format::LEN;
-use super::product::Product;
+use super::product::{Product, ProductWorkspace};
 use super::source::Columns;
 use super::unit::Unit;
 use super::{Row, activations, multiply, streamed, tiles};
@@ -15,7 +15,7 @@ native_kernel!(
     /// Rounded activations times interleaved codes.
     MULTIPLY,
     "interleaved_matmul.integer.cpu",
-    tile::<S>, streams streamed
+    tile::<S>, workspace size_of::<ProductWorkspace>(), streams streamed
 );
 
 /// A tile: some columns and some rows.
@@ -42,6 +42,7 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
             chunk,
             y: tile.start(2).cast::<f32>().add(row * n),
             y_stride: n,
+            workspace: tile.workspace::<ProductWorkspace>().as_mut_ptr(),
         };
         multiply::<U>(format, &product, column..(column + tile_columns).min(n));
     }

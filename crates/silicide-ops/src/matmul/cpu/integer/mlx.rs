@@ -3,7 +3,7 @@
 
 use super::format::{Codes, LEN, Layout, Part, Place, Sink, Zero, bytes_of_run};
 use super::legacy::MINIMUMS;
-use super::product::Product;
+use super::product::{Product, ProductWorkspace};
 use super::source::{Columns, Halves, Planes, Source, Strided};
 use super::unit::Unit;
 use super::{Row, activations, spelled, streamed, tiles};
@@ -151,7 +151,7 @@ native_kernel!(
     /// Rounded activations times affine codes.
     MULTIPLY,
     "mlx_matmul.integer.cpu",
-    tile::<S>, streams streamed
+    tile::<S>, workspace size_of::<ProductWorkspace>(), streams streamed
 );
 
 /// A tile: some columns and some rows.
@@ -186,6 +186,7 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
             chunk,
             y: tile.start(4).cast::<f32>().add(row * n),
             y_stride: n,
+            workspace: tile.workspace::<ProductWorkspace>().as_mut_ptr(),
         };
         let columns = column..(column + tile_columns).min(n);
         if !U::look_up_affine(format.bits(), &product, columns.clone()) {

@@ -57,7 +57,7 @@ use k::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
 use legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use levels::{Iq4Nl, Mxfp4, Nvfp4, Q1_0};
 use panel::VECTORS;
-use product::{MAX_COLUMNS, Product};
+use product::{MAX_COLUMNS, Product, ProductWorkspace};
 use source::{Columns, Interleaved, Strided};
 pub(crate) use source::TOGETHER;
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
@@ -149,7 +149,7 @@ table!(
     Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs, Tq2_0, Mxfp4, Nvfp4, Q1_0
 );
 
-native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>, streams streamed);
+native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>, workspace size_of::<ProductWorkspace>(), streams streamed);
 
 /// A tile: some columns and some rows of one batch.
 ///
@@ -175,6 +175,7 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
             chunk,
             y: tile.start(2).cast::<f32>().add((batch * m + row) * n),
             y_stride: n,
+            workspace: tile.workspace::<ProductWorkspace>().as_mut_ptr(),
         };
         multiply::<U>(format, &product, column..(column + tile_columns).min(n));
     }

@@ -1,4 +1,4 @@
-//! A product of rounded rows and some columns of weights: panels are unpacked on the stack and multiplied there.
+//! A product of rounded rows and some columns of weights: panels are unpacked in the thread's workspace and multiplied there.
 //!
 //! This is what tiles of every op with integer products do, whatever rows and columns they take.
 
@@ -8,7 +8,6 @@ use super::panel::{Block, VECTORS};
 use super::source::Columns;
 use super::unit::Unit;
 use crate::matmul::cpu::vector::Vector;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The most words of a run in a panel, for each column.
@@ -20,9 +19,9 @@ pub(super) const MAX_COLUMNS: usize = 128;
 /// The most bytes of a column in a panel.
 pub(super) const COLUMN_BYTES: usize = 4 * MAX_WORDS * MAX_RUNS;
 
-/// Room for panels: up to 384 KiB, to stay in the second cache.
-#[repr(align(64))]
-struct Panels(MaybeUninit<[f32; MAX_COLUMNS * MAX_WORDS * MAX_RUNS]>);
+/// Workspace of a product: panels of up to 384 KiB, to stay in L2; or what the kernels for few rows stage, which is less.
+#[repr(C, align(64))]
+pub(super) struct ProductWorkspace([f32; MAX_COLUMNS * MAX_WORDS * MAX_RUNS]);
 
 /// Rows of activations and columns of weights. What a column holds is up to who unpacks it.
 #[derive(Clone, Copy)]
@@ -41,21 +40,31 @@ pub(super) struct Product {
     /// The output of the first row and column; outputs from one row to the next.
     pub(super) y: *mut f32,
     pub(super) y_stride: usize,
+    /// Memory that this product alone uses. Its contents are unspecified.
+    pub(super) workspace: *mut ProductWorkspace,
 }
 
 impl Product {
+    /// The workspace as memory for a `T`, which need not be initialised. Every call returns the same bytes.
+    #[inline(always)]
+    pub(super) fn staging<T>(&self) -> *mut T {
+        const { assert!(size_of::<T>() <= size_of::<ProductWorkspace>()) };
+        const { assert!(align_of::<T>() <= align_of::<ProductWorkspace>()) };
+        self.workspace.cast()
+    }
+
     /// Computes the outputs of some columns, which `unpack` unpacks to a layout.
     ///
     /// # Safety
     ///
     /// The unit's instruction set is present; rows, columns and outputs have the given extents, and columns up to the end of the range
-    /// are at least as many as there are lanes; nobody else touches these outputs; `unpack` writes what it is asked for.
+    /// are at least as many as there are lanes; nobody else touches these outputs or the workspace; `unpack` writes what it is
+    /// asked for.
     #[inline(always)]
     pub(super) unsafe fn multiply<U: Unit>(&self, range: Range<usize>, layout: Layout, unpack: unsafe fn(u32, &Part), format: u32) {
         const { assert!(MAX_COLUMNS.is_multiple_of(VECTORS * U::Floats::LANES)) };
         let (lanes, width) = (U::Floats::LANES, VECTORS * U::Floats::LANES);
-        let mut panels = Panels(MaybeUninit::uninit());
-        let panel = panels.0.as_mut_ptr().cast::<f32>();
+        let panel = self.staging::<ProductWorkspace>().cast::<f32>();
         let a_stride = Row::of(self.runs).bytes;
         for column in range.clone().step_by(self.group) {
             let columns = self.group.min(range.end - column);

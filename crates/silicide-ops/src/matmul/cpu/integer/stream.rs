@@ -20,7 +20,7 @@ const AHEAD: usize = 16;
 /// The most scales and minimums of a run.
 const SCALES: usize = 4;
 
-/// What rows need beside their codes and scales, for each half of a run. Only what was written is read.
+/// Staging: what rows need beside their codes and scales, for each half of a run. Only what was written is read.
 struct Words<const ROWS: usize> {
     starts: [[[i32; MOST_RUNS]; 2]; ROWS],
     sums: [[[f32; MOST_RUNS]; 2]; ROWS],
@@ -38,8 +38,7 @@ struct Scales(MaybeUninit<[f32; MAX_LANES * SCALES * AHEAD]>);
 #[inline(always)]
 pub(super) unsafe fn stream<U: Unit, F: Codes, S: Source, const ROWS: usize>(product: &Product, columns: Range<usize>) {
     let lanes = U::Floats::LANES;
-    let mut words = MaybeUninit::<Words<ROWS>>::uninit();
-    let words = words.as_mut_ptr();
+    let words = product.staging::<Words<ROWS>>();
     let mut scales = Scales(MaybeUninit::uninit());
     let layout = F::LAYOUT;
     let scales = Place {

@@ -147,8 +147,7 @@ struct Scales(MaybeUninit<[[[f32; LANES]; 2]; RUNS]>);
     enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,avx2,fma,f16c"
 )]
 unsafe fn columns<const BITS: usize, const ROWS: usize>(product: &Product, range: Range<usize>) {
-    let mut arranged = MaybeUninit::<[[Arranged; MOST_STRETCHES]; ROWS]>::uninit();
-    let arranged = arranged.as_mut_ptr().cast::<Arranged>();
+    let arranged = product.staging::<[[Arranged; MOST_STRETCHES]; ROWS]>().cast::<Arranged>();
     let mut scales = Scales(MaybeUninit::uninit());
     let scales = Place { to: scales.0.as_mut_ptr().cast(), width: LANES, words: 2, before: 0 };
     let bytes = <Affine<BITS> as Stretch>::BYTES;

@@ -140,8 +140,7 @@ unsafe fn rows<F: Scaled>(product: &Product, range: Range<usize>) -> bool {
     enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,avx2,fma,f16c"
 )]
 unsafe fn columns<F: Scaled, const ROWS: usize>(product: &Product, range: Range<usize>) {
-    let mut arranged = MaybeUninit::<[[Arranged; MOST_STRETCHES]; ROWS]>::uninit();
-    let arranged = arranged.as_mut_ptr().cast::<Arranged>();
+    let arranged = product.staging::<[[Arranged; MOST_STRETCHES]; ROWS]>().cast::<Arranged>();
     let place = Row::of(product.runs);
     // SAFETY: the caller's promise. Rows that there are none of are the last one, computed and not written.
     unsafe {

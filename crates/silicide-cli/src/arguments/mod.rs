@@ -1,0 +1,188 @@
+//! Arguments that several commands share: the model, the device, how it runs, how tokens are chosen.
+//!
+//! | file | what |
+//! |---|---|
+//! | `model.rs` | the model argument: one rule for every command |
+//! | `device.rs` | where a model runs |
+//! | `sampler.rs` | how tokens are chosen |
+//! | `llama.rs` | the flags of llama.cpp, and what becomes of each |
+//! | `translate.rs` | command lines as llama.cpp's users write them |
+
+mod device;
+mod llama;
+mod model;
+mod sampler;
+mod translate;
+
+pub(crate) use device::DeviceArgs;
+pub(crate) use model::ModelRef;
+pub(crate) use sampler::SamplerArgs;
+pub(crate) use translate::translate;
+
+use crate::common::progress_bar;
+use crate::error::Error;
+use crate::output::{detail, is_verbose, warning};
+use clap::Args;
+use indicatif::HumanBytes;
+use silicide::graph::GraphExecutor;
+use silicide::hal::cpu::Isa;
+use silicide::{CancelToken, DType};
+use silicide_llm::engine::{Session, capture_pass};
+use silicide_llm::{Model, ModelOptions};
+use silicide_weights::Source;
+use std::sync::Arc;
+
+/// What the CPU backend takes.
+const MOST_THREADS: i64 = 64;
+
+/// Which model, and how it runs.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ModelArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelRef,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+/// How a model runs.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Context and memory")]
+pub(crate) struct EngineArgs {
+    /// Context size in tokens; 0: what the model was trained on [default: that, at most 4096]
+    #[arg(short, long, value_name = "N", value_parser = tokens, allow_negative_numbers = true)]
+    #[arg(env = "SILICIDE_CTX_SIZE", hide_env_values = true)]
+    pub(crate) ctx_size: Option<usize>,
+    /// Most tokens in one pass over the weights [aliases: -ub]
+    #[arg(long, default_value_t = 512, value_name = "N", value_parser = tokens, allow_negative_numbers = true)]
+    #[arg(env = "SILICIDE_UBATCH_SIZE", hide_env_values = true)]
+    pub(crate) ubatch_size: usize,
+    /// Type of the keys in the KV cache: f32, f16, bf16 or q8_0 [aliases: -ctk]
+    #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
+    #[arg(env = "SILICIDE_CACHE_TYPE_K", hide_env_values = true)]
+    pub(crate) cache_type_k: DType,
+    /// Type of the values in the KV cache: f32, f16, bf16 or q8_0 [aliases: -ctv]
+    #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
+    #[arg(env = "SILICIDE_CACHE_TYPE_V", hide_env_values = true)]
+    pub(crate) cache_type_v: DType,
+    /// Use weights where the file is mapped, without a copy that is interleaved for the CPU [aliases: -nr]
+    #[arg(long)]
+    pub(crate) no_repack: bool,
+}
+
+/// Parses a number of threads; 0, and -1 as llama.cpp has it, for one per core.
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    match text.parse::<i64>() {
+        Ok(-1) => Ok(0),
+        Ok(count @ 0..=MOST_THREADS) => Ok(count as usize),
+        _ => Err(format!("expected a number of threads from 1 to {MOST_THREADS}, or 0 for one per core")),
+    }
+}
+
+/// Parses a number of tokens.
+pub(crate) fn tokens(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a number of tokens from 0 up".to_owned())
+}
+
+/// Parses a number of which llama.cpp says -1 for "no limit".
+pub(crate) fn unlimited(text: &str) -> Result<usize, String> {
+    match text {
+        "-1" | "-2" => Ok(usize::MAX),
+        text => text.parse().map_err(|_| "expected a number from 0 up, or -1 for no limit".to_owned()),
+    }
+}
+
+/// Parses an instruction set that this CPU has.
+pub(crate) fn isa(name: &str) -> Result<Isa, String> {
+    let names = |all: &[Isa]| all.iter().map(|isa| isa.name()).collect::<Vec<_>>().join(", ");
+    let found = Isa::ALL.into_iter().find(|isa| isa.name() == name);
+    let found = found.ok_or_else(|| format!("known are {}", names(&Isa::ALL)))?;
+    match found.is_available() {
+        true => Ok(found),
+        false => Err(format!("this CPU has {}", names(&Isa::available()))),
+    }
+}
+
+fn cache_type(name: &str) -> Result<DType, String> {
+    let known = ["f32", "f16", "bf16", "q8_0"];
+    let found = known.contains(&name).then(|| DType::from_name(name)).flatten();
+    found.ok_or_else(|| format!("known are {}", known.join(", ")))
+}
+
+impl ModelArgs {
+    /// Opens the device and loads the model, with a progress bar if that takes long.
+    pub(crate) fn load(&self, cancel: &CancelToken) -> Result<Model, Error> {
+        let path = self.model.path(cancel)?;
+        let device = self.device.open()?;
+        let mut options = ModelOptions::default();
+        options.context = self.engine.ctx_size;
+        options.chunk = self.engine.ubatch_size;
+        options.key_type = self.engine.cache_type_k;
+        options.value_type = self.engine.cache_type_v;
+        options.repack = !self.engine.no_repack;
+        options.load.cancel = cancel.clone();
+        let bar = progress_bar("loading");
+        let watched = bar.clone();
+        options.load.progress = Some(Arc::new(move |event| {
+            watched.set_length(event.total);
+            watched.set_position(event.done);
+        }));
+        let model = options.clone().device(&device).open(&path);
+        bar.finish_and_clear();
+        let model = model?;
+        let (context, trained) = (model.cache_options().context, model.description().config.trained_context);
+        if context > trained {
+            warning(format_args!(
+                "a context of {context} tokens is beyond the {trained} that the model was trained on; text past that degrades"
+            ));
+        }
+        if is_verbose() {
+            describe(&model);
+            let pass = capture_pass(&device, &Source::open(&path)?, &options, 1)?;
+            detail(format_args!("kernels: {}", kernels(&pass)));
+        }
+        Ok(model)
+    }
+
+    /// Loads the model and begins a session.
+    pub(crate) fn session(&self, cancel: &CancelToken) -> Result<Session, Error> {
+        Ok(Session::new(&self.load(cancel)?)?)
+    }
+}
+
+/// Tells what was loaded, and the memory plan.
+fn describe(model: &Model) {
+    let (description, fit, copied) = (model.description(), model.fit(), model.rearranged());
+    detail(format_args!(
+        "model: {} ({}), {} layers, vocabulary of {}, trained on {} tokens",
+        model.path().display(),
+        description.architecture,
+        description.layers.len(),
+        description.vocabulary,
+        description.config.trained_context,
+    ));
+    detail(format_args!(
+        "memory: {} weights ({} interleaved), {} KV cache for {} tokens, {} activations, {} workspaces; {} of {}",
+        HumanBytes(fit.weights),
+        HumanBytes(copied.bytes),
+        HumanBytes(fit.cache),
+        fit.context,
+        HumanBytes(fit.activations),
+        HumanBytes(fit.workspaces),
+        HumanBytes(fit.needed()),
+        HumanBytes(fit.available),
+    ));
+}
+
+/// Returns the kernels of a captured pass, each with the number of its calls.
+fn kernels(pass: &GraphExecutor) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for call in pass.calls() {
+        match counts.iter_mut().find(|(kernel, _)| *kernel == call.kernel) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((call.kernel, 1)),
+        }
+    }
+    counts.iter().map(|(kernel, count)| format!("{kernel} x{count}")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,363 @@
+//! Arguments as llama.cpp's users write them, into those that clap parses.
+//!
+//! clap reads `-hello` as `-h -e -l -l -o` and `-ngl` as `-n gl`. So names of one dash and several letters are handled here, before
+//! clap: they are known flags (`llama.rs`), short flags with a number (`-n5`), bundles of switches (`-vq`), or errors.
+
+use super::llama::{self, ForeignFlag, Treatment, Values};
+use crate::error::Error;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+/// Arguments for clap.
+#[derive(Debug, Default)]
+pub(crate) struct Translated {
+    /// The arguments, the program's name first.
+    pub(crate) arguments: Vec<OsString>,
+    /// Notes on flags that were dropped without effect.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Translates the arguments of a command line. What follows a flag that takes a value is that value and stays as it is, as does
+/// everything after `--`.
+pub(crate) fn translate(
+    program: &clap::Command,
+    given: impl Iterator<Item = OsString>,
+) -> Result<Translated, Error> {
+    let mut given = given.peekable();
+    let mut done = Translated::default();
+    done.arguments.extend(given.next());
+    let top = OwnFlags::of(program, program);
+    while let Some(argument) = given.next_if(|argument| dashed(argument).is_some()) {
+        let name = dashed(&argument).unwrap_or_default();
+        if name.starts_with('-') && !top.has(&name) && name != "--" {
+            return Err(Error::Usage(format!(
+                "{name} belongs to a command, such as: silicide run {name} ...; `silicide --help` lists the commands"
+            )));
+        }
+        done.arguments.push(argument);
+    }
+    let Some(command) = given.peek().and_then(|name| program.find_subcommand(name)) else {
+        done.arguments.extend(given);
+        return Ok(done);
+    };
+    let own = OwnFlags::of(program, command);
+    done.arguments.extend(given.next());
+    while let Some(argument) = given.next() {
+        if argument == "--" {
+            done.arguments.push(argument);
+            done.arguments.extend(given.by_ref());
+            break;
+        }
+        let Some(text) = dashed(&argument) else {
+            done.arguments.push(argument);
+            continue;
+        };
+        let (name, inline) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text.as_str(), None),
+        };
+        if name.contains(char::is_whitespace) {
+            // A sentence is no flag.
+            done.arguments.push(if own.has("--prompt") {
+                format!("--prompt={text}").into()
+            } else {
+                argument
+            });
+            continue;
+        }
+        // llama.cpp takes --n_predict for --n-predict.
+        let name = if name.starts_with("--") { name.replace('_', "-") } else { name.to_owned() };
+        if ["-co", "--color"].contains(&name.as_str()) && own.has("--no-color") {
+            done.push_color(&name, inline, &mut given);
+        } else if own.has(&name) {
+            done.push(&own, &name, inline, &mut given);
+        } else if let Some(foreign) = llama::find(&name) {
+            done.apply(&own, foreign, (&name, inline), &mut given)?;
+        } else if name.starts_with("--") || own.is_short_form(&name) {
+            done.arguments.push(argument);
+        } else {
+            return Err(Error::Usage(own.unknown(&text)));
+        }
+    }
+    Ok(done)
+}
+
+/// Returns the argument as text if it begins with a dash and is more than one.
+fn dashed(argument: &OsString) -> Option<String> {
+    argument.to_str().filter(|text| text.starts_with('-') && text.len() > 1).map(str::to_owned)
+}
+
+impl Translated {
+    /// Adds a flag of the command, with its value.
+    fn push(
+        &mut self,
+        own: &OwnFlags,
+        name: &str,
+        inline: Option<&str>,
+        given: &mut impl Iterator<Item = OsString>,
+    ) {
+        match inline {
+            Some(value) => self.arguments.push(format!("{name}={value}").into()),
+            None => {
+                self.arguments.push(name.into());
+                if own.valued.contains(name) {
+                    self.arguments.extend(given.next());
+                }
+            }
+        }
+    }
+
+    /// Adds `--color WHEN`. llama.cpp's values are `on`, `off` and none, which is `auto` here.
+    fn push_color(
+        &mut self,
+        name: &str,
+        inline: Option<&str>,
+        given: &mut std::iter::Peekable<impl Iterator<Item = OsString>>,
+    ) {
+        let is_own = |value: &OsString| name == "--color" && (value == "always" || value == "never");
+        let next = match inline {
+            Some(value) => Some(OsString::from(value)),
+            None => given.next_if(|value| is_own(value) || is_switch(value)),
+        };
+        match next.as_ref().and_then(|value| value.to_str()) {
+            Some("off" | "0" | "false" | "disabled" | "never") => self.arguments.push("--no-color".into()),
+            Some("always") => self.arguments.extend(["--color", "always"].map(OsString::from)),
+            Some("on" | "auto" | "1" | "true" | "enabled" | "-1") | None => {}
+            Some(unknown) => self.arguments.push(format!("--color={unknown}").into()),
+        }
+    }
+
+    /// Does with a flag of llama.cpp what the table says.
+    fn apply(
+        &mut self,
+        own: &OwnFlags,
+        foreign: &ForeignFlag,
+        (name, inline): (&str, Option<&str>),
+        given: &mut std::iter::Peekable<impl Iterator<Item = OsString>>,
+    ) -> Result<(), Error> {
+        if let Treatment::Same(other) = foreign.treatment {
+            self.push(own, other, inline, given);
+            return Ok(());
+        }
+        let mut values: Vec<String> = inline.map(str::to_owned).into_iter().collect();
+        let wanted = match foreign.values {
+            Values::None => 0,
+            Values::One => 1,
+            Values::Two => 2,
+            Values::Switch => usize::from(given.peek().is_some_and(is_switch)),
+        };
+        while values.len() < wanted {
+            let value = given.next().ok_or_else(|| Error::Usage(format!("{name} needs a value")))?;
+            values.push(value.to_string_lossy().into_owned());
+        }
+        let shown = [&[name.to_owned()], &values[..]].concat().join(" ");
+        let refused = |advice: &str| Err(Error::Usage(format!("{shown} is not supported: {advice}")));
+        match foreign.treatment {
+            Treatment::Same(_) | Treatment::Unneeded => {}
+            Treatment::Ignored(why) => self.notes.push(format!("{shown} has no effect: {why}")),
+            Treatment::Neutral(off, advice) => {
+                let number = |text: &str| text.parse::<f64>().ok();
+                if values.first().and_then(|value| number(value)) != number(off) {
+                    return refused(advice);
+                }
+            }
+            Treatment::Refused(advice) => return refused(advice),
+        }
+        Ok(())
+    }
+}
+
+fn is_switch(value: &OsString) -> bool {
+    let words = ["on", "off", "auto", "true", "false", "enabled", "disabled", "1", "0", "-1"];
+    value.to_str().is_some_and(|value| words.contains(&value))
+}
+
+/// The flags that a command has itself.
+struct OwnFlags {
+    command: String,
+    valued: BTreeSet<String>,
+    switches: BTreeSet<String>,
+    takes_prompt: bool,
+}
+
+impl OwnFlags {
+    fn of(program: &clap::Command, command: &clap::Command) -> OwnFlags {
+        let mut flags = OwnFlags {
+            command: command.get_name().to_owned(),
+            valued: BTreeSet::new(),
+            switches: ["-h", "--help"].map(str::to_owned).into(),
+            takes_prompt: false,
+        };
+        if program.get_name() == command.get_name() {
+            flags.switches.extend(["-V", "--version"].map(str::to_owned));
+        }
+        let global = program.get_arguments().filter(|argument| argument.is_global_set());
+        for argument in command.get_arguments().chain(global) {
+            let shorts = argument
+                .get_short()
+                .into_iter()
+                .chain(argument.get_all_short_aliases().into_iter().flatten());
+            let longs =
+                argument.get_long().into_iter().chain(argument.get_all_aliases().into_iter().flatten());
+            let names = shorts.map(|short| format!("-{short}")).chain(longs.map(|long| format!("--{long}")));
+            let set =
+                if argument.get_action().takes_values() { &mut flags.valued } else { &mut flags.switches };
+            set.extend(names);
+        }
+        flags.takes_prompt = flags.has("--prompt");
+        flags
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.valued.contains(name) || self.switches.contains(name)
+    }
+
+    /// Whether `name`, of one dash, is a negative number, a short flag with a number after it, or a bundle of switches.
+    fn is_short_form(&self, name: &str) -> bool {
+        let mut letters = name.chars().skip(1);
+        let rest = name.get(2..).unwrap_or_default();
+        let is_number =
+            |text: &str| text.parse::<f64>().is_ok() && text.contains(|c: char| c.is_ascii_digit());
+        let numbered = name.get(..2).is_some_and(|short| self.valued.contains(short)) && is_number(rest);
+        let bundled = letters.all(|letter| self.switches.contains(&format!("-{letter}")));
+        // clap has the better message for one letter.
+        name.chars().count() == 2 || is_number(name) || numbered || bundled
+    }
+
+    fn unknown(&self, text: &str) -> String {
+        let advice = match self.takes_prompt {
+            true => format!(". If it is the prompt, write -p {text:?}"),
+            false => String::new(),
+        };
+        let command = &self.command;
+        format!("{text} is no flag of `silicide {command}`; `silicide {command} --help` lists them{advice}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn translated(line: &str) -> Result<Translated, Error> {
+        let words = ["silicide"].into_iter().chain(line.split(' ')).map(OsString::from);
+        translate(&crate::Arguments::command(), words)
+    }
+
+    #[test]
+    fn flags_with_one_dash_are_spelled_out_and_others_are_left() {
+        for (given, meant) in [
+            ("run -ctk f32", "run --cache-type-k f32"),
+            ("run -ub 3 -c 5", "run --ubatch-size 3 -c 5"),
+            ("run -dev cpu text", "run --device cpu text"),
+            ("run -ngl 99 -fa -c5 -n-1", "run --gpu-layers 99 -c5 -n-1"),
+            ("run --n_predict 3 --ctx_size=5", "run --n-predict 3 --ctx-size=5"),
+            ("run -no-cnv --mirostat 0 --typical 1.0", "run --raw"),
+            // Values are not flags.
+            ("tokenize --text -ub --json", "tokenize --text -ub --json"),
+            ("run -p -sys -sys -p -n 3", "run -p -sys --system-prompt -p -n 3"),
+            ("run --raw -ub 3 -- -ub", "run --raw --ubatch-size 3 -- -ub"),
+            // A command's own meaning comes first.
+            ("bench -r 3 -p 5", "bench -r 3 -p 5"),
+            ("run -r end", "run --stop end"),
+            // Their colours and ours.
+            ("run --color -p hi", "run -p hi"),
+            ("run --color on -co off --color never", "run --no-color --no-color"),
+            ("run --color always", "run --color always"),
+        ] {
+            let spelled = translated(given).unwrap().arguments.join(&OsString::from(" "));
+            assert_eq!(spelled.to_str().unwrap(), format!("silicide {meant}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_flag_is_an_error_that_names_it() {
+        for (given, part) in [
+            ("run smollm2 -hello", "-p \"-hello\""),
+            ("run -ctkx f32", "-ctkx is no flag"),
+            ("run -sky", "-sky is no flag of `silicide run`"),
+            ("bench -mmp 0", "-mmp is no flag of `silicide bench`"),
+            ("-hf user/repo", "silicide run -hf"),
+            ("run -hf user/repo", "-hf user/repo is not supported: hubs"),
+            ("run --mirostat 2", "no such sampler"),
+            ("run -b", "-b needs a value"),
+        ] {
+            let error = translated(given).err().map(|error| error.to_string());
+            assert!(error.as_ref().is_some_and(|error| error.contains(part)), "{given}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_begins_with_a_dash_is_the_prompt() {
+        let words = ["silicide", "run", "m.gguf", "- one\n- two", "--temp", "0"].map(OsString::from);
+        let arguments = translate(&crate::Arguments::command(), words.into_iter()).unwrap().arguments;
+        assert_eq!(arguments[3], "--prompt=- one\n- two");
+    }
+
+    /// The list of llama-cli's flags: names, and how many values they take.
+    fn foreign() -> impl Iterator<Item = (Vec<&'static str>, &'static str)> {
+        let list = include_str!("../../tests/llama-cli-flags.txt");
+        list.lines().filter(|line| !line.starts_with('#')).map(|line| {
+            let mut words: Vec<&str> = line.split(' ').collect();
+            let values = words.pop().unwrap();
+            (words, values)
+        })
+    }
+
+    #[test]
+    fn every_flag_of_llama_cli_is_taken_or_refused_by_name() {
+        let command = crate::Arguments::command();
+        let run = command.find_subcommand("run").unwrap();
+        let own = OwnFlags::of(&command, run);
+        let mut count = 0;
+        for (names, values) in foreign() {
+            for name in names {
+                count += 1;
+                if own.has(name) {
+                    assert_eq!(own.valued.contains(name), values != "none", "{name}");
+                    continue;
+                }
+                let row = llama::find(name).unwrap_or_else(|| panic!("{name} has no rule"));
+                let expected = match values {
+                    "none" => Values::None,
+                    "one" => Values::One,
+                    "two" => Values::Two,
+                    _ => Values::Switch,
+                };
+                assert_eq!(row.values, expected, "{name}");
+                if let Treatment::Same(other) = row.treatment {
+                    assert!(own.has(other), "{name} stands for {other}, which `run` lacks");
+                    assert_eq!(own.valued.contains(other), values == "one", "{name} stands for {other}");
+                }
+            }
+        }
+        assert!(count > 300, "{count} names");
+    }
+
+    #[test]
+    fn a_foreign_flag_never_takes_the_prompt_for_its_value() {
+        for (names, values) in foreign() {
+            let given = match values {
+                "none" | "switch" => "",
+                "one" => " 7",
+                _ => " 7 8",
+            };
+            for name in names.iter().filter(|name| !["-p", "--prompt", "-f", "--file"].contains(name)) {
+                let Ok(done) = translated(&format!("run {name}{given} hello")) else { continue };
+                assert_eq!(done.arguments.last().unwrap(), "hello", "{name}");
+                let kept = done.arguments.iter().any(|argument| argument == "7");
+                let dropped = done.arguments.len() == 3;
+                assert!(kept || dropped || given.is_empty(), "{name}: {:?}", done.arguments);
+            }
+        }
+    }
+
+    #[test]
+    fn no_name_stands_in_two_rows_of_the_table() {
+        let mut names: Vec<&str> = llama::TABLE.iter().flat_map(|flag| flag.names).copied().collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

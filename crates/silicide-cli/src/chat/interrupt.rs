@@ -1,0 +1,113 @@
+//! Ctrl-C, and what the terminal does with keys while a text is generated.
+
+use crate::error::Exit;
+use silicide::CancelToken;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Cancels what is going on when Ctrl-C is pressed. A second press before anything new began ends the program.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupts {
+    current: Arc<Mutex<Current>>,
+}
+
+#[derive(Debug, Default)]
+struct Current {
+    token: CancelToken,
+    /// Restores the terminal's settings.
+    echo: Option<echo::Saved>,
+}
+
+impl Interrupts {
+    /// Handles Ctrl-C from now on.
+    pub(crate) fn listen() -> Interrupts {
+        let interrupts = Interrupts::default();
+        let handler = interrupts.clone();
+        // Where no handler can be set, Ctrl-C just ends the program.
+        let _ = ctrlc::set_handler(move || {
+            let mut current = handler.lock();
+            if current.token.is_cancelled() {
+                drop(current.echo.take());
+                std::process::exit(Exit::Interrupted as i32);
+            }
+            current.token.cancel();
+        });
+        interrupts
+    }
+
+    /// Returns a token for what begins now.
+    pub(crate) fn begin(&self) -> CancelToken {
+        let token = CancelToken::new();
+        self.lock().token = token.clone();
+        token
+    }
+
+    /// Hides keys that are pressed, Ctrl-C among them, until the guard is dropped. What is typed is read by the next
+    /// prompt.
+    pub(crate) fn hide_keys(&self) -> HiddenKeys {
+        self.lock().echo = echo::Saved::hide();
+        HiddenKeys { interrupts: self.clone() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keys are not shown as long as this lives.
+#[derive(Debug)]
+pub(crate) struct HiddenKeys {
+    interrupts: Interrupts,
+}
+
+impl Drop for HiddenKeys {
+    fn drop(&mut self) {
+        drop(self.interrupts.lock().echo.take());
+    }
+}
+
+#[cfg(unix)]
+mod echo {
+    use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+    use nix::unistd::{getpgrp, tcgetpgrp};
+    use std::io::{IsTerminal, stdin, stdout};
+
+    /// The settings of a terminal that does not echo now. Dropping them restores the terminal.
+    #[derive(Debug)]
+    pub(super) struct Saved(Termios);
+
+    impl Saved {
+        /// Stops the terminal's echo, where standard input and output are a terminal and the program is in its
+        /// foreground. A pager at the other end of a pipe has settings of its own.
+        pub(super) fn hide() -> Option<Saved> {
+            let foreground = || tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
+            if !stdin().is_terminal() || !stdout().is_terminal() || !foreground() {
+                return None;
+            }
+            let saved = tcgetattr(stdin()).ok()?;
+            let mut hidden = saved.clone();
+            hidden.local_flags.remove(LocalFlags::ECHO);
+            tcsetattr(stdin(), SetArg::TCSANOW, &hidden).ok()?;
+            Some(Saved(saved))
+        }
+    }
+
+    impl Drop for Saved {
+        fn drop(&mut self) {
+            // A terminal that is gone needs no settings.
+            let _ = tcsetattr(stdin(), SetArg::TCSANOW, &self.0);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod echo {
+    /// Other terminals do not echo Ctrl-C.
+    #[derive(Debug)]
+    pub(super) struct Saved;
+
+    impl Saved {
+        pub(super) fn hide() -> Option<Saved> {
+            None
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The facts that name a model in a table of figures: its name, format, size and parameters.
+
+use crate::error::Error;
+use serde::Serialize;
+use silicide_weights::Source;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a model is, in short.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ModelFacts {
+    /// The name that the file gives, or the name of the file.
+    pub(crate) name: String,
+    /// The format of most bytes.
+    pub(crate) format: String,
+    /// Bytes of all tensors.
+    pub(crate) bytes: u64,
+    /// Elements of all tensors.
+    pub(crate) parameters: u64,
+}
+
+impl ModelFacts {
+    /// Reads the facts of the model at `path`.
+    pub(crate) fn read(path: &Path) -> Result<ModelFacts, Error> {
+        let source = Source::open(path)?;
+        let mut formats: BTreeMap<String, u64> = BTreeMap::new();
+        let mut parameters = 0u64;
+        for entry in source.entries() {
+            let bytes = formats.entry(entry.stored().to_string()).or_default();
+            *bytes = bytes.saturating_add(entry.bytes().unwrap_or(0));
+            parameters = parameters.saturating_add(entry.shape().elements() as u64);
+        }
+        let bytes = formats.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
+        let format = formats.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(format, _)| format);
+        let given = source.get("general.name").and_then(|value| value.as_str()).map(str::to_owned);
+        let stem = || path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let name = given.filter(|name| !name.trim().is_empty()).unwrap_or_else(stem);
+        Ok(ModelFacts { name, format: format.unwrap_or_default(), bytes, parameters })
+    }
+
+    /// Returns the number of parameters as people say it: `134.52 M`.
+    pub(crate) fn parameters_text(&self) -> String {
+        let count = self.parameters as f64;
+        match self.parameters {
+            0..1_000_000 => format!("{:.2} K", count / 1e3),
+            1_000_000..1_000_000_000 => format!("{:.2} M", count / 1e6),
+            _ => format!("{:.2} B", count / 1e9),
+        }
+    }
+}
+
+/// Returns the version of this program, with the commit that a release build may name.
+pub(crate) fn build() -> String {
+    match option_env!("SILICIDE_COMMIT") {
+        Some(commit) => format!("silicide {} ({commit})", env!("CARGO_PKG_VERSION")),
+        None => format!("silicide {}", env!("CARGO_PKG_VERSION")),
+    }
+}

@@ -1,0 +1,147 @@
+//! How a model is loaded and run.
+
+use super::load::Model;
+use crate::cache::CacheOptions;
+use crate::error::{Error, Result};
+use crate::model::Description;
+use silicide_core::{Device, LoadOptions};
+use silicide_quant::DType;
+use silicide_weights::Source;
+use std::path::Path;
+
+/// The context length when none is given, unless the model was trained on less.
+const USUAL_CONTEXT: usize = 4096;
+
+/// How a model is loaded and run: the device, the context length, the KV cache types.
+///
+/// ```
+/// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+/// # let path = "../../testdata/models/llama-tied.gguf";
+/// use silicide::Device;
+/// use silicide::Model;
+///
+/// let model = Model::options().device(&Device::cpu()?).context(256).open(path)?;
+/// assert_eq!(model.context(), 256);
+/// # Ok::<(), silicide_llm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ModelOptions {
+    /// The device; `None` is [`Device::best`].
+    pub device: Option<Device>,
+    /// Tokens that a session holds; `None` is the model's own context, at most 4096; 0 is the model's own context.
+    pub context: Option<usize>,
+    /// The most tokens of one pass; longer prompts are fed in several passes.
+    pub chunk: usize,
+    /// The type of cached keys: f32, f16, bf16 or q8_0.
+    pub key_type: DType,
+    /// The type of cached values: f32, f16, bf16 or q8_0.
+    pub value_type: DType,
+    /// Repack weights for the CPU while loading, if memory allows. Generation is faster, loading takes longer. Otherwise
+    /// weights are used where the file is mapped.
+    pub repack: bool,
+    /// Capture the pass of one token once and replay it, instead of recording each token.
+    pub graphs: bool,
+    /// How weights are loaded: progress, cancellation, placement.
+    pub load: LoadOptions,
+}
+
+impl Default for ModelOptions {
+    fn default() -> ModelOptions {
+        ModelOptions {
+            device: None,
+            context: None,
+            chunk: 512,
+            key_type: DType::F16,
+            value_type: DType::F16,
+            repack: true,
+            graphs: true,
+            load: LoadOptions::default(),
+        }
+    }
+}
+
+impl ModelOptions {
+    /// Sets the device.
+    pub fn device(mut self, device: &Device) -> ModelOptions {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// Sets the context length in tokens; 0 is the context that the model was trained on.
+    pub fn context(mut self, tokens: usize) -> ModelOptions {
+        self.context = Some(tokens);
+        self
+    }
+
+    /// Sets the most tokens of one pass.
+    pub fn chunk(mut self, tokens: usize) -> ModelOptions {
+        self.chunk = tokens;
+        self
+    }
+
+    /// Sets the type of cached keys.
+    pub fn key_type(mut self, dtype: DType) -> ModelOptions {
+        self.key_type = dtype;
+        self
+    }
+
+    /// Sets the type of cached values.
+    pub fn value_type(mut self, dtype: DType) -> ModelOptions {
+        self.value_type = dtype;
+        self
+    }
+
+    /// Sets whether weights are repacked for the CPU.
+    pub fn repack(mut self, repack: bool) -> ModelOptions {
+        self.repack = repack;
+        self
+    }
+
+    /// Sets whether the pass of one token is captured and replayed.
+    pub fn graphs(mut self, graphs: bool) -> ModelOptions {
+        self.graphs = graphs;
+        self
+    }
+
+    /// Sets how weights are loaded.
+    pub fn load(mut self, load: LoadOptions) -> ModelOptions {
+        self.load = load;
+        self
+    }
+
+    /// Opens a GGUF file or a folder of safetensors, checks that the model fits the device, and loads it.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
+        self.open_source(&Source::open(path)?)
+    }
+
+    /// Loads the model of an opened `source`, as [`ModelOptions::open`] does.
+    pub fn open_source(&self, source: &Source) -> Result<Model> {
+        let device = match &self.device {
+            Some(device) => device.clone(),
+            None => Device::best()?,
+        };
+        Model::load(&device, source, self)
+    }
+
+    /// Returns the shape and types of a session's KV cache.
+    pub(super) fn cache(&self, model: &Description) -> Result<CacheOptions> {
+        let trained = model.config.trained_context;
+        let context = match self.context {
+            None => trained.min(USUAL_CONTEXT),
+            Some(0) => trained,
+            Some(context) => context,
+        };
+        if context > u32::MAX as usize / 2 {
+            let (expected, got) = (format!("at most {}", u32::MAX / 2), context.to_string());
+            return Err(Error::BadOption { option: "ctx-size", expected, got });
+        }
+        if self.chunk == 0 {
+            let (expected, got) = ("at least 1".to_owned(), "0".to_owned());
+            return Err(Error::BadOption { option: "ubatch-size", expected, got });
+        }
+        let mut cache = CacheOptions::new(context, self.chunk.min(context));
+        (cache.key_type, cache.value_type) = (self.key_type, self.value_type);
+        Ok(cache)
+    }
+}

@@ -1,0 +1,310 @@
+//! Stack probes of an x86-64 program: no function may run a probe loop that can destroy a live register.
+//!
+//! A function with a frame larger than a page touches every page of it in order, so that the guard page below the stack
+//! is not jumped over. Up to 32 KiB the compiler writes one store for each page. Beyond that it writes a loop:
+//!
+//! ```text
+//! lea  -0x30000(%rsp),%r11      or:  mov %rsp,%r11;  sub $0x30000,%r11
+//! sub  $0x1000,%rsp
+//! movq $0x0,(%rsp)
+//! cmp  %r11,%rsp
+//! jne  the sub
+//! ```
+//!
+//! LLVM 22 takes `r11` without looking whether it is in use. At the entry of a function it is not. But shrink-wrapping
+//! may move the frame's set-up behind the first branches, and there `r11` may hold a value. A program of ten lines shows
+//! it in safe Rust: a function that loads eight numbers from a slice, returns early if the last one is 77, then makes an
+//! uninitialised local array of 64 KiB, hands it to `black_box`, and returns the weighted sum of the eight. It is right at
+//! opt-level 1, and wrong at 2 and 3: one of the eight lived in `r11`.
+//!
+//! This command disassembles programs and fails on
+//!
+//! - a loop that is not at the entry, in any function of any crate;
+//! - any loop, so a frame of 32 KiB or more, in a function of the project's crates. Whether such a loop stays at the entry
+//!   is the optimiser's choice; kernels keep their panels in a workspace instead (`NativeKernel::with_workspace`).
+//!
+//! Loops at the entry of functions of std and of other crates are fine, and are counted.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What the names of the project's functions contain.
+const OURS: &str = "silicide";
+
+/// A probe loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Probe {
+    /// The function, demangled.
+    function: String,
+    /// Bytes of the frame, if the loop's set-up says so.
+    frame: Option<u64>,
+    /// Whether nothing but the prologue comes before it.
+    at_entry: bool,
+}
+
+impl Probe {
+    fn is_ours(&self) -> bool {
+        self.function.contains(OURS)
+    }
+
+    /// Whether the program must not have it.
+    fn is_wrong(&self) -> bool {
+        !self.at_entry || self.is_ours()
+    }
+}
+
+/// Checks programs; prints what is wrong and a summary of each.
+pub(crate) fn check(programs: &[PathBuf]) -> Result<(), String> {
+    let mut wrong = 0;
+    for program in programs {
+        let probes = scan(program)?;
+        for probe in probes.iter().filter(|probe| probe.is_wrong()) {
+            let place = if probe.at_entry { "at its entry" } else { "NOT at its entry: r11 may be in use" };
+            let frame = probe.frame.map_or("of unknown size".to_owned(), |bytes| format!("of {bytes} bytes"));
+            println!("{}\n    frame {frame}, probe loop {place}", probe.function);
+        }
+        let (count, moved) = (probes.len(), probes.iter().filter(|probe| !probe.at_entry).count());
+        let ours = probes.iter().filter(|probe| probe.is_ours()).count();
+        println!(
+            "{}: {count} functions with a probe loop, {ours} of the project, {moved} not at the entry",
+            program.display()
+        );
+        wrong += probes.iter().filter(|probe| probe.is_wrong()).count();
+    }
+    match wrong {
+        0 => Ok(()),
+        count => Err(format!(
+            "{count} functions have a frame of 32 KiB or more that they must not have; \
+             put large local arrays into a workspace or on the heap"
+        )),
+    }
+}
+
+/// The probe loops of a program.
+fn scan(program: &Path) -> Result<Vec<Probe>, String> {
+    if !program.is_file() {
+        return Err(format!("{} is no file; build it first", program.display()));
+    }
+    let mut child = Command::new("objdump")
+        .args(["--disassemble", "--demangle", "--no-show-raw-insn"])
+        .arg(program)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| {
+            format!("objdump can't be run ({error}); install binutils (Debian, Ubuntu: apt install binutils)")
+        })?;
+    let output = child.stdout.take().ok_or("objdump gives no output")?;
+    let mut scanner = Scanner::default();
+    let mut known = false;
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(|error| format!("{}: {error}", program.display()))?;
+        known |= line.contains("file format elf64-x86-64");
+        scanner.line(&line);
+    }
+    let status = child.wait().map_err(|error| format!("objdump: {error}"))?;
+    if !status.success() {
+        return Err(format!("objdump failed on {}: {status}", program.display()));
+    }
+    if !known {
+        return Err(format!("{} is no program for x86-64 in ELF format", program.display()));
+    }
+    Ok(scanner.finish())
+}
+
+/// Reads a listing line by line.
+#[derive(Default)]
+struct Scanner {
+    function: String,
+    /// Whether only instructions of a prologue were seen in the function.
+    prologue: bool,
+    /// The size in the last instruction that set `r11` from `rsp`.
+    frame: Option<u64>,
+    /// The last three instructions, newest last.
+    last: [Instruction; 3],
+    found: Vec<Probe>,
+}
+
+/// Mnemonic and operands, without comments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Instruction {
+    name: String,
+    operands: String,
+}
+
+impl Instruction {
+    fn is(&self, name: &str, operands: &str) -> bool {
+        self.name == name && self.operands == operands
+    }
+
+    /// Whether it may stand before a loop at the entry: it saves registers, aligns, probes or prepares.
+    fn is_of_prologue(&self) -> bool {
+        let Instruction { name, operands } = self;
+        match name.as_str() {
+            "endbr64" => true,
+            name if name.starts_with("push") || name.starts_with("nop") => true,
+            "mov" => matches!(operands.as_str(), "%rsp,%rbp" | "%rsp,%r11"),
+            "and" => operands.ends_with(",%rsp"),
+            "sub" => operands.ends_with(",%rsp") || operands.ends_with(",%r11"),
+            "lea" => operands.ends_with("(%rsp),%r11"),
+            "movq" => operands == "$0x0,(%rsp)",
+            _ => false,
+        }
+    }
+
+    /// The bytes of a frame that it puts into `r11`.
+    fn frame(&self) -> Option<u64> {
+        let number = match self.name.as_str() {
+            "sub" => self.operands.strip_prefix("$0x")?.strip_suffix(",%r11")?,
+            "lea" => self.operands.strip_prefix("-0x")?.strip_suffix("(%rsp),%r11")?,
+            _ => return None,
+        };
+        u64::from_str_radix(number, 16).ok()
+    }
+}
+
+impl Scanner {
+    fn line(&mut self, line: &str) {
+        if let Some(function) = function_name(line) {
+            let found = std::mem::take(&mut self.found);
+            *self = Scanner { function: function.to_owned(), prologue: true, found, ..Scanner::default() };
+        } else if let Some(instruction) = instruction(line) {
+            self.instruction(instruction);
+        }
+    }
+
+    fn instruction(&mut self, instruction: Instruction) {
+        let [first, second, third] = &self.last;
+        let probes = first.is("sub", "$0x1000,%rsp")
+            && (second.is("movq", "$0x0,(%rsp)") || second.is("orq", "$0x0,(%rsp)"))
+            && third.is("cmp", "%r11,%rsp");
+        if probes && instruction.name == "jne" {
+            // The comparison was the first that is of no prologue, if the loop is at the entry.
+            let probe = Probe { function: self.function.clone(), frame: self.frame, at_entry: self.prologue };
+            self.found.push(probe);
+        }
+        // What is known of the code before the newest instruction: the loop's own must not count.
+        let own = third.is("cmp", "%r11,%rsp");
+        let [_, second, third] = std::mem::take(&mut self.last);
+        if !own && !third.name.is_empty() {
+            self.prologue &= third.is_of_prologue();
+        }
+        self.frame = instruction.frame().or(self.frame);
+        self.last = [second, third, instruction];
+    }
+
+    fn finish(self) -> Vec<Probe> {
+        self.found
+    }
+}
+
+/// The function that begins at a line such as `0000000000001140 <main>:`.
+fn function_name(line: &str) -> Option<&str> {
+    let (address, rest) = line.split_once(" <")?;
+    let hexadecimal = !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_hexdigit());
+    rest.strip_suffix(">:").filter(|_| hexadecimal)
+}
+
+/// The instruction of a line such as `    1140:\tsub    $0x8,%rsp`.
+fn instruction(line: &str) -> Option<Instruction> {
+    let (address, rest) = line.strip_prefix(' ')?.split_once(':')?;
+    if !address.trim().bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let text = rest.split(['#', '<']).next().unwrap_or_default().trim();
+    let (name, operands) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    Some(Instruction { name: name.to_owned(), operands: operands.trim().to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probes(listing: &str) -> Vec<Probe> {
+        let mut scanner = Scanner::default();
+        listing.lines().for_each(|line| scanner.line(line));
+        scanner.finish()
+    }
+
+    fn probe(function: &str, frame: u64, at_entry: bool) -> Probe {
+        Probe { function: function.to_owned(), frame: Some(frame), at_entry }
+    }
+
+    const AT_ENTRY: &str = "
+prog:     file format elf64-x86-64
+
+0000000000001000 <core::fmt::large>:
+    1000:\tpush   %rbp
+    1001:\tmov    %rsp,%rbp
+    1004:\tpush   %r15
+    1006:\tand    $0xffffffffffffffc0,%rsp
+    100a:\tlea    -0x60000(%rsp),%r11
+    1012:\tsub    $0x1000,%rsp
+    1019:\tmovq   $0x0,(%rsp)
+    1021:\tcmp    %r11,%rsp
+    1024:\tjne    1012 <core::fmt::large+0x12>
+    1026:\tsub    $0x680,%rsp
+    102d:\tret
+
+0000000000002000 <core::fmt::small>:
+    2000:\tsub    $0x1000,%rsp
+    2007:\tmovq   $0x0,(%rsp)
+    200f:\tsub    $0x800,%rsp
+    2016:\tret
+";
+
+    const BEHIND_A_BRANCH: &str = "
+0000000000003000 <silicide_ops::matmul::cpu::MANY::avx512>:
+    3000:\tpush   %rbp
+    3001:\tmov    0x28(%rdi),%r11d
+    3005:\tcmp    $0x4d,%r11
+    3009:\tje     3050 <silicide_ops::matmul::cpu::MANY::avx512+0x50>
+    300b:\tmov    %rsp,%r11
+    300e:\tsub    $0x30000,%r11
+    3015:\tsub    $0x1000,%rsp
+    301c:\tmovq   $0x0,(%rsp)
+    3024:\tcmp    %r11,%rsp
+    3027:\tjne    3015 <silicide_ops::matmul::cpu::MANY::avx512+0x15>
+    3029:\tmov    %r11d,%r8d        # the limit, not what was loaded
+    302c:\tret
+";
+
+    #[test]
+    fn a_loop_at_the_entry_of_a_foreign_function_is_found_and_fine() {
+        let probes = probes(AT_ENTRY);
+        assert_eq!(probes, [probe("core::fmt::large", 0x60000, true)]);
+        assert!(!probes[0].is_wrong());
+    }
+
+    #[test]
+    fn a_loop_behind_a_branch_is_wrong() {
+        let probes = probes(BEHIND_A_BRANCH);
+        assert_eq!(probes, [probe("silicide_ops::matmul::cpu::MANY::avx512", 0x30000, false)]);
+        assert!(probes[0].is_wrong());
+    }
+
+    #[test]
+    fn a_foreign_loop_behind_a_branch_is_wrong_too() {
+        let probes = probes(&BEHIND_A_BRANCH.replace("silicide_ops::matmul::cpu", "other"));
+        assert!(!probes[0].is_ours() && probes[0].is_wrong());
+    }
+
+    #[test]
+    fn a_loop_at_the_entry_of_our_own_function_is_wrong() {
+        let probes = probes(&AT_ENTRY.replace("core::fmt::large", "<silicide_ops::A as B>::f"));
+        assert_eq!(probes, [probe("<silicide_ops::A as B>::f", 0x60000, true)]);
+        assert!(probes[0].is_wrong());
+    }
+
+    #[test]
+    fn listings_of_several_functions_are_told_apart() {
+        let probes = probes(&[AT_ENTRY, BEHIND_A_BRANCH, AT_ENTRY].concat());
+        assert_eq!(probes.iter().map(|probe| probe.at_entry).collect::<Vec<_>>(), [true, false, true]);
+    }
+
+    #[test]
+    fn what_is_no_program_is_an_error_that_says_so() {
+        let error = check(&[PathBuf::from("no/such/program")]).unwrap_err();
+        assert!(error.contains("is no file"), "{error}");
+    }
+}
