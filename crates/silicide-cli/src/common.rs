@@ -1,9 +1,23 @@
-//! What several commands share: progress bars, and stopping when Ctrl-C is pressed.
+//! What several commands share: progress bars, and stopping on signals.
+//!
+//! SIGINT (Ctrl-C), SIGTERM and SIGHUP cancel a token: the command deletes what it has not finished and ends. The exit code
+//! is 128 and the number of the signal (130, 143, 129). A second signal ends the program at once, and so does a SIGTERM or
+//! SIGHUP that the command has not obeyed after [`GRACE`].
 
-use crate::error::Exit;
 use crate::output::is_quiet;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use silicide::CancelToken;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// SIGINT on every Unix; what Ctrl-C is on Windows too.
+const INTERRUPT: i32 = 2;
+/// How long a command may take to clean up after SIGTERM or SIGHUP.
+#[cfg(unix)]
+const GRACE: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// The signal that was received last; 0 if none was.
+static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
 /// Returns a bar that counts bytes.
 pub(crate) fn progress_bar(what: &'static str) -> ProgressBar {
@@ -26,16 +40,69 @@ fn styled(bar: ProgressBar, counts: &str) -> ProgressBar {
     bar
 }
 
-/// A token that Ctrl-C cancels; a second Ctrl-C ends the program at once.
+/// Returns a token that SIGINT, SIGTERM and SIGHUP cancel.
 pub(crate) fn cancel_on_interrupt() -> CancelToken {
     let cancel = CancelToken::new();
     let token = cancel.clone();
-    // Where no handler can be set, Ctrl-C just ends the program.
-    let _ = ctrlc::set_handler(move || {
+    on_signal(move |signal| {
         if token.is_cancelled() {
-            std::process::exit(Exit::Interrupted as i32);
+            std::process::exit(128 + signal);
         }
         token.cancel();
     });
     cancel
+}
+
+/// Calls `handle` with the number of each SIGINT, SIGTERM and SIGHUP, on a thread of its own. Where no handler can be set,
+/// signals end the program as they do by default.
+pub(crate) fn on_signal(handle: impl Fn(i32) + Send + 'static) {
+    #[cfg(unix)]
+    {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let mut numbers = vec![SIGINT, SIGTERM];
+        if !hangup_is_ignored() {
+            numbers.push(SIGHUP);
+        }
+        let Ok(mut signals) = signal_hook::iterator::Signals::new(numbers) else { return };
+        let watch = move || {
+            for signal in signals.forever() {
+                RECEIVED.store(signal, Ordering::Relaxed);
+                handle(signal);
+                if signal != SIGINT {
+                    std::thread::spawn(move || {
+                        std::thread::sleep(GRACE);
+                        std::process::exit(128 + signal);
+                    });
+                }
+            }
+        };
+        let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = ctrlc::set_handler(move || {
+            RECEIVED.store(INTERRUPT, Ordering::Relaxed);
+            handle(INTERRUPT);
+        });
+    }
+}
+
+/// The exit code of a command that a signal stopped.
+pub(crate) fn interrupted() -> ExitCode {
+    let signal = match RECEIVED.load(Ordering::Relaxed) {
+        0 => INTERRUPT,
+        signal => signal,
+    };
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+}
+
+/// Whether the parent process, such as `nohup`, has SIGHUP ignored, which a handler would undo. Only Linux tells; elsewhere
+/// SIGHUP keeps its default, and the next command deletes what is left behind.
+#[cfg(unix)]
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").ok();
+    let mask =
+        status.as_deref().and_then(|status| status.lines().find_map(|line| line.strip_prefix("SigIgn:")));
+    // Bit 0 is signal 1, which is SIGHUP.
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_none_or(|mask| mask & 1 != 0)
 }

@@ -15,7 +15,7 @@
 //! | `tokenize` | `tokenize.rs` |
 //! | `completions`, `man` | `manual.rs` |
 //!
-//! `arguments/` has the arguments that several commands share, `common.rs` progress bars and Ctrl-C, `error.rs` the exit codes,
+//! `arguments/` has the arguments that several commands share, `common.rs` progress bars and signals, `error.rs` the exit codes,
 //! `output.rs` notes and warnings, `terminal.rs` the escaping of untrusted text, `display/` how generated text looks on a terminal, `facts.rs` what names a model,
 //! `memory.rs` the peak of this process.
 #![forbid(unsafe_code)]
@@ -151,6 +151,7 @@ fn parse() -> Result<Arguments, ExitCode> {
 }
 
 fn main() -> ExitCode {
+    silicide_llm::chat::silence_template_panics();
     let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,
@@ -177,10 +178,10 @@ fn main() -> ExitCode {
         // The reader of our output has seen enough.
         Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         // The command has printed what there was.
-        Err(Error::Interrupted) => Exit::Interrupted.into(),
+        Err(Error::Interrupted) => common::interrupted(),
         Err(error) => {
             output::error(terminal::for_stderr(&error.to_string()));
-            error.exit().into()
+            if error.exit() == Exit::Interrupted { common::interrupted() } else { error.exit().into() }
         }
     }
 }

@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{HumanBytes, HumanDuration};
 use serde::Serialize;
 use silicide::CancelToken;
-use silicide_llm::store::{KnownModel, PullOptions, PullPhase, Store, StoredModel};
+use silicide_llm::store::{KnownModel, PullOptions, PullPhase, Store, StoreError, StoredModel, Verified};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,6 +34,9 @@ pub(crate) struct List {
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
+    /// Hash every model, and say which are damaged.
+    #[arg(long)]
+    verify: bool,
 }
 
 /// Delete downloaded models
@@ -64,14 +67,54 @@ impl List {
         std::fs::create_dir_all(store.directory())
             .map_err(|error| Error::output(store.directory(), error))?;
         let models = store.list()?;
+        let checked = if self.verify { Some(verify(&store, &models)?) } else { None };
+        let states = || checked.iter().flatten().map(state).map(Some).chain(std::iter::repeat(None));
         if self.json {
-            let rows: Vec<Row<'_>> = models.iter().map(Row::of).collect();
-            return say(&(serde_json::to_string_pretty(&rows)? + "\n"));
+            let rows: Vec<Row<'_>> =
+                models.iter().zip(states()).map(|(model, state)| Row::of(model, state)).collect();
+            say(&(serde_json::to_string_pretty(&rows)? + "\n"))?;
+        } else if models.is_empty() {
+            say(&format!("no models in {} yet\n{}\n", store.directory().display(), known_models()))?;
+        } else {
+            say(&format!("{}\n", table(&models, self.verify, states())))?;
         }
-        if models.is_empty() {
-            return say(&format!("no models in {} yet\n{}\n", store.directory().display(), known_models()));
+        let damaged = models.iter().zip(checked.into_iter().flatten());
+        for (model, verified) in damaged {
+            if let Verified::Damaged { expected, got } = verified {
+                let (name, path) = (model.name.clone(), model.path.clone());
+                return Err(Error::Store(StoreError::Damaged { name, path, expected, got }));
+            }
         }
-        say(&format!("{}\n", table(&models)))
+        Ok(())
+    }
+}
+
+/// Hashes all models, with a progress bar.
+fn verify(store: &Store, models: &[StoredModel]) -> Result<Vec<Verified>, Error> {
+    let cancel = cancel_on_interrupt();
+    let bar = progress_bar("checking");
+    bar.set_length(models.iter().map(|model| model.bytes).sum());
+    let mut before = 0;
+    let mut states = Vec::new();
+    for model in models {
+        let mut watch = |done: u64| {
+            bar.set_position(before + done);
+            if cancel.is_cancelled() { Err(StoreError::Cancelled) } else { Ok(()) }
+        };
+        states.push(store.verify(model, &mut watch)?);
+        before += model.bytes;
+    }
+    bar.finish_and_clear();
+    Ok(states)
+}
+
+/// What a check found, in one word.
+fn state(verified: &Verified) -> &'static str {
+    match verified {
+        Verified::Right => "ok",
+        Verified::Damaged { .. } => "damaged",
+        // A name of the user's own.
+        _ => "no known hash",
     }
 }
 
@@ -107,6 +150,7 @@ fn watched<T>(cancel: &CancelToken, run: impl FnOnce(&PullOptions) -> Result<T, 
         shown.set_prefix(match event.phase {
             PullPhase::Waiting => "waiting for another pull",
             PullPhase::Downloading => "downloading",
+            PullPhase::Checking => "checking the stored model",
             _ => "unpacking",
         });
         shown.set_length(event.total);
@@ -127,10 +171,13 @@ struct Row<'a> {
     modified: Option<u64>,
     title: Option<&'static str>,
     licence: Option<&'static str>,
+    /// Whether its hash is right, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified: Option<&'static str>,
 }
 
-impl Row<'_> {
-    fn of(model: &StoredModel) -> Row<'_> {
+impl<'a> Row<'a> {
+    fn of(model: &'a StoredModel, verified: Option<&'static str>) -> Row<'a> {
         let known = KnownModel::find(&model.name);
         let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
         Row {
@@ -140,17 +187,26 @@ impl Row<'_> {
             modified: model.modified.and_then(since),
             title: known.map(|known| known.title),
             licence: known.map(|known| known.licence),
+            verified,
         }
     }
 }
 
-fn table(models: &[StoredModel]) -> Table {
+fn table(
+    models: &[StoredModel],
+    with_states: bool,
+    states: impl Iterator<Item = Option<&'static str>>,
+) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["name", "size", "stored", "path"]);
-    for model in models {
+    let checked = with_states.then_some("hash");
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(["name", "size", "stored"].into_iter().chain(checked).chain(["path"]));
+    for (model, state) in models.iter().zip(states) {
         let age = model.modified.and_then(|time| time.elapsed().ok()).map(age).unwrap_or_default();
         let size = HumanBytes(model.bytes).to_string();
-        table.add_row([model.name.clone(), size, age, model.path.display().to_string()]);
+        let facts = [model.name.clone(), size, age].into_iter().chain(state.map(str::to_owned));
+        table.add_row(facts.chain([model.path.display().to_string()]));
     }
     if let Some(sizes) = table.column_mut(1) {
         sizes.set_cell_alignment(CellAlignment::Right);

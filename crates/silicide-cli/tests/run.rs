@@ -119,7 +119,7 @@ fn files_that_are_no_models_are_refused() {
     run(&file("head.gguf", &whole[..1000]), &["head.gguf", "ends inside", "complete?"]);
     run(&file("data.gguf", &whole[..whole.len() - 1000]), &["data.gguf", "of a file of", "complete?"]);
     run(&file("empty.gguf", b""), &["empty.gguf"]);
-    run(&file("text.gguf", b"Once upon a time"), &["text.gguf", "not a GGUF file"]);
+    run(&file("text.gguf", b"Once upon a time"), &["text.gguf", "plain text", "neither GGUF"]);
     run(&directory.path().join("none.gguf"), &["none.gguf", "smollm2"]);
     let mamba: Vec<u8> = {
         let at = whole.windows(5).position(|bytes| bytes == b"llama").unwrap();

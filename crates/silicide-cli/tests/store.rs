@@ -79,32 +79,120 @@ fn left(cache: &Path) -> Vec<String> {
     names.filter(|name| name != ".lock").collect()
 }
 
+/// Writes a program that is found before the machine's own `python3`, and returns the `PATH` for that.
 #[cfg(unix)]
-#[test]
-fn ctrl_c_ends_a_pull_and_leaves_nothing() {
+fn fake_python(directory: &Path, script: &str) -> String {
     use std::os::unix::fs::PermissionsExt;
-    let cache = tempfile::tempdir().unwrap();
-    // A pip that is slow: it has fetched some, and would take a minute more.
-    let slow = cache.path().join("python3");
-    let script = "#!/bin/sh\ncase \"$*\" in *--version*) exit 0;; esac\nhead -c 5000 /dev/zero > \"$TMPDIR/part\"\nexec sleep 60\n";
-    std::fs::write(&slow, script).unwrap();
-    std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", cache.path().display(), std::env::var("PATH").unwrap());
-    let mut child = silicide(cache.path(), &["pull", "smollm2"])
-        .env("PATH", path)
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let program = directory.join("python3");
+    let script = format!("#!/bin/sh\ncase \"$*\" in *--version*) exit 0;; esac\n{script}\n");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{}", directory.display(), std::env::var("PATH").unwrap())
+}
+
+/// Waits until `ready`, for at most half a minute.
+#[cfg(unix)]
+fn wait_until(what: &str, ready: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
-    while left(cache.path()).is_empty() {
-        assert!(begun.elapsed().as_secs() < 30, "nothing was begun");
+    while !ready() {
+        assert!(begun.elapsed().as_secs() < 30, "{what}");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(130));
+}
+
+/// Whether a process runs; a zombie does not.
+#[cfg(unix)]
+fn runs(pid: &str) -> bool {
+    let output = Command::new("ps").args(["-o", "stat=", "-p", pid]).output().unwrap();
+    let state = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    !state.is_empty() && !state.starts_with('Z')
+}
+
+#[cfg(unix)]
+#[test]
+fn signals_end_a_pull_with_all_its_processes_and_leave_nothing() {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let cache = tempfile::tempdir().unwrap();
+        let pid = cache.path().join("pid");
+        // A pip behind a shim, as pyenv has it: it has fetched some, and its child would take a minute more and make the
+        // folder anew.
+        let script = format!(
+            "head -c 5000 /dev/zero > \"$TMPDIR/part\"\n(sleep 60; mkdir -p \"$TMPDIR\") & echo $! > {}; wait",
+            pid.display()
+        );
+        let path = fake_python(cache.path(), &script);
+        let mut child = silicide(cache.path(), &["pull", "smollm2"])
+            .env("PATH", path)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let number = || std::fs::read_to_string(&pid).unwrap_or_default().trim().to_owned();
+        wait_until("nothing was begun", || !number().is_empty());
+        assert!(runs(&number()));
+        Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
+        wait_until("pip's child still runs", || !runs(&number()));
+        assert_eq!(left(cache.path()), [""; 0], "{signal}");
+    }
+}
+
+/// Python imports modules from the current folder when it runs `-m pip`, unless it is kept from it.
+#[cfg(unix)]
+#[test]
+fn a_pip_in_the_current_folder_does_not_run() {
+    let (cache, evil) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let owned = evil.path().join("owned");
+    let code = format!("open({:?}, 'w').write('yes')\n", owned.display());
+    for module in ["pip.py", "logging.py", "re.py"] {
+        std::fs::write(evil.path().join(module), &code).unwrap();
+    }
+    let output = silicide(cache.path(), &["pull", "smollm2"])
+        .current_dir(evil.path())
+        // Nothing is to be fetched: pip fails at once.
+        .env("PIP_NO_INDEX", "1")
+        .env_remove("PYTHONSAFEPATH")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!owned.exists(), "a module of the current folder ran");
     assert_eq!(left(cache.path()), [""; 0]);
-    assert!(begun.elapsed().as_secs() < 30);
+}
+
+#[test]
+fn names_that_are_nearly_right_and_names_of_hubs_get_advice() {
+    let cache = tempfile::tempdir().unwrap();
+    for (name, part) in [
+        ("smolm2", "did you mean \"smollm2\"?"),
+        ("smollm2:135m", "did you mean \"smollm2\"?"),
+        ("HuggingFaceTB/SmolLM2-135M-Instruct-GGUF", "hubs and addresses are not supported yet"),
+        ("https://example.com/model.gguf", "download the file and give its path"),
+    ] {
+        let text = failure(&run(cache.path(), &["inspect", name]), 2);
+        assert!(text.contains(part), "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_stored_model_that_changed_is_found_and_named() {
+    let cache = tempfile::tempdir().unwrap();
+    let models = cache.path().join("models");
+    std::fs::create_dir(&models).unwrap();
+    // The right name and size, and nothing but zeros.
+    let model = std::fs::File::create(models.join("smollm2.gguf")).unwrap();
+    model.set_len(98_362_432).unwrap();
+    let text = failure(&run(cache.path(), &["inspect", "smollm2"]), 2);
+    assert!(
+        text.contains("smollm2.gguf: the stored model is damaged") && text.contains("silicide pull smollm2"),
+        "{text}"
+    );
+    let output = run(cache.path(), &["list", "--verify"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("damaged"));
+    failure(&output, 2);
+    // A path is the user's own business, and so is a name without a known hash.
+    std::fs::copy(samples::testdata("models/llama-tied.gguf"), models.join("mine.gguf")).unwrap();
+    success(&run(cache.path(), &["inspect", "mine"]));
+    std::fs::remove_file(models.join("smollm2.gguf")).unwrap();
+    assert!(success(&run(cache.path(), &["list", "--verify"])).contains("no known hash"));
 }
 
 #[test]

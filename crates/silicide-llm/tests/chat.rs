@@ -119,6 +119,32 @@ fn templates_see_the_tags_that_they_look_for() {
 }
 
 #[test]
+fn slices_with_a_step_are_those_of_python_and_never_panic() {
+    let render = |source: &str, content: &str| {
+        let template = ChatTemplate::new(source, "", "")?;
+        template.render(&[message("user", content)], &generating()).map(|rendered| rendered.text())
+    };
+    for (source, content, expected) in [
+        ("{{ ''[::-1] }}", "x", ""),
+        ("{{ [][::-1] }}", "x", "[]"),
+        ("{{ range(0)[::-1] }}", "x", "[]"),
+        ("{{ ''.split('x')[0][::-1] }}", "x", ""),
+        ("{{ messages[0].content[::-1] }}", "", ""),
+        ("{{ messages[0].content[::-1] }}", "abc", "cba"),
+        ("{{ 'abc'[1:5:-1] }}", "x", ""),
+        ("{{ 'abcde'[3:0:-1] }}", "x", "dcb"),
+        ("{{ [1, 2, 3, 4][::2] }}", "x", "[1, 3]"),
+        ("{% for message in messages[::-1] %}{{ message.content }}{% endfor %}", "last", "last"),
+    ] {
+        assert_eq!(render(source, content).unwrap(), expected, "{source}");
+    }
+    assert!(render("{{ 'abc'[::0] }}", "x").is_err());
+    assert!(render("{{ 3[::-1] }}", "x").is_err());
+    let large = "{% for a in range(99999) %}{% set b = range(99999)[::-1] %}{% endfor %}";
+    assert_eq!(render(large, "x").unwrap_err(), ChatError::Exhausted);
+}
+
+#[test]
 fn harmful_templates_are_stopped() {
     let render = |source: &str| {
         ChatTemplate::new(source, "", "")

@@ -57,10 +57,13 @@ impl Rig {
         options
     }
 
-    /// Files and folders in the store, the lock aside.
+    /// Files and folders in the store, the lock and stamps aside.
     fn left(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.store().directory()).into_iter().flatten();
-        entries.map(|entry| entry.unwrap().path()).filter(|path| !path.ends_with(".lock")).collect()
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths
+            .filter(|path| !path.ends_with(".lock") && path.extension().is_none_or(|end| end != "verified"))
+            .collect()
     }
 }
 
@@ -235,4 +238,35 @@ fn names_that_nobody_knows_list_those_that_are_known() {
     }
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).to_str().unwrap();
     assert_eq!(store.resolve(here, &PullOptions::default()).unwrap(), Path::new(here));
+}
+
+#[test]
+fn a_stored_model_is_hashed_again_when_it_changes() {
+    let Some(rig) = Rig::new(&noise()) else { return };
+    let store = rig.store();
+    let stored = store.pull_model(&rig.model, &rig.options()).unwrap();
+    let phases = |pip: Option<Pip>| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let mut options = rig.options();
+        options.pip = pip.or(options.pip);
+        let watch = Arc::clone(&seen);
+        options.progress = Some(Arc::new(move |event| watch.lock().unwrap().push(event.phase)));
+        store.pull_model(&rig.model, &options).unwrap();
+        let mut phases = seen.lock().unwrap().clone();
+        phases.dedup();
+        phases
+    };
+    let no_pip = || Some(Pip::new("no-such-program", &[]));
+    // As it was pulled: the stamp is believed.
+    assert_eq!(phases(no_pip()), []);
+    // Written again with the same bytes: hashed once more, and then believed again.
+    std::fs::write(&stored.path, noise()).unwrap();
+    assert_eq!(phases(no_pip()), [PullPhase::Checking]);
+    assert_eq!(phases(no_pip()), []);
+    // Other bytes of the same number: fetched again.
+    std::fs::write(&stored.path, vec![0; noise().len()]).unwrap();
+    let fetched = phases(None);
+    assert!(fetched.contains(&PullPhase::Checking) && fetched.contains(&PullPhase::Unpacking), "{fetched:?}");
+    assert_eq!(std::fs::read(&stored.path).unwrap(), noise());
+    assert_eq!(phases(no_pip()), []);
 }

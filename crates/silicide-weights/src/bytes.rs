@@ -15,6 +15,14 @@ pub enum Load {
     Copy,
 }
 
+impl Load {
+    /// Returns `Copy` for a path on a network file system or one that a user process serves (FUSE), `Map` elsewhere.
+    /// There a file can change or disappear while it is mapped, which kills the process.
+    pub fn preferred(path: &Path) -> Load {
+        if crate::network::is_remote(path) { Load::Copy } else { Load::Map }
+    }
+}
+
 /// The bytes of a file, shared by everything over them.
 #[derive(Clone, Debug)]
 pub enum Bytes {

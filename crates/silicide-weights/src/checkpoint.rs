@@ -6,7 +6,7 @@ use crate::error::{Error, Fault, Result};
 use crate::mlx::{self, Quantization};
 use crate::names::NameIndex;
 use crate::safetensors::{Index, SafetensorsFile};
-use crate::{Bytes, Load, json, limits};
+use crate::{Bytes, Load, foreign, json, limits};
 use std::path::Path;
 
 /// The index that a checkpoint in several files has.
@@ -31,10 +31,7 @@ impl Checkpoint {
         let path = directory.join(INDEX);
         if let Some(text) = json::read(&path, INDEX, limits::INDEX_BYTES)? {
             let index = Index::parse(&path, &text)?;
-            let files = index
-                .files()
-                .into_iter()
-                .map(|name| SafetensorsFile::parse(Bytes::load(&directory.join(name), load)?));
+            let files = index.files().into_iter().map(|name| open_file(&directory.join(name), load));
             let files = files.collect::<Result<Vec<_>>>()?;
             index.agree(&path, &text, &files)?;
             return Checkpoint::assemble(files, config).map(Some);
@@ -43,7 +40,7 @@ impl Checkpoint {
         if !single.is_file() {
             return Ok(None);
         }
-        Checkpoint::assemble(vec![SafetensorsFile::parse(Bytes::load(&single, load)?)?], config).map(Some)
+        Checkpoint::assemble(vec![open_file(&single, load)?], config).map(Some)
     }
 
     /// Puts files together, joining planes if `config` says that the weights are quantised.
@@ -90,4 +87,10 @@ impl Checkpoint {
             |number: u32| self.tensors.get(number as usize).map_or(&[][..], |tensor| tensor.name.as_bytes());
         self.tensors.get(self.index.find(name.as_bytes(), text)? as usize)
     }
+}
+
+/// Opens one file. A clone without Git LFS has pointers in their place.
+fn open_file(path: &Path, load: Load) -> Result<SafetensorsFile> {
+    foreign::refuse(path)?;
+    SafetensorsFile::parse(Bytes::load(path, load)?)
 }

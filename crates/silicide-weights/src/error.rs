@@ -55,6 +55,16 @@ pub enum Error {
         /// What was looked for, and found.
         detail: String,
     },
+    /// A well-known kind of file that holds no weights.
+    #[error("{}: this is {kind}, neither GGUF nor safetensors; {advice}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
     /// Bytes were written that do not fit what was declared.
     #[error("{}: {tensor:?} takes {expected} bytes, got {got}", path.display())]
     WrongLength {
@@ -84,7 +94,7 @@ impl Error {
 #[non_exhaustive]
 pub enum Fault {
     /// Not the kind of file it should be.
-    #[error("not a {format} file: it begins with {got:02x?}")]
+    #[error("not a {format} file: it begins with the bytes {}", hexadecimal(got))]
     Magic {
         /// What was expected.
         format: &'static str,
@@ -98,7 +108,7 @@ pub enum Fault {
         got: u32,
     },
     /// The file ends too early.
-    #[error("the file ends inside {what}: {needed} bytes needed, {remaining} left; is it complete?")]
+    #[error("{}", truncated(what, *needed, *remaining))]
     Truncated {
         /// What was being read.
         what: &'static str,
@@ -313,4 +323,23 @@ pub enum Fault {
         /// What they should be.
         expected: String,
     },
+}
+
+/// The first thing in a GGUF file.
+pub(crate) const MAGIC_NUMBER: &str = "the magic number";
+/// The first thing in a safetensors file, with its length in [`LENGTH_BYTES`] before it.
+pub(crate) const HEADER: &str = "the header";
+/// Bytes of a safetensors header's length.
+const LENGTH_BYTES: u64 = 8;
+
+fn truncated(what: &str, needed: u64, remaining: u64) -> String {
+    let first = what == MAGIC_NUMBER || what == HEADER && needed == LENGTH_BYTES;
+    if first && remaining == 0 {
+        return "the file is empty; download it again".to_owned();
+    }
+    format!("the file ends inside {what}: {needed} bytes needed, {remaining} left; is it complete?")
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }

@@ -8,7 +8,7 @@
 //! | [`mlx`] | MLX's quantised checkpoints |
 //! | [`limits`] | what a file may claim, at most |
 //! | [`Error`] | what is wrong, and where |
-//! | [`unfinished()`] | output files that are whole or not there |
+//! | [`unfinished()`] | output files that appear when they are complete |
 //!
 //! Nothing here allocates more than a small multiple of the bytes that are there, panics, or believes a length
 //! before comparing it with what remains.
@@ -19,12 +19,14 @@ mod config;
 mod cursor;
 mod entry;
 mod error;
+mod foreign;
 pub mod gguf;
 mod json;
 pub mod limits;
 mod map;
 pub mod mlx;
 mod names;
+mod network;
 pub mod safetensors;
 mod source;
 mod unfinished;

@@ -4,14 +4,13 @@ use crate::checkpoint::{Checkpoint, INDEX, SINGLE};
 use crate::config::Config;
 use crate::entry::{Entry, Place, Stored, Tensor};
 use crate::error::{Error, Fault, Result};
+use crate::foreign::{Beginning, Foreign};
 use crate::gguf::{self, GgufFile, Value};
 use crate::mlx::{Quantization, QuantizedWeight};
 use crate::safetensors::SafetensorsFile;
 use crate::{Bytes, Load};
 use silicide_quant::MlxPlanes;
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -55,15 +54,8 @@ impl Source {
             open_directory(path, load)?
         } else if path.file_name().is_some_and(|name| name == INDEX) {
             open_directory(path.parent().unwrap_or(Path::new("")), load)?
-        } else if begins_like_gguf(path)? {
-            Parts::Gguf(gguf::open_all(path, load)?)
-        } else if path.extension().is_some_and(|extension| extension == "gguf") {
-            // Not one, but its error says why.
-            Parts::Gguf(vec![GgufFile::parse(Bytes::load(path, load)?)?])
         } else {
-            let config = Config::read(&path.with_file_name("config.json"))?;
-            let file = SafetensorsFile::parse(Bytes::load(path, load)?)?;
-            Parts::Checkpoint(Checkpoint::assemble(vec![file], config)?)
+            open_file(path, load)?
         };
         Ok(Source { path: path.to_owned(), parts })
     }
@@ -220,11 +212,34 @@ impl Source {
     }
 }
 
-fn begins_like_gguf(path: &Path) -> Result<bool> {
-    let io = |error: std::io::Error| Error::io(path, &error);
-    let mut start = Vec::new();
-    File::open(path).map_err(io)?.take(gguf::MAGIC.len() as u64).read_to_end(&mut start).map_err(io)?;
-    Ok(start == gguf::MAGIC)
+/// Opens a file by its first bytes, and by its name where they say nothing.
+fn open_file(path: &Path, load: Load) -> Result<Parts> {
+    let beginning = Beginning::read(path).map_err(|error| Error::io(path, &error))?;
+    if beginning.is_gguf() {
+        return gguf::open_all(path, load).map(Parts::Gguf);
+    }
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let (gguf, safetensors) = (extension == "gguf", extension == "safetensors");
+    match beginning.foreign() {
+        // The parsers say of an empty file with the right name that it is empty.
+        Some(_) if (gguf || safetensors) && std::fs::metadata(path).is_ok_and(|data| data.len() == 0) => {}
+        Some(Foreign { kind, advice }) => {
+            return Err(Error::Foreign { path: path.to_owned(), kind, advice });
+        }
+        None if !gguf && !safetensors && !beginning.is_safetensors() => {
+            let detail =
+                format!("neither GGUF nor safetensors; it begins with the bytes {}", beginning.hexadecimal());
+            return Err(Error::NotAModel { path: path.to_owned(), detail });
+        }
+        None => {}
+    }
+    if gguf {
+        // Not one, but its error says why.
+        return Ok(Parts::Gguf(vec![GgufFile::parse(Bytes::load(path, load)?)?]));
+    }
+    let config = Config::read(&path.with_file_name("config.json"))?;
+    let file = SafetensorsFile::parse(Bytes::load(path, load)?)?;
+    Ok(Parts::Checkpoint(Checkpoint::assemble(vec![file], config)?))
 }
 
 fn open_directory(directory: &Path, load: Load) -> Result<Parts> {

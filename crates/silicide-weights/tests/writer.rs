@@ -129,3 +129,22 @@ fn a_large_vocabulary_opens_at_once() {
     let read = file.get("tokenizer.ggml.tokens").and_then(|value| value.as_array()).unwrap();
     assert!(read.iter().map(|value| value.as_str()).eq(tokens.iter().map(|token| Some(token.as_str()))));
 }
+
+#[test]
+fn the_size_of_a_file_is_known_before_it_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("size.gguf");
+    let mut writer = GgufWriter::new(&path);
+    writer.meta("general.alignment", &64u32).unwrap();
+    writer.meta("name", "a text").unwrap();
+    writer.tensor("a", Shape::new(&[3, 5]).unwrap(), DType::F32).unwrap();
+    writer.tensor("b", Shape::new(&[7]).unwrap(), DType::I8).unwrap();
+    let expected = writer.bytes();
+    let mut stream = writer.begin().unwrap();
+    stream.write(&[0; 60]).unwrap();
+    stream.write(&[0; 7]).unwrap();
+    let complete = stream.complete().unwrap();
+    assert!(!path.exists(), "a complete file has no name yet");
+    complete.persist().unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), expected);
+}

@@ -29,7 +29,7 @@ use silicide::hal::cpu::Isa;
 use silicide::{CancelToken, DType};
 use silicide_llm::engine::{Session, capture_pass};
 use silicide_llm::{Model, ModelOptions};
-use silicide_weights::Source;
+use silicide_weights::{Load, Source};
 use std::sync::Arc;
 
 /// What the CPU backend takes.
@@ -69,6 +69,22 @@ pub(crate) struct EngineArgs {
     /// Use weights where the file is mapped, without a copy that is interleaved for the CPU [aliases: -nr]
     #[arg(long)]
     pub(crate) no_repack: bool,
+    /// How weight files are read: map (used in place) or copy (read into memory; a file that changes or is truncated later
+    /// does no harm) [default: copy on network file systems, map elsewhere]
+    #[arg(long, value_name = "HOW", value_parser = load_mode)]
+    pub(crate) load: Option<Load>,
+    /// The same as --load copy
+    #[arg(long, conflicts_with = "load")]
+    pub(crate) no_mmap: bool,
+}
+
+/// Parses the value of `--load`.
+fn load_mode(name: &str) -> Result<Load, String> {
+    match name {
+        "map" => Ok(Load::Map),
+        "copy" => Ok(Load::Copy),
+        _ => Err("expected map or copy".to_owned()),
+    }
 }
 
 /// Parses a number of threads; 0, and -1 as llama.cpp has it, for one per core.
@@ -121,6 +137,7 @@ impl ModelArgs {
         options.key_type = self.engine.cache_type_k;
         options.value_type = self.engine.cache_type_v;
         options.repack = !self.engine.no_repack;
+        options.files = if self.engine.no_mmap { Some(Load::Copy) } else { self.engine.load };
         options.load.cancel = cancel.clone();
         let bar = progress_bar("loading");
         let watched = bar.clone();

@@ -1,10 +1,10 @@
-//! Ctrl-C, and what the terminal does with keys while a text is generated.
+//! Signals, and what the terminal does with keys while a text is generated.
 
-use crate::error::Exit;
+use crate::common::on_signal;
 use silicide::CancelToken;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Cancels what is going on when Ctrl-C is pressed. A second press before anything new began ends the program.
+/// Cancels what is going on when a signal such as Ctrl-C arrives. A second one before anything new began ends the program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupts {
     current: Arc<Mutex<Current>>,
@@ -18,16 +18,15 @@ struct Current {
 }
 
 impl Interrupts {
-    /// Handles Ctrl-C from now on.
+    /// Handles signals from now on.
     pub(crate) fn listen() -> Interrupts {
         let interrupts = Interrupts::default();
         let handler = interrupts.clone();
-        // Where no handler can be set, Ctrl-C just ends the program.
-        let _ = ctrlc::set_handler(move || {
+        on_signal(move |signal| {
             let mut current = handler.lock();
             if current.token.is_cancelled() {
                 drop(current.echo.take());
-                std::process::exit(Exit::Interrupted as i32);
+                std::process::exit(128 + signal);
             }
             current.token.cancel();
         });

@@ -1,6 +1,8 @@
 //! Plans from safetensors and MLX: names and settings as GGUF has them.
 
-use super::plan::{Plan, Recipe, Step, Wanted, choose};
+use super::plan::{Plan, Step, Types};
+use super::recipe::Recipe;
+use super::rules::Facts;
 use super::tokenizer;
 use crate::error::Error;
 use serde::Deserialize;
@@ -42,7 +44,8 @@ struct Model {
 }
 
 /// Plans to translate a checkpoint.
-pub(super) fn plan<'a>(source: &'a Source, output: &Path, recipe: Option<Recipe>) -> Result<Plan<'a>, Error> {
+pub(super) fn plan<'a>(source: &'a Source, output: &Path, types: &Types) -> Result<Plan<'a>, Error> {
+    let recipe = types.recipe;
     let unsupported = |detail: String| Error::NotConvertible { path: source.path().to_owned(), detail };
     let config = source.config().ok_or_else(|| unsupported("there is no config.json".to_owned()))?;
     let model: Model = config.parse()?;
@@ -64,21 +67,22 @@ pub(super) fn plan<'a>(source: &'a Source, output: &Path, recipe: Option<Recipe>
     }
     tokenizer::write(source, model.vocab_size as usize, &mut writer)?;
     let names = Names::of(Layout::Checkpoint, architecture);
-    let (layers, tied) = (model.num_hidden_layers as usize, model.tie_word_embeddings);
-    let wanted = recipe.map(|recipe| Wanted { recipe, layers, tied });
-    let mut steps = Vec::new();
-    for entry in source.entries() {
-        // Tables that can be computed, and a head that is the embedding again.
-        let again = model.tie_word_embeddings && entry.name() == "lm_head.weight";
-        if again || entry.name().ends_with("rotary_emb.inv_freq") {
-            continue;
-        }
+    // Tables that can be computed, and an output projection that is the embedding again.
+    let is_left_out = |name: &str| {
+        model.tie_word_embeddings && name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq")
+    };
+    let mut named = Vec::new();
+    for entry in source.entries().filter(|entry| !is_left_out(entry.name())) {
         let name =
             names.in_gguf(entry.name()).ok_or_else(|| unsupported(format!("tensor {:?}", entry.name())))?;
+        named.push((name, entry));
+    }
+    let facts = model.facts(architecture).with_tensors(named.iter().map(|(name, _)| name.as_str()));
+    let mut steps = Vec::new();
+    for (name, entry) in named {
         let heads = woven.then(|| model.heads(&name)).flatten();
-        let dtype = choose(&name, &entry, wanted);
-        writer.tensor(&name, entry.shape(), dtype)?;
-        steps.push(Step { name, shape: entry.shape(), dtype, entry, heads });
+        let choice = types.choose(&name, &entry, &facts);
+        steps.push(Step { name, shape: entry.shape(), choice, entry, heads });
     }
     Ok(Plan { writer, steps })
 }
@@ -105,6 +109,16 @@ impl Model {
         writer.meta(&key("rope.freq_base"), &self.rope_theta.unwrap_or(10000.0))?;
         writer.meta(&key("rope.dimension_count"), &head)?;
         Ok(())
+    }
+
+    fn facts(&self, architecture: &str) -> Facts {
+        let key_heads = self.num_key_value_heads.unwrap_or(self.num_attention_heads);
+        Facts {
+            architecture: architecture.to_owned(),
+            layers: self.num_hidden_layers as usize,
+            group: self.num_attention_heads.checked_div(key_heads).unwrap_or(1) as usize,
+            ..Facts::default()
+        }
     }
 
     /// The heads of a query or key projection.

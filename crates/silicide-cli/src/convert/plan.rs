@@ -1,116 +1,152 @@
-//! Which tensor becomes which, and in what format.
+//! What becomes of each tensor, before anything is written.
 
+use super::recipe::{self, Recipe};
+use super::rules::Facts;
+use regex_automata::meta::Regex;
 use silicide_quant::{DType, Format, Shape};
 use silicide_weights::gguf::GgufWriter;
 use silicide_weights::{Entry, Stored};
 
 /// Everything that will be written.
 pub(super) struct Plan<'a> {
-    /// With all metadata and tensors declared.
+    /// A writer with all metadata and no tensors.
     pub(super) writer: GgufWriter,
-    /// The tensors, in the order in which they were declared.
+    /// The tensors, in the order in which they are written.
     pub(super) steps: Vec<Step<'a>>,
 }
 
-/// One tensor to be.
+/// One tensor to write.
 pub(super) struct Step<'a> {
     pub(super) name: String,
     pub(super) shape: Shape,
-    pub(super) dtype: DType,
+    pub(super) choice: Choice,
     pub(super) entry: Entry<'a>,
-    /// Heads whose halves are woven into pairs, for the rotation that some architectures expect.
+    /// Heads whose halves are interleaved, for architectures whose rotary embedding expects pairs.
     pub(super) heads: Option<usize>,
 }
 
-/// What weights are written in.
+/// The type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Recipe {
-    /// One format for all.
-    Plain(DType),
-    /// A K format, and Q6_K for the head and, in some layers, for values and the way down: what `q4_k_m` and `q5_k_m` name
-    /// elsewhere, tensor by tensor.
-    Medium(Format),
+pub(super) struct Choice {
+    /// The type that is written.
+    pub(super) dtype: DType,
+    /// The type that the recipe names, which may need longer rows.
+    pub(super) wanted: DType,
 }
 
-impl Recipe {
-    /// The recipe of a name such as `q4_0` or `q4_k_m`.
-    pub(super) fn from_name(name: &str) -> Option<Recipe> {
-        match name {
-            "q4_k_m" => return Some(Recipe::Medium(Format::Q4K)),
-            "q5_k_m" => return Some(Recipe::Medium(Format::Q5K)),
-            _ => {}
-        }
-        DType::from_name(name).filter(|dtype| dtype.is_block() || dtype.is_float()).map(Recipe::Plain)
+impl Step<'_> {
+    /// Bytes of the written tensor.
+    pub(super) fn bytes(&self) -> u64 {
+        let dtype = self.choice.dtype;
+        self.shape.elements() as u64 / dtype.block_len() as u64 * dtype.block_bytes() as u64
     }
 
-    /// The format of most weights.
-    pub(super) fn base(self) -> DType {
-        match self {
-            Recipe::Plain(dtype) => dtype,
-            Recipe::Medium(format) => DType::Block(format),
+    /// The block format or MLX format that the tensor is stored in; `None` if it is not quantized.
+    pub(super) fn quantized_as(&self) -> Option<String> {
+        match self.entry.stored() {
+            Stored::As(dtype) if !dtype.is_block() => None,
+            stored => Some(stored.to_string()),
         }
     }
 
-    /// The number by which GGUF files name what they are written in; only a hint for people.
-    pub(super) fn file_type(self) -> Option<u32> {
-        match self {
-            Recipe::Plain(dtype) => file_type(dtype),
-            Recipe::Medium(Format::Q5K) => Some(17),
-            Recipe::Medium(_) => Some(15),
+    /// Whether quantized weights are quantized again.
+    pub(super) fn is_requantized(&self) -> bool {
+        let same = matches!(self.entry.stored(), Stored::As(dtype) if dtype == self.choice.dtype);
+        !same && self.choice.dtype.is_block() && self.quantized_as().is_some()
+    }
+}
+
+/// The types that the user asks for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Types {
+    /// For all weights; as they are stored, if not given.
+    pub(super) recipe: Option<Recipe>,
+    /// For weights by their name; the first that matches counts.
+    pub(super) overrides: Vec<Override>,
+}
+
+/// A type for the tensors whose names match.
+#[derive(Clone, Debug)]
+pub(super) struct Override {
+    names: Names,
+    dtype: DType,
+}
+
+/// Which names match.
+#[derive(Clone, Debug)]
+enum Names {
+    /// Those in which a regular expression is found.
+    Matching(Regex),
+    /// One.
+    Exactly(&'static str),
+}
+
+impl Override {
+    /// Reads `PATTERN=TYPE`. The pattern is a regular expression that is searched in the name.
+    pub(super) fn parse(text: &str) -> Result<Override, String> {
+        let Some((pattern, name)) = text.rsplit_once('=').filter(|(pattern, _)| !pattern.is_empty()) else {
+            return Err("expected PATTERN=TYPE, such as ffn_down=q6_k".to_owned());
+        };
+        let dtype = parse_dtype(name)?;
+        let pattern = Regex::new(pattern).map_err(|error| format!("the pattern {pattern:?}: {error}"))?;
+        Ok(Override { names: Names::Matching(pattern), dtype })
+    }
+
+    /// An override for one tensor.
+    pub(super) fn exact(name: &'static str, dtype: DType) -> Override {
+        Override { names: Names::Exactly(name), dtype }
+    }
+
+    fn applies(&self, name: &str) -> bool {
+        match &self.names {
+            Names::Matching(pattern) => pattern.is_match(name),
+            Names::Exactly(other) => *other == name,
         }
     }
 }
 
-/// What was asked for, and what of the model decides with it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    pub(super) recipe: Recipe,
-    /// The model's layers.
-    pub(super) layers: usize,
-    /// The embedding is the head too.
-    pub(super) tied: bool,
+/// Reads the name of a type.
+pub(super) fn parse_dtype(name: &str) -> Result<DType, String> {
+    recipe::dtype(name)
+        .ok_or_else(|| format!("{name:?} is no type; types of tensors are f16, q8_0, q6_k ..."))
 }
 
-impl Wanted {
-    /// The format of a weight, before it is known whether its rows fit.
-    fn dtype(self, name: &str) -> DType {
-        let Recipe::Medium(_) = self.recipe else { return self.recipe.base() };
-        let head = name == "output.weight" || self.tied && name == "token_embd.weight";
-        let decides = [".attn_v.", ".ffn_down.", ".ffn_down_exps."].iter().any(|part| name.contains(part));
-        if head || decides && layer(name).is_some_and(|layer| self.is_finer(layer)) {
-            return DType::Block(Format::Q6K);
+impl Types {
+    /// The type in which a tensor of a GGUF name is written.
+    pub(super) fn choose(&self, name: &str, entry: &Entry<'_>, facts: &Facts) -> Choice {
+        let same = |dtype| Choice { dtype, wanted: dtype };
+        let stored = match entry.stored() {
+            Stored::As(dtype) => Some(dtype),
+            _ => None,
+        };
+        // Indices are no weights.
+        if let Some(dtype) = stored.filter(|dtype| !dtype.is_float() && !dtype.is_block()) {
+            return same(dtype);
         }
-        self.recipe.base()
-    }
-
-    /// The first and the last eighth of the layers, and every third between them.
-    fn is_finer(self, layer: usize) -> bool {
-        let eighth = self.layers / 8;
-        layer < eighth || layer >= 7 * self.layers / 8 || (layer - eighth) % 3 == 2
+        let shape = entry.shape();
+        if !may_be_quantized(name, shape.rank()) {
+            let keep = stored.filter(|dtype| self.recipe.is_none() || dtype.is_block());
+            return same(keep.unwrap_or(DType::F32));
+        }
+        let given = self.overrides.iter().find(|entry| entry.applies(name)).map(|entry| entry.dtype);
+        let wanted = match (given, self.recipe) {
+            (Some(dtype), _) => dtype,
+            (None, Some(Recipe::Plain(dtype))) => dtype,
+            (None, Some(Recipe::Mixture(mixture))) => {
+                let matrices = if shape.rank() > 2 { shape.axes().first().copied().unwrap_or(1) } else { 1 };
+                facts.dtype(mixture, name, shape.last(), matrices)
+            }
+            (None, None) => stored.unwrap_or(DType::F16),
+        };
+        Choice { dtype: fitting(wanted, shape.last()), wanted }
     }
 }
 
-/// The layer that a tensor of a GGUF name belongs to.
-fn layer(name: &str) -> Option<usize> {
-    name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
-}
-
-/// The type in which a tensor of a GGUF name is written.
-pub(super) fn choose(name: &str, entry: &Entry<'_>, wanted: Option<Wanted>) -> DType {
-    let stored = match entry.stored() {
-        Stored::As(dtype) => Some(dtype),
-        _ => None,
-    };
-    let integers = stored.filter(|dtype| !dtype.is_float() && !dtype.is_block());
-    if let Some(dtype) = integers.or(stored.filter(|_| wanted.is_none())) {
-        return dtype;
-    }
-    // What is small, or decides much, is not worth rounding.
-    let precise = !name.ends_with(".weight") || name.contains("norm") || name.contains("ffn_gate_inp");
-    if precise || entry.shape().rank() < 2 {
-        return DType::F32;
-    }
-    fitting(wanted.map_or(DType::F16, |wanted| wanted.dtype(name)), entry.shape().last())
+/// Whether a tensor is a matrix that is multiplied, and large: others are not worth rounding.
+fn may_be_quantized(name: &str, rank: usize) -> bool {
+    const SMALL: [&str; 7] =
+        ["norm", "ffn_gate_inp", "altup", "laurel", "per_layer_model_proj", "ssm_conv1d", "shortconv.conv"];
+    rank >= 2 && name.ends_with(".weight") && !SMALL.iter().any(|part| name.contains(part))
 }
 
 /// The wanted type, or the next best whose blocks divide a row.
@@ -119,41 +155,13 @@ pub(super) fn fitting(wanted: DType, row: usize) -> DType {
         return wanted;
     }
     let smaller = match wanted {
+        DType::Block(Format::Q2K | Format::Q3K | Format::Tq1_0 | Format::Tq2_0) => Format::Q4_0,
         DType::Block(Format::Q4K) => Format::Q5_0,
         DType::Block(Format::Q5K) => Format::Q5_1,
         DType::Block(Format::Q6K | Format::Q8K) => Format::Q8_0,
-        DType::Block(Format::Tq1_0 | Format::Tq2_0) => Format::Q4_0,
         _ => Format::Iq4Nl,
     };
     if row.is_multiple_of(smaller.block_len()) { DType::Block(smaller) } else { DType::F16 }
-}
-
-/// The number of a format.
-fn file_type(dtype: DType) -> Option<u32> {
-    Some(match dtype {
-        DType::F32 => 0,
-        DType::F16 => 1,
-        DType::BF16 => 32,
-        DType::Block(format) => match format {
-            Format::Q4_0 => 2,
-            Format::Q4_1 => 3,
-            Format::Q8_0 => 7,
-            Format::Q5_0 => 8,
-            Format::Q5_1 => 9,
-            Format::Q2K => 10,
-            Format::Q3K => 11,
-            Format::Q4K => 14,
-            Format::Q5K => 16,
-            Format::Q6K => 18,
-            Format::Iq4Nl => 25,
-            Format::Iq4Xs => 30,
-            Format::Tq1_0 => 36,
-            Format::Tq2_0 => 37,
-            Format::Mxfp4 => 38,
-            _ => return None,
-        },
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -162,32 +170,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_divide_rows() {
+    fn blocks_that_do_not_divide_a_row_give_way_to_shorter_ones() {
         let block = DType::Block;
         assert_eq!(fitting(block(Format::Q4K), 512), block(Format::Q4K));
         assert_eq!(fitting(block(Format::Q4K), 576), block(Format::Q5_0));
         assert_eq!(fitting(block(Format::Q6K), 576), block(Format::Q8_0));
-        assert_eq!(fitting(block(Format::Q2K), 576), block(Format::Iq4Nl));
+        assert_eq!(fitting(block(Format::Q2K), 576), block(Format::Q4_0));
+        assert_eq!(fitting(block(Format::Iq2Xs), 576), block(Format::Iq4Nl));
         assert_eq!(fitting(block(Format::Q4_0), 33), DType::F16);
         assert_eq!(fitting(DType::BF16, 33), DType::BF16);
     }
 
     #[test]
-    fn a_mixture_is_finer_where_it_matters() {
-        let recipe = Recipe::from_name("q4_k_m").unwrap();
-        let wanted = Wanted { recipe, layers: 16, tied: true };
-        let (base, finer) = (DType::Block(Format::Q4K), DType::Block(Format::Q6K));
-        let layers: Vec<usize> =
-            (0..16).filter(|layer| wanted.dtype(&format!("blk.{layer}.ffn_down.weight")) == finer).collect();
-        assert_eq!(layers, [0, 1, 4, 7, 10, 13, 14, 15]);
-        assert_eq!(wanted.dtype("blk.4.attn_v.weight"), finer);
-        assert_eq!(wanted.dtype("blk.4.ffn_down_exps.weight"), finer);
-        assert_eq!(wanted.dtype("blk.4.attn_q.weight"), base);
-        assert_eq!(wanted.dtype("token_embd.weight"), finer);
-        assert_eq!(Wanted { tied: false, ..wanted }.dtype("token_embd.weight"), base);
-        assert_eq!(wanted.dtype("output.weight"), finer);
-        let plain = Wanted { recipe: Recipe::from_name("q4_0").unwrap(), ..wanted };
-        assert_eq!(plain.dtype("output.weight"), DType::Block(Format::Q4_0));
-        assert_eq!((recipe.file_type(), Recipe::from_name("q9")), (Some(15), None));
+    fn overrides_search_names_for_a_pattern() {
+        let given = Override::parse(r"blk\.[0-3]\.ffn_down=Q6_K").unwrap();
+        assert!(given.applies("blk.2.ffn_down.weight") && !given.applies("blk.4.ffn_down.weight"));
+        assert_eq!(given.dtype, DType::Block(Format::Q6K));
+        let exact = Override::exact("output.weight", DType::F16);
+        assert!(exact.applies("output.weight") && !exact.applies("blk.0.attn_output.weight"));
+        for wrong in ["ffn_down", "=q6_k", "ffn_down=q9", "ffn_down=q4_k_m", "(=q6_k"] {
+            assert!(Override::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn vectors_norms_and_routers_are_not_quantized() {
+        assert!(
+            may_be_quantized("blk.0.attn_q.weight", 2) && may_be_quantized("blk.0.ffn_up_exps.weight", 3)
+        );
+        for (name, rank) in [
+            ("blk.0.attn_q.bias", 2),
+            ("blk.0.attn_q.weight", 1),
+            ("blk.0.attn_q_norm.weight", 2),
+            ("blk.0.ffn_gate_inp.weight", 2),
+            ("blk.0.ssm_conv1d.weight", 2),
+        ] {
+            assert!(!may_be_quantized(name, rank), "{name}");
+        }
     }
 }

@@ -5,7 +5,8 @@
 
 use super::error::exhausted;
 use super::python;
-use super::rewrite::{COPIED, MADE, READ, TEXT, TIMES};
+use super::rewrite::{COPIED, MADE, READ, STEPPED, TEXT, TIMES};
+use super::slices::stepped;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
 
@@ -117,6 +118,7 @@ pub(super) fn install(environment: &mut Environment<'_>) {
     environment.add_function(TIMES, times);
     environment.add_function(READ, read);
     environment.add_function(MADE, made);
+    environment.add_function(STEPPED, stepped);
 }
 
 fn text(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
@@ -149,7 +151,8 @@ fn made(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-fn list(value: &Value, times: usize, budget: &mut Budget) -> Result<Value, Error> {
+/// The elements of `value`, `times` over, as a list.
+pub(super) fn list(value: &Value, times: usize, budget: &mut Budget) -> Result<Value, Error> {
     let mut items = Vec::new();
     for _ in 0..times {
         let before = items.len();

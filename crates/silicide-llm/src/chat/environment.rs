@@ -1,6 +1,7 @@
 //! Jinja as chat templates expect it: what Python and transformers add to the language, and limits.
 
 use super::budget::{self, Budget};
+use super::caught::caught;
 use super::error::{ChatError, Raised, exhausted};
 use super::filters;
 use super::python::{self, Layout};
@@ -37,13 +38,17 @@ impl Program {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         let syntax = syntax.map_err(ChatError::from_jinja)?;
         let source = without_generation_marks(source);
-        rewrite::compile(&source, NAME, syntax.clone()).map_err(ChatError::from_jinja)?;
+        caught(|| rewrite::compile(&source, NAME, syntax.clone()).map(drop).map_err(ChatError::from_jinja))?;
         Ok(Program { source, syntax, environment: environment() })
     }
 
     /// Runs the template. It is compiled again for each run: next to what a model does with the result, that is
     /// nothing, and compiled templates borrow from their source.
     pub(super) fn run(&self, variables: Value) -> Result<String, ChatError> {
+        caught(|| self.render(variables))
+    }
+
+    fn render(&self, variables: Value) -> Result<String, ChatError> {
         let mut text = String::new();
         let (instructions, blocks) =
             rewrite::compile(&self.source, NAME, self.syntax.clone()).map_err(ChatError::from_jinja)?;

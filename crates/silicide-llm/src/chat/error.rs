@@ -24,6 +24,9 @@ pub enum ChatError {
     /// The template works too long or writes too much.
     #[error("the chat template takes more work than any sensible one; the file may be damaged or malicious")]
     Exhausted,
+    /// The template makes the template engine panic.
+    #[error("the chat template makes the template engine fail; the file may be damaged or malicious")]
+    Panicked,
     /// Something is longer than it can sensibly be.
     #[error("the {what} is too long: {got} bytes of at most {limit}")]
     TooLong {

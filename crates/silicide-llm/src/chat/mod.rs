@@ -19,13 +19,16 @@
 //! itself mentions keeps its characters, unless it is a control token.
 
 mod budget;
+mod caught;
 mod environment;
 mod error;
 mod filters;
 mod guard;
 mod python;
 mod rewrite;
+mod slices;
 
+pub use caught::silence_template_panics;
 pub use error::ChatError;
 
 use crate::tokenizer::{Special, Tokenizer};

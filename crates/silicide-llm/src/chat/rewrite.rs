@@ -23,6 +23,8 @@ pub(super) const TIMES: &str = "*";
 pub(super) const READ: &str = "#";
 /// Counts a new value, and turns what is lazy into a list.
 pub(super) const MADE: &str = "=";
+/// Takes a slice with a step.
+pub(super) const STEPPED: &str = ":";
 
 /// Operators in one tag, and branches of conditions: what nests without brackets. The parser limits only brackets.
 /// Templates of models have some 30; the stack of a thread has room for this many.
@@ -236,6 +238,12 @@ fn expression<'a>(expr: &Expr<'a>) -> Expr<'a> {
         Expr::Slice(s) => {
             let part = |part: &Option<Expr<'a>>| part.as_ref().map(expression);
             let (start, stop, step) = (part(&s.start), part(&s.stop), part(&s.step));
+            if let Some(step) = step {
+                let none = || Expr::Const(spanned(ast::Const { value: Value::from(()) }, span));
+                let bounds = [start.unwrap_or_else(none), stop.unwrap_or_else(none), step];
+                let sliced = [read(&s.expr)].into_iter().chain(bounds).collect();
+                return marked(MADE, counted(STEPPED, sliced, span));
+            }
             let node = ast::Slice { expr: read(&s.expr), start, stop, step };
             marked(MADE, Expr::Slice(spanned(node, span)))
         }

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::model::Description;
 use silicide_core::{Device, LoadOptions};
 use silicide_quant::DType;
-use silicide_weights::Source;
+use silicide_weights::{Load, Source};
 use std::path::Path;
 
 /// The context length when none is given, unless the model was trained on less.
@@ -44,6 +44,9 @@ pub struct ModelOptions {
     pub graphs: bool,
     /// How weights are loaded: progress, cancellation, placement.
     pub load: LoadOptions,
+    /// Whether [`ModelOptions::open`] maps the weight files or reads them into memory. `None` reads them on network file
+    /// systems, where a file that changes kills the process that maps it, and maps them elsewhere.
+    pub files: Option<Load>,
 }
 
 impl Default for ModelOptions {
@@ -57,6 +60,7 @@ impl Default for ModelOptions {
             repack: true,
             graphs: true,
             load: LoadOptions::default(),
+            files: None,
         }
     }
 }
@@ -110,9 +114,17 @@ impl ModelOptions {
         self
     }
 
+    /// Sets whether weight files are mapped or read into memory.
+    pub fn files(mut self, files: Load) -> ModelOptions {
+        self.files = Some(files);
+        self
+    }
+
     /// Opens a GGUF file or a folder of safetensors, checks that the model fits the device, and loads it.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
-        self.open_source(&Source::open(path)?)
+        let path = path.as_ref();
+        let files = self.files.unwrap_or_else(|| Load::preferred(path));
+        self.open_source(&Source::open_with(path, files)?)
     }
 
     /// Loads the model of an opened `source`, as [`ModelOptions::open`] does.

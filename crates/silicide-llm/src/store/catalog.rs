@@ -37,8 +37,8 @@ impl KnownModel {
         licence: "Apache-2.0",
     }];
 
-    /// The model of a name.
+    /// The model of a name, in upper or lower case.
     pub fn find(name: &str) -> Option<&'static KnownModel> {
-        KnownModel::ALL.iter().find(|model| model.name == name)
+        KnownModel::ALL.iter().find(|model| model.name.eq_ignore_ascii_case(name))
     }
 }

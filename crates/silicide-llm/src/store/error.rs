@@ -13,13 +13,38 @@ pub enum StoreError {
     NoHome,
     /// Neither a path nor a name.
     #[error(
-        "{name:?} is no file or folder here and no model that can be fetched; known names: {known}; the path of a GGUF file or of a folder with safetensors works as well"
+        "{name:?} is no file or folder here and no model that can be fetched{hint}; known names: {known}; the path of a GGUF file or of a folder with safetensors works as well"
     )]
     Unknown {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
         /// The names there are.
         known: String,
+        /// A name that was perhaps meant, as the rest of a sentence; empty if none is near.
+        hint: String,
+    },
+    /// A repository of a hub, or an address.
+    #[error(
+        "{name:?} is no file or folder here; hubs and addresses are not supported yet: download the file and give its path"
+    )]
+    Hub {
+        /// The name that was given.
+        name: String,
+    },
+    /// A stored model has other bytes than the one that was fetched.
+    #[error(
+        "{}: the stored model is damaged: its SHA-256 is {got}, expected {expected}; fetch it again with `silicide pull {name}`",
+        path.display()
+    )]
+    Damaged {
+        /// The name of the model.
+        name: String,
+        /// Its file.
+        path: PathBuf,
+        /// The hash that it should have.
+        expected: String,
+        /// The hash that it has.
+        got: String,
     },
     /// A model that should be removed is not here.
     #[error("there is no model {name:?} here; stored models: {stored}")]

@@ -4,19 +4,24 @@
 //! turns a path or a name into a file. A [`KnownModel`] is a name that can be pulled.
 //!
 //! A file appears under its name when it is complete and its hash is right, never before. What an interrupted pull
-//! leaves behind lies in a folder of its own, and goes with the next pull.
+//! leaves behind lies in a folder of its own, and goes with the next pull. A stored model is hashed again when it has
+//! changed since.
 
 mod catalog;
 mod error;
+mod names;
 mod pip;
+mod process;
 mod pull;
 mod space;
 mod unpack;
+mod verify;
 
 pub use catalog::KnownModel;
 pub use error::StoreError;
 pub use pip::Pip;
 pub use pull::{PullEvent, PullOptions, PullPhase, PullProgress};
+pub use verify::Verified;
 
 use error::Result;
 use std::path::{Path, PathBuf};
@@ -94,9 +99,12 @@ impl Store {
         Ok(models)
     }
 
-    /// The model of a name, if it is here.
+    /// The model of a name, if it is here. Upper and lower case differ only where two names do.
     pub fn find(&self, name: &str) -> Result<Option<StoredModel>> {
-        Ok(self.list()?.into_iter().find(|model| model.name == name))
+        let models = self.list()?;
+        let exact = models.iter().find(|model| model.name == name);
+        let found = exact.or_else(|| models.iter().find(|model| model.name.eq_ignore_ascii_case(name)));
+        Ok(found.cloned())
     }
 
     /// Fetches a model by name, unless it is here already. See [`Store::pull_model`].
@@ -108,10 +116,11 @@ impl Store {
     /// Deletes a model.
     pub fn remove(&self, name: &str) -> Result<StoredModel> {
         let model = self.find(name)?.ok_or_else(|| {
-            let stored = self.list().map(|models| names(models.iter().map(|model| model.name.as_str())));
+            let stored = self.list().map(|models| joined(models.iter().map(|model| model.name.as_str())));
             StoreError::NotHere { name: name.to_owned(), stored: stored.unwrap_or_default() }
         })?;
         std::fs::remove_file(&model.path).map_err(|error| StoreError::io("delete", &model.path, &error))?;
+        self.remove_stamp(&model.path);
         Ok(model)
     }
 
@@ -122,12 +131,17 @@ impl Store {
         if path.exists() {
             return Ok(path.to_owned());
         }
-        if KnownModel::find(name_or_path).is_none()
-            && let Some(model) = self.find(name_or_path)?
-        {
-            return Ok(model.path);
+        let Some(known) = KnownModel::find(name_or_path) else {
+            return match self.find(name_or_path)? {
+                Some(model) => Ok(model.path),
+                None => Err(self.unknown(name_or_path)),
+            };
+        };
+        // A damaged model is an error: only who asks for a download gets one.
+        match self.checked(known, options)? {
+            Some(model) => Ok(model.path),
+            None => self.pull_model(known, options).map(|model| model.path),
         }
-        self.pull(name_or_path, options).map(|model| model.path)
     }
 
     fn path_of(&self, name: &str) -> PathBuf {
@@ -135,12 +149,19 @@ impl Store {
     }
 
     fn unknown(&self, name: &str) -> StoreError {
-        let known = names(KnownModel::ALL.iter().map(|model| model.name));
-        StoreError::Unknown { name: name.to_owned(), known }
+        if names::is_remote(name) {
+            return StoreError::Hub { name: name.to_owned() };
+        }
+        let stored: Vec<String> =
+            self.list().unwrap_or_default().into_iter().map(|model| model.name).collect();
+        let all = || KnownModel::ALL.iter().map(|model| model.name).chain(stored.iter().map(String::as_str));
+        let hint = names::nearest(name, all()).map(|near| format!(" (did you mean {near:?}?)"));
+        let known = joined(KnownModel::ALL.iter().map(|model| model.name));
+        StoreError::Unknown { name: name.to_owned(), known, hint: hint.unwrap_or_default() }
     }
 }
 
-fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
+fn joined<'a>(all: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<&str> = all.collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }

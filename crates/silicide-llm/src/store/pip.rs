@@ -1,10 +1,17 @@
 //! The machine's own pip: finding it, and having it fetch a package.
+//!
+//! Python imports modules from the current directory when it runs `-m pip`, and the current directory may be a model
+//! from a stranger with a `pip.py` in it. So pip runs in an empty directory, with `PYTHONSAFEPATH` set (Python 3.11 and
+//! later then ignore the directory altogether). `PATH` entries that are relative are searched from that directory too;
+//! the standard library never looks for programs in the current directory itself, on Windows neither.
+//!
+//! Pip runs in a process group of its own ([`Running`]), so that cancelling ends its child processes as well.
 
 use super::error::{Result, StoreError};
+use super::process::Running;
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// What pip says at most, in messages.
@@ -29,14 +36,21 @@ pub(super) struct Package<'a> {
 impl Pip {
     /// The first command that runs: `python3 -m pip`, `python -m pip`, `pip3` or `pip`.
     pub fn find() -> Result<Pip> {
+        let system = std::env::temp_dir();
+        let directory = tempfile::tempdir().map_err(|error| StoreError::io("write", &system, &error))?;
+        Pip::find_in(directory.path())
+    }
+
+    /// [`Pip::find`], with the candidates run in an empty `directory`.
+    pub(super) fn find_in(directory: &Path) -> Result<Pip> {
         let module = ["-m", "pip"];
         let candidates: [(&str, &[&str]); 4] =
             [("python3", &module), ("python", &module), ("pip3", &[]), ("pip", &[])];
         let mut tried = Vec::new();
         for (program, arguments) in candidates {
             let pip = Pip::new(program, arguments);
-            let mut ask = pip.command();
-            ask.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut ask = pip.command(directory);
+            ask.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
             if ask.status().is_ok_and(|status| status.success()) {
                 return Ok(pip);
             }
@@ -58,21 +72,29 @@ impl Pip {
         self
     }
 
-    fn command(&self) -> Command {
+    /// The command, to be run in an empty `directory`.
+    fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+            .args(&self.arguments)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .env("PYTHONSAFEPATH", "1")
+            .current_dir(directory)
+            .stdin(Stdio::null());
         command
     }
 
-    /// Fetches a package into a folder, where its temporary files go too. `watch` is called now and then, and ends it
-    /// with an error.
+    /// Fetches a package into a folder, where its temporary files go too. Calls `watch` every [`LOOK`], and ends pip
+    /// with its error.
     pub(super) fn download(
         &self,
         package: &Package<'_>,
         into: &Path,
         mut watch: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let mut command = self.command();
+        let empty = into.join("empty");
+        std::fs::create_dir_all(&empty).map_err(|error| StoreError::io("create", &empty, &error))?;
+        let mut command = self.command(&empty);
         command
             .args(["download", "--no-deps", "--no-input", "--no-cache-dir", "--disable-pip-version-check"])
             .args(["--quiet", "--progress-bar", "off", "--only-binary", ":all:", "--dest"])
@@ -81,7 +103,7 @@ impl Pip {
         for variable in ["TMPDIR", "TEMP", "TMP"] {
             command.env(variable, into);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdout(Stdio::null());
         let failed = |status: String, detail: String| {
             let (package, version) = (package.name.to_owned(), package.version.to_owned());
             if detail.contains("No matching distribution") || detail.contains("Could not find a version") {
@@ -89,43 +111,18 @@ impl Pip {
             }
             StoreError::Pip { package, version, status, detail }
         };
-        let child = command.spawn().map_err(|error| failed("not started".to_owned(), error.to_string()))?;
-        let mut running = Running(child);
-        // Read beside the waiting, or a full pipe would stop it.
-        let reader = running.0.stderr.take().map(|errors| std::thread::spawn(move || read_all(errors)));
-        let status = loop {
-            match running.0.try_wait() {
-                Ok(Some(status)) => break status,
+        let mut running = Running::start(&mut command, 8 * SAID)
+            .map_err(|error| failed("not started".to_owned(), error.to_string()))?;
+        let (status, said) = loop {
+            match running.poll() {
+                Ok(Some(ended)) => break ended,
                 Ok(None) => watch()?,
                 Err(error) => return Err(failed("lost".to_owned(), error.to_string())),
             }
             std::thread::sleep(LOOK);
         };
-        let said = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
         if status.success() { Ok(()) } else { Err(failed(status.to_string(), shorten(&said))) }
     }
-}
-
-/// A process that does not outlive its handle.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to do.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn read_all(mut errors: impl Read) -> String {
-    let (mut said, mut piece) = (Vec::new(), [0; 4096]);
-    while let Ok(count @ 1..) = errors.read(&mut piece) {
-        said.extend_from_slice(piece.get(..count).unwrap_or_default());
-        // The end says what went wrong.
-        let surplus = said.len().saturating_sub(8 * SAID);
-        said.drain(..surplus);
-    }
-    String::from_utf8_lossy(&said).into_owned()
 }
 
 /// The last lines of what pip said, on one line.

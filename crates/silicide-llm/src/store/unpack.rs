@@ -3,8 +3,8 @@
 use super::catalog::KnownModel;
 use super::error::{Result, StoreError};
 use super::space::write_error;
+use super::verify::hexadecimal;
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -62,11 +62,7 @@ fn copy(
     if done != model.bytes {
         return Err(StoreError::WrongSize { file, expected: model.bytes, got: done });
     }
-    let got = hash.finalize().iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
+    let got = hexadecimal(&hash.finalize());
     if got != model.sha256 {
         return Err(StoreError::WrongHash { file, expected: model.sha256.to_owned(), got });
     }

@@ -5,7 +5,7 @@ use super::value::{Value, step};
 use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC};
 use crate::cursor::{At, Cursor};
 use crate::entry::{self, Stored};
-use crate::error::Fault;
+use crate::error::{self, Fault};
 use crate::limits;
 use crate::names::NameIndex;
 use silicide_quant::Shape;
@@ -69,7 +69,7 @@ impl Span {
 impl Header {
     pub(super) fn parse(bytes: &[u8]) -> At<Header> {
         let mut cursor = Cursor::new(bytes, false);
-        let magic = cursor.take(4, "the magic number")?;
+        let magic = cursor.take(4, error::MAGIC_NUMBER)?;
         if magic != MAGIC {
             return Err((0, Fault::Magic { format: "GGUF", got: magic.to_vec() }));
         }

@@ -17,7 +17,7 @@ pub use file::GgufFile;
 pub use kind::Kind;
 pub(crate) use split::{open_all, position};
 pub use value::{Array, Text, Value};
-pub use writer::{GgufStream, GgufWriter};
+pub use writer::{CompleteGguf, GgufStream, GgufWriter};
 
 /// The first bytes of every file.
 pub(crate) const MAGIC: &[u8; 4] = b"GGUF";

@@ -66,6 +66,13 @@ impl GgufWriter {
         }
     }
 
+    /// The same writer for another path.
+    #[must_use]
+    pub fn renamed(mut self, path: &Path) -> GgufWriter {
+        self.path = path.to_owned();
+        self
+    }
+
     /// Adds a metadata entry. `general.alignment` also aligns what is written.
     pub fn meta<T: Encode + ?Sized>(&mut self, key: &str, value: &T) -> Result<()> {
         let mut bytes = Vec::new();
@@ -128,6 +135,18 @@ impl GgufWriter {
         Ok(())
     }
 
+    /// Bytes that the file will have: the header, the tensors, and the padding between them.
+    pub fn bytes(&self) -> u64 {
+        let padded = |bytes: u64| bytes.checked_next_multiple_of(self.alignment).unwrap_or(u64::MAX);
+        let mut header = Vec::new();
+        self.tensors.iter().for_each(|tensor| tensor.encode(0, &mut header));
+        // Magic number, version, and the two counts.
+        let fixed = 4u64.saturating_add(4).saturating_add(8 + 8);
+        let header = fixed.saturating_add(self.metadata.len() as u64).saturating_add(header.len() as u64);
+        let data = self.tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(padded(tensor.bytes)));
+        padded(header).saturating_add(data)
+    }
+
     /// Writes the header; tensors follow.
     pub fn begin(self) -> Result<GgufStream> {
         let mut header = MAGIC.to_vec();
@@ -149,6 +168,8 @@ impl GgufWriter {
         let mut stream = GgufStream { path: self.path, file, at: 0, alignment: self.alignment, pending };
         stream.append(&header)?;
         stream.pad()?;
+        // A full disk shows before any tensor is converted.
+        stream.file.flush().map_err(|error| Error::io(&stream.path, &error))?;
         Ok(stream)
     }
 }
@@ -208,13 +229,33 @@ impl GgufStream {
 
     /// Puts the complete file in its place.
     pub fn finish(self) -> Result<()> {
+        self.complete()?.persist()
+    }
+
+    /// Writes everything to the disk, but leaves the file without its name. So the files of a split model can
+    /// appear together.
+    pub fn complete(self) -> Result<CompleteGguf> {
         if let Some((tensor, expected)) = self.pending.last() {
             let (path, tensor) = (self.path, tensor.clone());
             return Err(Error::WrongLength { path, tensor, expected: *expected, got: 0 });
         }
         let file = self.file.into_inner().map_err(|error| Error::io(&self.path, error.error()))?;
         file.as_file().sync_all().map_err(|error| Error::io(&self.path, &error))?;
-        file.persist(&self.path).map_err(|error| Error::io(&self.path, &error.error))?;
+        Ok(CompleteGguf { path: self.path, file })
+    }
+}
+
+/// A complete file that has no name yet. It is deleted on drop.
+#[derive(Debug)]
+pub struct CompleteGguf {
+    path: PathBuf,
+    file: NamedTempFile,
+}
+
+impl CompleteGguf {
+    /// Puts the file in its place.
+    pub fn persist(self) -> Result<()> {
+        self.file.persist(&self.path).map_err(|error| Error::io(&self.path, &error.error))?;
         Ok(())
     }
 }

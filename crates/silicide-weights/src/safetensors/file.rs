@@ -3,7 +3,7 @@
 use super::outline;
 use crate::cursor::{At, Cursor};
 use crate::entry::{self, Data, Entry, Place, Stored, Tensor};
-use crate::error::{Error, Fault, Result};
+use crate::error::{self, Error, Fault, Result};
 use crate::{Bytes, Load, json, limits};
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
@@ -71,11 +71,11 @@ impl SafetensorsFile {
 /// The header's text.
 fn header(bytes: &[u8]) -> At<&str> {
     let mut cursor = Cursor::new(bytes, false);
-    let length = cursor.count("the header", limits::SAFETENSORS_HEADER, 1)?;
+    let length = cursor.count(error::HEADER, limits::SAFETENSORS_HEADER, 1)?;
     let start = cursor;
-    std::str::from_utf8(cursor.take(length, "the header")?).map_err(|error| {
-        let offset = start.offset().saturating_add(error.valid_up_to() as u64);
-        (offset, Fault::Utf8 { what: "the header" })
+    std::str::from_utf8(cursor.take(length, error::HEADER)?).map_err(|invalid| {
+        let offset = start.offset().saturating_add(invalid.valid_up_to() as u64);
+        (offset, Fault::Utf8 { what: error::HEADER })
     })
 }
 
