@@ -6,12 +6,12 @@ use crate::devices::best;
 use crate::error::Error;
 use crate::terminal::printable;
 use clap::Args;
-use conformance::{Effort, Problem, Target};
 use indicatif::{HumanBytes, ProgressBar};
 use serde::Serialize;
 use silicide::Device;
 use silicide::device::DeviceOptions;
 use silicide::hal::{DeviceInfo, cpu::Isa};
+use silicide_conformance::{Effort, Problem, Target};
 use silicide_llm::store::{Pip, Store, StoredModel};
 use silicide_weights::Source;
 use std::time::{Duration, Instant};
@@ -153,8 +153,7 @@ impl Checked {
         end: Instant,
         bar: &ProgressBar,
     ) {
-        let label = self.device.clone();
-        let targets = [Target { device: label.clone(), label, main: device, others: Vec::new() }];
+        let targets = [Target::of(&self.device, device)];
         let mut tried = vec![false; ops.len()];
         for round in 0..ROUNDS {
             bar.inc(1);
@@ -168,7 +167,8 @@ impl Checked {
                 if Instant::now() > end {
                     continue;
                 }
-                let report = conformance::run(&[(*op, vec![case.clone()])], &targets, Effort::Quick, &|_| ());
+                let report =
+                    silicide_conformance::run(&[(*op, vec![case.clone()])], &targets, Effort::Quick, &|_| ());
                 match report.failures.first() {
                     // Not every device takes every format.
                     Some(failure) if matches!(failure.problem, Problem::NothingRuns) => continue,

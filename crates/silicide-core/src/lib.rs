@@ -47,3 +47,8 @@ pub use silicide_weights::MappedFile;
 pub use weights::{
     LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, Placement, PlanarWeight, Weight, Weights,
 };
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

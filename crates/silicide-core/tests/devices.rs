@@ -112,6 +112,19 @@ fn devices_count_their_waits() {
 }
 
 #[test]
+#[cfg(not(feature = "vulkan"))]
+fn a_backend_that_the_build_leaves_out_is_refused_with_its_feature() {
+    assert!(Device::list().missing.iter().any(|error| error.to_string().contains("built without it")));
+    match Device::open("vulkan:0") {
+        Err(Error::Device { source: HalError::Unavailable { backend, advice, .. }, .. }) => {
+            assert_eq!(backend, "vulkan");
+            assert!(advice.contains("feature"), "{advice}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 #[cfg(not(target_vendor = "apple"))]
 fn metal_elsewhere_is_refused_with_advice() {
     for name in ["metal", "metal:0", "metal:7"] {

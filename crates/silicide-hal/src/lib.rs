@@ -37,23 +37,34 @@
 //! | [`Program`] | what a pipeline is made from: a native function or WGSL |
 //! | [`DeviceInfo`] | limits, features and memory of a device |
 //! | [`HalError`] | errors of a backend |
-//! | [`cpu`], [`vulkan`], `metal` (on Apple's systems), [`null`] | the backends |
-//! | [`wgsl`] | the only user of naga: WGSL to SPIR-V and MSL |
+//! | [`cpu`], `vulkan`, `metal` (on Apple's systems), [`null`] | the backends |
+//! | `wgsl` | the only user of naga: WGSL to SPIR-V and MSL |
+//!
+//! # Features
+//!
+//! `vulkan` and `metal` (both on by default) compile these backends; either of them turns on `wgsl`. Without them the
+//! crate has the CPU and the null backend, and depends on neither ash nor naga.
 
 pub mod baked;
 mod command;
 pub mod cpu;
 mod error;
+// What the GPU backends share.
+#[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod history;
 mod info;
+#[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod ledger;
-#[cfg(any(target_vendor = "apple", test))]
+#[cfg(all(feature = "metal", any(target_vendor = "apple", test)))]
 pub mod metal;
 mod native_msl;
 pub mod null;
 mod program;
+#[cfg(feature = "vulkan")]
 pub mod vulkan;
+#[cfg(feature = "wgsl")]
 pub mod wgsl;
+#[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod window;
 
 pub use command::{Binding, Command, CommandList, Dispatch, SlotWord, Words};
@@ -311,3 +322,8 @@ pub unsafe trait RawDevice: Send + Sync {
         Vec::new()
     }
 }
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,5 @@
 //! A submission allocates nothing in steady state: counted by an allocator that knows the thread.
+#![cfg(feature = "vulkan")]
 #![allow(clippy::unwrap_used)]
 
 use silicide_hal::vulkan::{self, VulkanOptions};

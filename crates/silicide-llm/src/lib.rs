@@ -42,3 +42,8 @@ pub use conversation::{Chat, Completion, Message, Reply, Role};
 pub use engine::load::Model;
 pub use engine::options::ModelOptions;
 pub use error::{Error, Result};
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

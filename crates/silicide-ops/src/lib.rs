@@ -110,3 +110,8 @@ pub use softmax::{softmax, softmax_into};
 pub use top_k::{top_k, top_k_into};
 pub use unary::{gelu_erf, gelu_tanh, relu, sigmoid, silu, softcap, tanh};
 pub use weighted_sum::weighted_sum;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -26,3 +26,8 @@ pub use half::{bf16, f16};
 pub use mlx::{MlxFormat, MlxMode, MlxPlanes};
 pub use shape::{MAX_RANK, Shape, ShapeError};
 pub use simd::Isa;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -41,3 +41,8 @@ pub use mlx::QuantizedWeight;
 pub use safetensors::SafetensorsFile;
 pub use source::{Container, Source};
 pub use unfinished::unfinished;
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../README.md")]
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod facade;
@@ -12,7 +12,7 @@ pub use silicide_core::{buffer, device, memory, profile};
 pub use silicide_hal as hal;
 /// The bindings to Metal that this crate uses (`objc2`, `objc2_foundation`, `objc2_metal`), for programs that call Metal
 /// themselves.
-#[cfg(target_vendor = "apple")]
+#[cfg(all(target_vendor = "apple", feature = "metal"))]
 pub use silicide_hal::metal::bindings as metal;
 #[cfg(feature = "llm")]
 #[doc(inline)]

@@ -4,9 +4,7 @@
 //! program of a device, two cases are kept: the smallest, whose extents end inside a tile, and the largest within
 //! `most`, which takes several workgroups. What the two leave out is the same program over other numbers.
 
-use crate::layout::{Effort, layouts};
-use crate::run::programs;
-use crate::subject::Call;
+use crate::{Call, Effort, layouts, programs};
 use rustc_hash::FxHashMap;
 use silicide_core::DeviceInfo;
 use silicide_ops::Case;

@@ -1,9 +1,8 @@
 //! The support table: which kernels there are for each op and element types, made by asking every kernel about
 //! every case on imagined devices. It is therefore the same on every machine.
 
-use crate::layout::{Effort, layouts};
 use crate::reference::{cpus, full_gpu, plain_gpu};
-use crate::subject::Call;
+use crate::{Call, Effort, layouts};
 use silicide_core::DeviceInfo;
 use silicide_ops::Case;
 use std::fmt::Write;

@@ -53,3 +53,8 @@ pub fn note_isa(isa: &str, what: &str) {
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
+
+/// The examples of the repository's README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -5,13 +5,18 @@
 //! | `shaders` | every GPU kernel, in every variant that a case asks for, to SPIR-V and MSL |
 //! | `msl` | the same kernels in Metal's language, by clang |
 //! | `lines` | no source file is too long |
+//! | `deps` | licences, sources and duplicate versions of dependencies, by `deny.toml` |
+//! | `package` | metadata of the published crates, and the Rust version in all places |
 //! | `probes` | no function of a program has a frame whose stack probe can destroy a register |
 //! | `isas` | the instruction sets that tests ran with, and those that they did not |
 #![forbid(unsafe_code)]
 
+mod deps;
 mod isas;
 mod lines;
+mod metadata;
 mod msl;
+mod package;
 mod probes;
 mod shaders;
 
@@ -43,6 +48,10 @@ enum Command {
     },
     /// Fails on source files over 600 lines, and lists those over 400.
     Lines,
+    /// Checks licences, sources and duplicate versions of dependencies by the lists of deny.toml.
+    Deps,
+    /// Checks the metadata of the published crates, and that all places name the same Rust version.
+    Package,
     /// Fails on functions of x86-64 programs whose stack-probe loop can destroy a register. Needs objdump.
     Probes {
         /// Programs to disassemble.
@@ -61,6 +70,8 @@ fn main() -> ExitCode {
         Command::Shaders { stat } => shaders::check(stat),
         Command::Msl { write } => msl::check(write.as_deref()),
         Command::Lines => lines::check(),
+        Command::Deps => deps::check(),
+        Command::Package => package::check(),
         Command::Probes { programs } => probes::check(&programs),
         Command::Isas { log } => isas::table(&log),
     };

@@ -9,7 +9,7 @@ mod array;
 mod foreign;
 mod guard;
 mod handle;
-#[cfg(target_vendor = "apple")]
+#[cfg(all(target_vendor = "apple", feature = "metal"))]
 mod metal;
 mod native;
 mod storage;
@@ -20,7 +20,7 @@ pub use array::{ArrayGuard, ArrayGuardMut};
 pub use foreign::ForeignMemory;
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::{Buffer, BufferId, BufferOptions};
-#[cfg(target_vendor = "apple")]
+#[cfg(all(target_vendor = "apple", feature = "metal"))]
 pub use metal::MetalBuffer;
 pub use native::NativeBuffer;
 pub use storage::StorageId;

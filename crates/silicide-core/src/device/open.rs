@@ -2,10 +2,8 @@
 
 use super::Device;
 use crate::error::{Error, Result};
-use crate::kernel::DiskCache;
 use silicide_hal::cpu::{self, CpuOptions, Isa};
 use silicide_hal::null::{self, NullOptions};
-use silicide_hal::vulkan::{self, VulkanOptions};
 use silicide_hal::{Backend, DeviceInfo, HalError, RawDevice};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -153,16 +151,7 @@ impl Device {
                 cpu_options.isa = options.isa;
                 Ok(own(cpu::open(&cpu_options).map_err(failed)?, options))
             }
-            ("vulkan", _) => {
-                let devices = vulkan::enumerate().map_err(failed)?;
-                let info = devices.get(index).ok_or_else(unknown)?;
-                let mut vulkan_options = VulkanOptions::default();
-                vulkan_options.validation = options.validation;
-                if let Some(directory) = &options.kernel_cache {
-                    vulkan_options.driver_cache = DiskCache::new(directory, &info.fingerprint).load_driver();
-                }
-                Ok(own(vulkan::open(index, &vulkan_options).map_err(failed)?, options))
-            }
+            ("vulkan", _) => open_vulkan(name, index, options)?.ok_or_else(unknown),
             ("metal", _) => open_metal(name, index, options),
             ("null", 0) => Ok(own(null::open(&NullOptions::default()).map_err(failed)?, options)),
             _ => Err(unknown()),
@@ -172,15 +161,18 @@ impl Device {
     /// Every device that can be opened, best first, and why others can't.
     pub fn list() -> Listing {
         let mut listing = Listing { devices: Vec::new(), missing: Vec::new() };
-        #[cfg(target_vendor = "apple")]
-        match silicide_hal::metal::enumerate() {
+        let mut add = |found: silicide_hal::Result<Vec<DeviceInfo>>| match found {
             Ok(devices) => listing.devices.extend(devices),
             Err(error) => listing.missing.push(error),
-        }
-        match vulkan::enumerate() {
-            Ok(devices) => listing.devices.extend(devices),
-            Err(error) => listing.missing.push(error),
-        }
+        };
+        #[cfg(all(target_vendor = "apple", feature = "metal"))]
+        add(silicide_hal::metal::enumerate());
+        #[cfg(all(target_vendor = "apple", not(feature = "metal")))]
+        add(Err(left_out("metal")));
+        #[cfg(feature = "vulkan")]
+        add(silicide_hal::vulkan::enumerate());
+        #[cfg(not(feature = "vulkan"))]
+        add(Err(left_out("vulkan")));
         match cpu::info(&CpuOptions::default()) {
             Ok(info) => listing.devices.push(info),
             Err(error) => listing.missing.push(error),
@@ -191,8 +183,40 @@ impl Device {
     }
 }
 
-#[cfg(target_vendor = "apple")]
+/// Opens a Vulkan device, or returns `None` when there is no device with this index.
+#[cfg(feature = "vulkan")]
+fn open_vulkan(name: &str, index: usize, options: &DeviceOptions) -> Result<Option<Device>> {
+    use crate::kernel::DiskCache;
+    use silicide_hal::vulkan::{self, VulkanOptions};
+    let failed = |error| Error::device(name, error);
+    let devices = vulkan::enumerate().map_err(failed)?;
+    let Some(info) = devices.get(index) else { return Ok(None) };
+    let mut vulkan_options = VulkanOptions::default();
+    vulkan_options.validation = options.validation;
+    if let Some(directory) = &options.kernel_cache {
+        vulkan_options.driver_cache = DiskCache::new(directory, &info.fingerprint).load_driver();
+    }
+    Ok(Some(own(vulkan::open(index, &vulkan_options).map_err(failed)?, options)))
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn open_vulkan(name: &str, _index: usize, _options: &DeviceOptions) -> Result<Option<Device>> {
+    Err(Error::device(name, left_out("vulkan")))
+}
+
+/// Returns the error for a backend whose feature is off.
+#[cfg(not(all(feature = "vulkan", any(feature = "metal", not(target_vendor = "apple")))))]
+fn left_out(backend: &'static str) -> HalError {
+    HalError::Unavailable {
+        backend,
+        detail: "this program was built without it".to_owned(),
+        advice: "Build with the feature of the same name, which is on by default",
+    }
+}
+
+#[cfg(all(target_vendor = "apple", feature = "metal"))]
 fn open_metal(name: &str, index: usize, options: &DeviceOptions) -> Result<Device> {
+    use crate::kernel::DiskCache;
     use silicide_hal::metal::{self, MetalOptions};
     let failed = |error| Error::device(name, error);
     let devices = metal::enumerate().map_err(failed)?;
@@ -208,6 +232,11 @@ fn open_metal(name: &str, index: usize, options: &DeviceOptions) -> Result<Devic
         .as_ref()
         .map(|directory| DiskCache::new(directory, &info.fingerprint).load_driver());
     Ok(own(metal::open(index, &metal_options).map_err(failed)?, options))
+}
+
+#[cfg(all(target_vendor = "apple", not(feature = "metal")))]
+fn open_metal(name: &str, _index: usize, _options: &DeviceOptions) -> Result<Device> {
+    Err(Error::device(name, left_out("metal")))
 }
 
 #[cfg(not(target_vendor = "apple"))]

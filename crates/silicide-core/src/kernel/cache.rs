@@ -58,6 +58,7 @@ impl DiskCache {
     }
 
     /// The driver's own cache, if there is a whole one.
+    #[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple"), test))]
     pub(crate) fn load_driver(&self) -> Vec<u8> {
         self.load("driver.bin").unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! The kernel registry: compiled kernels of one device. Compiled on first use, shared between threads, never
 //! compiled twice, kept on disk where the device was opened with a cache directory.
 
-use super::cache::DiskCache;
+use super::DiskCache;
 use crate::error::{Error, Result};
 use rustc_hash::FxHashMap;
 use silicide_hal::{HalError, Program, RawDevice, RawPipeline};

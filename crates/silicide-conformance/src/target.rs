@@ -21,6 +21,21 @@ pub struct Target {
 }
 
 impl Target {
+    /// Returns a target of one device, which is called `name` in reports.
+    pub fn of(name: &str, device: Device) -> Target {
+        Target { device: name.to_owned(), label: name.to_owned(), main: device, others: Vec::new() }
+    }
+
+    /// Returns the options that show the most faults of GPU kernels: validation layers, NaN in scratch memory, and
+    /// bindings that do not end with their view.
+    pub fn gpu_options() -> DeviceOptions {
+        let mut options = DeviceOptions::default();
+        options.validation = true;
+        options.poison_scratch = true;
+        options.loose_bindings = true;
+        options
+    }
+
     /// The same with one thread only, where there are threads: emulators are bad at waiting.
     pub fn single(mut self) -> Target {
         if let Some(i) = self.others.iter().position(|device| device.info().threads == 1) {
@@ -31,8 +46,8 @@ impl Target {
     }
 }
 
-/// Opens devices by name, the CPU once for each instruction set (or only `isa`). `msl` runs the kernels as Metal has
-/// them, on the host, and `msl:wgsl` their translations even where there are kernels written by hand. What can't be opened is a failure.
+/// Opens devices by name, the CPU once for each instruction set (or only for `isa`). A device that does not open is a
+/// failure.
 pub fn open(names: &[String], isa: Option<Isa>) -> (Vec<Target>, Vec<Failure>) {
     let (mut targets, mut failures) = (Vec::new(), Vec::new());
     for name in names {
@@ -60,7 +75,6 @@ fn open_cpu(isa: Isa) -> silicide_core::Result<Target> {
         options.poison_scratch = true;
         Device::open_with("cpu", &options)
     });
-    samples::note_isa(isa.name(), "conformance");
     Ok(Target {
         device: "cpu".to_owned(),
         label: format!("cpu {isa}"),
@@ -70,16 +84,8 @@ fn open_cpu(isa: Isa) -> silicide_core::Result<Target> {
 }
 
 fn open_gpu(name: &str) -> Result<Target, String> {
-    let mut options = DeviceOptions::default();
-    options.validation = true;
-    options.poison_scratch = true;
-    options.loose_bindings = true;
-    let main = match name {
-        "msl" => msl::open(&options, msl::NEWEST)?,
-        "msl:wgsl" => msl::open(&options, msl::OLDEST)?,
-        _ => Device::open_with(name, &options).map_err(|error| error.to_string())?,
-    };
-    Ok(Target { device: name.to_owned(), label: name.to_owned(), main, others: Vec::new() })
+    let main = Device::open_with(name, &Target::gpu_options()).map_err(|error| error.to_string())?;
+    Ok(Target::of(name, main))
 }
 
 #[cfg(test)]

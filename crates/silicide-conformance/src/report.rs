@@ -143,7 +143,7 @@ impl Report {
 
 impl Failure {
     /// A failure of a device as a whole.
-    pub(crate) fn of_device(device: &str, problem: Problem) -> Failure {
+    pub fn of_device(device: &str, problem: Problem) -> Failure {
         let (device, nothing) = (device.to_owned(), String::new());
         Failure { op: "", device, kernel: "", case: nothing.clone(), variant: nothing, problem }
     }
