@@ -61,7 +61,13 @@ pub(crate) struct Run {
     #[arg(short, long, value_name = "FILE", help_heading = "Prompt")]
     file: Option<PathBuf>,
     /// System prompt: who the model is, how it answers [aliases: -sys]
-    #[arg(long, value_name = "TEXT", conflicts_with = "raw", allow_hyphen_values = true, help_heading = "Prompt")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "raw",
+        allow_hyphen_values = true,
+        help_heading = "Prompt"
+    )]
     system_prompt: Option<String>,
     /// A file with the system prompt [aliases: -sysf]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["raw", "system_prompt"], help_heading = "Prompt")]
@@ -93,7 +99,14 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     json_stream: bool,
     /// When to show colours: auto (on terminals, unless NO_COLOR is set), always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true, help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
     color: ColorChoice,
     /// Show no colours: the same as --color never
     #[arg(long, conflicts_with = "color", help_heading = "Output")]
