@@ -22,7 +22,18 @@ fn graph(options: &[&str]) -> String {
 #[test]
 fn shows_a_layer_and_what_became_of_the_pass() {
     let shown = graph(&[]);
-    for part in ["attention:", "feed-forward:", "matmul", "keys f16[", "commands", "barriers", "arena of"] {
+    for part in [
+        "attention:",
+        "feed-forward:",
+        "matmul",
+        "keys f16[",
+        "commands",
+        "barriers",
+        "arena of",
+        "blk.1.attn_q.weight",
+        "blk.1.attn_k.weight",
+        "blk.1.attn_norm.weight",
+    ] {
         assert!(shown.contains(part), "no {part:?} in\n{shown}");
     }
     assert!(graph(&["--all"]).len() > shown.len());

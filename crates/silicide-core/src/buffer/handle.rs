@@ -187,6 +187,16 @@ impl Buffer {
         self.id
     }
 
+    /// Names the allocation, for dumps of graphs. Views share the name. Only the first call has an effect.
+    pub fn set_label(&self, label: &str) {
+        let _ = self.storage.label().set(label.into());
+    }
+
+    /// Returns the name of the allocation, if it has one.
+    pub fn label(&self) -> Option<&str> {
+        self.storage.label().get().map(AsRef::as_ref)
+    }
+
     /// The allocation's identity, shared by all views and never used again.
     pub fn storage_id(&self) -> StorageId {
         self.storage.id()

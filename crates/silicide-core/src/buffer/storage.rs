@@ -50,6 +50,8 @@ pub(crate) struct Storage {
     /// Serialises the first allocation.
     allocating: Mutex<()>,
     state: Mutex<StorageState>,
+    /// The name that graphs show.
+    label: OnceLock<Box<str>>,
 }
 
 /// What changes about a storage.
@@ -136,7 +138,12 @@ impl Storage {
             allocation: OnceLock::new(),
             allocating: Mutex::new(()),
             state: Mutex::new(StorageState::default()),
+            label: OnceLock::new(),
         }
+    }
+
+    pub(crate) fn label(&self) -> &OnceLock<Box<str>> {
+        &self.label
     }
 
     pub(crate) fn id(&self) -> StorageId {

@@ -43,7 +43,11 @@ impl ComputeGraph {
                             Some(Origin::Parameter(_)) => "\"dashed,rounded\"",
                             _ => "dashed",
                         };
-                        let _ = writeln!(text, "  v{id} [label=\"{name}\\n{info}\", style={style}];");
+                        let _ = writeln!(
+                            text,
+                            "  v{id} [label=\"{name}\\n{info}\", style={style}];",
+                            name = name.escape_default()
+                        );
                     }
                     let _ = writeln!(text, "  v{} -> n{index};", input.value.0);
                     continue;
@@ -55,10 +59,10 @@ impl ComputeGraph {
         text
     }
 
-    /// What a value is called: `%7`, `constant`, or the name of an input or a parameter.
+    /// Returns the name of a value: `%7`, the label of a constant, or the name of an input or a parameter.
     fn name(&self, value: ValueId) -> String {
         match self.origin(self.root(value)) {
-            Some(Origin::Constant(_)) => "constant".to_owned(),
+            Some(Origin::Constant(buffer)) => buffer.label().unwrap_or("constant").to_owned(),
             Some(Origin::Input(input)) => {
                 self.inputs.get(*input).map_or_else(String::new, |input| input.name.clone())
             }

@@ -126,7 +126,11 @@ impl<'a> Tensors<'a> {
         let entry = self.take(name, &extents)?;
         match &mut self.from {
             From::File(loader) => Weight::loaded(loader.load_entry(&entry)?, &entry),
-            From::Plan(device) => Weight::planned(device, &entry),
+            From::Plan(device) => {
+                let weight = Weight::planned(device, &entry)?;
+                label(&weight, name);
+                Ok(weight)
+            }
         }
     }
 
@@ -134,7 +138,9 @@ impl<'a> Tensors<'a> {
     /// by one are copied together: kernels want them in one piece.
     pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
         let weight = Weight::Whole(self.all_experts(name, extents)?);
+        label(&weight, name);
         let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
+        label(&arranged, name);
         if let (From::File(loader), Ok(entry)) = (&self.from, self.find(name)) {
             loader.release(&entry);
         }
@@ -185,6 +191,7 @@ impl<'a> Tensors<'a> {
     pub fn factor(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let weight = self.matrix(name, extents)?;
         let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
+        label(&arranged, name);
         if let From::File(loader) = &self.from {
             loader.release(&self.find(name)?);
         }
@@ -194,6 +201,11 @@ impl<'a> Tensors<'a> {
     /// A table of rows once more, for products. Where it is rearranged there are two of it.
     pub fn arrange_table(&mut self, table: &Weight) -> Result<Weight> {
         let Some(arranged) = self.arranged(table)? else { return Ok(table.clone()) };
+        if let Weight::Whole(plain) = table
+            && let Some(name) = plain.label()
+        {
+            label(&arranged, name);
+        }
         if let Weight::Interleaved(weight) = &arranged {
             self.bytes += weight.bytes.size() as u64;
         }
@@ -233,7 +245,7 @@ impl<'a> Tensors<'a> {
     /// A vector of f32, whatever the file has it in: vectors are small.
     pub fn vector(&mut self, name: &str, length: usize) -> Result<Buffer> {
         let values = self.values(name, length)?;
-        self.upload(&values)
+        self.upload(name, &values)
     }
 
     /// A vector that not every file has.
@@ -247,7 +259,7 @@ impl<'a> Tensors<'a> {
         if self.config.layout == Layout::Checkpoint && self.conventions.norms_less_one {
             values.iter_mut().for_each(|value| *value += 1.0);
         }
-        self.upload(&values)
+        self.upload(name, &values)
     }
 
     /// The numbers of a vector, on the host.
@@ -298,12 +310,14 @@ impl<'a> Tensors<'a> {
         Ok(self.bytes)
     }
 
-    fn upload(&self, values: &[f32]) -> Result<Buffer> {
+    fn upload(&self, name: &str, values: &[f32]) -> Result<Buffer> {
         let shape = [values.len()];
-        match &self.from {
-            From::File(loader) => Ok(Buffer::from_slice(loader.device(), shape, values)?),
-            From::Plan(device) => Ok(Buffer::new(device, DType::F32, shape)?),
-        }
+        let buffer = match &self.from {
+            From::File(loader) => Buffer::from_slice(loader.device(), shape, values)?,
+            From::Plan(device) => Buffer::new(device, DType::F32, shape)?,
+        };
+        buffer.set_label(name);
+        Ok(buffer)
     }
 
     /// The entry of a tensor that must be there.
@@ -358,6 +372,21 @@ fn planned(device: &Device, entry: &Entry<'_>, shape: Shape) -> Result<Buffer> {
     match entry.stored() {
         Stored::Mlx(_) => Err(in_planes(entry)),
         _ => Ok(Buffer::new(device, entry.dtype()?, shape)?),
+    }
+}
+
+/// Names the buffers of a weight, for dumps of graphs. Loaded weights that share one allocation keep the name of the first.
+fn label(weight: &Weight, name: &str) {
+    match weight {
+        Weight::Whole(buffer) => buffer.set_label(name),
+        Weight::Interleaved(weight) => weight.bytes.set_label(name),
+        Weight::Planes(planes) => {
+            planes.packed.set_label(name);
+            planes.scales.set_label(&format!("{name} scales"));
+            if let Some(biases) = &planes.biases {
+                biases.set_label(&format!("{name} biases"));
+            }
+        }
     }
 }
 
