@@ -6,7 +6,6 @@ use crate::run::{Waiting, ending, summary};
 use serde_json::Value;
 use silicide_llm::engine::{GenerateOptions, Session, generate};
 use silicide_llm::tokenizer::Special;
-use std::sync::Arc;
 
 /// A model that answers, with the session that remembers the conversation.
 #[derive(Debug)]

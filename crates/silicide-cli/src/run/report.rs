@@ -89,7 +89,7 @@ pub(super) fn greeting(model: &Model) -> String {
 }
 
 /// Returns the bytes of the model's file; of its tensors, where these lie in several files.
-fn size(model: &LanguageModel) -> u64 {
+fn size(model: &Model) -> u64 {
     let path = model.path();
     let is_part = path.file_stem().is_some_and(|name| name.to_string_lossy().contains("-of-"));
     let file = std::fs::metadata(path).ok().filter(|file| file.is_file() && !is_part);

@@ -21,7 +21,7 @@ pub fn parrot(directory: &Path, word: &str) -> String {
 
 /// A tiny model whose token `id`, from 2 on, is `token(id)`; before that come two control tokens.
 fn model(directory: &Path, template: &str, token: &dyn Fn(usize) -> String) -> String {
-    let source = Source::open(&testdata("models/llama-tied.gguf")).unwrap();
+    let source = Source::open(testdata("models/llama-tied.gguf")).unwrap();
     let path = directory.join("tiny.gguf");
     let mut writer = GgufWriter::new(&path);
     for (key, value) in source.gguf()[0].metadata().filter(|(key, _)| !key.starts_with("tokenizer")) {
