@@ -61,7 +61,7 @@ pub(crate) struct HiddenKeys {
 
 impl Drop for HiddenKeys {
     fn drop(&mut self) {
-        drop(self.interrupts.lock().echo.take());
+        self.interrupts.lock().echo = None;
     }
 }
 
@@ -101,9 +101,9 @@ mod echo {
 
 #[cfg(not(unix))]
 mod echo {
-    /// Other terminals do not echo Ctrl-C.
+    /// Other terminals do not echo Ctrl-C: there is nothing to restore.
     #[derive(Debug)]
-    pub(super) struct Saved;
+    pub(super) enum Saved {}
 
     impl Saved {
         pub(super) fn hide() -> Option<Saved> {

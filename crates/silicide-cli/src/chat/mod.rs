@@ -23,6 +23,8 @@ mod input;
 mod interrupt;
 mod partner;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use console::Console;
 pub(crate) use editor::TerminalLines;
