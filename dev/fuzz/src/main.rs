@@ -38,7 +38,7 @@ struct Limits {
     /// Most seconds of each target.
     #[arg(long, global = true, default_value_t = 30)]
     seconds: u64,
-    /// Most seconds of one input; a longer one is a hang.
+    /// Most seconds of processor time of one input; a longer one is a hang.
     #[arg(long, global = true, default_value_t = 10)]
     timeout: u64,
     /// Most address space of a process in MiB; 0 for no limit.

@@ -34,6 +34,24 @@ pub(super) enum End {
     },
 }
 
+/// A moment in the life of a child.
+struct Clock {
+    now: Instant,
+    processor: Option<Duration>,
+}
+
+impl Clock {
+    /// Whether an input that began here has hung by `later`: by processor time, as the machine may be busy with other
+    /// things. A child that waits uses none and hangs after ten times as long.
+    fn exceeds(&self, later: &Clock, timeout: Duration) -> bool {
+        let elapsed = later.now.saturating_duration_since(self.now);
+        match (self.processor, later.processor) {
+            (Some(before), Some(after)) => after.saturating_sub(before) > timeout || elapsed > timeout * 10,
+            _ => elapsed > timeout,
+        }
+    }
+}
+
 impl Child {
     /// Starts a worker at input `start`.
     pub(super) fn start(run: &Run, target: &Target, start: u64, time: Duration) -> io::Result<Child> {
@@ -72,7 +90,7 @@ impl Child {
         let reader = thread::spawn(move || {
             BufReader::new(out).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let (mut number, mut since, mut hung) = (self.number(), Instant::now(), false);
+        let (mut number, mut since, mut hung) = (self.number(), self.clock(), false);
         loop {
             match lines.recv_timeout(POLL) {
                 Ok(line) => report.read(&line),
@@ -81,8 +99,8 @@ impl Child {
             }
             let now = self.number();
             if now != number {
-                (number, since) = (now, Instant::now());
-            } else if since.elapsed() > timeout && !hung {
+                (number, since) = (now, self.clock());
+            } else if !hung && since.exceeds(&self.clock(), timeout) {
                 hung = true;
                 self.process.kill()?;
             }
@@ -95,6 +113,16 @@ impl Child {
             false if status.success() => Ok(End::Done),
             false => Ok(End::Crashed { number, how: self.describe(status) }),
         }
+    }
+
+    /// The time, and the processor time of the child where the system tells.
+    fn clock(&self) -> Clock {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap_or_default();
+        // The fields behind the program's name in parentheses; the 12th and 13th are ticks of 10 ms.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+        let processor = (ticks.len() == 2).then(|| Duration::from_millis(10 * ticks.iter().sum::<u64>()));
+        Clock { now: Instant::now(), processor }
     }
 
     /// The number of the input that runs.

@@ -4,8 +4,8 @@
 //! few are lost when an input ends the process.
 
 use super::{Gathered, Inputs, limits};
-use crate::corpus;
 use crate::target::{Outcome, Target};
+use crate::{corpus, mutate};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -63,8 +63,8 @@ impl Worker {
                 Outcome::Accepted => String::new(),
                 Outcome::Refused(kind) => kind,
             };
-            // The seeds come first, and are in the repository already.
-            let mutated = number >= seeds.len() as u64;
+            // Seeds are in the repository already.
+            let mutated = mutate::plain(&seeds, number).is_none();
             if self.gather && mutated && gathered.insert(kind.clone()) {
                 let name = if kind.is_empty() { "accepted" } else { &kind };
                 corpus::keep(&self.target, &seeds, name, &input)?;

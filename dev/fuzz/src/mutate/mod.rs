@@ -25,12 +25,18 @@ use std::ops::Range;
 /// Most mutations of one input.
 const MOST: usize = 5;
 
-/// Returns input `number` of the run that begins with `seed`: a seed of the target with one to five mutations, or one
-/// of `seeds` as it stands for the first numbers.
+/// Returns the seed that input `number` is without a mutation. At first every other input is a seed, until all have
+/// been run.
+pub fn plain(seeds: &[Seed], number: u64) -> Option<&Seed> {
+    let turn = number.is_multiple_of(2).then_some(number / 2)?;
+    seeds.get(usize::try_from(turn).ok()?)
+}
+
+/// Returns input `number` of the run that begins with `seed`: a seed of the target as it stands, or with one to five
+/// mutations.
 pub fn input(target: &Target, seeds: &[Seed], seed: u64, number: u64) -> Vec<u8> {
-    let first = usize::try_from(number).ok().and_then(|number| seeds.get(number));
-    if let Some(first) = first {
-        return first.bytes.clone();
+    if let Some(plain) = plain(seeds, number) {
+        return plain.bytes.clone();
     }
     let mut random = Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut input = random.choice(seeds).map(|seed| seed.bytes.clone()).unwrap_or_default();
