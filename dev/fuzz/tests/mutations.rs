@@ -1,86 +1,88 @@
-//! Every fuzz target over the gallery, the good files, and a few thousand mutations of both: the same on every run.
+//! Every fuzz target over its seeds and some mutations, and the driver's own promises.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use fuzz::gallery::cases;
-use fuzz::targets::TARGETS;
-use std::fs;
-use std::path::Path;
+use fuzz::mutate;
+use fuzz::target::Outcome;
+use fuzz::targets::{TARGETS, find};
+use std::process::Command;
 
-fn testdata(path: &str) -> Vec<u8> {
-    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path)).unwrap()
-}
-
-/// What mutations start from.
-fn seeds() -> Vec<Vec<u8>> {
-    let good = [
-        "gguf/python.gguf",
-        "gguf/python-big-endian.gguf",
-        "gguf/split-00001-of-00003.gguf",
-        "models/mlx/llama-4bit/config.json",
-        "formats/ggml/Q4_K.enc.bin",
-        "formats/ggml/IQ3_S.enc.bin",
-    ];
-    let mut checkpoint = testdata("models/mlx/llama-4bit/config.json");
-    checkpoint.push(0);
-    // Cut to its header, and a little: fuzz targets need small inputs.
-    let model = testdata("models/mlx/llama-4bit/model.safetensors");
-    checkpoint.extend(&model[..8192]);
-    let mut seeds: Vec<Vec<u8>> = good.iter().map(|path| testdata(path)).collect();
-    seeds.push(checkpoint);
-    seeds.extend(cases().into_iter().flat_map(|case| case.files).map(|(_, bytes)| bytes));
-    seeds
-}
-
-/// Numbers at the edges of what lengths and counts may be.
-const EDGES: [u64; 8] = [0, 1, 0xff, 1 << 16, 1 << 31, 1 << 32, 1 << 63, u64::MAX];
-
-fn mutate(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
-    if bytes.is_empty() {
-        return bytes.push(random.u8(..));
+#[test]
+fn every_target_accepts_at_least_one_of_its_seeds() {
+    for target in TARGETS {
+        let seeds = (target.seeds)();
+        assert!(
+            !seeds.is_empty() && seeds.iter().all(|seed| !seed.bytes.is_empty()),
+            "{}: seeds",
+            target.name
+        );
+        let accepts = seeds.iter().take(40).any(|seed| (target.run)(&seed.bytes) == Outcome::Accepted);
+        assert!(accepts, "{} accepts none of its seeds", target.name);
     }
-    let at = random.usize(..bytes.len());
-    match random.u8(..6) {
-        0 => bytes[at] ^= 1 << random.u8(..8),
-        1 => bytes[at] = random.u8(..),
-        2 => bytes.truncate(at),
-        3 => bytes.insert(at, random.u8(..)),
-        4 => {
-            let number = EDGES[random.usize(..EDGES.len())].to_le_bytes();
-            bytes.iter_mut().skip(at).zip(number).for_each(|(byte, new)| *byte = new);
-        }
-        _ => {
-            let from = random.usize(..bytes.len());
-            let piece: Vec<u8> = bytes[from..].iter().copied().take(random.usize(..64)).collect();
-            bytes.splice(at..at, piece);
+}
+
+#[test]
+fn targets_survive_a_few_hundred_mutations() {
+    for target in TARGETS {
+        let seeds = (target.seeds)();
+        for number in 0..300 {
+            let input = mutate::input(target, &seeds, 7, number);
+            let _ = (target.run)(&input);
         }
     }
 }
 
 #[test]
-fn targets_keep_their_promises() {
-    let seeds = seeds();
-    for (name, target) in TARGETS {
-        let mut random = fastrand::Rng::with_seed(7);
-        seeds.iter().for_each(|seed| target(seed));
-        for _ in 0..4000 {
-            let mut bytes = seeds[random.usize(..seeds.len())].clone();
-            (0..random.usize(1..6)).for_each(|_| mutate(&mut bytes, &mut random));
-            target(&bytes);
-        }
-        println!("{name}: {} seeds", seeds.len());
+fn the_same_seed_and_number_give_the_same_input() {
+    let target = find("gguf_model").unwrap();
+    let seeds = (target.seeds)();
+    for number in [21, 1001] {
+        let once = mutate::input(&target, &seeds, 1, number);
+        assert!(once == mutate::input(&target, &seeds, 1, number));
+        assert!(once != mutate::input(&target, &seeds, 2, number));
     }
 }
 
-/// Every target has its wrapper, and every wrapper its target.
 #[test]
-fn wrappers_are_complete() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("libfuzzer/fuzz_targets");
-    let mut wrapped: Vec<String> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-        .collect();
-    wrapped.sort();
-    let mut names = TARGETS.map(|(name, _)| name.to_owned());
-    names.sort();
-    assert_eq!(wrapped, names);
+fn panics_signals_exceeded_memory_guard_pages_and_hangs_are_crashes_with_their_inputs_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_fuzz"))
+        .args(["--target", "self_test", "--inputs", "13", "--timeout", "2", "--crashes"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{text}{errors}");
+    assert!(errors.contains("a panic on purpose") && errors.contains("hung for 2 s"), "{errors}");
+    for (number, input) in ["panic", "abort", "memory", "below", "above", "hang"].iter().enumerate() {
+        let saved =
+            std::fs::read_to_string(folder.path().join(format!("self_test-{}.bin", 2 * number + 2))).unwrap();
+        assert_eq!(saved, *input);
+    }
+}
+
+#[test]
+fn the_kept_corpus_runs_without_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_fuzz"))
+        .args(["replay", "--target", "gguf", "--target", "tokenizer_json", "--crashes"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{text}{errors}");
+}
+
+#[test]
+fn the_program_counts_the_inputs_it_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_fuzz"))
+        .args(["--inputs", "300", "--target", "decode_k", "--target", "gguf", "--crashes"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let rows: Vec<&str> =
+        text.lines().filter(|line| line.contains("| 300 ") || line.contains(" 300 |")).collect();
+    assert_eq!(rows.len(), 2, "{text}");
 }
