@@ -35,7 +35,7 @@ fn lists_and_removes_what_is_there() {
     assert_eq!(success(&run(cache.path(), &["list", "--json"])), "[]\n");
 
     let models = cache.path().join("models");
-    std::fs::create_dir(&models).unwrap();
+    std::fs::create_dir_all(&models).unwrap();
     std::fs::copy(samples::testdata("models/llama-tied.gguf"), models.join("mine.gguf")).unwrap();
     let listed = success(&run(cache.path(), &["list"]));
     let row = listed.lines().find(|line| line.trim().starts_with("mine"));
