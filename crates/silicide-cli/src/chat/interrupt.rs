@@ -26,7 +26,7 @@ impl Interrupts {
             let mut current = handler.lock();
             // A chat has nothing to clean up but the terminal, so SIGTERM and SIGHUP end it at once.
             if signal != INTERRUPT || current.token.is_cancelled() {
-                drop(current.echo.take());
+                current.echo = None;
                 std::process::exit(128 + signal);
             }
             current.token.cancel();
