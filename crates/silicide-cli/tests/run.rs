@@ -101,7 +101,7 @@ fn perplexity_is_that_of_the_logits() {
     assert_eq!((found["windows"].as_u64(), found["scored"].as_u64()), (Some(1), Some(scored.len() as u64)));
     let found = found["ppl"].as_f64().unwrap();
     assert!((found / truth - 1.0).abs() < 1e-4, "{found} {truth}");
-    says(&["perplexity", "-m", &model, "-f", file, "-c", "8000"], 2, &[&format!("{window} tokens"), "8000"]);
+    says(&["perplexity", "-m", &model, "-f", file, "-c", "500"], 2, &[&format!("{window} tokens"), "500"]);
 }
 
 #[test]
