@@ -12,7 +12,7 @@ use silicide::Device;
 use silicide::device::DeviceOptions;
 use silicide::hal::{DeviceInfo, cpu::Isa};
 use silicide_conformance::{Effort, Problem, Target};
-use silicide_llm::store::{Pip, Store, StoredModel};
+use silicide_llm::store::{Pip, Store, StoredModel, Verified};
 use silicide_weights::Source;
 use std::time::{Duration, Instant};
 
@@ -134,15 +134,20 @@ impl Doctor {
     }
 }
 
-/// Checks the models that were downloaded.
+/// Checks the models that were downloaded: by their hash where it is known, and whether the file can be read.
 fn stored() -> Result<Vec<Stored>, Error> {
     // A user without a home folder has no store.
     let Ok(store) = Store::open() else { return Ok(Vec::new()) };
-    let check = |model: StoredModel| {
-        let problem = Source::open(&model.path).err().map(|error| error.to_string());
+    let models = store.list()?;
+    let hashes = crate::store::verify(&store, &models)?;
+    let check = |(model, hash): (StoredModel, Verified)| {
+        let problem = match hash {
+            Verified::Damaged { expected, got } => Some(format!("the hash is {got}, not {expected}")),
+            _ => Source::open(&model.path).err().map(|error| error.to_string()),
+        };
         Stored { name: model.name, bytes: model.bytes, problem }
     };
-    Ok(store.list()?.into_iter().map(check).collect())
+    Ok(models.into_iter().zip(hashes).map(check).collect())
 }
 
 impl Checked {

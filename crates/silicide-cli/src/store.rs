@@ -90,7 +90,7 @@ impl List {
 }
 
 /// Hashes all models, with a progress bar.
-fn verify(store: &Store, models: &[StoredModel]) -> Result<Vec<Verified>, Error> {
+pub(crate) fn verify(store: &Store, models: &[StoredModel]) -> Result<Vec<Verified>, Error> {
     let cancel = cancel_on_interrupt();
     let bar = progress_bar("checking");
     bar.set_length(models.iter().map(|model| model.bytes).sum());

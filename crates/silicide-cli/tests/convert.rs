@@ -167,7 +167,7 @@ fn a_model_is_split_and_merged_again_without_a_change() {
     assert!(count > 1 && (1..=count).all(|number| name(number).is_file()));
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), count);
     // Any of the files opens the model.
-    let parts = Source::open(&name(2)).unwrap();
+    let parts = Source::open(name(2)).unwrap();
     assert_eq!((parts.files().len(), parts.len()), (count, model.len()));
     assert_eq!(parts.gguf()[1].metadata().count(), 3);
 

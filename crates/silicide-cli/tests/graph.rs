@@ -32,7 +32,7 @@ fn shows_a_layer_and_what_became_of_the_pass() {
         "arena of",
         "blk.1.attn_q.weight",
         "blk.1.attn_k.weight",
-        "blk.1.attn_norm.weight",
+        "blk.1.ffn_norm.weight",
     ] {
         assert!(shown.contains(part), "no {part:?} in\n{shown}");
     }

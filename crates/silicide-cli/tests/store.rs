@@ -176,7 +176,7 @@ fn names_that_are_nearly_right_and_names_of_hubs_get_advice() {
 fn a_stored_model_that_changed_is_found_and_named() {
     let cache = tempfile::tempdir().unwrap();
     let models = cache.path().join("models");
-    std::fs::create_dir(&models).unwrap();
+    std::fs::create_dir_all(&models).unwrap();
     // The right name and size, and nothing but zeros.
     let model = std::fs::File::create(models.join("smollm2.gguf")).unwrap();
     model.set_len(98_362_432).unwrap();

@@ -3,7 +3,8 @@
 //! A thread looks at counters and draws on standard error. It draws nothing in the first half second, and nothing where
 //! standard error is no terminal. The line is gone before any text is written.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::output::is_quiet;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use silicide::Device;
 use silicide_llm::engine::{PromptEvent, PromptProgress};
 use std::io::{self, IsTerminal, Write};
@@ -127,6 +128,9 @@ fn draw(shared: &Shared, device: &Device, stopped: &Receiver<()>) {
 /// Returns the line without anything drawn.
 fn line() -> ProgressBar {
     let bar = ProgressBar::no_length();
+    if is_quiet() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
     let template = "{spinner} reading the prompt [{bar:20}] {pos}/{len} tokens{msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
