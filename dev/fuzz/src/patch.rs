@@ -107,7 +107,7 @@ mod tests {
         let target = find("gguf_model").unwrap();
         let seeds = (target.seeds)();
         let seeds = seeds.get(..2).unwrap();
-        for number in 0..200 {
+        for number in 0..40 {
             let bytes = mutate::input(&target, seeds, 3, number);
             let seed = seeds.first().unwrap();
             let text = make(seed, &bytes);

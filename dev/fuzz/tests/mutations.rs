@@ -10,11 +10,6 @@ use std::process::Command;
 fn every_target_accepts_at_least_one_of_its_seeds() {
     for target in TARGETS {
         let seeds = (target.seeds)();
-        assert!(
-            !seeds.is_empty() && seeds.iter().all(|seed| !seed.bytes.is_empty()),
-            "{}: seeds",
-            target.name
-        );
         let accepts = seeds.iter().take(40).any(|seed| (target.run)(&seed.bytes) == Outcome::Accepted);
         assert!(accepts, "{} accepts none of its seeds", target.name);
     }
@@ -46,13 +41,13 @@ fn the_same_seed_and_number_give_the_same_input() {
 fn panics_signals_exceeded_memory_guard_pages_and_hangs_are_crashes_with_their_inputs_saved() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_fuzz"))
-        .args(["--target", "self_test", "--inputs", "13", "--timeout", "2", "--crashes"])
+        .args(["--target", "self_test", "--inputs", "13", "--timeout", "1", "--crashes"])
         .arg(folder.path())
         .output()
         .unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{text}{errors}");
-    assert!(errors.contains("a panic on purpose") && errors.contains("hung for 2 s"), "{errors}");
+    assert!(errors.contains("a panic on purpose") && errors.contains("hung for 1 s"), "{errors}");
     for (number, input) in ["panic", "abort", "memory", "below", "above", "hang"].iter().enumerate() {
         let saved =
             std::fs::read_to_string(folder.path().join(format!("self_test-{}.bin", 2 * number + 2))).unwrap();
@@ -64,7 +59,7 @@ fn panics_signals_exceeded_memory_guard_pages_and_hangs_are_crashes_with_their_i
 fn the_kept_corpus_runs_without_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_fuzz"))
-        .args(["replay", "--target", "gguf", "--target", "tokenizer_json", "--crashes"])
+        .args(["replay", "--crashes"])
         .arg(folder.path())
         .output()
         .unwrap();

@@ -47,7 +47,7 @@ fn folder_of(config: &[u8]) -> PathBuf {
 fn checkpoint(config: &[u8], model: Vec<u8>) -> Result<()> {
     let folder = folder_of(config);
     let text = String::from_utf8_lossy(config).into_owned();
-    let config_file = Config::new(&folder.join("config.json"), text);
+    let config_file = Config::new(folder.join("config.json"), text);
     // The tokenizer is read beside this path.
     let name = folder.join("model.safetensors");
     let bytes = Bytes::from_memory(&name.to_string_lossy(), model);
@@ -70,7 +70,7 @@ pub(super) fn tokenizer_json(bytes: &[u8]) -> Outcome {
         let model = Bytes::from_memory(&name.to_string_lossy(), stored(&base.join("model.safetensors")));
         let source = Source::from_safetensors(
             vec![model],
-            Some(Config::new(&folder.path().join("config.json"), config)),
+            Some(Config::new(folder.path().join("config.json"), config)),
         )?;
         check_tokenizer(&Tokenizer::from_source(&source)?);
         run(&source, bytes)
@@ -89,8 +89,8 @@ fn temporary_folder(base: &Path) -> Option<TempDir> {
 
 /// The bytes of a file of `testdata`, read once.
 fn stored(path: &Path) -> Vec<u8> {
-    static FILES: OnceLock<Mutex<Vec<(PathBuf, Vec<u8>)>>> = OnceLock::new();
-    let mut files = FILES.get_or_init(Default::default).lock().unwrap_or_else(PoisonError::into_inner);
+    static FILES: Mutex<Vec<(PathBuf, Vec<u8>)>> = Mutex::new(Vec::new());
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, bytes)) = files.iter().find(|(name, _)| name == path) {
         return bytes.clone();
     }
