@@ -101,9 +101,9 @@ mod tests {
             std::fs::write(inside(name), "left").unwrap();
         }
         std::fs::create_dir(inside(".unfinished-Directory")).unwrap();
-        let held = unfinished(&inside("first.gguf")).unwrap();
+        let held = unfinished(inside("first.gguf")).unwrap();
         let own = held.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let second = unfinished(&inside("second.gguf")).unwrap();
+        let second = unfinished(inside("second.gguf")).unwrap();
         let left = names(directory.path());
         assert!(left.contains(&own), "the first file is being written: {left:?}");
         assert_eq!(left.len(), 5, "{left:?}");

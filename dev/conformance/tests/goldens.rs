@@ -3,6 +3,7 @@
 //!
 //! Vulkan lets devices take numbers below the normal range of f32 for zero, so where such a number is expected zero is
 //! right too. Everything else is not left to the device: halves below the normal range of f16 are normal as f32.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use safetensors::{Dtype, SafeTensors};
 use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa, Result};
