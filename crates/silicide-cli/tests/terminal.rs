@@ -21,7 +21,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Runs `silicide run` with a model at a terminal of so many columns.
+    /// Runs `silicide run` with a model at a terminal of `columns` columns.
     fn run(columns: u16, model: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
         let size = Winsize { ws_row: 30, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).unwrap();

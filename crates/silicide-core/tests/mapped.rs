@@ -11,7 +11,7 @@ fn map(bytes: &[u8]) -> (tempfile::NamedTempFile, MappedFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     file.flush().unwrap();
-    // SAFETY: nobody else knows the file.
+    // SAFETY: the test has just made this temporary file, and nothing changes it while it is mapped.
     let mapped = unsafe { MappedFile::open(file.path()) }.unwrap();
     (file, mapped)
 }

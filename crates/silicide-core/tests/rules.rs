@@ -256,7 +256,7 @@ fn name(error: &Error) -> &'static str {
     }
 }
 
-/// Hands out what another allocator does, whoever asks.
+/// Forwards every request to another allocator.
 #[derive(Debug)]
 struct Again(Arc<dyn Allocator>);
 
@@ -387,7 +387,7 @@ fn file() -> (tempfile::NamedTempFile, MappedFile) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let bytes: Vec<u8> = count(MEMORY + 1).iter().flat_map(|value| value.to_le_bytes()).collect();
     std::fs::write(file.path(), bytes).unwrap();
-    // SAFETY: nobody else knows the file.
+    // SAFETY: the test has just made this temporary file, and nothing changes it while it is mapped.
     let mapped = unsafe { MappedFile::open(file.path()) }.unwrap();
     (file, mapped)
 }

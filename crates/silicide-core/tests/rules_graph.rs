@@ -121,7 +121,7 @@ fn a_constant_that_is_allocated_at_an_odd_address_is_refused() {
     let device = Device::cpu().unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), vec![0u8; 4 * LEN + 1]).unwrap();
-    // SAFETY: nobody else knows the file.
+    // SAFETY: the test has just made this temporary file, and nothing changes it while it is mapped.
     let mapped = unsafe { MappedFile::open(file.path()) }.unwrap();
     let bytes = Buffer::from_mapped(&device, &mapped, 1..4 * LEN + 1, DType::U8, [4 * LEN]).unwrap();
     let mut options = BufferOptions::default();

@@ -1,4 +1,4 @@
-//! Where tests find the files they read: small ones in `testdata`, and a real model that is no part of the repository;
+//! Where tests find the files they read: small ones in `testdata`, and a real model outside the repository;
 //! and where they note which instruction sets they ran with.
 //!
 //! The real model is SmolLM2-135M-Instruct in Q4_1. `scripts/test` fetches it once, checks it, and names it in

@@ -45,7 +45,7 @@ pub(crate) fn join(pieces: &[&str]) -> String {
     joined
 }
 
-/// Reads standard input to its end. An open pipe on which nothing comes is waited for: who waits is told, as `remind` says.
+/// Reads standard input to its end. Waits for an open pipe without data; `remind` prints a note meanwhile.
 fn read_stdin(remind: bool) -> Result<String, Error> {
     let (ended, end) = channel::<()>();
     std::thread::spawn(move || {

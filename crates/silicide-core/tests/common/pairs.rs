@@ -27,7 +27,7 @@ pub(crate) struct Sized(pub(crate) usize);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sliding;
 
-/// `y = 3 x` by scratch memory that other calls may derive too, but with so many bytes more than it needs.
+/// `y = 3 x` by scratch memory that other calls may derive too, but with `.0` bytes more than it needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Padded(pub(crate) usize);
 

@@ -58,7 +58,7 @@ fn a_mapped_file_is_used_in_place() {
     let mut file = tempfile::tempfile().unwrap();
     let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
     file.write_all(bytemuck::cast_slice(&values)).unwrap();
-    // SAFETY: nobody else knows the file.
+    // SAFETY: the test has just made this temporary file, and nothing changes it while it is mapped.
     let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
     // Starts in the second page, at no multiple of anything but the element.
     let skip = 4096 + 12;

@@ -133,7 +133,7 @@ fn run(source: &Source, choice: &[u8]) -> Result<()> {
     let Some(device) = devices().get(device) else { return Ok(()) };
     let options = Model::options().device(device).context(64).chunk(if sum & 4 == 0 { 512 } else { 8 });
     let model = options.repack(sum & 1 == 0).graphs(sum & 2 == 0).open_source(source)?;
-    // A chat that the template refuses is no fault of the model.
+    // The model is valid even if its template refuses this chat.
     let _ = model.chat_tokens(&[message("system", "s"), message("user", "hi </s> there")]);
     let mut tokens = model.tokenizer().encode_prompt(TEXT, Special::Parse);
     tokens.truncate(40);

@@ -58,7 +58,7 @@ impl Product {
     /// # Safety
     ///
     /// The unit's instruction set is present; rows, columns and outputs have the given extents, and columns up to the end of the range
-    /// are at least as many as there are lanes; nobody else touches these outputs or the workspace; `unpack` writes what it is
+    /// are at least as many as there are lanes; no other tile touches these outputs or the workspace; `unpack` writes what it is
     /// asked for.
     #[inline(always)]
     pub(super) unsafe fn multiply<U: Unit>(&self, range: Range<usize>, layout: Layout, unpack: unsafe fn(u32, &Part), format: u32) {
