@@ -19,22 +19,51 @@
 //! # Ok::<(), silicide::Error>(())
 //! ```
 
+pub mod argmax;
+pub mod attention;
+pub mod binary;
+pub mod cache_write;
 pub mod case;
+pub mod cast;
 mod cpu;
+pub mod cumsum;
+pub mod dequantize;
 mod elementwise;
+pub mod expert_matmul;
+pub mod fill;
 pub mod fuse;
+pub mod gather_rows;
+pub mod glu;
+pub mod interleave;
+pub mod interleaved_matmul;
+pub mod l2_norm;
+pub mod layer_norm;
+pub mod matmul;
 pub mod mlx;
+pub mod mlx_dequantize;
+pub mod mlx_gather_rows;
+pub mod mlx_matmul;
+pub mod permute;
+pub mod project;
+pub mod reduce;
+pub mod rms_norm;
+pub mod rope;
+pub mod rope_cache;
+pub mod route;
 mod rows;
+pub mod softmax;
+pub mod strided_copy;
+pub mod top_k;
+pub mod unary;
+pub mod weighted_sum;
 mod wgsl;
 
 pub use case::{Case, Data, Input};
 
-/// Declares the op modules and the list of their cases.
+/// Defines the list of ops with their cases.
 macro_rules! ops {
     ($($name:ident),* $(,)?) => {
-        $(pub mod $name;)*
-
-        /// Every op's name and cases, in the order of the support table.
+        /// Returns the name and the cases of each op, in the order of the support table.
         pub fn all() -> Vec<(&'static str, Vec<Case>)> {
             vec![$((stringify!($name), $name::cases::cases())),*]
         }

@@ -125,7 +125,9 @@ pub fn cases() -> Vec<Case> {
         }));
         all.push(plain("all see all", [4, 2, 64]).with(|call| call.rule.causal = false));
         all.push(plain("large scores", [4, 2, 64]).with(|call| call.scale = 30.0));
-        all.push(plain("a limit just reached", [2, 2, 16]).with(|call| call.rule.limit = (tokens + start) as u32));
+        all.push(
+            plain("a limit just reached", [2, 2, 16]).with(|call| call.rule.limit = (tokens + start) as u32),
+        );
     }
     // More queries than slots: the first see nothing.
     all.push(sketch("a ring too small", 50, 3, [4, 2, 32]).with(|call| call.capacity = 20));

@@ -182,7 +182,12 @@ unsafe impl Kernel for Split {
         plan.push(Program::Native(&SPLIT), &[q, k, v, start, sinks, out], &params, grid);
         // Joining reads neither queries nor keys.
         let args = [start, start, start, start, sinks, output(op), Arg::scratch(parts, Access::Read)];
-        plan.push(Program::Native(&JOIN), &args, &params, [extents.tokens as u32, extents.kv_heads as u32, 1]);
+        plan.push(
+            Program::Native(&JOIN),
+            &args,
+            &params,
+            [extents.tokens as u32, extents.kv_heads as u32, 1],
+        );
         plan
     }
 
@@ -190,7 +195,8 @@ unsafe impl Kernel for Split {
         let ([rows, runs], extents) = (rounds(next.launch)?, Extents::of(io)?);
         // A tile has whole runs of its token's row.
         let columns = extents.group() * extents.value_dim;
-        let whole = columns.is_multiple_of(split::RUN) && extents.kv_heads * columns == runs as usize * split::RUN;
+        let whole =
+            columns.is_multiple_of(split::RUN) && extents.kv_heads * columns == runs as usize * split::RUN;
         if rows as usize != extents.tokens || !whole {
             return None;
         }

@@ -41,7 +41,11 @@ fn head_bytes(io: &Io<'_>, extents: &Extents) -> [usize; 2] {
 }
 
 /// Which heads each launch sees.
-fn windows(io: &Io<'_>, extents: &Extents, on: &DeviceInfo) -> Option<impl Iterator<Item = Range<usize>> + use<>> {
+fn windows(
+    io: &Io<'_>,
+    extents: &Extents,
+    on: &DeviceInfo,
+) -> Option<impl Iterator<Item = Range<usize>> + use<>> {
     let longest = extents.capacity * extents.dim.max(extents.value_dim);
     let [k, v] = head_bytes(io, extents);
     // Neither bytes nor elements of a window may be too many.
@@ -115,8 +119,7 @@ fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, (out, runs):
     let [k_bytes, v_bytes] = head_bytes(io, &extents);
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
     for span in windows {
-        let cache =
-            |slot, bytes: usize| Arg::slot(slot).window(span.start * bytes, span.len() * bytes);
+        let cache = |slot, bytes: usize| Arg::slot(slot).window(span.start * bytes, span.len() * bytes);
         let args = [Arg::slot(0), cache(1, k_bytes), cache(2, v_bytes), Arg::slot(3), sinks, out];
         let word = |extent: usize| extent as u32;
         let params = [

@@ -203,13 +203,15 @@ impl Op for Attend {
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
         let ([q, k, v, start, sinks @ ..], [y, ..]) = (inputs, outputs) else { return };
-        let infos: Vec<TensorInfo> = inputs.iter().map(|host| TensorInfo::new(host.dtype, host.shape)).collect();
+        let infos: Vec<TensorInfo> =
+            inputs.iter().map(|host| TensorInfo::new(host.dtype, host.shape)).collect();
         let Some(extents) = Extents::of(&Io { inputs: &infos, outputs: &[] }) else { return };
         let Extents { tokens, heads, dim, value_dim, capacity, .. } = extents;
         let latest = (self.rule.limit as usize - tokens) as f64;
         let given = start.values.first().copied().unwrap_or(0.0);
         let start = if given < 0.0 { latest } else { given.min(latest) } as usize;
-        for (row, (q, y)) in q.values.chunks_exact(dim).zip(y.values.chunks_exact_mut(value_dim)).enumerate() {
+        for (row, (q, y)) in q.values.chunks_exact(dim).zip(y.values.chunks_exact_mut(value_dim)).enumerate()
+        {
             let (position, head) = (start + row / heads, row % heads);
             let kv_head = head / extents.group();
             let mut scores = Vec::new();

@@ -62,7 +62,9 @@ fn runs(io: &Io<'_>, on: &DeviceInfo) -> Vec<Range<usize>> {
     let period = io.inputs.iter().filter(|input| !fits_whole(input, on)).map(TensorInfo::elements).min();
     let period = period.unwrap_or(elements).max(1);
     (0..elements / period)
-        .flat_map(|turn| spans(period, widest, on).map(move |run| run.start + turn * period..run.end + turn * period))
+        .flat_map(|turn| {
+            spans(period, widest, on).map(move |run| run.start + turn * period..run.end + turn * period)
+        })
         .collect()
 }
 
@@ -71,7 +73,13 @@ fn fits_whole(input: &TensorInfo, on: &DeviceInfo) -> bool {
 }
 
 /// What input `slot` shows of itself to a run, its first element there, and its period.
-fn window(slot: u8, input: &TensorInfo, run: &Range<usize>, y: &TensorInfo, on: &DeviceInfo) -> (Arg, u32, u32) {
+fn window(
+    slot: u8,
+    input: &TensorInfo,
+    run: &Range<usize>,
+    y: &TensorInfo,
+    on: &DeviceInfo,
+) -> (Arg, u32, u32) {
     let (period, size) = (input.elements().max(1), input.dtype.size());
     let start = run.start % period;
     if period < y.elements() && fits_whole(input, on) {
@@ -92,7 +100,12 @@ mod tests {
         let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "small");
         on.limits.max_binding = 4096;
         let info = |dtype, extents: &[usize]| TensorInfo::new(dtype, Shape::new(extents).unwrap());
-        for (a, b) in [(vec![5000], vec![5000]), (vec![7, 999], vec![999]), (vec![2, 3000], vec![3000]), (vec![], vec![3, 3000])] {
+        for (a, b) in [
+            (vec![5000], vec![5000]),
+            (vec![7, 999], vec![999]),
+            (vec![2, 3000], vec![3000]),
+            (vec![], vec![3, 3000]),
+        ] {
             let inputs = [info(DType::F32, &a), info(DType::BF16, &b)];
             let y = info(DType::F32, if a.len() >= b.len() { &a } else { &b });
             let io = Io { inputs: &inputs, outputs: &[y] };

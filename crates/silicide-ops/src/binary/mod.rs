@@ -172,7 +172,13 @@ mod tests {
         assert!(matches!(out(&[2, 3], &[2]), Err(Error::Shape { .. })));
         assert!(matches!(out(&[0, 3], &[3]), Err(Error::Shape { slot: "a", .. })));
         let integers = TensorInfo::new(DType::I32, shape(&[3]));
-        assert!(matches!(Binary::Add.infer(&[info(&[3]), integers]), Err(Error::DTypeMismatch { slot: "b", .. })));
-        assert!(matches!(Binary::Add.infer(&[info(&[3])]), Err(Error::ArgumentCount { expected: 2, got: 1, .. })));
+        assert!(matches!(
+            Binary::Add.infer(&[info(&[3]), integers]),
+            Err(Error::DTypeMismatch { slot: "b", .. })
+        ));
+        assert!(matches!(
+            Binary::Add.infer(&[info(&[3])]),
+            Err(Error::ArgumentCount { expected: 2, got: 1, .. })
+        ));
     }
 }

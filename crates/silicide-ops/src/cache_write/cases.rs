@@ -8,14 +8,15 @@ use silicide_quant::{DType, Format};
 pub fn cases() -> Vec<Case> {
     use DType::{BF16, F16, F32, I32, U32};
     let mut cases = Vec::new();
-    let mut add = |label: &str, [tokens, heads, dim, capacity]: [usize; 4], cache: DType, slots: (DType, Vec<f64>)| {
-        let label = format!("{label}, {tokens} x {heads} x {dim} to {cache} of {capacity}");
-        let rows = Input::gaussian(F32, &[tokens, heads, dim]);
-        let slots = Input::of(slots.0, &[tokens], Data::Values(slots.1));
-        let mut case = Case::new(label, CacheWrite, vec![rows, slots]);
-        case.outputs.push(Input::gaussian(cache, &[heads, capacity, dim]));
-        cases.push(case);
-    };
+    let mut add =
+        |label: &str, [tokens, heads, dim, capacity]: [usize; 4], cache: DType, slots: (DType, Vec<f64>)| {
+            let label = format!("{label}, {tokens} x {heads} x {dim} to {cache} of {capacity}");
+            let rows = Input::gaussian(F32, &[tokens, heads, dim]);
+            let slots = Input::of(slots.0, &[tokens], Data::Values(slots.1));
+            let mut case = Case::new(label, CacheWrite, vec![rows, slots]);
+            case.outputs.push(Input::gaussian(cache, &[heads, capacity, dim]));
+            cases.push(case);
+        };
     let from = |start: usize, count: usize, capacity: usize| -> Vec<f64> {
         (start..start + count).map(|position| (position % capacity) as f64).collect()
     };

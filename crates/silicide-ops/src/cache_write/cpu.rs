@@ -74,7 +74,12 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
 /// # Safety
 /// The cache holds them, and nobody else touches them.
 #[inline(always)]
-pub(crate) unsafe fn store_row<S: Simd>(tile: &Tile<'_>, (cache, code): (usize, u32), at: usize, row: &[f32]) {
+pub(crate) unsafe fn store_row<S: Simd>(
+    tile: &Tile<'_>,
+    (cache, code): (usize, u32),
+    at: usize,
+    row: &[f32],
+) {
     const F32: u32 = DType::F32.code();
     const F16: u32 = DType::F16.code();
     const BF16: u32 = DType::BF16.code();

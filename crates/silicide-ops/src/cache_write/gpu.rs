@@ -28,7 +28,10 @@ fn parts(dtype: DType, features: &Features) -> Option<[&'static Snippet; 2]> {
 }
 
 /// Windows of heads: how many bytes one has, and which heads each launch sees.
-fn windows(io: &Io<'_>, on: &DeviceInfo) -> Option<(usize, impl Iterator<Item = std::ops::Range<usize>> + use<>)> {
+fn windows(
+    io: &Io<'_>,
+    on: &DeviceInfo,
+) -> Option<(usize, impl Iterator<Item = std::ops::Range<usize>> + use<>)> {
     let Extents { heads, dim, capacity, .. } = Extents::of(io)?;
     let dtype = io.output(0).dtype;
     let blocks = capacity * dim / dtype.block_len().max(1);
@@ -79,7 +82,8 @@ unsafe impl Kernel for Tokens {
         let limit = if io.input(1).dtype == DType::I32 { capacity.min(1 << 31) } else { capacity };
         for span in windows {
             let cache = Arg::slot(2).window(span.start * bytes, span.len() * bytes);
-            let params = [tokens, heads, dim, capacity, limit, span.start, span.len()].map(|word| word as u32);
+            let params =
+                [tokens, heads, dim, capacity, limit, span.start, span.len()].map(|word| word as u32);
             let program = Program::Wgsl(kernel.clone());
             plan.push(program, &[Arg::slot(0), Arg::slot(1), cache], &params, wgsl::grid(tokens, on));
         }

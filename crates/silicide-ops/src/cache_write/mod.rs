@@ -32,7 +32,9 @@ struct Extents {
 impl Extents {
     /// Unless something can't be counted in 32 bits.
     fn of(io: &Io<'_>) -> Option<Extents> {
-        let (&[tokens, heads, dim], &[_, capacity, _]) = (io.input(0).shape.axes(), io.output(0).shape.axes()) else {
+        let (&[tokens, heads, dim], &[_, capacity, _]) =
+            (io.input(0).shape.axes(), io.output(0).shape.axes())
+        else {
             return None;
         };
         let counted = io.input(0).elements() <= u32::MAX as usize && capacity <= u32::MAX as usize;
@@ -53,7 +55,12 @@ impl Op for CacheWrite {
         let op = "cache_write";
         let [rows, slots] = inputs(op, self.slots(), given)?;
         if rows.dtype != DType::F32 {
-            return Err(Error::DTypeMismatch { op, slot: "rows", expected: "f32".to_owned(), got: rows.dtype });
+            return Err(Error::DTypeMismatch {
+                op,
+                slot: "rows",
+                expected: "f32".to_owned(),
+                got: rows.dtype,
+            });
         }
         if !matches!(slots.dtype, DType::I32 | DType::U32) {
             let expected = "i32 or u32".to_owned();

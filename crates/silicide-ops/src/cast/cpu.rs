@@ -5,9 +5,9 @@ use super::Cast;
 use crate::cpu::element::{Target, code, read_on, size};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::{fits_cpu, is_float};
+use bytemuck::Zeroable;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
-use bytemuck::Zeroable;
 use silicide_quant::{DType, Element, bf16, f16};
 use std::ops::Range;
 

@@ -70,8 +70,7 @@ fn kernel(from: DType, to: DType, on: &DeviceInfo) -> (WgslKernel, Vec<u32>) {
         8 => &TO_WIDE,
         _ => &TO_NARROW,
     };
-    let parts =
-        [Part::plain(&NUMBER), load, store, Part::plain(source), Part::plain(target), linear, main];
+    let parts = [Part::plain(&NUMBER), load, store, Part::plain(source), Part::plain(target), linear, main];
     let (above, below) = limits(to);
     let params = vec![
         from.size() as u32 * 8,

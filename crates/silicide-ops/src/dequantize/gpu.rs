@@ -29,7 +29,9 @@ unsafe impl Kernel for Elements {
 
     fn plan(&self, op: &Dequantize, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let (x, mut plan) = (io.input(0), Plan::default());
-        let (Some(load), Some(store)) = (wgsl::load(x.dtype), wgsl::store(op.to, &on.features)) else { return plan };
+        let (Some(load), Some(store)) = (wgsl::load(x.dtype), wgsl::store(op.to, &on.features)) else {
+            return plan;
+        };
         let [linear, main] = gpu::entry();
         let parts =
             [Part::plain(&DEQUANTIZE), Part::bound(load, "x", 0), Part::bound(store, "y", 1), linear, main];

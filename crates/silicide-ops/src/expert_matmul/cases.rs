@@ -99,7 +99,10 @@ fn case(op: ExpertMatmul, dtype: DType, extents: Extents, own: bool, ids: Option
         _ => "any ids".to_owned(),
     };
     let how = if op.interleaved.is_some() { ", interleaved" } else { "" };
-    let label = format!("{rows} to {used} of {experts} {dtype} [{n}, {k}]{how}, own {own}, exact {}, {which}", op.exact);
+    let label = format!(
+        "{rows} to {used} of {experts} {dtype} [{n}, {k}]{how}, own {own}, exact {}, {which}",
+        op.exact
+    );
     let data = if dtype.is_block() { Data::Blocks } else { Data::Gaussian { scale: 1.0 } };
     let x = if own { vec![rows, used, k] } else { vec![rows, k] };
     let ids = ids.unwrap_or_else(|| Input::of(U32, &[rows, used], Data::Indices { below: experts }));

@@ -113,7 +113,8 @@ impl<'a, 'b> Part<'a, 'b> {
         for (i, pair) in self.strip.pairs().enumerate() {
             // SAFETY: the caller's promise: there are as many outputs, and no other tile has this pair and these columns.
             unsafe {
-                let to = self.tile.write::<f32>(3, pair * self.n + columns.start..pair * self.n + columns.end);
+                let to =
+                    self.tile.write::<f32>(3, pair * self.n + columns.start..pair * self.n + columns.end);
                 match outputs {
                     Some(outputs) => {
                         to.copy_from_slice(std::slice::from_raw_parts(outputs.add(i * to.len()), to.len()));
@@ -168,7 +169,8 @@ unsafe fn elements<U: Unit, W: Weight>(tile: &Tile<'_>) {
                 for depth in (0..k).step_by(PANEL_DEPTH) {
                     let panel_depth = PANEL_DEPTH.min(k - depth);
                     let start = start.add(depth);
-                    let columns = Columns { start, stride: k, count, elements: panel_depth, panel_depth, at: 0 };
+                    let columns =
+                        Columns { start, stride: k, count, elements: panel_depth, panel_depth, at: 0 };
                     pack::pack::<U, W>(&columns, panel);
                     U::multiply(&Block {
                         a: part.activations().add(depth),
@@ -320,7 +322,11 @@ unsafe impl Kernel for Elements {
 
     fn fits(&self, _: &ExpertMatmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         on_cpu(io, on)?;
-        if io.input(1).dtype == self.dtype { Ok(Cost::GOOD) } else { Err(Decline("is for another weight format")) }
+        if io.input(1).dtype == self.dtype {
+            Ok(Cost::GOOD)
+        } else {
+            Err(Decline("is for another weight format"))
+        }
     }
 
     fn plan(&self, _: &ExpertMatmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {

@@ -13,8 +13,10 @@ use std::ops::Range;
 static PARAMS: Snippet = Snippet { name: "expert_matmul params", text: include_str!("params.wgsl") };
 static GEMV_BODY: Snippet = Snippet { name: "expert_matmul.gemv.wgsl", text: include_str!("gemv.wgsl") };
 static GEMM_BODY: Snippet = Snippet { name: "expert_matmul.gemm.wgsl", text: include_str!("gemm.wgsl") };
-static GEMM_EIGHT: Snippet = Snippet { name: "expert_matmul gemm, eight", text: include_str!("gemm_eight.wgsl") };
-static GEMM_SINGLE: Snippet = Snippet { name: "expert_matmul gemm, single", text: include_str!("gemm_single.wgsl") };
+static GEMM_EIGHT: Snippet =
+    Snippet { name: "expert_matmul gemm, eight", text: include_str!("gemm_eight.wgsl") };
+static GEMM_SINGLE: Snippet =
+    Snippet { name: "expert_matmul gemm, single", text: include_str!("gemm_single.wgsl") };
 static GROUP_BODY: Snippet = Snippet { name: "expert_matmul.group.wgsl", text: include_str!("group.wgsl") };
 
 /// Columns that a team of invocations has, as in `gemv.wgsl`.
@@ -71,9 +73,13 @@ impl Cut<'_> {
         // At least a byte per weight, as weights too are counted in 32 bits.
         let column = self.column().max(k);
         if n.saturating_mul(column) <= wgsl::most(1, self.on) {
-            return spans(experts, n * column, self.on).map(|experts| Seen { experts, columns: 0..n }).collect();
+            return spans(experts, n * column, self.on)
+                .map(|experts| Seen { experts, columns: 0..n })
+                .collect();
         }
-        let of_one = |expert| spans(n, column, self.on).map(move |columns| Seen { experts: expert..expert + 1, columns });
+        let of_one = |expert| {
+            spans(n, column, self.on).map(move |columns| Seen { experts: expert..expert + 1, columns })
+        };
         (0..experts).flat_map(of_one).collect()
     }
 
@@ -95,8 +101,20 @@ impl Cut<'_> {
     fn params(&self, rows: &Range<usize>, seen: &Seen, strips: usize) -> [u32; WORDS as usize] {
         let Problem { used, sharing, experts, n, k, .. } = *self.problem;
         let (pairs, first, blank) = (rows.len() * used, seen.experts.start, f32::NAN.to_bits() as usize);
-        [pairs, sharing, seen.columns.len(), k, first, seen.experts.len(), experts, n, seen.columns.start, blank, strips]
-            .map(|word| word as u32)
+        [
+            pairs,
+            sharing,
+            seen.columns.len(),
+            k,
+            first,
+            seen.experts.len(),
+            experts,
+            n,
+            seen.columns.start,
+            blank,
+            strips,
+        ]
+        .map(|word| word as u32)
     }
 
     /// The ids of some rows.
@@ -179,7 +197,12 @@ unsafe impl Kernel for Gemv {
                 let teams = rows.len() * problem.used * seen.columns.len().div_ceil(COLUMNS);
                 let groups = teams.div_ceil((workgroup / team) as usize);
                 let args = wgsl::bind(&cut.args(&rows, &seen, cut.ids(&rows)), cut.dtype);
-                plan.push(Program::Wgsl(kernel.clone()), &args, &cut.params(&rows, &seen, 0), wgsl::grid(groups, on));
+                plan.push(
+                    Program::Wgsl(kernel.clone()),
+                    &args,
+                    &cut.params(&rows, &seen, 0),
+                    wgsl::grid(groups, on),
+                );
             }
         }
         plan
@@ -207,7 +230,8 @@ unsafe impl Kernel for Gemm {
         let Some(problem) = Problem::of(io) else { return plan };
         let cut = Cut { problem: &problem, dtype: io.input(1).dtype, on };
         let whole = problem.k.is_multiple_of(STEP);
-        let Some(mut kernel) = cut.kernel(&[&GEMM_BODY, if whole { &GEMM_EIGHT } else { &GEMM_SINGLE }]) else {
+        let Some(mut kernel) = cut.kernel(&[&GEMM_BODY, if whole { &GEMM_EIGHT } else { &GEMM_SINGLE }])
+        else {
             return plan;
         };
         if whole {
@@ -276,7 +300,12 @@ mod tests {
                 let mut met = 0;
                 for step in &kernel.plan(&op, &io, &on).steps {
                     let Step::Dispatch(launch) = step else { panic!("{step:?}") };
-                    assert!(launch.args.iter().all(|arg| arg.bytes == usize::MAX || arg.bytes <= max_binding - 20));
+                    assert!(
+                        launch
+                            .args
+                            .iter()
+                            .all(|arg| arg.bytes == usize::MAX || arg.bytes <= max_binding - 20)
+                    );
                     if let [pairs, _, columns, _, _, seen, ..] = launch.params[..]
                         && launch.params.len() == WORDS as usize
                     {

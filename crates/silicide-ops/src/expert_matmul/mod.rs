@@ -98,7 +98,9 @@ impl Op for ExpertMatmul {
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let op = "expert_matmul";
         let [x, weights, ids] = inputs(op, self.slots(), given)?;
-        let mismatch = |slot, expected: &str, got| Err(Error::DTypeMismatch { op, slot, expected: expected.to_owned(), got });
+        let mismatch = |slot, expected: &str, got| {
+            Err(Error::DTypeMismatch { op, slot, expected: expected.to_owned(), got })
+        };
         if x.dtype != DType::F32 {
             return mismatch("x", "f32", x.dtype);
         }
@@ -106,13 +108,16 @@ impl Op for ExpertMatmul {
             None if !is_float(weights.dtype) && !weights.dtype.is_block() => {
                 return mismatch("weights", "f32, f16, bf16 or a block format", weights.dtype);
             }
-            Some(_) if weights.dtype != DType::U8 => return mismatch("weights", "u8: interleaved blocks", weights.dtype),
+            Some(_) if weights.dtype != DType::U8 => {
+                return mismatch("weights", "u8: interleaved blocks", weights.dtype);
+            }
             _ => {}
         }
         if !matches!(ids.dtype, DType::U32 | DType::I32) {
             return mismatch("ids", "u32 or i32", ids.dtype);
         }
-        let wrong = |expected: String| Err(Error::Shape { op, slot: "weights", expected, got: weights.shape });
+        let wrong =
+            |expected: String| Err(Error::Shape { op, slot: "weights", expected, got: weights.shape });
         let &[_, n, last] = weights.shape.axes() else { return wrong("[experts, n, k]".to_owned()) };
         let k = match self.interleaved {
             Some(format) => last / format.block_bytes() * format.block_len(),
@@ -133,7 +138,8 @@ impl Op for ExpertMatmul {
         let with_k = |axes: &[usize]| axes.iter().copied().chain([k]).collect::<SmallVec<[usize; 8]>>();
         let (shared, own) = (with_k(rows), with_k(ids.shape.axes()));
         if x.shape.axes() != shared.as_slice() && x.shape.axes() != own.as_slice() {
-            let expected = format!("{shared:?} or {own:?} for ids {} and weights {}", ids.shape, weights.shape);
+            let expected =
+                format!("{shared:?} or {own:?} for ids {} and weights {}", ids.shape, weights.shape);
             return Err(Error::Shape { op, slot: "x", expected, got: x.shape });
         }
         let axes: SmallVec<[usize; 8]> = ids.shape.axes().iter().copied().chain([n]).collect();
@@ -152,7 +158,8 @@ impl Op for ExpertMatmul {
         for (pair, (id, y)) in ids.values.iter().zip(y.values.chunks_exact_mut(n)).enumerate() {
             let start = (*id >= 0.0).then_some(*id as usize * n * k);
             let expert = start.and_then(|start| weights.get(start..start + n * k));
-            let (Some(expert), Some(x)) = (expert, x.values.chunks_exact(k).nth(pair / sharing.max(1))) else {
+            let (Some(expert), Some(x)) = (expert, x.values.chunks_exact(k).nth(pair / sharing.max(1)))
+            else {
                 y.fill(f64::NAN);
                 continue;
             };

@@ -8,16 +8,17 @@ use silicide_quant::{DType, Format};
 pub fn cases() -> Vec<Case> {
     use DType::{BF16, F16, F32, I8, I32, U8, U16, U32, U64};
     let mut cases = Vec::new();
-    let mut add = |(from, table): (DType, &[usize]), (kind, count): (DType, &[usize]), to: DType, data: Data| {
-        let label = format!("{from}{table:?} by {kind}{count:?} to {to} {}", cases.len());
-        let values = match from {
-            DType::Block(_) => Data::Blocks,
-            _ if from.is_float() => Data::Gaussian { scale: 1.0 },
-            _ => Data::Indices { below: 100 },
+    let mut add =
+        |(from, table): (DType, &[usize]), (kind, count): (DType, &[usize]), to: DType, data: Data| {
+            let label = format!("{from}{table:?} by {kind}{count:?} to {to} {}", cases.len());
+            let values = match from {
+                DType::Block(_) => Data::Blocks,
+                _ if from.is_float() => Data::Gaussian { scale: 1.0 },
+                _ => Data::Indices { below: 100 },
+            };
+            let inputs = vec![Input::of(from, table, values), Input::of(kind, count, data)];
+            cases.push(Case::new(label, GatherRows { to }, inputs));
         };
-        let inputs = vec![Input::of(from, table, values), Input::of(kind, count, data)];
-        cases.push(Case::new(label, GatherRows { to }, inputs));
-    };
     let any = || Data::Indices { below: 31 };
     for from in [F32, F16, BF16] {
         for to in [F32, F16, BF16] {

@@ -57,7 +57,8 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (from, to) = (tile.param(0), tile.param(1));
     let size = |code: u32| DType::ALL.get(code as usize).map_or(4, |dtype| dtype.size());
     let row = (u64::from(tile.param(3)) | u64::from(tile.param(4)) << 32) as usize;
-    let format = from.checked_sub(DType::ALL.len() as u32).and_then(|at| Format::ALL.get(at as usize)).copied();
+    let format =
+        from.checked_sub(DType::ALL.len() as u32).and_then(|at| Format::ALL.get(at as usize)).copied();
     let rows = match format {
         Some(format) => tile.bytes(0) / (row / format.block_len() * format.block_bytes()),
         None => tile.bytes(0) / size(from) / row,

@@ -20,7 +20,8 @@ pub fn cases() -> Vec<Case> {
 
 /// Random weights of a format, `[..., n, k]`, interleaved.
 pub(crate) fn interleaved_input(format: Format, extents: &[usize]) -> Input {
-    let plain = Input::of(DType::Block(format), extents, Data::Blocks).bytes(extents.iter().sum::<usize>() as u64);
+    let plain =
+        Input::of(DType::Block(format), extents, Data::Blocks).bytes(extents.iter().sum::<usize>() as u64);
     let (mut bytes, mut extents) = (vec![0.0; plain.len()], extents.to_vec());
     if let (Some(parts), Some(last)) = (Parts::of(format), extents.last_mut()) {
         *last = *last / format.block_len() * parts.block;

@@ -30,6 +30,11 @@ unsafe impl Kernel for Words {
         let tile_groups = (TILE_BYTES / (TOGETHER * bytes)).max(1);
         let params = [groups, bytes, tile_groups, op.format as usize].map(|word| word as u32);
         let args = [Arg::slot(0), Arg::slot(1)];
-        Plan::launch(Program::Native(&INTERLEAVE), &args, &params, [groups.div_ceil(tile_groups) as u32, 1, 1])
+        Plan::launch(
+            Program::Native(&INTERLEAVE),
+            &args,
+            &params,
+            [groups.div_ceil(tile_groups) as u32, 1, 1],
+        )
     }
 }

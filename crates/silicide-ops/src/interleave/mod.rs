@@ -72,7 +72,8 @@ pub(crate) fn interleaved_values(format: Format, weights: &Host) -> Vec<f64> {
 fn separate(format: Format, column_bytes: usize, bytes: &[u8]) -> Vec<u8> {
     let mut plain = vec![0; bytes.len()];
     let Some(parts) = Parts::of(format) else { return plain };
-    let all = bytes.chunks_exact(TOGETHER * column_bytes).zip(plain.chunks_exact_mut(TOGETHER * column_bytes));
+    let all =
+        bytes.chunks_exact(TOGETHER * column_bytes).zip(plain.chunks_exact_mut(TOGETHER * column_bytes));
     for (from, to) in all {
         for (column, to) in to.chunks_exact_mut(column_bytes).enumerate() {
             for (block, to) in to.chunks_exact_mut(parts.block).enumerate() {
@@ -98,20 +99,29 @@ impl Op for Interleave {
         let [x] = inputs("interleave", self.slots(), given)?;
         let (op, slot, format) = ("interleave", "x", self.format);
         if x.dtype != DType::U8 {
-            return Err(Error::DTypeMismatch { op, slot, expected: "u8: the bytes of blocks".to_owned(), got: x.dtype });
+            return Err(Error::DTypeMismatch {
+                op,
+                slot,
+                expected: "u8: the bytes of blocks".to_owned(),
+                got: x.dtype,
+            });
         }
         let elements = x.shape.last() / format.block_bytes() * format.block_len();
         let columns = x.shape.axes().iter().rev().nth(1).copied().unwrap_or(1);
         let whole = x.shape.last().is_multiple_of(format.block_bytes());
         if !whole || !interleaves(format, columns, elements) {
-            let expected = format!("a multiple of {TOGETHER} columns of whole blocks of a format that can be interleaved, {format}");
+            let expected = format!(
+                "a multiple of {TOGETHER} columns of whole blocks of a format that can be interleaved, {format}"
+            );
             return Err(Error::Shape { op, slot, expected, got: x.shape });
         }
         Ok(Outputs::from_slice(&[TensorInfo::new(DType::U8, x.shape)]))
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
-        let (Some(x), [y, ..], Some(parts)) = (inputs.first(), outputs, Parts::of(self.format)) else { return };
+        let (Some(x), [y, ..], Some(parts)) = (inputs.first(), outputs, Parts::of(self.format)) else {
+            return;
+        };
         let bytes = x.shape.last();
         let all = x.values.chunks_exact(TOGETHER * bytes).zip(y.values.chunks_exact_mut(TOGETHER * bytes));
         for (from, to) in all {
@@ -139,7 +149,12 @@ pub fn interleave<R: Recorder>(recorder: &mut R, x: &R::Value, format: Format) -
 }
 
 /// [`interleave`] into `y`, of as many bytes.
-pub fn interleave_into<R: Recorder>(recorder: &mut R, x: &R::Value, format: Format, y: &R::Value) -> Result<()> {
+pub fn interleave_into<R: Recorder>(
+    recorder: &mut R,
+    x: &R::Value,
+    format: Format,
+    y: &R::Value,
+) -> Result<()> {
     recorder.run_into(Interleave { format }, &[x], &[y])
 }
 
@@ -153,7 +168,8 @@ mod tests {
         for format in Format::ALL {
             let Some(parts) = Parts::of(format) else { continue };
             formats += 1;
-            let all = (0..TOGETHER).flat_map(|column| (0..parts.block).map(move |at| parts.place(column, at)));
+            let all =
+                (0..TOGETHER).flat_map(|column| (0..parts.block).map(move |at| parts.place(column, at)));
             let mut places: Vec<usize> = all.collect();
             places.sort_unstable();
             assert!(places.iter().enumerate().all(|(i, place)| i == *place), "{format}");

@@ -10,7 +10,8 @@ use silicide_quant::{DType, Format};
 pub fn cases() -> Vec<Case> {
     let case = |format: Format, m: &[usize], groups: usize, blocks: usize| {
         let (n, k) = (groups * TOGETHER, blocks * format.block_len());
-        let inputs = vec![Input::gaussian(DType::F32, &[m, &[k]].concat()), interleaved_input(format, &[n, k])];
+        let inputs =
+            vec![Input::gaussian(DType::F32, &[m, &[k]].concat()), interleaved_input(format, &[n, k])];
         let label = format!("{m:?} rows by {n} columns of {blocks} blocks of {format}");
         Case::new(label, InterleavedMatmul { format }, inputs)
     };

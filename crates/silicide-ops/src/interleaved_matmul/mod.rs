@@ -44,7 +44,12 @@ impl Op for InterleavedMatmul {
         };
         for (slot, info, expected) in [("a", a, DType::F32), ("b", b, DType::U8)] {
             if info.dtype != expected {
-                return Err(Error::DTypeMismatch { op, slot, expected: expected.to_string(), got: info.dtype });
+                return Err(Error::DTypeMismatch {
+                    op,
+                    slot,
+                    expected: expected.to_string(),
+                    got: info.dtype,
+                });
             }
         }
         let k = b.shape.last() / format.block_bytes() * format.block_len();
@@ -89,7 +94,12 @@ impl Op for InterleavedMatmul {
 }
 
 /// Records `a · bᵀ` with an interleaved weight: `[..., m, k]` by `[n, k]` gives `[..., m, n]`.
-pub fn interleaved_matmul<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value, format: Format) -> Result<R::Value> {
+pub fn interleaved_matmul<R: Recorder>(
+    recorder: &mut R,
+    a: &R::Value,
+    b: &R::Value,
+    format: Format,
+) -> Result<R::Value> {
     recorder.run_one(InterleavedMatmul { format }, &[a, b])
 }
 

@@ -22,12 +22,16 @@ pub fn cases() -> Vec<Case> {
     let biased = LayerNorm { biased: true, ..PLAIN };
     cases.push(Case::new("bias only", biased, vec![Input::gaussian(F32, &[7, 65]), vector()]));
     for dtype in [F16, BF16] {
-        let inputs =
-            vec![Input::gaussian(dtype, &[3, 577]), Input::gaussian(dtype, &[577]), Input::gaussian(dtype, &[577])];
+        let inputs = vec![
+            Input::gaussian(dtype, &[3, 577]),
+            Input::gaussian(dtype, &[577]),
+            Input::gaussian(dtype, &[577]),
+        ];
         cases.push(Case::new(format!("{dtype}"), AFFINE, inputs));
     }
     // Weight and bias need not be of the same type.
-    let mixed = vec![Input::gaussian(F16, &[3, 70]), Input::gaussian(F32, &[70]), Input::gaussian(F16, &[70])];
+    let mixed =
+        vec![Input::gaussian(F16, &[3, 70]), Input::gaussian(F32, &[70]), Input::gaussian(F16, &[70])];
     cases.push(Case::new("f16, f32 weight, f16 bias", AFFINE, mixed));
     for (label, data) in [
         ("large values", Data::Gaussian { scale: 1e4 }),

@@ -4,7 +4,9 @@
 use super::LayerNorm;
 use crate::cpu::Simd;
 use crate::cpu::element::{Target, code, read_coded, view_coded};
-use crate::rows::cpu::{HEADER, LONG, Lanes, Room, RowKernel, Run, fetch_next_row, fits, plan, row_programs, streaming};
+use crate::rows::cpu::{
+    HEADER, LONG, Lanes, Room, RowKernel, Run, fetch_next_row, fits, plan, row_programs, streaming,
+};
 use crate::rows::lanes::sum_of;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Tile};

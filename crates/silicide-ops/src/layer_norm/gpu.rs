@@ -49,6 +49,8 @@ unsafe impl Kernel for Rows {
             Part::plain(&BODY),
         ];
         let kernel = WgslKernel::new(self.name(), &parts, 4, HEADER + 3);
-        plan(kernel, &[Bound::Rows(0), weight, bias, Bound::Rows(op.output_index())], io, on, |_| [op.eps.to_bits(), u32::from(op.weighted), u32::from(op.biased)])
+        plan(kernel, &[Bound::Rows(0), weight, bias, Bound::Rows(op.output_index())], io, on, |_| {
+            [op.eps.to_bits(), u32::from(op.weighted), u32::from(op.biased)]
+        })
     }
 }

@@ -125,7 +125,8 @@ pub fn layer_norm<R: Recorder>(
     affine: Affine<'_, R::Value>,
     eps: f32,
 ) -> Result<R::Value> {
-    let inputs: SmallVec<[&R::Value; 3]> = [Some(x), affine.weight, affine.bias].into_iter().flatten().collect();
+    let inputs: SmallVec<[&R::Value; 3]> =
+        [Some(x), affine.weight, affine.bias].into_iter().flatten().collect();
     recorder.run_one(affine.op(eps), &inputs)
 }
 
@@ -137,6 +138,7 @@ pub fn layer_norm_into<R: Recorder>(
     eps: f32,
     y: &R::Value,
 ) -> Result<()> {
-    let inputs: SmallVec<[&R::Value; 3]> = [Some(x), affine.weight, affine.bias].into_iter().flatten().collect();
+    let inputs: SmallVec<[&R::Value; 3]> =
+        [Some(x), affine.weight, affine.bias].into_iter().flatten().collect();
     recorder.run_into(affine.op(eps), &inputs, &[y])
 }

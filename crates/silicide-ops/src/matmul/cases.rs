@@ -10,7 +10,11 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |dtype: DType, a: &[usize], b: &[usize]| {
         let label = format!("a {a:?} x b {dtype}{b:?}");
-        cases.push(Case::new(label, Matmul::default(), vec![Input::gaussian(F32, a), Input::gaussian(dtype, b)]));
+        cases.push(Case::new(
+            label,
+            Matmul::default(),
+            vec![Input::gaussian(F32, a), Input::gaussian(dtype, b)],
+        ));
     };
     // One row and few: whole vectors, tails, depths shorter than a vector, single columns.
     for (m, n, k) in [
@@ -36,7 +40,16 @@ pub fn cases() -> Vec<Case> {
     add(F32, &[256, 1024], &[256, 1024]);
     // Half-width weights, with depths that leave half a word.
     for dtype in [F16, BF16] {
-        for (m, n, k) in [(1, 257, 576), (1, 17, 31), (3, 64, 100), (6, 7, 33), (8, 3, 64), (33, 64, 31), (130, 257, 100), (33, 50, 2100)] {
+        for (m, n, k) in [
+            (1, 257, 576),
+            (1, 17, 31),
+            (3, 64, 100),
+            (6, 7, 33),
+            (8, 3, 64),
+            (33, 64, 31),
+            (130, 257, 100),
+            (33, 50, 2100),
+        ] {
             add(dtype, &[m, k], &[n, k]);
         }
     }
@@ -71,7 +84,9 @@ fn blocks(cases: &mut Vec<Case>) {
     }
     // Formats with kernels in integers: round every number of rows and columns that is taken at a time, and deep.
     for format in [Format::Q4_0, Format::Q4_1, Format::Q8_0, Format::Iq4Nl, Format::Mxfp4] {
-        for (m, n, k) in [(1, 15, 64), (2, 16, 32), (7, 70, 96), (16, 33, 576), (17, 17, 8224), (130, 65, 160)] {
+        for (m, n, k) in
+            [(1, 15, 64), (2, 16, 32), (7, 70, 96), (16, 33, 576), (17, 17, 8224), (130, 65, 160)]
+        {
             add(any, format, &[m, k], &[n, k]);
         }
     }

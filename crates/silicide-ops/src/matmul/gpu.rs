@@ -24,22 +24,33 @@ static FEW_BODY: Snippet = Snippet { name: "matmul.few.wgsl", text: include_str!
 static PARAMS_ONE: Snippet = Snippet { name: "matmul params", text: params!() };
 static PARAMS_TWO: Snippet = Snippet { name: "matmul params, scales", text: params!("scales") };
 static PARAMS_THREE: Snippet = Snippet { name: "matmul params, biases", text: params!("scales" "biases") };
-pub(crate) static FEW_SHARED: Snippet = Snippet { name: "matmul few, shared", text: include_str!("few_shared.wgsl") };
-pub(crate) static FEW_SUBGROUP: Snippet = Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
+pub(crate) static FEW_SHARED: Snippet =
+    Snippet { name: "matmul few, shared", text: include_str!("few_shared.wgsl") };
+pub(crate) static FEW_SUBGROUP: Snippet =
+    Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
 /// What kernels for few rows share, and sums over the weights of one binding.
-pub(crate) static FEW_ROWS_TEXT: Snippet = Snippet { name: "matmul few, rows", text: include_str!("few_rows.wgsl") };
-pub(crate) static FEW_SUMS: Snippet = Snippet { name: "matmul few, sums", text: include_str!("few_sums.wgsl") };
+pub(crate) static FEW_ROWS_TEXT: Snippet =
+    Snippet { name: "matmul few, rows", text: include_str!("few_rows.wgsl") };
+pub(crate) static FEW_SUMS: Snippet =
+    Snippet { name: "matmul few, sums", text: include_str!("few_sums.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
 /// What kernels for many rows share, and a square of outputs over the weights of one binding.
-pub(crate) static TILED_CELLS: Snippet = Snippet { name: "matmul tiled, cells", text: concat!(include_str!("tile.wgsl"), include_str!("tiled_cells.wgsl")) };
-pub(crate) static TILED_SQUARE: Snippet = Snippet { name: "matmul tiled, square", text: include_str!("tiled_square.wgsl") };
+pub(crate) static TILED_CELLS: Snippet = Snippet {
+    name: "matmul tiled, cells",
+    text: concat!(include_str!("tile.wgsl"), include_str!("tiled_cells.wgsl")),
+};
+pub(crate) static TILED_SQUARE: Snippet =
+    Snippet { name: "matmul tiled, square", text: include_str!("tiled_square.wgsl") };
 pub(super) static EIGHT: Fill = Fill {
     activations: &Snippet { name: "matmul tiled, eight", text: include_str!("tiled_eight.wgsl") },
     weights: &Snippet { name: "matmul tiled, eight weights", text: include_str!("tiled_eight_weights.wgsl") },
 };
 pub(super) static SINGLE: Fill = Fill {
     activations: &Snippet { name: "matmul tiled, single", text: include_str!("tiled_single.wgsl") },
-    weights: &Snippet { name: "matmul tiled, single weights", text: include_str!("tiled_single_weights.wgsl") },
+    weights: &Snippet {
+        name: "matmul tiled, single weights",
+        text: include_str!("tiled_single_weights.wgsl"),
+    },
 };
 
 /// How elements come to shared memory: texts for activations, and for the weights of one binding.
@@ -115,8 +126,12 @@ impl Weights {
     /// Parts that define `eight_b`, `sixteen_b` and `SPREAD_b`.
     pub(super) fn sixteen(self) -> SmallVec<[Part; 2]> {
         match self {
-            Weights::Of(dtype) => wgsl::load_sixteen(dtype).iter().map(|part| Part::bound(part, "b", 1)).collect(),
-            Weights::Mlx(format) => smallvec![mlx::gpu::eight(format, 1), Part::bound(&wgsl::TWICE_EIGHT, "b", 1)],
+            Weights::Of(dtype) => {
+                wgsl::load_sixteen(dtype).iter().map(|part| Part::bound(part, "b", 1)).collect()
+            }
+            Weights::Mlx(format) => {
+                smallvec![mlx::gpu::eight(format, 1), Part::bound(&wgsl::TWICE_EIGHT, "b", 1)]
+            }
         }
     }
 
@@ -184,11 +199,12 @@ impl Run {
         let Problem { m, n, k, .. } = *problem;
         let batch = self.batches.start;
         let (batches, rows, columns) = (self.batches.len(), self.rows.len(), self.columns.len());
-        let mut args: SmallVec<[Arg; 6]> = smallvec![
-            Arg::slot(0).window((batch * m + self.rows.start) * k * 4, batches * rows * k * 4)
-        ];
+        let mut args: SmallVec<[Arg; 6]> =
+            smallvec![Arg::slot(0).window((batch * m + self.rows.start) * k * 4, batches * rows * k * 4)];
         for (row, slot) in weights.row_bytes(k).into_iter().zip(1..) {
-            args.push(Arg::slot(slot).window((batch * n + self.columns.start) * row, batches * columns * row));
+            args.push(
+                Arg::slot(slot).window((batch * n + self.columns.start) * row, batches * columns * row),
+            );
         }
         let y = Arg::slot(args.len() as u8);
         args.push(y.window((batch * m + self.rows.start) * n * 4, batches * rows * n * 4));
@@ -262,7 +278,9 @@ impl Adding {
 pub(crate) fn plan_few(problem: &Problem, weights: Weights, on: &DeviceInfo, subgroups: bool) -> Plan {
     let mut plan = Plan::default();
     let adding = Adding::of(problem.k, subgroups, on);
-    let Some(mut kernel) = kernel(&[&FEW_BODY, &FEW_ROWS_TEXT, adding.text], weights, on) else { return plan };
+    let Some(mut kernel) = kernel(&[&FEW_BODY, &FEW_ROWS_TEXT, adding.text], weights, on) else {
+        return plan;
+    };
     kernel.parts.push(Part::bound(&FEW_SUMS, "b", 1));
     kernel.parts.extend(weights.sixteen());
     for run in runs(problem, weights, on) {
@@ -312,7 +330,9 @@ pub(crate) fn tiled_constants(kernel: WgslKernel, rows: usize, columns: usize) -
 pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
     let mut plan = Plan::default();
     let fill = tiled_fill(problem.k);
-    let Some(mut kernel) = kernel(&[&TILED_BODY, &TILED_CELLS, fill.activations], weights, on) else { return plan };
+    let Some(mut kernel) = kernel(&[&TILED_BODY, &TILED_CELLS, fill.activations], weights, on) else {
+        return plan;
+    };
     kernel.parts.extend([fill.weights, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
     if std::ptr::eq(fill, &EIGHT) {
         kernel.parts.extend(weights.sixteen());
@@ -388,7 +408,8 @@ mod tests {
             let [rows, columns, k, stride, first] = [rows, columns, k, stride, first].map(|x| x as usize);
             for batch in 0..batches as usize {
                 for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-                    let (a, b) = (&a[(batch * rows + row) * k..][..k], &b[(batch * columns + column) * k..][..k]);
+                    let (a, b) =
+                        (&a[(batch * rows + row) * k..][..k], &b[(batch * columns + column) * k..][..k]);
                     let y = &mut y[(batch * rows + row) * stride + first + column];
                     assert!(y.is_nan(), "an output is written twice");
                     *y = a.iter().zip(b).map(|(a, b)| a * b).sum();
@@ -406,18 +427,23 @@ mod tests {
         let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "test");
         on.limits.binding_alignment = 16;
         let shape = |axes: &[usize]| Shape::new(axes).unwrap();
-        for (a_axes, b_axes) in
-            [(&[8, 5, 7][..], &[4, 9, 7][..]), (&[3, 40], &[70, 40]), (&[300, 3], &[290, 3]), (&[1, 64], &[33, 64])]
-        {
+        for (a_axes, b_axes) in [
+            (&[8, 5, 7][..], &[4, 9, 7][..]),
+            (&[3, 40], &[70, 40]),
+            (&[300, 3], &[290, 3]),
+            (&[1, 64], &[33, 64]),
+        ] {
             for (dtype, max_binding, cut) in
                 [(DType::F32, 1400, true), (DType::F16, 1400, true), (DType::BF16, 1 << 30, false)]
             {
                 on.limits.max_binding = max_binding;
-                let inputs = [TensorInfo::new(DType::F32, shape(a_axes)), TensorInfo::new(dtype, shape(b_axes))];
+                let inputs =
+                    [TensorInfo::new(DType::F32, shape(a_axes)), TensorInfo::new(dtype, shape(b_axes))];
                 let outputs = Op::infer(&Matmul::default(), &inputs).unwrap();
                 let io = Io { inputs: &inputs, outputs: &outputs };
                 // Small whole numbers: every order of summing them is exact.
-                let values = |count: usize| (0..count).map(|i| (i * 7 % 13) as f32 - 6.0).collect::<Vec<f32>>();
+                let values =
+                    |count: usize| (0..count).map(|i| (i * 7 % 13) as f32 - 6.0).collect::<Vec<f32>>();
                 let (a, b) = (values(inputs[0].elements()), values(inputs[1].elements()));
                 let host = |info: &TensorInfo, values: &[f32]| silicide_core::kernel::Host {
                     dtype: info.dtype,
@@ -425,7 +451,11 @@ mod tests {
                     values: values.iter().map(|&x| f64::from(x)).collect(),
                 };
                 let mut expected = [host(&outputs[0], &vec![0.0; outputs[0].elements()])];
-                Op::reference(&Matmul::default(), &[host(&inputs[0], &a), host(&inputs[1], &b)], &mut expected);
+                Op::reference(
+                    &Matmul::default(),
+                    &[host(&inputs[0], &a), host(&inputs[1], &b)],
+                    &mut expected,
+                );
                 for kernel in [&FEW[1] as &dyn Kernel<Op = Matmul>, &TILED] {
                     if kernel.fits(&Matmul::default(), &io, &on).is_err() {
                         continue;

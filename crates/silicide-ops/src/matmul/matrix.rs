@@ -65,7 +65,8 @@ pub(crate) fn plan(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan
     }
     let kernel = kernel.constant("WG", SUBGROUPS * on.features.subgroup_size.1);
     for run in gpu::runs(problem, weights, on) {
-        let squares = run.rows.len().div_ceil(SQUARE) * run.columns.len().div_ceil(SQUARE) * run.batches.len();
+        let squares =
+            run.rows.len().div_ceil(SQUARE) * run.columns.len().div_ceil(SQUARE) * run.batches.len();
         let (args, params) = (run.args(problem, weights), run.params(problem));
         plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(squares, on));
     }

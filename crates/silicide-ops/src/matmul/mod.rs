@@ -96,7 +96,11 @@ impl Op for Matmul {
             return Err(wrong_shape("b", "no axis of length zero".into(), b.shape));
         }
         if a.shape.axes().last() != Some(k) || a.elements() == 0 {
-            return Err(wrong_shape("a", format!("[..., m, {k}] for b {}, no axis of length zero", b.shape), a.shape));
+            return Err(wrong_shape(
+                "a",
+                format!("[..., m, {k}] for b {}, no axis of length zero", b.shape),
+                a.shape,
+            ));
         }
         if let [same @ .., shared] = b_leading {
             let matches = match a.shape.axes() {
@@ -236,8 +240,10 @@ mod tests {
 
     #[test]
     fn the_reference_groups_heads() {
-        let host = |axes: &[usize], values: &[f64]| {
-            Host { dtype: DType::F32, shape: Shape::new(axes).unwrap(), values: values.to_vec() }
+        let host = |axes: &[usize], values: &[f64]| Host {
+            dtype: DType::F32,
+            shape: Shape::new(axes).unwrap(),
+            values: values.to_vec(),
         };
         // Four heads of one row, two heads of two columns.
         let a = host(&[4, 1, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);

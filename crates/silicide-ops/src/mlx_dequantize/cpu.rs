@@ -29,8 +29,13 @@ unsafe impl Kernel for Groups {
 
     fn plan(&self, op: &MlxDequantize, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         let count = io.output(0).elements();
-        let params =
-            [mlx::code(op.format), code(op.to), stream::worthwhile(io), count as u32, (count as u64 >> 32) as u32];
+        let params = [
+            mlx::code(op.format),
+            code(op.to),
+            stream::worthwhile(io),
+            count as u32,
+            (count as u64 >> 32) as u32,
+        ];
         let args: SmallVec<[Arg; 4]> = (0..=mlx::planes(op.format) as u8).map(Arg::slot).collect();
         Plan::launch(Program::Native(&GROUPS), &args, &params, tiles(count))
     }

@@ -62,7 +62,11 @@ impl Op for MlxDequantize {
 }
 
 /// The values of a weight, as `to`: f32, f16 or bf16.
-pub fn mlx_dequantize<R: Recorder>(recorder: &mut R, weight: &MlxOperands<'_, R::Value>, to: DType) -> Result<R::Value> {
+pub fn mlx_dequantize<R: Recorder>(
+    recorder: &mut R,
+    weight: &MlxOperands<'_, R::Value>,
+    to: DType,
+) -> Result<R::Value> {
     recorder.run_one(MlxDequantize { format: weight.format, to }, &weight.after(None))
 }
 

@@ -60,7 +60,8 @@ unsafe fn rows<S: Simd>(tile: &Tile<'_>) {
             // SAFETY: the core bound one index for each row of y; these elements of y are of this tile alone, and a valid
             // row lies in the table.
             unsafe {
-                let index = tile.read_part::<u32>(indices, number..number + 1).first().copied().unwrap_or(u32::MAX);
+                let index =
+                    tile.read_part::<u32>(indices, number..number + 1).first().copied().unwrap_or(u32::MAX);
                 let negative = tile.param(2) != 0 && index > i32::MAX as u32;
                 if negative || index as usize >= count {
                     lanes.fill(f32::NAN);

@@ -2,8 +2,8 @@
 
 use super::MlxGatherRows;
 use crate::elementwise::gpu;
-use crate::wgsl::{self, row_spans};
 use crate::mlx;
+use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 use silicide_quant::DType;

@@ -11,7 +11,11 @@ pub fn cases() -> Vec<Case> {
         let k = groups * format.group();
         let mut all = vec![Input::gaussian(DType::F32, &[m, &[k]].concat())];
         all.extend(inputs(format, n, k));
-        Case::new(format!("{m:?} rows by {n} columns of {groups} groups of {format}"), MlxMatmul { format }, all)
+        Case::new(
+            format!("{m:?} rows by {n} columns of {groups} groups of {format}"),
+            MlxMatmul { format },
+            all,
+        )
     };
     let formats = some();
     let mut cases = Vec::new();

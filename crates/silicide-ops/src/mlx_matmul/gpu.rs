@@ -28,7 +28,9 @@ unsafe impl Kernel for Few {
     }
 
     fn plan(&self, op: &MlxMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        problem(io).map_or(Plan::default(), |problem| plan_few(&problem, Weights::Mlx(op.format), on, has_subgroups(on)))
+        problem(io).map_or(Plan::default(), |problem| {
+            plan_few(&problem, Weights::Mlx(op.format), on, has_subgroups(on))
+        })
     }
 }
 

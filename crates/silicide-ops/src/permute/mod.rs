@@ -134,7 +134,8 @@ mod tests {
     #[test]
     fn orders_that_are_none_are_refused() {
         let x = TensorInfo::new(DType::U8, Shape::new(&[2, 3, 4]).unwrap());
-        let shape = |order: &[usize]| Permute { order: SmallVec::from_slice(order) }.infer(&[x]).map(|y| y[0].shape);
+        let shape =
+            |order: &[usize]| Permute { order: SmallVec::from_slice(order) }.infer(&[x]).map(|y| y[0].shape);
         assert_eq!(shape(&[2, 0, 1]).unwrap(), Shape::new(&[4, 2, 3]).unwrap());
         for order in [&[0, 1][..], &[0, 1, 1], &[0, 1, 3], &[0, 1, 2, 0], &[]] {
             assert!(matches!(shape(order), Err(Error::BadParameter { .. })), "{order:?}");

@@ -44,7 +44,8 @@ impl Call<'_> {
         let Call { m, k, biases, gate } = self;
         let has_bias = |i: usize| biases >> i & 1 == 1;
         let projections = weights.iter().enumerate();
-        let projections = projections.map(|(i, (factor, _))| Projection { factor: *factor, bias: has_bias(i) }).collect();
+        let projections =
+            projections.map(|(i, (factor, _))| Projection { factor: *factor, bias: has_bias(i) }).collect();
         let mut inputs = vec![Input::gaussian(DType::F32, &[m, &[k]].concat())];
         inputs.extend(weights.iter().flat_map(|(_, inputs)| inputs.clone()));
         for (_, (_, weight)) in weights.iter().enumerate().filter(|(i, _)| has_bias(*i)) {
@@ -64,7 +65,8 @@ pub fn cases() -> Vec<Case> {
     // Every format, gated for one row. What other calls add to it is the same for all.
     for dtype in Format::ALL.into_iter().map(DType::from).chain([DType::F32, DType::BF16]) {
         let k = if dtype.block_len() >= 128 { 768 } else { 576 / dtype.block_len() * dtype.block_len() };
-        cases.push(call(&[1], k, 0, silu).case(dtype.name(), &[plain(dtype, [37, k]), plain(dtype, [37, k])]));
+        cases
+            .push(call(&[1], k, 0, silu).case(dtype.name(), &[plain(dtype, [37, k]), plain(dtype, [37, k])]));
     }
     common(&mut cases);
     for format in Format::ALL.into_iter().filter(|format| Parts::of(*format).is_some()) {
@@ -75,7 +77,11 @@ pub fn cases() -> Vec<Case> {
         cases.push(call(&[3], k, 5, None).case(&name, &[weight(6), weight(2), weight(1)]));
         cases.push(call(&[20], k, 0, silu).case(&name, &[weight(3), weight(3)]));
     }
-    let mixed = [interleaved(Format::Q4K, [96, 512]), plain(Format::Q6K.into(), [40, 512]), plain(DType::F16, [17, 512])];
+    let mixed = [
+        interleaved(Format::Q4K, [96, 512]),
+        plain(Format::Q6K.into(), [40, 512]),
+        plain(DType::F16, [17, 512]),
+    ];
     cases.push(call(&[1], 512, 0, None).case("mixed", &mixed));
     cases.push(call(&[20], 512, 7, None).case("mixed", &mixed));
     let mixed = [plain(Format::Q4K.into(), [33, 512]), plain(Format::Q6K.into(), [18, 512])];
@@ -85,7 +91,8 @@ pub fn cases() -> Vec<Case> {
         let planes = |n: usize| (Factor::Planes(MlxMatmul { format }), mlx::cases::inputs(format, n, k));
         let gate = (i % 2 == 0).then_some(Activation::GeluTanh);
         let rows = [1 + i % 4];
-        cases.push(Call { m: &rows, k, biases: 1, gate }.case(&format.to_string(), &[planes(35), planes(35)]));
+        cases
+            .push(Call { m: &rows, k, biases: 1, gate }.case(&format.to_string(), &[planes(35), planes(35)]));
     }
     cases
 }
@@ -93,7 +100,11 @@ pub fn cases() -> Vec<Case> {
 /// Formats that models have: every number of projections and ending, round every tile.
 fn common(cases: &mut Vec<Case>) {
     let call = |m, k, biases, gate| Call { m, k, biases, gate };
-    for dtype in [Format::Q4_0, Format::Q8_0, Format::Q4K, Format::Q6K].map(DType::from).into_iter().chain([DType::F16]) {
+    for dtype in [Format::Q4_0, Format::Q8_0, Format::Q4K, Format::Q6K]
+        .map(DType::from)
+        .into_iter()
+        .chain([DType::F16])
+    {
         let name = dtype.name();
         let k = if dtype.block_len() > 32 { 512 } else { 576 };
         let weight = |n: usize| plain(dtype, [n, k]);
@@ -110,8 +121,13 @@ fn common(cases: &mut Vec<Case>) {
         let name = dtype.name();
         cases.push(call(&[], k, 1, None).case(name, &[single(dtype, 1, k)]));
         cases.push(call(&[3], k, 1, None).case(name, &[single(dtype, 3, k), single(dtype, 130, k)]));
-        cases.push(call(&[33], k, 2, Some(Activation::Sigmoid)).case(name, &[single(dtype, 50, k), single(dtype, 50, k)]));
+        cases.push(
+            call(&[33], k, 2, Some(Activation::Sigmoid))
+                .case(name, &[single(dtype, 50, k), single(dtype, 50, k)]),
+        );
     }
     // Activations are rounded to bf16 once for both, where there is a unit for it.
-    cases.push(call(&[33], 130, 0, None).case("bf16", &[single(DType::BF16, 50, 130), single(DType::BF16, 9, 130)]));
+    cases.push(
+        call(&[33], 130, 0, None).case("bf16", &[single(DType::BF16, 50, 130), single(DType::BF16, 9, 130)]),
+    );
 }

@@ -10,7 +10,9 @@ mod tile;
 use super::{Place, Project, Projection};
 use crate::elementwise::fits_cpu;
 use crate::matmul::cpu::integer::activations::rounds;
-use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Operand, Plan, Step, TensorInfo};
+use silicide_core::kernel::{
+    Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Operand, Plan, Step, TensorInfo,
+};
 use silicide_hal::{DeviceInfo, Program};
 use smallvec::{SmallVec, smallvec};
 use tile::{HEAD, Product};
@@ -68,12 +70,17 @@ struct Alone {
 }
 
 impl Alone {
-    fn of(call: (&Projection, Place, Vec<TensorInfo>), y: TensorInfo, on: &DeviceInfo) -> Result<Alone, Decline> {
+    fn of(
+        call: (&Projection, Place, Vec<TensorInfo>),
+        y: TensorInfo,
+        on: &DeviceInfo,
+    ) -> Result<Alone, Decline> {
         let (Projection { factor, .. }, place, inputs) = call;
         let (op, outputs) = (factor.op(), [y]);
         let io = Io { inputs: &inputs, outputs: &outputs };
         let fitting = |i: usize| op.kernel_fits(i, &io, on).ok().map(|cost| (cost, i));
-        let (_, kernel) = (0..op.kernel_count()).filter_map(fitting).min().ok_or(Decline("a product has no kernel"))?;
+        let (_, kernel) =
+            (0..op.kernel_count()).filter_map(fitting).min().ok_or(Decline("a product has no kernel"))?;
         let plan = op.kernel_plan(kernel, &io, on);
         // Nothing but what is derived from the input comes before the launch.
         if plan.steps.len() != plan.derived.len() + 1 || plan.scratch.len() != plan.derived.len() {
@@ -159,7 +166,8 @@ fn join(op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
                 }
                 Operand::Slot(_) => y.operand,
                 Operand::Scratch(number, access) => {
-                    let number = scratch.get(usize::from(number)).ok_or(Decline("a product takes scratch memory"))?;
+                    let number =
+                        scratch.get(usize::from(number)).ok_or(Decline("a product takes scratch memory"))?;
                     Operand::Scratch(*number, access)
                 }
                 Operand::Table(_) => return Err(Decline("a product takes a table")),
@@ -167,7 +175,8 @@ fn join(op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
             bindings.push(joining.bind(Arg { operand, ..*arg }));
         }
         let bias = alone.place.bias.map_or(0, |bias| joining.bind(Arg::slot(bias as u8)) + 1);
-        let mut product = Product::new(launch, alone.extents, tiles).ok_or(Decline("a product has another program"))?;
+        let mut product =
+            Product::new(launch, alone.extents, tiles).ok_or(Decline("a product has another program"))?;
         (product.y, product.bias) = (joining.bind(y) as usize, bias as usize);
         if op.gate.is_none() {
             tiles = tiles.checked_add(product.tiles()).ok_or(Decline("takes fewer tiles"))?;
@@ -193,9 +202,9 @@ fn join(op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::project::Factor;
     use crate::glu::Activation;
     use crate::matmul::Matmul;
+    use crate::project::Factor;
     use silicide_core::kernel::Op;
     use silicide_hal::Backend;
     use silicide_hal::cpu::Isa;

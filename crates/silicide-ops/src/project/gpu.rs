@@ -3,8 +3,8 @@
 
 use super::{Factor, MOST, Project};
 use crate::elementwise::activation::ACTIVATION;
-use crate::matmul::gpu::{self as matmul, Adding, Weights};
 use crate::matmul::Problem;
+use crate::matmul::gpu::{self as matmul, Adding, Weights};
 use crate::wgsl;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
@@ -141,8 +141,16 @@ fn make(
 }
 
 /// The plan of a kernel, with so many workgroups for each product.
-fn launch(op: &Project, products: &[Product], (kernel, args): (WgslKernel, &[Arg]), groups: &[usize], on: &DeviceInfo) -> Plan {
-    let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else { return Plan::default() };
+fn launch(
+    op: &Project,
+    products: &[Product],
+    (kernel, args): (WgslKernel, &[Arg]),
+    groups: &[usize],
+    on: &DeviceInfo,
+) -> Plan {
+    let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
+        return Plan::default();
+    };
     let of = |i: usize| products.get(i).map_or(0, |product| product.problem.n);
     let first = |i: usize| groups.iter().take(i).sum::<usize>();
     let all = if op.gate.is_some() { first(1) } else { first(groups.len()) };
@@ -184,9 +192,13 @@ unsafe impl Kernel for Few {
 
     fn plan(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let Ok(products) = products(op, io, on) else { return Plan::default() };
-        let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else { return Plan::default() };
+        let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
+            return Plan::default();
+        };
         let each: [&'static Snippet; 2] = [&matmul::FEW_SUMS, &FEW];
-        let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else { return Plan::default() };
+        let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else {
+            return Plan::default();
+        };
         let adding = Adding::of(k, self.subgroups, on);
         kernel.parts.extend([&matmul::FEW_ROWS_TEXT, adding.text].map(Part::plain));
         let kernel = adding.constants(kernel, m, k);
@@ -211,10 +223,14 @@ unsafe impl Kernel for Tiled {
 
     fn plan(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let Ok(products) = products(op, io, on) else { return Plan::default() };
-        let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else { return Plan::default() };
+        let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
+            return Plan::default();
+        };
         let fill = matmul::tiled_fill(k);
         let each = [fill.weights, &matmul::TILED_SQUARE, &TILED];
-        let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else { return Plan::default() };
+        let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else {
+            return Plan::default();
+        };
         kernel.parts.extend([&matmul::TILED_CELLS, fill.activations, &MAIN].map(Part::plain));
         let widest = products.iter().map(|product| product.problem.n).max().unwrap_or(0);
         let (kernel, side) = matmul::tiled_constants(kernel, m, widest);

@@ -119,7 +119,10 @@ impl Project {
     }
 
     /// Each projection, with what it would be called with alone.
-    fn calls<'a, T: Clone>(&'a self, inputs: &'a [T]) -> impl Iterator<Item = (&'a Projection, Place, Vec<T>)> {
+    fn calls<'a, T: Clone>(
+        &'a self,
+        inputs: &'a [T],
+    ) -> impl Iterator<Item = (&'a Projection, Place, Vec<T>)> {
         self.projections.iter().zip(self.places()).map(move |(projection, place)| {
             let weights = inputs.get(place.weights.clone()).unwrap_or_default();
             let inputs = inputs.iter().take(1).chain(weights).cloned().collect();
@@ -150,7 +153,8 @@ impl Op for Project {
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let (op, count) = ("project", self.projections.len());
         if count == 0 || count > MOST || (self.gate.is_some() && count != 2) {
-            let what = format!("{count} projections, of which there are 1 to {MOST}, and 2 where they are gated");
+            let what =
+                format!("{count} projections, of which there are 1 to {MOST}, and 2 where they are gated");
             return Err(Error::BadParameter { op, what });
         }
         let (weights, biases) = self.counts();
@@ -160,7 +164,9 @@ impl Op for Project {
         }
         let mut outputs = Outputs::new();
         for (projection, place, inputs) in self.calls(given) {
-            if let (Factor::Plain(_), Some(b)) = (projection.factor, inputs.get(1).filter(|b| b.shape.rank() != 2)) {
+            if let (Factor::Plain(_), Some(b)) =
+                (projection.factor, inputs.get(1).filter(|b| b.shape.rank() != 2))
+            {
                 return Err(wrong_shape("b", "[n, k]".to_owned(), b));
             }
             let made = projection.factor.op().infer(&inputs)?;
@@ -226,7 +232,11 @@ impl Op for Project {
 }
 
 /// Records projections of the first input; see [`Project`] for the others.
-pub fn project<R: Recorder>(recorder: &mut R, op: Project, inputs: &[&R::Value]) -> Result<SmallVec<[R::Value; 2]>> {
+pub fn project<R: Recorder>(
+    recorder: &mut R,
+    op: Project,
+    inputs: &[&R::Value],
+) -> Result<SmallVec<[R::Value; 2]>> {
     recorder.run(op, inputs)
 }
 
@@ -241,7 +251,10 @@ mod tests {
     }
 
     fn op(count: usize, bias: bool, gate: Option<Activation>) -> Project {
-        Project { projections: smallvec![Projection { factor: Factor::Plain(Matmul::default()), bias }; count], gate }
+        Project {
+            projections: smallvec![Projection { factor: Factor::Plain(Matmul::default()), bias }; count],
+            gate,
+        }
     }
 
     #[test]

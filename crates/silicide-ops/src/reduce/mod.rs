@@ -48,9 +48,9 @@ impl Op for Reduce {
             *y = match self.reduction {
                 Reduction::Sum => x.iter().sum(),
                 // `f64::max` would drop NaN.
-                Reduction::Max => x.iter().fold(f64::NEG_INFINITY, |max, &x| {
-                    if x > max || x.is_nan() { x } else { max }
-                }),
+                Reduction::Max => {
+                    x.iter().fold(f64::NEG_INFINITY, |max, &x| if x > max || x.is_nan() { x } else { max })
+                }
             };
         }
     }

@@ -4,7 +4,9 @@ use super::RmsNorm;
 use crate::cpu::element::{Float, Target, code, read_coded, view_coded};
 use crate::cpu::{CHUNK, Simd, native_kernel};
 use crate::matmul::cpu::integer::activations::{round_part, rounds};
-use crate::rows::cpu::{HEADER, LONG, Lanes, Room, RowKernel, Run, fits, plan, row_programs, streaming, whole};
+use crate::rows::cpu::{
+    HEADER, LONG, Lanes, Room, RowKernel, Run, fits, plan, row_programs, streaming, whole,
+};
 use crate::rows::lanes::sum_of;
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
 use silicide_hal::{DeviceInfo, Program, Tile};

@@ -13,8 +13,7 @@ static RESIDUAL: Snippet = Snippet { name: "rms_norm.residual", text: include_st
 static BODY: Snippet = Snippet { name: "rms_norm", text: include_str!("rms_norm.wgsl") };
 
 /// `rounded(v)`: a sum as it is once stored. `narrow_sum` comes with the 16-bit stores of `sum`.
-static ROUND_F32: Snippet =
-    Snippet { name: "round.f32", text: "fn rounded(v: f32) -> f32 { return v; }" };
+static ROUND_F32: Snippet = Snippet { name: "round.f32", text: "fn rounded(v: f32) -> f32 { return v; }" };
 static ROUND_F16: Snippet = Snippet {
     name: "round.f16",
     text: "fn rounded(v: f32) -> f32 { return unpack2x16float(narrow_sum(v)).x; }",

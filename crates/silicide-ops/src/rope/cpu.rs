@@ -103,10 +103,7 @@ unsafe fn turn_halves<S: Simd>(tile: &Tile<'_>, (at, apart): (usize, usize), cos
     let (mut low, mut high) = ([0.0; CHUNK], [0.0; CHUNK]);
     // SAFETY: the caller's promise; what is read is read before y is borrowed.
     let (a, b) = unsafe {
-        (
-            tile.read_part::<f32>(0, at..at + count),
-            tile.read_part::<f32>(0, at + apart..at + apart + count),
-        )
+        (tile.read_part::<f32>(0, at..at + count), tile.read_part::<f32>(0, at + apart..at + apart + count))
     };
     for (((low, &a), (high, &b)), (&c, &s)) in
         low.iter_mut().zip(a).zip(high.iter_mut().zip(b)).zip(cosines.iter().zip(sines))

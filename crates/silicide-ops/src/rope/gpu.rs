@@ -47,7 +47,8 @@ unsafe impl Kernel for Pairs {
         ];
         let kernel = WgslKernel::new(self.name(), &parts, 3, 5);
         for span in row_spans(tokens, heads * dim, 4, on).into_iter().flatten() {
-            let window = |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
+            let window =
+                |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
             let args = [window(0, heads * dim), window(1, pairs * 2), window(2, heads * dim)];
             // Of each head, the pairs and then what is passed on.
             let count = span.len() * heads * (dim - pairs);

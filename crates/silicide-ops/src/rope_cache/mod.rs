@@ -112,7 +112,11 @@ impl Op for RopeCache {
 
     fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance {
         // Keys are turned in f32 before they are rounded to what the cache holds.
-        if output.dtype.is_block() { CacheWrite.tolerance(io, output) } else { Tolerance::rounding(output.dtype) }
+        if output.dtype.is_block() {
+            CacheWrite.tolerance(io, output)
+        } else {
+            Tolerance::rounding(output.dtype)
+        }
     }
 
     fn work(&self, io: &Io<'_>) -> Work {

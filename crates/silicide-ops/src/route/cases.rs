@@ -18,15 +18,22 @@ pub fn cases() -> Vec<Case> {
         cases.push(Case::new(label, route, inputs));
     };
     for gate in [Gate::Softmax, Gate::Sigmoid, Gate::SoftmaxOfChosen] {
-        for (normalized, scale, biased) in [(false, 1.0, false), (true, 1.0, false), (true, 2.5, true), (false, 0.5, true)] {
+        for (normalized, scale, biased) in
+            [(false, 1.0, false), (true, 1.0, false), (true, 2.5, true), (false, 0.5, true)]
+        {
             let route = Route { used: 8, gate, normalized, scale, biased };
             add("any", route, Input::gaussian(F32, &[5, 128]));
         }
         let route = Route { gate, ..Route::softmax(2) };
         add("ties", route, Input::of(F32, &[9, 33], Data::Indices { below: 3 }));
-        add("all alike", Route { gate, ..Route::softmax(5) }, Input::of(F32, &[2, 7], Data::Values(vec![0.25])));
+        add(
+            "all alike",
+            Route { gate, ..Route::softmax(5) },
+            Input::of(F32, &[2, 7], Data::Values(vec![0.25])),
+        );
     }
-    for (rows, experts, used) in [(1, 1, 1), (7, 8, 2), (1, 32, 4), (40, 32, 32), (3, 1024, 70), (2, 300, 1)] {
+    for (rows, experts, used) in [(1, 1, 1), (7, 8, 2), (1, 32, 4), (40, 32, 32), (3, 1024, 70), (2, 300, 1)]
+    {
         add("any", Route::softmax(used), Input::gaussian(F32, &[rows, experts]));
     }
     add("a vector", Route::softmax(3), Input::gaussian(F32, &[17]));

@@ -32,7 +32,8 @@ unsafe impl Kernel for Rows {
     fn plan(&self, op: &Route, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         let (rows, experts) = (io.input(0).shape.rows(), io.input(0).shape.last());
         let together = (TILE_LOGITS / experts.max(1)).max(1);
-        let [rows_word, experts, used, together_word] = [rows, experts, op.used, together].map(|word| word as u32);
+        let [rows_word, experts, used, together_word] =
+            [rows, experts, op.used, together].map(|word| word as u32);
         let [gate, normalized, biased, scale] = op.words();
         let params = [rows_word, experts, used, together_word, gate, normalized, biased, scale];
         // Without a bias, the logits stand in for it.
@@ -63,7 +64,8 @@ fn softmax<S: Simd>(row: &mut [f32]) {
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [rows, experts, used, together] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
-    let (gate, normalized, biased, scale) = (tile.param(4), tile.param(5) != 0, tile.param(6) != 0, tile.param_f32(7));
+    let (gate, normalized, biased, scale) =
+        (tile.param(4), tile.param(5) != 0, tile.param(6) != 0, tile.param_f32(7));
     let first = tile.index[0] as usize * together;
     let (mut values, mut order) = ([0f32; MOST], [0u64; MOST]);
     let values = values.get_mut(..experts).unwrap_or_default();

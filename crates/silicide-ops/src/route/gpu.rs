@@ -13,7 +13,8 @@ static BODY: Snippet = Snippet { name: "route", text: include_str!("route.wgsl")
 const WORKGROUP: u32 = 64;
 
 /// The codes of gates, as in `route.wgsl`.
-const _: () = assert!(Gate::Softmax.code() == 0 && Gate::Sigmoid.code() == 1 && Gate::SoftmaxOfChosen.code() == 2);
+const _: () =
+    assert!(Gate::Softmax.code() == 0 && Gate::Sigmoid.code() == 1 && Gate::SoftmaxOfChosen.code() == 2);
 
 /// A workgroup per row.
 pub(super) struct Rows;
@@ -58,7 +59,8 @@ unsafe impl Kernel for Rows {
         let (bias, ids) = if op.biased { (1, 2) } else { (0, 1) };
         // A row of logits is at least as long as those of the outputs.
         for span in row_spans(logits.rows(), experts, 4, on).into_iter().flatten() {
-            let window = |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
+            let window =
+                |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
             let bias = if op.biased { Arg::slot(bias) } else { window(0, experts) };
             let args = [window(0, experts), bias, window(ids, op.used), window(ids + 1, op.used)];
             let [rows, experts, used] = [span.len(), experts, op.used].map(|word| word as u32);

@@ -89,13 +89,19 @@ impl Op for Route {
         let mut arguments = Arguments::new(op, self.slots(), inputs)?;
         let logits = arguments.rows()?;
         if logits.dtype != DType::F32 {
-            return Err(Error::DTypeMismatch { op, slot: "logits", expected: "f32".to_owned(), got: logits.dtype });
+            return Err(Error::DTypeMismatch {
+                op,
+                slot: "logits",
+                expected: "f32".to_owned(),
+                got: logits.dtype,
+            });
         }
         if self.biased {
             arguments.trailing(&logits, 1)?;
         }
         if self.used == 0 || !self.scale.is_finite() {
-            let what = format!("needs at least one expert and a finite scale, got {} and {}", self.used, self.scale);
+            let what =
+                format!("needs at least one expert and a finite scale, got {} and {}", self.used, self.scale);
             return Err(Error::BadParameter { op, what });
         }
         if !(self.used..=MOST).contains(&logits.shape.last()) {
@@ -193,7 +199,10 @@ mod tests {
             "route: logits has shape [3, 8], expected rows of 9 to 1024 experts"
         );
         assert!(message(Route::softmax(0), &[info(&[3, 8])]).contains("at least one expert"));
-        assert!(message(Route { scale: f32::NAN, ..Route::softmax(2) }, &[info(&[3, 8])]).contains("finite scale"));
+        assert!(
+            message(Route { scale: f32::NAN, ..Route::softmax(2) }, &[info(&[3, 8])])
+                .contains("finite scale")
+        );
         let biased = Route { biased: true, ..Route::softmax(2) };
         assert_eq!(message(biased, &[info(&[3, 8])]), "route: takes 2 inputs, got 1");
         assert!(message(biased, &[info(&[3, 8]), info(&[3])]).contains("bias has shape [3]"));

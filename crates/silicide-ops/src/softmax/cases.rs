@@ -54,7 +54,8 @@ pub fn cases() -> Vec<Case> {
     ));
     cases.push(Case::new("one row not a number", plain, vec![Input::of(F32, &[1, 5], nan())]));
     cases.push(Case::new("one long row", plain, vec![Input::gaussian(F32, &[1, 200_003])]));
-    let inputs = vec![Input::gaussian(F32, &[2, 70_001]), Input::of(F32, &[70_001], Data::Values(vec![0.0, -INF]))];
+    let inputs =
+        vec![Input::gaussian(F32, &[2, 70_001]), Input::of(F32, &[70_001], Data::Values(vec![0.0, -INF]))];
     cases.push(Case::new("two long rows with a mask", masked, inputs));
     cases.push(Case::new("many short rows", plain, vec![Input::gaussian(F32, &[70_000, 3])]));
     cases

@@ -5,7 +5,9 @@ use super::Softmax;
 use crate::cpu::element::{Target, code, read_coded, view_coded};
 use crate::cpu::math::exp_down;
 use crate::cpu::{Portable, Simd};
-use crate::rows::cpu::{HEADER, LONG, Lanes, Room, RowKernel, Run, fetch_next_row, fits, plan, row_programs, streaming};
+use crate::rows::cpu::{
+    HEADER, LONG, Lanes, Room, RowKernel, Run, fetch_next_row, fits, plan, row_programs, streaming,
+};
 use crate::rows::lanes::{largest_of, sum_of};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Tile};
@@ -45,7 +47,8 @@ impl Weights {
     fn with(self, other: Weights) -> Weights {
         let largest = if other.largest > self.largest { other.largest } else { self.largest };
         // One value, so the instruction set does not matter.
-        let scaled = |weights: Weights| weights.sum * f64::from(exp_down::<Portable>(weights.largest - largest));
+        let scaled =
+            |weights: Weights| weights.sum * f64::from(exp_down::<Portable>(weights.largest - largest));
         Weights { largest, sum: scaled(self) + scaled(other) }
     }
 
@@ -239,8 +242,7 @@ unsafe impl Kernel for Rows {
         let mask_info = io.input(mask as usize);
         let mask_rows = if op.masked { mask_info.elements() / io.input(0).shape.last().max(1) } else { 0 };
         let args = [Arg::slot(0), Arg::slot(mask), Arg::slot(1 + mask)];
-        let params =
-            [op.scale.to_bits(), mask_rows as u32, code(io.input(0).dtype), code(mask_info.dtype)];
+        let params = [op.scale.to_bits(), mask_rows as u32, code(io.input(0).dtype), code(mask_info.dtype)];
         plan::<Weigh>(&PROGRAMS, io, &args, &params)
     }
 }

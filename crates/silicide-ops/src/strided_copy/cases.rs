@@ -27,7 +27,8 @@ pub fn cases() -> Vec<Case> {
     take(DType::F16, &[2, 3, 4, 5, 6, 7], 5040, Layout::new(0, &[3, 6, 18, 72, 360, 1]));
     let mut put = |dtype: DType, extents: &[usize], (from, to): (Layout, Layout), (x, y): (usize, usize)| {
         let Ok(shape) = Shape::new(extents) else { return };
-        let label = format!("{dtype} {extents:?} by {:?} into {} by {:?}", from.strides, to.offset, to.strides);
+        let label =
+            format!("{dtype} {extents:?} by {:?} into {} by {:?}", from.strides, to.offset, to.strides);
         let mut case = Case::new(label, StridedCopy { shape, from, to: Some(to) }, vec![counting(dtype, x)]);
         case.outputs.push(counting(dtype, y));
         cases.push(case);

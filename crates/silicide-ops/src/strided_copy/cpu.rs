@@ -23,7 +23,9 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, _on: &DeviceInfo) -> Plan {
     let nearest = (0..axes.len()).rev().min_by_key(|&k| axes.get(k).map_or(0, |axis| axis.from));
     let blocked = match (nearest, axes.last()) {
         // A broadcast is nearest, and nothing is won by blocks of it.
-        (Some(k), Some(last)) if k != inner => axes.get(k).is_some_and(|axis| axis.from > 0 && axis.from < last.from),
+        (Some(k), Some(last)) if k != inner => {
+            axes.get(k).is_some_and(|axis| axis.from > 0 && axis.from < last.from)
+        }
         _ => false,
     };
     if let (true, Some(k)) = (blocked, nearest) {
@@ -33,11 +35,14 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, _on: &DeviceInfo) -> Plan {
     let mut params: SmallVec<[u32; 64]> = SmallVec::new();
     let streaming = stream::is_large(walk.elements().saturating_mul(2 * dtype.size()));
     params.extend([dtype.size() as u32, axes.len() as u32, u32::from(streaming), 0]);
-    let numbers = [walk.from, walk.to].into_iter().chain(axes.iter().flat_map(|axis| [axis.extent, axis.from, axis.to]));
+    let numbers = [walk.from, walk.to]
+        .into_iter()
+        .chain(axes.iter().flat_map(|axis| [axis.extent, axis.from, axis.to]));
     params.extend(numbers.flat_map(|number| [number as u32, (number as u64 >> 32) as u32]));
     let args = [Arg::slot(0), Arg::slot(1)];
     let count: usize = axes.iter().take(inner.saturating_sub(1)).map(|axis| axis.extent).product();
-    let blocks = axes.iter().skip(inner.saturating_sub(1)).map(|axis| axis.extent.div_ceil(BLOCK)).product::<usize>();
+    let blocks =
+        axes.iter().skip(inner.saturating_sub(1)).map(|axis| axis.extent.div_ceil(BLOCK)).product::<usize>();
     // Rows take any number of elements; blocks only as many as can be numbered.
     match u32::try_from(count.saturating_mul(blocks)) {
         Ok(tiles) if blocked => Plan::launch(Program::Native(&BLOCKS), &args, &params, [tiles, 1, 1]),
@@ -160,7 +165,8 @@ unsafe fn copy_block<S: Simd, T: Pod, const LINE: usize>(tile: &Tile<'_>, start:
                 }
                 for k in 0..height {
                     let to = to.add(k * slow.to);
-                    let turned: [T; LINE] = std::array::from_fn(|cell| patch.get(cell).map_or(T::zeroed(), |line| line[k]));
+                    let turned: [T; LINE] =
+                        std::array::from_fn(|cell| patch.get(cell).map_or(T::zeroed(), |line| line[k]));
                     if fast.to == 1 && width == LINE && tile.param(2) != 0 && to.addr().is_multiple_of(64) {
                         S::stream_line(turned.as_ptr().cast(), to.cast());
                     } else if fast.to == 1 && width == LINE {
@@ -195,10 +201,15 @@ mod tests {
             let expected: Vec<u8> = (0..rows * columns)
                 .flat_map(|i| x[(i % rows * columns + i / rows) * size..][..size].to_vec())
                 .collect();
-            let Some(Step::Dispatch(mut launch)) = plan(&walk, dtype, &on).steps.pop() else { panic!("a launch") };
+            let Some(Step::Dispatch(mut launch)) = plan(&walk, dtype, &on).steps.pop() else {
+                panic!("a launch")
+            };
             let Program::Native(kernel) = launch.program else { panic!("a native kernel") };
-            for (variant, streaming) in
-                kernel.variants.iter().filter(|variant| variant.isa.is_available()).flat_map(|v| [(v, 0), (v, 1)])
+            for (variant, streaming) in kernel
+                .variants
+                .iter()
+                .filter(|variant| variant.isa.is_available())
+                .flat_map(|v| [(v, 0), (v, 1)])
             {
                 launch.params[2] = streaming;
                 let mut y = vec![0u8; x.len() + 64];
@@ -209,7 +220,9 @@ mod tests {
                 ];
                 for index in 0..launch.grid[0] {
                     // SAFETY: the instruction set was detected, the bindings are ours and as long as the walk.
-                    unsafe { (variant.entry)(&Tile::new([index, 0, 0], launch.grid, &launch.params, &bindings)) };
+                    unsafe {
+                        (variant.entry)(&Tile::new([index, 0, 0], launch.grid, &launch.params, &bindings))
+                    };
                 }
                 assert!(y[start..].starts_with(&expected), "{} {dtype} {streaming}", variant.isa);
             }

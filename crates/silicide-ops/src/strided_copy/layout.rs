@@ -51,8 +51,13 @@ impl Layout {
 
     /// Whether no two elements share a place. Says no to a few intricate layouts that would do.
     pub(super) fn is_injective(&self, shape: &Shape) -> bool {
-        let mut axes: Vec<(usize, usize)> =
-            self.strides.iter().copied().zip(shape.axes().iter().copied()).filter(|axis| axis.1 > 1).collect();
+        let mut axes: Vec<(usize, usize)> = self
+            .strides
+            .iter()
+            .copied()
+            .zip(shape.axes().iter().copied())
+            .filter(|axis| axis.1 > 1)
+            .collect();
         axes.sort_unstable();
         let mut reach = 0usize;
         for (stride, extent) in axes {

@@ -122,10 +122,10 @@ mod tests {
         assert!(walk(&[2, 3, 4], &[12, 4, 1], &[12, 4, 1]).is_dense());
         assert!(walk(&[1, 1], &[7, 9], &[3, 3]).is_dense());
         let rows = walk(&[5, 2, 3], &[10, 3, 1], &[6, 3, 1]);
-        assert_eq!(rows.axes.as_slice(), [
-            Axis { extent: 5, from: 10, to: 6 },
-            Axis { extent: 6, from: 1, to: 1 }
-        ]);
+        assert_eq!(
+            rows.axes.as_slice(),
+            [Axis { extent: 5, from: 10, to: 6 }, Axis { extent: 6, from: 1, to: 1 }]
+        );
         let turned = walk(&[4, 3], &[3, 1], &[1, 4]);
         assert_eq!(turned.axes.first().map(|axis| axis.to), Some(4));
     }

@@ -11,7 +11,8 @@ pub fn cases() -> Vec<Case> {
         let label = format!("{label}, {k} of {}{}", input.dtype, input.shape);
         cases.push(Case::new(label, TopK { k }, vec![input]));
     };
-    for (rows, columns, k) in [(1, 1, 1), (7, 5, 5), (3, 128, 8), (65, 33, 4), (2, 1030, 1024), (1, 5000, 40)] {
+    for (rows, columns, k) in [(1, 1, 1), (7, 5, 5), (3, 128, 8), (65, 33, 4), (2, 1030, 1024), (1, 5000, 40)]
+    {
         add("any", k, Input::gaussian(F32, &[rows, columns]));
     }
     add("a vector", 3, Input::gaussian(F32, &[37]));

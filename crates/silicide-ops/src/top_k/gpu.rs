@@ -47,8 +47,7 @@ unsafe impl Kernel for Rows {
         let columns = x.shape.last();
         // A row of x is at least as long as those of the outputs.
         for span in row_spans(x.shape.rows(), columns, 4, on).into_iter().flatten() {
-            let window =
-                |slot, bytes: usize| Arg::slot(slot).window(span.start * bytes, span.len() * bytes);
+            let window = |slot, bytes: usize| Arg::slot(slot).window(span.start * bytes, span.len() * bytes);
             let args = [window(0, columns * x.dtype.size()), window(1, op.k * 4), window(2, op.k * 4)];
             let params = [span.len(), columns, op.k].map(|word| word as u32);
             plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(span.len(), on));

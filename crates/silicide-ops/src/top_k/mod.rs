@@ -53,7 +53,9 @@ impl Op for TopK {
             let mut order: Vec<(usize, f64)> = x.iter().copied().enumerate().collect();
             // NaN first, then from the largest; the sort keeps the order of equals.
             let rank = |value: f64| (!value.is_nan(), if value.is_nan() { 0.0 } else { -value });
-            order.sort_by(|(_, a), (_, b)| rank(*a).partial_cmp(&rank(*b)).unwrap_or(std::cmp::Ordering::Equal));
+            order.sort_by(|(_, a), (_, b)| {
+                rank(*a).partial_cmp(&rank(*b)).unwrap_or(std::cmp::Ordering::Equal)
+            });
             for ((value, index), (i, x)) in values.iter_mut().zip(indices).zip(order) {
                 (*value, *index) = (x, i as f64);
             }

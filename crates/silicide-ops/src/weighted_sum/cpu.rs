@@ -48,7 +48,10 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
             for i in sum * count..(sum + 1) * count {
                 // SAFETY: the core bound rows and weights of these extents.
                 let (x, weight) = unsafe {
-                    (tile.read_part::<f32>(0, i * n + column..i * n + column + length), tile.read_part::<f32>(1, i..i + 1))
+                    (
+                        tile.read_part::<f32>(0, i * n + column..i * n + column + length),
+                        tile.read_part::<f32>(1, i..i + 1),
+                    )
                 };
                 let weight = weight.first().copied().unwrap_or(0.0);
                 sums.iter_mut().zip(x).for_each(|(sum, x)| *sum = S::mul_add(weight, *x, *sum));

@@ -31,7 +31,8 @@ unsafe impl Kernel for Elements {
 
     fn plan(&self, _op: &WeightedSum, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let (Extents { sums, count, n }, mut plan) = (Extents::of(io), Plan::default());
-        let (Some(load), Some(store)) = (wgsl::load(DType::F32), wgsl::store(DType::F32, &on.features)) else {
+        let (Some(load), Some(store)) = (wgsl::load(DType::F32), wgsl::store(DType::F32, &on.features))
+        else {
             return plan;
         };
         let [linear, main] = gpu::entry();
@@ -45,10 +46,17 @@ unsafe impl Kernel for Elements {
         ];
         let kernel = WgslKernel::new(self.name(), &parts, 3, 3);
         for span in row_spans(sums, count * n, 4, on).into_iter().flatten() {
-            let window = |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
+            let window =
+                |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
             let outputs = span.len() * n;
             let params = [outputs, count, n].map(|word| word as u32);
-            gpu::push(&mut plan, &kernel, &[window(0, count * n), window(1, count), window(2, n)], (outputs, &params), on);
+            gpu::push(
+                &mut plan,
+                &kernel,
+                &[window(0, count * n), window(1, count), window(2, n)],
+                (outputs, &params),
+                on,
+            );
         }
         plan
     }

@@ -4,10 +4,10 @@
 use super::store::{Run, Stored};
 use super::weigh::Seen;
 use super::{Call, Extents, HEADER, OUT, PARTS, Q, ROUNDED};
+use crate::attention::MOST_DIM;
 use crate::cpu::Simd;
 use crate::matmul::cpu::integer::activations::round_part;
 use crate::matmul::cpu::vector::Unit;
-use crate::attention::MOST_DIM;
 use silicide_hal::Tile;
 use std::ops::Range;
 
@@ -63,8 +63,9 @@ pub(super) unsafe fn split_keys<S: Simd + Unit>(tile: &Tile<'_>) {
     let mut states = [Seen::NOTHING; ROWS];
     let apart = Stored::padded(extents.value_dim);
     // SAFETY: fields of the workspace.
-    let (queries, wide) =
-        unsafe { ((&raw mut (*workspace).queries).cast::<f32>(), (&raw mut (*workspace).wide).cast::<f32>()) };
+    let (queries, wide) = unsafe {
+        ((&raw mut (*workspace).queries).cast::<f32>(), (&raw mut (*workspace).wide).cast::<f32>())
+    };
     // SAFETY: room for as many sums of the longest kind and scores of as many keys; all bits zero are zeros.
     let (sums, scores) = unsafe {
         let sums = (&raw mut (*workspace).sums).cast::<f32>();

@@ -82,12 +82,7 @@ impl Stored {
     /// # Safety
     /// The binding holds the rows, nobody writes them, and `room` is good for as many f32 as they have elements.
     #[inline(always)]
-    pub(super) unsafe fn of(
-        tile: &Tile<'_>,
-        cache: Cache,
-        run: Run,
-        room: *mut f32,
-    ) -> Stored {
+    pub(super) unsafe fn of(tile: &Tile<'_>, cache: Cache, run: Run, room: *mut f32) -> Stored {
         let (Cache { binding, code, dim }, count) = (cache, run.count);
         let (start, bytes) = cache.bytes(run);
         if code < PLAIN {
@@ -148,7 +143,13 @@ impl Stored {
     /// # Safety
     /// The unit's instruction set is present; there are `rows` rows of weights, `stride` apart, and of sums.
     #[inline(always)]
-    pub(super) unsafe fn add_weighted<U: Unit>(&self, weights: *const f32, stride: usize, rows: usize, sums: *mut f32) {
+    pub(super) unsafe fn add_weighted<U: Unit>(
+        &self,
+        weights: *const f32,
+        stride: usize,
+        rows: usize,
+        sums: *mut f32,
+    ) {
         macro_rules! add {
             ($type:ty) => {
                 weighted::add::<U, $type>(&Weighted {

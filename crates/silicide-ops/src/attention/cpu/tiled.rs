@@ -68,7 +68,11 @@ pub(super) unsafe fn tile_queries<S: Simd + Unit>(tile: &Tile<'_>) {
         let mut accumulate = false;
         while !keys.is_empty() {
             let (slot, count) = call.together(&keys, most_keys);
-            let place = Place { slots: Run { first: kv_head * extents.capacity + slot, count }, at: keys.start, accumulate };
+            let place = Place {
+                slots: Run { first: kv_head * extents.capacity + slot, count },
+                at: keys.start,
+                accumulate,
+            };
             add_keys::<S>(&call, &queries, &place, (workspace, &mut states));
             accumulate = true;
             keys.start += count;
@@ -121,7 +125,11 @@ unsafe fn add_keys<S: Simd + Unit>(
     let (tokens, count) = (queries.tokens.len(), place.slots.count);
     // SAFETY: fields of the workspace.
     let [panel, wide, scores] = unsafe {
-        [(&raw mut (*workspace).panel).cast::<f32>(), (&raw mut (*workspace).wide).cast(), (&raw mut (*workspace).scores).cast()]
+        [
+            (&raw mut (*workspace).panel).cast::<f32>(),
+            (&raw mut (*workspace).wide).cast(),
+            (&raw mut (*workspace).scores).cast(),
+        ]
     };
     let block = Block {
         a: std::ptr::null(),
@@ -146,7 +154,8 @@ unsafe fn add_keys<S: Simd + Unit>(
         let mut rows = states.iter_mut().enumerate();
         finish(call, queries, |_, y| {
             let Some((row, state)) = rows.next() else { return };
-            let seen = call.seen(queries.tokens.start + row % tokens..queries.tokens.start + row % tokens + 1);
+            let seen =
+                call.seen(queries.tokens.start + row % tokens..queries.tokens.start + row % tokens + 1);
             let visible = seen.start.saturating_sub(place.at)..seen.end.saturating_sub(place.at);
             let scores = std::slice::from_raw_parts_mut(scores.add(row * KEYS), count);
             let kept = state.weigh::<S>(&call.rule, scores, visible);

@@ -21,7 +21,12 @@ impl Seen {
     /// Takes in the visible ones of a block of products: they become weights, the others 0. Gives what the sums of
     /// earlier values must be multiplied by.
     #[inline(always)]
-    pub(super) fn weigh<S: Simd>(&mut self, rule: &Attention, scores: &mut [f32], visible: Range<usize>) -> f32 {
+    pub(super) fn weigh<S: Simd>(
+        &mut self,
+        rule: &Attention,
+        scores: &mut [f32],
+        visible: Range<usize>,
+    ) -> f32 {
         let end = visible.end.min(scores.len());
         let (rest, hidden) = scores.split_at_mut(end);
         let (before, scores) = rest.split_at_mut(visible.start.min(end));

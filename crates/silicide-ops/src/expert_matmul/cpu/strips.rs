@@ -78,7 +78,12 @@ pub(crate) struct Sorted {
 /// Adds grouping, and then `order`, which makes a row of so many bytes of each pair's activations: of argument 0, in the order of
 /// places. Its parameters are those given, and the number of pairs, the pairs that share a row, the strips and the rows of a
 /// tile; its bindings are activations, ids, groups and outputs.
-pub(crate) fn sort(plan: &mut Plan, problem: &Problem, order: &'static NativeKernel, (row, k): (usize, usize)) -> Sorted {
+pub(crate) fn sort(
+    plan: &mut Plan,
+    problem: &Problem,
+    order: &'static NativeKernel,
+    (row, k): (usize, usize),
+) -> Sorted {
     let cut = Cut::of(problem);
     let group = Launch {
         program: Program::Native(&GROUP),

@@ -144,7 +144,10 @@ unsafe fn many_rows<U: Unit>(tile: &Tile<'_>) {
             unsafe {
                 let start = blocks.decode(batch * n + column, count, depth + at, decoded);
                 let elements = RUN.min(panel_depth - at);
-                pack::pack::<U, pack::F32>(&Columns { start, stride: RUN, count, elements, panel_depth, at }, panel);
+                pack::pack::<U, pack::F32>(
+                    &Columns { start, stride: RUN, count, elements, panel_depth, at },
+                    panel,
+                );
             }
         }
         // SAFETY: as above; tiles have different rows, columns or batches, and the multiplication reads only what was
@@ -202,7 +205,8 @@ unsafe impl Kernel for Exact {
         let (extents, grid) = if self.many {
             tiles(&problem)
         } else {
-            let columns = stream_columns(k / format.block_len() * format.block_bytes(), n * batch).next_multiple_of(COLUMNS);
+            let columns = stream_columns(k / format.block_len() * format.block_bytes(), n * batch)
+                .next_multiple_of(COLUMNS);
             ([m, n, k, columns].map(|extent| extent as u32), [n.div_ceil(columns) as u32, 1, batch as u32])
         };
         let [m, n, k, tile] = extents;

@@ -64,7 +64,11 @@ pub(crate) const fn ahead<W: Weight>(depth: usize) -> usize {
 pub(crate) unsafe fn multiply<U: Unit, W: Weight>(all: &Rows<W::Stored>) {
     let passes = all.rows.div_ceil(TOGETHER);
     let bytes = all.b_stride.max(1) * size_of::<W::Stored>();
-    let near = if passes == 1 { all.columns.max(1) } else { (NEAR / bytes).next_multiple_of(MOST_COLUMNS).max(MOST_COLUMNS) };
+    let near = if passes == 1 {
+        all.columns.max(1)
+    } else {
+        (NEAR / bytes).next_multiple_of(MOST_COLUMNS).max(MOST_COLUMNS)
+    };
     for column in (0..all.columns).step_by(near) {
         let mut row = 0;
         for pass in 0..passes {

@@ -85,7 +85,11 @@ pub(crate) unsafe fn pack<U: Unit, W: Weight>(columns: &Columns<W::Stored>, pane
                 count: (columns.count - column).min(lanes),
                 ..*columns
             };
-            pack_group::<U::Vector, W>(&group, panel.add(sub_panel * columns.panel_depth + columns.at * width + in_panel), width);
+            pack_group::<U::Vector, W>(
+                &group,
+                panel.add(sub_panel * columns.panel_depth + columns.at * width + in_panel),
+                width,
+            );
         }
         column += lanes;
     }

@@ -133,7 +133,8 @@ fn every_kernel_agrees_with_the_reference() {
                 }
                 let plan = case.op.kernel_plan(i, &io, &on);
                 let got = run(&plan, isa, &expected.bytes, expected.values.len());
-                let tolerance = if rounds(name) { case.op.tolerance(&io, &expected.outputs[0]) } else { exact };
+                let tolerance =
+                    if rounds(name) { case.op.tolerance(&io, &expected.outputs[0]) } else { exact };
                 check(&got, &expected.values, tolerance, &format!("{name} {isa} {}", case.label));
                 runs += 1;
             }
@@ -190,7 +191,8 @@ fn integer_products_of_any_blocks_agree_bit_for_bit() {
             let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, k]).unwrap());
             let inputs = [info(DType::F32, m), info(dtype, n)];
             let outputs = Matmul::default().infer(&inputs).unwrap();
-            let plan = INTEGER.plan(&Matmul::default(), &Io { inputs: &inputs, outputs: &outputs }, &device(isa));
+            let plan =
+                INTEGER.plan(&Matmul::default(), &Io { inputs: &inputs, outputs: &outputs }, &device(isa));
             let a = bytemuck::cast_slice(&activations[..m * k]).to_vec();
             run(&plan, isa, &[a, weights.clone()], m * n)
         };
@@ -273,7 +275,9 @@ fn dense_weights_keep_activations_exact_for_every_number_of_rows() {
         let exact = silicide_quant::decode(dtype, &bytes);
         let expected: Vec<f64> = activations
             .chunks_exact(k)
-            .flat_map(|a| exact.chunks_exact(k).map(|b| a.iter().zip(b).map(|(a, b)| f64::from(*a) * b).sum()))
+            .flat_map(|a| {
+                exact.chunks_exact(k).map(|b| a.iter().zip(b).map(|(a, b)| f64::from(*a) * b).sum())
+            })
             .collect();
         for isa in Isa::available() {
             let (on, mut bits) = (device(isa), HashMap::new());
@@ -284,7 +288,9 @@ fn dense_weights_keep_activations_exact_for_every_number_of_rows() {
                 let io = Io { inputs: &inputs, outputs: &outputs };
                 // As kernels are selected: the cheapest that fits.
                 let op = Matmul::default();
-                let fitting = Matmul::kernels().iter().filter_map(|kernel| Some((kernel.fits(&op, &io, &on).ok()?.0, kernel)));
+                let fitting = Matmul::kernels()
+                    .iter()
+                    .filter_map(|kernel| Some((kernel.fits(&op, &io, &on).ok()?.0, kernel)));
                 let (_, kernel) = fitting.min_by_key(|(cost, _)| *cost).unwrap();
                 let plan = kernel.plan(&op, &io, &on);
                 let a = bytemuck::cast_slice(&activations[..m * k]).to_vec();

@@ -108,7 +108,11 @@ unsafe fn multiply_tile<U: Unit, const ROWS: usize, const VECTORS: usize>(block:
                 let y = block.y.add(row * block.y_stride);
                 for (i, sum) in sums.iter_mut().enumerate() {
                     let left = block.columns - i * lanes;
-                    *sum = if whole { U::Vector::load(y.add(i * lanes)) } else { load_part(y.add(i * lanes), left) };
+                    *sum = if whole {
+                        U::Vector::load(y.add(i * lanes))
+                    } else {
+                        load_part(y.add(i * lanes), left)
+                    };
                 }
             }
         }

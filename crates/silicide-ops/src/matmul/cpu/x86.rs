@@ -3,8 +3,8 @@
 use super::few::{self, Rows};
 use super::pack::Weight;
 use super::tile::{self, Block};
-use super::weighted::{self, Weighted};
 use super::vector::{Unit, Vector};
+use super::weighted::{self, Weighted};
 use crate::cpu::{Avx2, Avx512};
 use std::arch::x86_64::*;
 
@@ -138,10 +138,7 @@ unsafe fn gather_512(from: *const f32, stride: usize) -> __m512 {
 unsafe fn gather_256(from: *const f32, stride: usize) -> __m256 {
     // SAFETY: the caller's promise.
     unsafe {
-        _mm256_insertf128_ps::<1>(
-            _mm256_castps128_ps256(_mm_loadu_ps(from)),
-            _mm_loadu_ps(from.add(stride)),
-        )
+        _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(from)), _mm_loadu_ps(from.add(stride)))
     }
 }
 

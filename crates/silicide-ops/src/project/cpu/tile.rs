@@ -5,10 +5,10 @@
 //! rounded rows and one where there are some, and the runs of a row. Then a [`Product`] each, followed by its bindings and its
 //! own parameters.
 
+use super::programs::{self, Cut, PROGRAMS};
 use crate::cpu::{Portable, Simd};
 use crate::elementwise::activation::activate;
 use crate::matmul::cpu::integer::activations::round_part;
-use super::programs::{self, Cut, PROGRAMS};
 use silicide_core::kernel::Launch;
 use silicide_hal::cpu::Isa;
 use silicide_hal::{NativeKernel, NativeVariant, Program, Stretch, Tile, TileBinding};
@@ -24,7 +24,8 @@ const BINDINGS: usize = 6;
 /// Elements that are rounded under one scale.
 const RUN: usize = 32;
 /// Bindings before they are known.
-const NOTHING_BOUND: [TileBinding; BINDINGS] = [TileBinding { start: std::ptr::null_mut(), bytes: 0 }; BINDINGS];
+const NOTHING_BOUND: [TileBinding; BINDINGS] =
+    [TileBinding { start: std::ptr::null_mut(), bytes: 0 }; BINDINGS];
 
 /// A launch among several.
 #[derive(Clone, Copy, Debug)]
@@ -120,17 +121,36 @@ impl Product {
     fn at(words: &[u32], start: usize) -> Option<Product> {
         let words = words.get(start..)?.first_chunk::<WORDS>()?;
         let [program, first, x, y, tile_columns, tile_rows, columns, rows, output, bias, counts] = *words;
-        let [tile_columns, tile_rows, columns, rows] = [tile_columns, tile_rows, columns, rows].map(|word| word as usize);
+        let [tile_columns, tile_rows, columns, rows] =
+            [tile_columns, tile_rows, columns, rows].map(|word| word as usize);
         let bindings = start + WORDS;
         let params = bindings + (counts >> 16) as usize;
         let end = params + (counts & 0xffff) as usize;
         let (program, grid, y, bias) = (program as usize, [x, y], output as usize, bias as usize);
-        Some(Product { program, first, grid, tile_columns, tile_rows, columns, rows, y, bias, bindings, params, end })
+        Some(Product {
+            program,
+            first,
+            grid,
+            tile_columns,
+            tile_rows,
+            columns,
+            rows,
+            y,
+            bias,
+            bindings,
+            params,
+            end,
+        })
     }
 
     /// One of its tiles, as its program would see it in a launch of its own.
     #[inline(always)]
-    fn tile<'a>(&self, tile: &Tile<'a>, number: u32, bindings: &'a mut [TileBinding; BINDINGS]) -> Option<Tile<'a>> {
+    fn tile<'a>(
+        &self,
+        tile: &Tile<'a>,
+        number: u32,
+        bindings: &'a mut [TileBinding; BINDINGS],
+    ) -> Option<Tile<'a>> {
         let numbers = tile.params.get(self.bindings..self.params)?;
         for (binding, number) in bindings.iter_mut().zip(numbers) {
             let number = *number as usize;
@@ -165,7 +185,11 @@ impl Product {
         let [x, y, _] = inner.index;
         let [column, row] = [x as usize * self.tile_columns, y as usize * self.tile_rows];
         let rows = row..(row + self.tile_rows).min(self.rows);
-        let region = Region { rows, columns: column..(column + self.tile_columns).min(self.columns), all: self.columns };
+        let region = Region {
+            rows,
+            columns: column..(column + self.tile_columns).min(self.columns),
+            all: self.columns,
+        };
         if let Some(bias) = self.bias.checked_sub(1) {
             // SAFETY: the caller's promise; the region is of this tile alone.
             unsafe {
@@ -222,7 +246,8 @@ fn streamed(tile: &Tile<'_>) -> [Stretch; 2] {
     let product = |index: usize| Product::read(tile.params, index);
     if tile.param(1) > 0 {
         return [0, 1].map(|index| {
-            let [one, _] = product(index).and_then(|product| product.streamed(tile, number)).unwrap_or_default();
+            let [one, _] =
+                product(index).and_then(|product| product.streamed(tile, number)).unwrap_or_default();
             one
         });
     }
@@ -242,7 +267,9 @@ unsafe fn run_gated<S: Simd>(tile: &Tile<'_>, number: u32, (activation, isa): (u
     let (Some(gate), Some(up)) = (gate, up) else { return };
     // SAFETY: the caller's promise; the region is of this tile alone, in the gate's memory and in the output.
     unsafe {
-        let (Some(region), Some(_)) = (gate.run(tile, number, isa), up.run(tile, number, isa)) else { return };
+        let (Some(region), Some(_)) = (gate.run(tile, number, isa), up.run(tile, number, isa)) else {
+            return;
+        };
         let [rounded, runs] = [2, 3].map(|i| tile.param(i) as usize);
         for row in region.rows.clone() {
             let gates = tile.write::<f32>(gate.y, region.row(row));
@@ -272,13 +299,20 @@ macro_rules! variant {
 /// that any of them has.
 pub(super) static JOINED: NativeKernel = {
     #[cfg(target_arch = "x86_64")]
-    variant!(avx512, crate::cpu::Avx512, Isa::Avx512, "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c");
+    variant!(
+        avx512,
+        crate::cpu::Avx512,
+        Isa::Avx512,
+        "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
+    );
     #[cfg(target_arch = "x86_64")]
     variant!(avx2, crate::cpu::Avx2, Isa::Avx2, "avx2,fma,f16c");
     #[cfg(target_arch = "aarch64")]
     variant!(neon, crate::cpu::Neon, Isa::Neon, "neon,dotprod");
     variant!(portable, Portable, Isa::Portable);
-    NativeKernel::new("project.joined.cpu", &[
+    NativeKernel::new(
+        "project.joined.cpu",
+        &[
             #[cfg(target_arch = "x86_64")]
             NativeVariant { isa: Isa::Avx512, entry: avx512 },
             #[cfg(target_arch = "x86_64")]
@@ -286,5 +320,8 @@ pub(super) static JOINED: NativeKernel = {
             #[cfg(target_arch = "aarch64")]
             NativeVariant { isa: Isa::Neon, entry: neon },
             NativeVariant { isa: Isa::Portable, entry: portable },
-        ]).with_workspace(programs::LARGEST_WORKSPACE).streaming(streamed)
+        ],
+    )
+    .with_workspace(programs::LARGEST_WORKSPACE)
+    .streaming(streamed)
 };

@@ -53,7 +53,9 @@ pub(super) fn round(plan: &mut Plan, rows: usize, runs: usize) -> u8 {
 
 /// Rows, and runs of a row, if a launch rounds activations.
 pub(crate) fn rounds(launch: &Launch) -> Option<[u32; 2]> {
-    let (Program::Native(program), [rows, runs, _]) = (&launch.program, launch.params.as_slice()) else { return None };
+    let (Program::Native(program), [rows, runs, _]) = (&launch.program, launch.params.as_slice()) else {
+        return None;
+    };
     std::ptr::eq(*program, &ACTIVATIONS).then_some([*rows, *runs])
 }
 
@@ -78,7 +80,12 @@ unsafe fn tile<S: Simd>(tile: &Tile<'_>) {
 ///
 /// The bindings have these rows, and nobody else touches the rounded one.
 #[inline(always)]
-pub(super) unsafe fn round_row(tile: &Tile<'_>, (row, binding): (usize, usize), (to, to_binding): (usize, usize), runs: usize) {
+pub(super) unsafe fn round_row(
+    tile: &Tile<'_>,
+    (row, binding): (usize, usize),
+    (to, to_binding): (usize, usize),
+    runs: usize,
+) {
     // SAFETY: the caller's promise.
     unsafe { round_part(tile, (row, binding), (to, to_binding), runs, 0..runs) }
 }

@@ -106,7 +106,11 @@ unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
                 a: tile.start(0).add(strip.row * Row::of(runs).bytes),
                 rows,
                 runs,
-                weights: if interleaved { Columns::interleaved(start, stride) } else { Columns::of_blocks(start, stride) },
+                weights: if interleaved {
+                    Columns::interleaved(start, stride)
+                } else {
+                    Columns::of_blocks(start, stride)
+                },
                 group,
                 chunk,
                 y,

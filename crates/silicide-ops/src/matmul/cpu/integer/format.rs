@@ -189,7 +189,11 @@ pub(super) unsafe fn nibbles<U: Unit>([a, b, c, d]: [U::Words; 4]) -> [U::Words;
 
 /// The 32 bytes from byte `at` on of each column's block, as eight words.
 #[inline(always)]
-pub(super) unsafe fn bytes_of_run<U: Unit, S: Source, F: Codes>(from: S, block: usize, at: usize) -> [U::Words; CODE_WORDS] {
+pub(super) unsafe fn bytes_of_run<U: Unit, S: Source, F: Codes>(
+    from: S,
+    block: usize,
+    at: usize,
+) -> [U::Words; CODE_WORDS] {
     // SAFETY: the caller's promise.
     unsafe {
         let [a, b, c, d] = from.words::<U, F>(block, at);

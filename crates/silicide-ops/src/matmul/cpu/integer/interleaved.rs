@@ -26,7 +26,8 @@ native_kernel!(
 /// parameters.
 #[inline(always)]
 unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
-    let [m, n, runs, tile_columns, tile_rows, group, chunk] = [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
+    let [m, n, runs, tile_columns, tile_rows, group, chunk] =
+        [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
     let Some(&format) = Format::ALL.get(tile.param(7) as usize) else { return };
     let [x, y, _] = tile.index.map(|i| i as usize);
     let (column, row) = (x * tile_columns, y * tile_rows);

@@ -16,9 +16,24 @@ pub(super) struct Nvfp4;
 pub(super) struct Q1_0;
 
 /// What nibbles of IQ4 stand for.
-pub(super) const IQ4_LEVELS: [u8; 16] =
-    [-127i8 as u8, -104i8 as u8, -83i8 as u8, -65i8 as u8, -49i8 as u8, -35i8 as u8, -22i8 as u8, -10i8 as u8,
-     1, 13, 25, 38, 53, 69, 89, 113];
+pub(super) const IQ4_LEVELS: [u8; 16] = [
+    -127i8 as u8,
+    -104i8 as u8,
+    -83i8 as u8,
+    -65i8 as u8,
+    -49i8 as u8,
+    -35i8 as u8,
+    -22i8 as u8,
+    -10i8 as u8,
+    1,
+    13,
+    25,
+    38,
+    53,
+    69,
+    89,
+    113,
+];
 /// Where zero is among [`FP4_LEVELS`].
 const FP4_ZERO: u8 = 12;
 /// Twice what 4-bit floats stand for, above [`FP4_ZERO`].
@@ -166,7 +181,13 @@ static HALF_FLOATS: [f32; 256] = {
         // Below the normal range, mantissas count units of 2^-9.
         let small = mantissa as f32 / 1024.0;
         let normal = f32::from_bits((exponent + 127 - 8) << 23 | mantissa << 20);
-        floats[i] = if i == 0x7f { 0.0 } else if exponent == 0 { small } else { normal };
+        floats[i] = if i == 0x7f {
+            0.0
+        } else if exponent == 0 {
+            small
+        } else {
+            normal
+        };
         i += 1;
     }
     floats

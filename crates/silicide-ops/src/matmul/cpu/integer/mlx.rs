@@ -83,7 +83,12 @@ unsafe impl Codes for Affine8 {
 
 /// Unpacks the scales and biases of `count` runs from `first` on; both are whole groups.
 #[inline(always)]
-pub(super) unsafe fn scales_and_biases<U: Unit, S: Source>(columns: S, first: usize, count: usize, to: Place) {
+pub(super) unsafe fn scales_and_biases<U: Unit, S: Source>(
+    columns: S,
+    first: usize,
+    count: usize,
+    to: Place,
+) {
     let Some(Planes { scales, biases, stride, runs, dtype }) = columns.planes() else { return };
     for (i, plane) in [scales, biases].into_iter().enumerate() {
         // SAFETY: the caller's promise.
@@ -93,7 +98,9 @@ pub(super) unsafe fn scales_and_biases<U: Unit, S: Source>(columns: S, first: us
                 DType::F16 => halves.unpack::<U, false>(to, runs, i),
                 DType::BF16 => halves.unpack::<U, true>(to, runs, i),
                 _ => {
-                    for (lane, run) in (0..U::Floats::LANES).flat_map(|lane| (0..count).map(move |run| (lane, run))) {
+                    for (lane, run) in
+                        (0..U::Floats::LANES).flat_map(|lane| (0..count).map(move |run| (lane, run)))
+                    {
                         let at = plane.add(lane * stride + (first + run) / runs * 4);
                         // Scales may not be more precise than this; of biases it takes nothing that rounding leaves.
                         let bits = at.cast::<u32>().read_unaligned() & !3;
@@ -162,7 +169,8 @@ native_kernel!(
 /// parameters, with at least as many columns as there are lanes.
 #[inline(always)]
 unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
-    let [m, n, runs, tile_columns, tile_rows, group, chunk] = [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
+    let [m, n, runs, tile_columns, tile_rows, group, chunk] =
+        [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
     let Some(format) = mlx::from_code(tile.param(7)) else { return };
     let layout = if format.bits() == 4 { Affine4::LAYOUT } else { BYTES };
     let [x, y, _] = tile.index.map(|i| i as usize);

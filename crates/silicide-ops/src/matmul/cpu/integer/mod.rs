@@ -58,11 +58,11 @@ use legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use levels::{Iq4Nl, Mxfp4, Nvfp4, Q1_0};
 use panel::VECTORS;
 use product::{MAX_COLUMNS, Product, ProductWorkspace};
-use source::{Columns, Interleaved, Strided};
-pub(crate) use source::TOGETHER;
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{DType, Format};
+pub(crate) use source::TOGETHER;
+use source::{Columns, Interleaved, Strided};
 use std::ops::Range;
 use unit::Unit;
 
@@ -145,9 +145,7 @@ macro_rules! table {
     };
 }
 
-table!(
-    Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs, Tq2_0, Mxfp4, Nvfp4, Q1_0
-);
+table!(Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs, Tq2_0, Mxfp4, Nvfp4, Q1_0);
 
 native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>, workspace size_of::<ProductWorkspace>(), streams streamed);
 
@@ -159,7 +157,8 @@ native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>, workspace size_of::<Pr
 /// parameters, with at least as many columns as there are lanes.
 #[inline(always)]
 unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
-    let [m, n, runs, tile_columns, tile_rows, group, chunk] = [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
+    let [m, n, runs, tile_columns, tile_rows, group, chunk] =
+        [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
     let Some(&format) = Format::ALL.get(tile.param(7) as usize) else { return };
     let [x, y, batch] = tile.index.map(|i| i as usize);
     let (column, row) = (x * tile_columns, y * tile_rows);
@@ -238,7 +237,8 @@ unsafe impl Kernel for Integer {
         let mut plan = Plan::default();
         let rounded = activations::round(&mut plan, batch * m, k / LEN);
         let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2)];
-        let (params, grid) = tiles(&problem, k / format.block_len() * format.block_bytes(), format as u32, on);
+        let (params, grid) =
+            tiles(&problem, k / format.block_len() * format.block_bytes(), format as u32, on);
         plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
         plan
     }

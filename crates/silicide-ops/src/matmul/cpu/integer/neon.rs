@@ -124,9 +124,7 @@ unsafe impl Unit for Neon {
     #[inline(always)]
     unsafe fn bits(words: Self::Words, shift: u32, mask: u8) -> Self::Words {
         // SAFETY: the caller's promise. A shift to the left by a negative number is one to the right.
-        words.map(|bytes| unsafe {
-            vandq_u8(vshlq_u8(bytes, vdupq_n_s8(-(shift as i8))), vdupq_n_u8(mask))
-        })
+        words.map(|bytes| unsafe { vandq_u8(vshlq_u8(bytes, vdupq_n_s8(-(shift as i8))), vdupq_n_u8(mask)) })
     }
 
     #[inline(always)]
@@ -151,10 +149,7 @@ unsafe impl Unit for Neon {
             // Two words of each column, one after the other; then the first of each and the second of each.
             let (left, right) =
                 (vreinterpretq_u32_u8(vzip1q_u8(low, high)), vreinterpretq_u32_u8(vzip2q_u8(low, high)));
-            (
-                vreinterpretq_u8_u32(vuzp1q_u32(left, right)),
-                vreinterpretq_u8_u32(vuzp2q_u32(left, right)),
-            )
+            (vreinterpretq_u8_u32(vuzp1q_u32(left, right)), vreinterpretq_u8_u32(vuzp2q_u32(left, right)))
         });
         [halves.map(|(first, _)| first), halves.map(|(_, second)| second)]
     }
@@ -173,9 +168,7 @@ unsafe impl Unit for Neon {
     #[inline(always)]
     unsafe fn join<const SHIFT: u32>(words: Self::Words, upper: Self::Words) -> Self::Words {
         // SAFETY: the caller's promise.
-        std::array::from_fn(|i| unsafe {
-            vorrq_u8(words[i], vshlq_u8(upper[i], vdupq_n_s8(SHIFT as i8)))
-        })
+        std::array::from_fn(|i| unsafe { vorrq_u8(words[i], vshlq_u8(upper[i], vdupq_n_s8(SHIFT as i8))) })
     }
 
     #[inline(always)]

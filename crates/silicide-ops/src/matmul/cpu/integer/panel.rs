@@ -67,7 +67,10 @@ pub(super) unsafe fn multiply<U: Unit>(layout: Layout, block: &Block) {
 
 /// [`multiply`] for a layout: with halves, with minimums, with codes in signed bytes.
 #[inline(always)]
-unsafe fn strips<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool>(layout: Layout, block: &Block) {
+unsafe fn strips<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool>(
+    layout: Layout,
+    block: &Block,
+) {
     const { assert!(MAX_ROWS.is_multiple_of(U::ROWS)) };
     let mut words = std::mem::MaybeUninit::<Words>::uninit();
     let words = words.as_mut_ptr();
@@ -84,7 +87,9 @@ unsafe fn strips<U: Unit, const HALVES: bool, const MINIMUMS: bool, const BYTES:
                 rows: end - row,
                 ..*block
             };
-            for (row, half) in (0..part.rows.min(MAX_ROWS)).flat_map(|row| (0..layout.scales()).map(move |half| (row, half))) {
+            for (row, half) in
+                (0..part.rows.min(MAX_ROWS)).flat_map(|row| (0..layout.scales()).map(move |half| (row, half)))
+            {
                 let at = (half * MAX_ROWS + row) * MAX_RUNS;
                 let to = Prepared {
                     starts: (&raw mut (*words).starts).cast::<i32>().add(at),
@@ -227,7 +232,11 @@ unsafe fn tile<
                     for (row, dots) in dots.iter_mut().enumerate() {
                         let x = a.add(row * part.a_stride + 4 * word).cast();
                         for (dots, codes) in dots.iter_mut().zip(codes) {
-                            *dots = if BYTES { U::dot::<true>(*dots, codes, x) } else { U::dot::<false>(*dots, codes, x) };
+                            *dots = if BYTES {
+                                U::dot::<true>(*dots, codes, x)
+                            } else {
+                                U::dot::<false>(*dots, codes, x)
+                            };
                         }
                     }
                 }
@@ -239,7 +248,8 @@ unsafe fn tile<
                         sums[i] = U::scaled(dots[row][i], scale, offset).multiply_add(activations, sums[i]);
                     }
                     if MINIMUMS {
-                        let minimum = U::Floats::load(panel.add((CODE_WORDS + halves + half) * width + i * lanes));
+                        let minimum =
+                            U::Floats::load(panel.add((CODE_WORDS + halves + half) * width + i * lanes));
                         for (row, sums) in sums.iter_mut().enumerate() {
                             let sum = U::Floats::splat(added.add((half * MAX_ROWS + row) * MAX_RUNS + run));
                             sums[i] = minimum.multiply_add(sum, sums[i]);

@@ -61,7 +61,13 @@ impl Product {
     /// are at least as many as there are lanes; no other tile touches these outputs or the workspace; `unpack` writes what it is
     /// asked for.
     #[inline(always)]
-    pub(super) unsafe fn multiply<U: Unit>(&self, range: Range<usize>, layout: Layout, unpack: unsafe fn(u32, &Part), format: u32) {
+    pub(super) unsafe fn multiply<U: Unit>(
+        &self,
+        range: Range<usize>,
+        layout: Layout,
+        unpack: unsafe fn(u32, &Part),
+        format: u32,
+    ) {
         const { assert!(MAX_COLUMNS.is_multiple_of(VECTORS * U::Floats::LANES)) };
         let (lanes, width) = (U::Floats::LANES, VECTORS * U::Floats::LANES);
         let panel = self.staging::<ProductWorkspace>().cast::<f32>();

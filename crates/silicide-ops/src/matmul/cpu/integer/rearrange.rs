@@ -27,7 +27,9 @@ const WORDS: usize = 4;
 #[inline(always)]
 unsafe fn tile<U: Unit>(tile: &Tile<'_>) {
     let [groups, bytes, tile_groups] = [0, 1, 2].map(|i| tile.param(i) as usize);
-    let Some(parts) = Format::ALL.get(tile.param(3) as usize).and_then(|format| Parts::of(*format)) else { return };
+    let Some(parts) = Format::ALL.get(tile.param(3) as usize).and_then(|format| Parts::of(*format)) else {
+        return;
+    };
     let first = tile.index[0] as usize * tile_groups;
     for group in first..(first + tile_groups).min(groups) {
         let range = group * TOGETHER * bytes..(group + 1) * TOGETHER * bytes;

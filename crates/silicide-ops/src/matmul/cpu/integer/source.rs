@@ -102,7 +102,13 @@ pub(super) unsafe trait Source: Copy {
     /// The half-precision number of each column that ends the block and is no word.
     unsafe fn last_half<U: Unit, F: Codes>(self, block: usize) -> U::Floats;
     /// Widens the half-precision number at byte `at` of `count` blocks from `first` on: scale `scale` of all runs of a block.
-    unsafe fn halves<U: Unit, F: Codes>(self, at_and_scale: [usize; 2], first: usize, count: usize, to: Place);
+    unsafe fn halves<U: Unit, F: Codes>(
+        self,
+        at_and_scale: [usize; 2],
+        first: usize,
+        count: usize,
+        to: Place,
+    );
     /// A byte of the column in `lane`: one of the first word, or before it.
     unsafe fn byte<F: Codes>(self, lane: usize, block: usize, at: usize) -> u8;
 }
@@ -160,11 +166,21 @@ unsafe impl Source for Strided {
     }
 
     #[inline(always)]
-    unsafe fn halves<U: Unit, F: Codes>(self, [at, scale]: [usize; 2], first: usize, count: usize, to: Place) {
+    unsafe fn halves<U: Unit, F: Codes>(
+        self,
+        [at, scale]: [usize; 2],
+        first: usize,
+        count: usize,
+        to: Place,
+    ) {
         // SAFETY: the caller's promise.
         unsafe {
             let start = self.block::<F>(first).add(at);
-            Halves { start, stride: self.0.stride, bytes: F::BLOCK, count }.unpack::<U, false>(to, F::RUNS, scale);
+            Halves { start, stride: self.0.stride, bytes: F::BLOCK, count }.unpack::<U, false>(
+                to,
+                F::RUNS,
+                scale,
+            );
         }
     }
 
@@ -181,7 +197,9 @@ impl Interleaved {
     unsafe fn word<U: Unit, F: Codes>(self, block: usize, at: usize) -> U::Words {
         let word = (at - F::WORDS_AT) / 4;
         // SAFETY: the caller's promise.
-        unsafe { U::adjacent(self.block::<F>(block).add(TOGETHER * odd::<F>() + 4 * (word * TOGETHER + self.lane))) }
+        unsafe {
+            U::adjacent(self.block::<F>(block).add(TOGETHER * odd::<F>() + 4 * (word * TOGETHER + self.lane)))
+        }
     }
 
     /// The half-precision number that is no word.
@@ -235,7 +253,13 @@ unsafe impl Source for Interleaved {
     }
 
     #[inline(always)]
-    unsafe fn halves<U: Unit, F: Codes>(self, [at, scale]: [usize; 2], first: usize, count: usize, to: Place) {
+    unsafe fn halves<U: Unit, F: Codes>(
+        self,
+        [at, scale]: [usize; 2],
+        first: usize,
+        count: usize,
+        to: Place,
+    ) {
         for block in 0..count {
             // SAFETY: the caller's promise.
             unsafe {

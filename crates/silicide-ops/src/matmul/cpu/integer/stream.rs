@@ -36,7 +36,10 @@ struct Scales(MaybeUninit<[f32; MAX_LANES * SCALES * AHEAD]>);
 ///
 /// As for [`Product::multiply`]; columns are of this format and source, and have at most [`MOST_RUNS`].
 #[inline(always)]
-pub(super) unsafe fn stream<U: Unit, F: Codes, S: Source, const ROWS: usize>(product: &Product, columns: Range<usize>) {
+pub(super) unsafe fn stream<U: Unit, F: Codes, S: Source, const ROWS: usize>(
+    product: &Product,
+    columns: Range<usize>,
+) {
     let lanes = U::Floats::LANES;
     let words = product.staging::<Words<ROWS>>();
     let mut scales = Scales(MaybeUninit::uninit());
@@ -50,7 +53,8 @@ pub(super) unsafe fn stream<U: Unit, F: Codes, S: Source, const ROWS: usize>(pro
     let stride = Row::of(product.runs).bytes;
     // SAFETY: the caller's promise. Rows that there are none of are the last one, computed and not written.
     unsafe {
-        let rows: [*const u8; ROWS] = std::array::from_fn(|row| product.a.add(row.min(product.rows - 1) * stride));
+        let rows: [*const u8; ROWS] =
+            std::array::from_fn(|row| product.a.add(row.min(product.rows - 1) * stride));
         for (row, start) in rows.iter().enumerate() {
             let starts = (&raw mut (*words).starts[row]).cast::<i32>();
             let sums = (&raw mut (*words).sums[row]).cast::<f32>();
@@ -146,7 +150,11 @@ unsafe impl<U: Unit, F: Codes, S: Source, const ROWS: usize> Sink<U> for Dots<U,
                 for (word, codes) in codes.iter().enumerate().skip(half * count).take(count) {
                     for (dots, row) in dots.iter_mut().zip(self.rows) {
                         let x = row.add(at * LEN + 4 * word).cast();
-                        *dots = if bytes { U::dot::<true>(*dots, *codes, x) } else { U::dot::<false>(*dots, *codes, x) };
+                        *dots = if bytes {
+                            U::dot::<true>(*dots, *codes, x)
+                        } else {
+                            U::dot::<false>(*dots, *codes, x)
+                        };
                     }
                 }
                 let scale = U::Floats::load(self.scales.scale(run, half));
@@ -158,7 +166,9 @@ unsafe impl<U: Unit, F: Codes, S: Source, const ROWS: usize> Sink<U> for Dots<U,
                 if layout.minimums {
                     let minimum = U::Floats::load(self.scales.scale(run, halves + half));
                     for (row, sum) in self.sums.iter_mut().enumerate() {
-                        let added = U::Floats::splat((&raw const (*self.words).sums[row][half]).cast::<f32>().add(at));
+                        let added = U::Floats::splat(
+                            (&raw const (*self.words).sums[row][half]).cast::<f32>().add(at),
+                        );
                         *sum = minimum.multiply_add(added, *sum);
                     }
                 }
@@ -166,4 +176,3 @@ unsafe impl<U: Unit, F: Codes, S: Source, const ROWS: usize> Sink<U> for Dots<U,
         }
     }
 }
-

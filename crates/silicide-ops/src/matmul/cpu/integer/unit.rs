@@ -118,9 +118,7 @@ unsafe impl Unit for Portable {
             // SAFETY: the caller's promise covers sixteen bytes of each of eight columns.
             unsafe { from.add(i * stride).cast::<[u8; 16]>().read_unaligned() }
         });
-        std::array::from_fn(|word| {
-            std::array::from_fn(|byte| columns.map(|column| column[4 * word + byte]))
-        })
+        std::array::from_fn(|word| std::array::from_fn(|byte| columns.map(|column| column[4 * word + byte])))
     }
 
     #[inline(always)]
@@ -172,7 +170,8 @@ unsafe impl Unit for Portable {
 
     #[inline(always)]
     unsafe fn pairs(words: Self::Words) -> [Self::Words; 2] {
-        let (low, high) = (words.map(|bytes| bytes.map(|byte| byte & 15)), words.map(|bytes| bytes.map(|byte| byte >> 4)));
+        let (low, high) =
+            (words.map(|bytes| bytes.map(|byte| byte & 15)), words.map(|bytes| bytes.map(|byte| byte >> 4)));
         [[low[0], high[0], low[1], high[1]], [low[2], high[2], low[3], high[3]]]
     }
 

@@ -124,14 +124,19 @@ unsafe impl Unit for Avx512 {
     unsafe fn pairs(words: __m512i) -> [__m512i; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let low = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13));
-            let high = _mm512_broadcast_i32x4(_mm_setr_epi8(2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15));
+            let low =
+                _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13));
+            let high =
+                _mm512_broadcast_i32x4(_mm_setr_epi8(2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15));
             // Each byte twice: of the first the lower half is kept, of the second the upper one.
             let (low, high) = (_mm512_shuffle_epi8(words, low), _mm512_shuffle_epi8(words, high));
             let (mask, upper) = (_mm512_set1_epi16(0x000f), _mm512_set1_epi16(0x0f00));
             let one = _mm512_and_si512(_mm512_srli_epi16::<4>(low), upper);
             let two = _mm512_and_si512(_mm512_srli_epi16::<4>(high), upper);
-            [_mm512_or_si512(_mm512_and_si512(low, mask), one), _mm512_or_si512(_mm512_and_si512(high, mask), two)]
+            [
+                _mm512_or_si512(_mm512_and_si512(low, mask), one),
+                _mm512_or_si512(_mm512_and_si512(high, mask), two),
+            ]
         }
     }
 
@@ -151,7 +156,8 @@ unsafe impl Unit for Avx512 {
     unsafe fn join<const SHIFT: u32>(words: __m512i, upper: __m512i) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe {
-            let upper = if SHIFT == 0 { upper } else { _mm512_sll_epi32(upper, _mm_cvtsi32_si128(SHIFT as i32)) };
+            let upper =
+                if SHIFT == 0 { upper } else { _mm512_sll_epi32(upper, _mm_cvtsi32_si128(SHIFT as i32)) };
             _mm512_or_si512(words, upper)
         }
     }
@@ -325,21 +331,30 @@ unsafe impl Unit for Avx2 {
     #[inline(always)]
     unsafe fn lookup(words: __m256i, table: &[u8; 16]) -> __m256i {
         // SAFETY: the caller's promise; the table has sixteen bytes.
-        unsafe { _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), words) }
+        unsafe {
+            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), words)
+        }
     }
 
     #[inline(always)]
     unsafe fn pairs(words: __m256i) -> [__m256i; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let low = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13));
-            let high = _mm256_broadcastsi128_si256(_mm_setr_epi8(2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15));
+            let low = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+                0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13,
+            ));
+            let high = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+                2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15,
+            ));
             // Each byte twice: of the first the lower half is kept, of the second the upper one.
             let (low, high) = (_mm256_shuffle_epi8(words, low), _mm256_shuffle_epi8(words, high));
             let (mask, upper) = (_mm256_set1_epi16(0x000f), _mm256_set1_epi16(0x0f00));
             let one = _mm256_and_si256(_mm256_srli_epi16::<4>(low), upper);
             let two = _mm256_and_si256(_mm256_srli_epi16::<4>(high), upper);
-            [_mm256_or_si256(_mm256_and_si256(low, mask), one), _mm256_or_si256(_mm256_and_si256(high, mask), two)]
+            [
+                _mm256_or_si256(_mm256_and_si256(low, mask), one),
+                _mm256_or_si256(_mm256_and_si256(high, mask), two),
+            ]
         }
     }
 
@@ -359,7 +374,8 @@ unsafe impl Unit for Avx2 {
     unsafe fn join<const SHIFT: u32>(words: __m256i, upper: __m256i) -> __m256i {
         // SAFETY: the caller's promise.
         unsafe {
-            let upper = if SHIFT == 0 { upper } else { _mm256_sll_epi32(upper, _mm_cvtsi32_si128(SHIFT as i32)) };
+            let upper =
+                if SHIFT == 0 { upper } else { _mm256_sll_epi32(upper, _mm_cvtsi32_si128(SHIFT as i32)) };
             _mm256_or_si256(words, upper)
         }
     }
@@ -385,7 +401,8 @@ unsafe impl Unit for Avx2 {
         unsafe {
             let words = _mm256_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
             let words = _mm256_and_si256(words, _mm256_set1_epi32(0xffff));
-            let halves = _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+            let halves =
+                _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
             _mm256_cvtph_ps(halves)
         }
     }

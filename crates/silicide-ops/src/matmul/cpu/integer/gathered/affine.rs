@@ -104,11 +104,7 @@ unsafe impl<const BITS: usize> Stretch for Affine<BITS> {
 /// # Safety
 ///
 /// As for [`super::multiply`]; scales and biases are in planes.
-pub(in super::super) unsafe fn multiply(
-    bits: usize,
-    product: &Product,
-    columns: Range<usize>,
-) -> bool {
+pub(in super::super) unsafe fn multiply(bits: usize, product: &Product, columns: Range<usize>) -> bool {
     if !super::fits(product) {
         return false;
     }
