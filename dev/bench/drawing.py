@@ -1,4 +1,4 @@
-"""Charts as SVG: bars beside a line at 1, and curves. Colours are read on light and on dark pages; there is no background.
+"""Charts as SVG: bars beside a line at 1, intervals, and curves. Colours are read on light and on dark pages; there is no background.
 
 Numbers go in, text comes out: nothing here knows what was measured.
 """
@@ -28,6 +28,18 @@ class Bars:
     title: str
     heads: tuple
     bars: list
+
+
+@dataclasses.dataclass
+class Interval:
+    """A row of a chart of intervals: a dot at `value`, a line from `low` to `high`, and the least value allowed."""
+
+    group: str
+    name: str
+    value: float
+    low: float
+    high: float
+    bound: float
 
 
 @dataclasses.dataclass
@@ -133,6 +145,40 @@ def bars(panels, legend, notes):
 
 def diamond(page, x, y):
     page.add("path", d=f"M{x:.1f} {y - 6:.1f}l5 6l-5 6l-5 -6z", fill=COLORS[1])
+
+
+def intervals(title, rows, notes):
+    """One row for each interval, over lines of notes. Rows whose interval lies below their bound are red."""
+    width, left, row, head, between = 760, 220, 18, 46, 24
+    groups = sum(i == 0 or item.group != rows[i - 1].group for i, item in enumerate(rows))
+    bottom = head + row * len(rows) + between * groups
+    page = Page(width, bottom + 40 + 17 * len(notes))
+    lowest = min([1.0, *(min(item.low, item.bound) for item in rows)])
+    highest = max([1.0, *(item.high for item in rows)])
+    step = steps(max(highest - lowest, 0.02))[1]
+    first, last = math.floor(lowest / step), max(math.ceil(highest / step), math.floor(lowest / step) + 1)
+    place = lambda value: left + (width - left - 90) * (value / step - first) / (last - first)
+    page.text(12, 22, title, 13.5, weight=600)
+    for tick in range(first, last + 1):
+        page.line(place(tick * step), head, place(tick * step), bottom + 4)
+        page.text(place(tick * step), bottom + 20, f"{tick * step:.4g}\u00d7", 11, "middle", FAINT)
+    page.line(place(1), head, place(1), bottom + 4, TEXT, 1.5, 0.9, "4 3")
+    y, group = float(head), None
+    for item in rows:
+        if item.group != group:
+            group = item.group
+            y += between
+            page.text(12, y - 6, group, 12, weight=600)
+        middle, color = y + row / 2, ALARM if item.high < item.bound else COLORS[0]
+        page.text(left - 8, middle + 4, item.name, 11.5, "end")
+        page.line(place(item.bound), y, place(item.bound), y + row, COLORS[1], 2, 1)
+        page.line(place(item.low), middle, place(item.high), middle, color, 2, 1)
+        page.add("circle", cx=place(item.value), cy=middle, r=3.5, fill=color)
+        page.text(width - 20, middle + 4, f"{item.value:.3f}", 11.5, "end")
+        y += row
+    for index, note in enumerate(notes):
+        page.text(12, bottom + 44 + 17 * index, note, 11.5, color=FAINT)
+    return str(page)
 
 
 def curves(panels, notes, columns=2):

@@ -22,6 +22,14 @@ PACKAGE = "llama-cpp-python"
 FOREIGN = 0.05
 # A spread that does: of the median, between the smallest and the largest.
 SPREAD = 0.15
+# The features that each instruction set of silicide needs (`Isa::is_available`), best first.
+ISAS = {
+    "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512cd", "avx512vl", "avx512_vnni"},
+    "avx2": {"avx2", "fma", "f16c"},
+    "neon": {"asimd", "asimddp"},
+}
+# Features of CPUs that the speed of products depends on, as Linux spells them.
+FEATURES = ["avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512vbmi", "avx512_bitalg", "amx_int8", "asimddp", "i8mm", "bf16", "sve"]
 
 
 class Failed(Exception):
@@ -78,12 +86,23 @@ def llama_version():
     return run([python_with_llama(), "-c", "import llama_cpp; print(llama_cpp.__version__)"]).strip()
 
 
-def ours(path, threads, prompt, count, isa=None):
-    """silicide's tokens per second on one file, with the best instruction set or the given one."""
-    lengths = ["-t", threads, "-p", prompt, "-n", count, "-r", 1]
-    lengths += ["--isa", isa] if isa else []
-    report = json.loads(run([program("silicide"), "bench", "-m", path, "--device", "cpu", *lengths, "--json"]))
+def on_cpu(path, threads, isa):
+    """The options of silicide that name a file, a number of threads, and an instruction set (None: the best)."""
+    return ["-m", path, "--device", "cpu", "-t", threads, *(["--isa", isa] if isa else []), "--json"]
+
+
+def ours(path, threads, prompt, count, isa=None, depth=0, binary=None):
+    """silicide's tokens per second on one file: this tree's build or `binary`, with `depth` tokens in the KV cache before the test."""
+    lengths = ["-p", prompt, "-n", count, "-r", 1, *(["-d", depth] if depth else [])]
+    report = json.loads(run([binary or program("silicide"), "bench", *on_cpu(path, threads, isa), *lengths]))
     return {test: report[test] for test in ("pp", "tg") if report[test] is not None}
+
+
+def first_token(path, threads, isa=None, binary=None):
+    """silicide's seconds from a short prompt to the first token, without the time that loading takes."""
+    prompt = ["-p", "Why is the sky blue?", "--raw", "--temp", 0, "-n", 1]
+    report = json.loads(run([binary or program("silicide"), "run", *on_cpu(path, threads, isa), *prompt]))
+    return report["timings"]["first_token_seconds"]
 
 
 def llama(path, threads, prompt, count, isa=None):
@@ -95,10 +114,9 @@ def llama(path, threads, prompt, count, isa=None):
 ENGINES = {"silicide": ours, "llama.cpp": llama}
 
 
-def alternate(turn):
-    """The engines in the order of a turn: who is first changes, as the second finds the machine warmer."""
-    names = list(ENGINES)
-    return names if turn % 2 == 0 else names[::-1]
+def alternate(turn, names=tuple(ENGINES)):
+    """`names` (the engines) in the order of a turn: every second turn is reversed, so that drift of the machine cancels."""
+    return list(names) if turn % 2 == 0 else list(names)[::-1]
 
 
 def rows(*arguments):
@@ -112,13 +130,40 @@ def limits(threads):
     return {row["limit"]: row["value"] * 1e9 for row in measured}
 
 
-def processor():
+def cpuinfo(*keys):
+    """The value of the first line of /proc/cpuinfo that begins with one of `keys`, or None."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        name = platform.processor() or platform.machine()
-    return f"{name}, {os.cpu_count()} cores"
+    except OSError:
+        return None
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(keys)), None)
+
+
+def processor():
+    return f"{cpuinfo('model name') or platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+
+
+def features():
+    """The names of the CPU's features, as Linux spells them; none where there is no /proc/cpuinfo."""
+    return set((cpuinfo("flags", "Features") or "").split())
+
+
+def instruction_sets(found):
+    """The instruction sets of silicide that a CPU with the features `found` has, best first, without `portable`."""
+    return [name for name, needed in ISAS.items() if needed <= found]
+
+
+def numbers(text):
+    """The positive numbers of an option's list: `1,2`."""
+    values = [int(number) for number in text.split(",")]
+    if min(values) < 1:
+        raise ValueError(text)
+    return values
+
+
+def words(text):
+    """The words of an option's list: `q4_0,q8_0`."""
+    return text.split(",")
 
 
 def spread(samples):
@@ -149,6 +194,12 @@ class Watch:
             return 0.0
         total, busy, own = (now - then for now, then in zip(self.now(), self.begin))
         return max(0.0, (busy - own) / total) if total > 0 else 0.0
+
+
+def warn_of_others(share):
+    """Prints a warning if other processes used more than a small part of the machine."""
+    if share > FOREIGN:
+        print(f"WARNING: the machine was noisy: others used {share:.0%} of it")
 
 
 def warn_before():

@@ -19,6 +19,19 @@ FAMILIES = {
 }
 
 
+def chosen(families, formats):
+    """Pairs of family and format: those of the table, or of them `formats`. A format that no family lists is made for all."""
+    listed = {format for known in FAMILIES.values() for format in known}
+    extra = [format for format in formats or [] if format not in listed]
+    return [(family, format) for family in families for format in [*FAMILIES[family], *extra] if not formats or format in formats]
+
+
+def label(file):
+    """A name for what was measured: `1b q4_0 (avx2)`."""
+    name = f"{file['family']} {file['format']}" if file["family"] else file["format"]
+    return f"{name} ({file['isa']})" if file.get("isa") else name
+
+
 def sample():
     """The real model, as it is fetched."""
     named = os.environ.get("SILICIDE_SAMPLE_MODEL")

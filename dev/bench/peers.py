@@ -31,8 +31,7 @@ def wanted(a):
     """The files to measure: their family and format where they are ours."""
     if a.files:
         return [(None, pathlib.Path(name).stem, pathlib.Path(name)) for name in a.files]
-    chosen = [(family, format) for family in a.models for format in models.FAMILIES[family] if not a.formats or format in a.formats]
-    return [(family, format, models.file(family, format)) for family, format in chosen]
+    return [(family, format, models.file(family, format)) for family, format in models.chosen(a.models, a.formats)]
 
 
 def measure(a):
@@ -53,12 +52,12 @@ def measure(a):
                 for name in engines.alternate(turn):
                     if file["failed"]:
                         break
-                    engines.say(f"{label(file)}, {threads} threads, round {turn + 1}: {name}")
+                    engines.say(f"{models.label(file)}, {threads} threads, round {turn + 1}: {name}")
                     try:
                         file[name].append(engines.ENGINES[name](path, threads, a.p, a.n, isa))
                     except engines.Failed as failure:
                         file["failed"][name] = str(failure)
-                        engines.say(f"SKIPPED: {name} can't run {label(file)}: {failure}")
+                        engines.say(f"SKIPPED: {name} can't run {models.label(file)}: {failure}")
             after = before if file["failed"] else engines.limits(threads)
             run["limits"].append({"threads": threads} | {limit: max(before[limit], after[limit]) for limit in before})
     if a.kernels:
@@ -74,11 +73,6 @@ def measure(a):
 def kernel(format):
     measured = engines.rows("rows", "--format", format, "--rows", "1,512", "--threads", 1)
     return [row for row in measured if "rows" in row]
-
-
-def label(file):
-    name = f"{file['family']} {file['format']}" if file["family"] else file["format"]
-    return f"{name} ({file['isa']})" if file.get("isa") else name
 
 
 def figures(run):
@@ -123,11 +117,11 @@ def judge(run, least):
         short = [f"{what} {least:.3g}" for what, got, least in reached if got is not None and least is not None and got < least]
         missed += len(short)
         part = lambda value: "" if value is None else f"{value:.2f}"
-        print(f"| {label(file)} | {file['threads']} | {figure['name']} | {figure['speed']:.1f} | {figure['theirs']:.1f} | {figure['ratio']:.2f} | "
+        print(f"| {models.label(file)} | {file['threads']} | {figure['name']} | {figure['speed']:.1f} | {figure['theirs']:.1f} | {figure['ratio']:.2f} | "
               f"{figure['low']:.2f} to {figure['high']:.2f} | {part(figure['bound'])} | {part(figure['ik'])} | {', '.join(short)} |")
     failed = [file for file in run["files"] if file["failed"]]
     for file in failed:
-        print(f"\nSKIPPED {label(file)}, {file['threads']} threads: " + "; ".join(f"{name}: {why}" for name, why in file["failed"].items()))
+        print(f"\nSKIPPED {models.label(file)}, {file['threads']} threads: " + "; ".join(f"{name}: {why}" for name, why in file["failed"].items()))
     missed += len(failed)
     missed += judge_kernels(run)
     for threads in sorted({limits["threads"] for limits in run["limits"]}):
@@ -160,12 +154,10 @@ def judge_kernels(run):
 
 def warn(run):
     """Says what makes the figures doubtful."""
-    busy = max(run["busy_before"], run["busy_meanwhile"])
     noisy = [figure for figure in figures(run) if figure["noise"] > engines.SPREAD]
-    if busy > engines.FOREIGN:
-        print(f"WARNING: the machine was noisy: others used {busy:.0%} of it")
+    engines.warn_of_others(max(run["busy_before"], run["busy_meanwhile"]))
     if noisy:
-        names = ", ".join(f"{label(figure['file'])} {figure['name']} at {figure['file']['threads']}" for figure in noisy)
+        names = ", ".join(f"{models.label(figure['file'])} {figure['name']} at {figure['file']['threads']}" for figure in noisy)
         print(f"WARNING: one engine's runs differ by more than {engines.SPREAD:.0%}: {names}")
 
 
@@ -195,17 +187,13 @@ def plot(run, path):
     engines.say(f"drew {path}")
 
 
-def numbers(text):
-    return [int(number) for number in text.split(",")]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", help="GGUF files of your own, instead of the models of the targets")
-    parser.add_argument("--models", type=lambda text: text.split(","), default=list(models.FAMILIES), help="smollm2, 1b, experts")
-    parser.add_argument("--formats", type=lambda text: text.split(","), help="only these: q4_0,q8_0")
-    parser.add_argument("-t", type=numbers, default=[1, 2], help="numbers of threads (1,2)")
-    parser.add_argument("--isa", type=lambda text: text.split(","), default=[None], help="instruction sets of silicide: portable,avx2,avx512,neon")
+    parser.add_argument("--models", type=engines.words, default=list(models.FAMILIES), help="smollm2, 1b, experts")
+    parser.add_argument("--formats", type=engines.words, help="only these: q4_0,q8_0")
+    parser.add_argument("-t", type=engines.numbers, default=[1, 2], help="numbers of threads (1,2)")
+    parser.add_argument("--isa", type=engines.words, default=[None], help="instruction sets of silicide: portable,avx2,avx512,neon")
     parser.add_argument("-p", type=int, default=512, help="tokens of a prompt (512)")
     parser.add_argument("-n", type=int, default=128, help="tokens to generate (128)")
     parser.add_argument("-r", type=int, default=3, help="rounds (3)")

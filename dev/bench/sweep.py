@@ -142,9 +142,7 @@ def judge(run):
             print(f"| {curve['chart']} | {curve['name']} | {len(curve['points'])} | {part:.2f}{' CLIFF' if bad else ''} | "
                   f"{before[0]}: {before[1]:.1f} {curve['unit']} | {after[0]}: {after[1]:.1f} |")
     print(f"\n{cliffs} steps lose more than {LOSS:.0%}")
-    busy = max(run["busy_before"], run["busy_meanwhile"])
-    if busy > engines.FOREIGN:
-        print(f"WARNING: the machine was noisy: others used {busy:.0%} of it")
+    engines.warn_of_others(max(run["busy_before"], run["busy_meanwhile"]))
     return cliffs
 
 

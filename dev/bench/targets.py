@@ -1,4 +1,4 @@
-"""What `peers.py` has to show, and what ik_llama.cpp reaches.
+"""What `peers.py` and `ab.py` have to show, and what ik_llama.cpp reaches.
 
 ik_llama.cpp is not run. Its figures were measured once beside llama.cpp's (an AMD Zen 4 with two cores, AVX-512 with VNNI and BF16;
 llama.cpp b21e4de74567, ik_llama.cpp 8337e4cd3861, the better of its runs with and without `-rtr 1`). What it would reach here is
@@ -35,6 +35,14 @@ TESTS = ["pp", "tg"]
 ONE_ROW = 25 / 30
 MANY_ROWS = {"q4_0": 0.65, "q8_0": 0.65, "q4_k": 0.65, "bf16": 0.85}
 INTERLEAVED = "x16"
+
+# The least ratio of a new build's speed to an old one's, for `ab.py`: of block formats, and of the plain ones.
+KEPT, KEPT_PLAIN, PLAIN = 0.97, 0.90, ("f16", "bf16", "f32")
+
+
+def kept(format):
+    """The least ratio of a new build's speed to an old one's."""
+    return KEPT_PLAIN if format in PLAIN else KEPT
 
 
 def over_ik(family, format, threads, test):
