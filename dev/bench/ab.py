@@ -122,7 +122,7 @@ def measure(a, keep):
         about = {"family": family, "format": format, "isa": isa, "threads": threads}
         figures = [about | {"test": test, "unit": unit, "old": [], "new": []} for test, unit in units.items()]
         take = lambda side: probe(path, threads, isa, binaries[side])
-        place = f"figure {done + 1} of {total}: {models.label(about)}, {threads} threads"
+        place = f"figure {done + 1} of {total}: {models.label(about)}, {threads} thread{'s' if threads > 1 else ''}"
         try:
             if path not in warm:
                 # Not counted: the page cache gets the file and both programs.
@@ -199,8 +199,9 @@ def report(run, judged):
 def plot(run, judged, path):
     """Draws a dot for each figure with its interval, and the bound's line."""
     part = lambda row: f"{row['format'].upper()} {row['isa'] or ''} {row['threads']}t {row['test']}".replace("  ", " ")
-    rows = [drawing.Interval(row["family"], part(row), *(row[key] for key in ("ratio", "low", "high", "bound"))) for row in judged]
-    notes = [f"{run['machine']}, {run['when']}. Medians and intervals of {run['pairs']} alternating pairs; orange: the bound; red: the interval is below it."]
+    keys = ("ratio", "low", "high", "bound")
+    rows = [drawing.Interval(row["family"], part(row), *(row[key] for key in keys), row["verdict"] == "FAILED") for row in judged]
+    notes = [f"Medians and intervals of {run['pairs']} alternating pairs. Orange: the bound. Red: the interval lies below it.", f"{run['machine']}, {run['when']}"]
     notes += [f"{side.upper()}: {builds.title(run['builds'][side])}" for side in SIDES]
     path.write_text(drawing.intervals("Speed of NEW over speed of OLD", rows, notes))
     engines.say(f"drew {path}")

@@ -32,7 +32,7 @@ class Bars:
 
 @dataclasses.dataclass
 class Interval:
-    """A row of a chart of intervals: a dot at `value`, a line from `low` to `high`, and the least value allowed."""
+    """A row of a chart of intervals: a dot at `value`, a line from `low` to `high`, the least value allowed, and whether something is wrong."""
 
     group: str
     name: str
@@ -40,6 +40,7 @@ class Interval:
     low: float
     high: float
     bound: float
+    alarm: bool = False
 
 
 @dataclasses.dataclass
@@ -148,7 +149,7 @@ def diamond(page, x, y):
 
 
 def intervals(title, rows, notes):
-    """One row for each interval, over lines of notes. Rows whose interval lies below their bound are red."""
+    """One row for each interval, over lines of notes. Alarms are red."""
     width, left, row, head, between = 760, 220, 18, 46, 24
     groups = sum(i == 0 or item.group != rows[i - 1].group for i, item in enumerate(rows))
     bottom = head + row * len(rows) + between * groups
@@ -169,7 +170,7 @@ def intervals(title, rows, notes):
             group = item.group
             y += between
             page.text(12, y - 6, group, 12, weight=600)
-        middle, color = y + row / 2, ALARM if item.high < item.bound else COLORS[0]
+        middle, color = y + row / 2, ALARM if item.alarm else COLORS[0]
         page.text(left - 8, middle + 4, item.name, 11.5, "end")
         page.line(place(item.bound), y, place(item.bound), y + row, COLORS[1], 2, 1)
         page.line(place(item.low), middle, place(item.high), middle, color, 2, 1)

@@ -269,6 +269,13 @@ class Drawing(unittest.TestCase):
         self.assertEqual(places, sorted(places))
         self.assertEqual(drawing.steps(0.9), [0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0])
 
+    def test_intervals_are_svg_and_alarms_are_red(self):
+        rows = [drawing.Interval("1b", "q4_0", 0.9, 0.88, 0.92, 0.97, True), drawing.Interval("1b", "q8_0", 1.0, 0.99, 1.01, 0.97)]
+        root = xml.etree.ElementTree.fromstring(drawing.intervals("a < b", rows, ["a note"]))
+        dots = [element for element in root if element.tag.endswith("circle")]
+        self.assertEqual([dot.get("fill") for dot in dots], [drawing.ALARM, drawing.COLORS[0]])
+        self.assertLess(float(dots[0].get("cx")), float(dots[1].get("cx")))
+
     def test_curves_are_svg(self):
         panel = drawing.Curves("a < b", "rows", "GOP/s", {"q4_0": [[1, 2.0], [4, 8.0]]}, alarms=[[4, 8.0]])
         root = xml.etree.ElementTree.fromstring(drawing.curves([panel], ["a note"]))
