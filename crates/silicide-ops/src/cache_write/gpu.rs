@@ -11,7 +11,7 @@ static BODY: Snippet = Snippet { name: "cache_write", text: include_str!("cache_
 static ELEMENTS: Snippet = Snippet { name: "cache_write elements", text: include_str!("elements.wgsl") };
 static Q8_0: Snippet = Snippet {
     name: "cache_write q8_0",
-    text: concat!(include_str!("q8_0.wgsl"), include_str!("../wgsl/element/store_f16.wgsl")),
+    text: concat!(include_str!("q8_0.wgsl"), include_str!("../wgsl/element/write_f16.wgsl")),
 };
 static Q8_0_BLOCKS: Snippet = Snippet { name: "cache_write blocks", text: include_str!("q8_0_blocks.wgsl") };
 

@@ -137,11 +137,6 @@ impl Cut<'_> {
         let kernel = WgslKernel::new(bodies.first()?.name, &parts, 4, WORDS);
         Some(wgsl::with_table(kernel, self.dtype, "b"))
     }
-
-    /// Parts that define `eight_b`, `sixteen_b` and `SPREAD_b`.
-    fn sixteen(&self) -> impl Iterator<Item = Part> {
-        wgsl::load_sixteen(self.dtype).iter().map(|part| Part::bound(part, "b", 1))
-    }
 }
 
 /// The problem, if a GPU kernel can run it.
@@ -188,8 +183,7 @@ unsafe impl Kernel for Gemv {
             true => (&FEW_SUBGROUP, on.features.subgroup_size.0),
             false => (&FEW_SHARED, TEAM),
         };
-        let Some(mut kernel) = cut.kernel(&[&GEMV_BODY, adding]) else { return plan };
-        kernel.parts.extend(cut.sixteen());
+        let Some(kernel) = cut.kernel(&[&GEMV_BODY, adding]) else { return plan };
         let team = team(problem.k, most.min(workgroup));
         let kernel = kernel.constant("WG", workgroup).constant("TEAM", team);
         for rows in cut.rows() {
@@ -230,13 +224,9 @@ unsafe impl Kernel for Gemm {
         let Some(problem) = Problem::of(io) else { return plan };
         let cut = Cut { problem: &problem, dtype: io.input(1).dtype, on };
         let whole = problem.k.is_multiple_of(STEP);
-        let Some(mut kernel) = cut.kernel(&[&GEMM_BODY, if whole { &GEMM_EIGHT } else { &GEMM_SINGLE }])
-        else {
+        let Some(kernel) = cut.kernel(&[&GEMM_BODY, if whole { &GEMM_EIGHT } else { &GEMM_SINGLE }]) else {
             return plan;
         };
-        if whole {
-            kernel.parts.extend(cut.sixteen());
-        }
         let kernel = kernel.constant("WG", 64);
         for rows in cut.rows() {
             let pairs = rows.len() * problem.used;

@@ -115,24 +115,12 @@ impl Weights {
         }
     }
 
-    /// Parts that define `load_b`.
-    fn single(self) -> Option<SmallVec<[Part; 3]>> {
+    /// Parts that define `load_b`, `eight_b`, `sixteen_b` and `SPREAD_b`.
+    fn parts(self) -> Option<SmallVec<[Part; 3]>> {
         Some(match self {
             Weights::Of(dtype) => smallvec![Part::bound(wgsl::load(dtype)?, "b", 1)],
             Weights::Mlx(format) => mlx::gpu::parts(format, 1),
         })
-    }
-
-    /// Parts that define `eight_b`, `sixteen_b` and `SPREAD_b`.
-    pub(super) fn sixteen(self) -> SmallVec<[Part; 2]> {
-        match self {
-            Weights::Of(dtype) => {
-                wgsl::load_sixteen(dtype).iter().map(|part| Part::bound(part, "b", 1)).collect()
-            }
-            Weights::Mlx(format) => {
-                smallvec![mlx::gpu::eight(format, 1), Part::bound(&wgsl::TWICE_EIGHT, "b", 1)]
-            }
-        }
     }
 
     /// The type that may have a table.
@@ -220,7 +208,7 @@ impl Run {
 
 /// A kernel of the given body for a weight format.
 pub(super) fn kernel(bodies: &[&'static Snippet], weights: Weights, on: &DeviceInfo) -> Option<WgslKernel> {
-    let mut parts = weights.single()?;
+    let mut parts = weights.parts()?;
     let planes = parts.len() as u32;
     let params = match planes {
         1 => &PARAMS_ONE,
@@ -282,7 +270,6 @@ pub(crate) fn plan_few(problem: &Problem, weights: Weights, on: &DeviceInfo, sub
         return plan;
     };
     kernel.parts.push(Part::bound(&FEW_SUMS, "b", 1));
-    kernel.parts.extend(weights.sixteen());
     for run in runs(problem, weights, on) {
         // Calls are cut by rows too.
         let kernel = adding.constants(kernel.clone(), run.rows.len(), problem.k);
@@ -334,9 +321,6 @@ pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -
         return plan;
     };
     kernel.parts.extend([fill.weights, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
-    if std::ptr::eq(fill, &EIGHT) {
-        kernel.parts.extend(weights.sixteen());
-    }
     let (kernel, side) = tiled_constants(kernel, problem.m, problem.n);
     for run in runs(problem, weights, on) {
         let tiles = run.rows.len().div_ceil(side) * run.columns.len().div_ceil(side) * run.batches.len();

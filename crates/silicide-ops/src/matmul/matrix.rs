@@ -60,9 +60,6 @@ pub(crate) fn plan(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan
     let fill = fill(problem.k);
     let Some(mut kernel) = gpu::kernel(&[&BODY, fill.activations], weights, on) else { return plan };
     kernel.parts.push(Part::bound(fill.weights, "b", 1));
-    if std::ptr::eq(fill, &gpu::EIGHT) {
-        kernel.parts.extend(weights.sixteen());
-    }
     let kernel = kernel.constant("WG", SUBGROUPS * on.features.subgroup_size.1);
     for run in gpu::runs(problem, weights, on) {
         let squares =

@@ -7,17 +7,17 @@ use silicide_quant::{MlxFormat, MlxMode};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
-static AFFINE: [Snippet; 2] = snippets(MlxMode::Affine);
-static MXFP4: [Snippet; 2] = snippets(MlxMode::Mxfp4);
-static MXFP8: [Snippet; 2] = snippets(MlxMode::Mxfp8);
-static NVFP4: [Snippet; 2] = snippets(MlxMode::Nvfp4);
+static AFFINE: Snippet = decoder(MlxMode::Affine);
+static MXFP4: Snippet = decoder(MlxMode::Mxfp4);
+static MXFP8: Snippet = decoder(MlxMode::Mxfp8);
+static NVFP4: Snippet = decoder(MlxMode::Nvfp4);
 
-/// Single elements, and eight.
-const fn snippets(mode: MlxMode) -> [Snippet; 2] {
-    [Snippet { name: mode.name(), text: mode.wgsl() }, Snippet { name: mode.name(), text: mode.wgsl_eight() }]
+const fn decoder(mode: MlxMode) -> Snippet {
+    Snippet { name: mode.name(), text: mode.wgsl() }
 }
 
-fn of(format: MlxFormat) -> &'static [Snippet; 2] {
+/// The decoder of a format's codes.
+fn codes(format: MlxFormat) -> &'static Snippet {
     match format.mode() {
         MlxMode::Mxfp4 => &MXFP4,
         MlxMode::Mxfp8 => &MXFP8,
@@ -26,11 +26,10 @@ fn of(format: MlxFormat) -> &'static [Snippet; 2] {
     }
 }
 
-/// Parts that define `load_b(at)`, with planes bound from `first` on.
+/// Parts that define `load_b`, `eight_b`, `sixteen_b` and `SPREAD_b`, with planes bound from `first` on.
 pub(crate) fn parts(format: MlxFormat, first: u32) -> SmallVec<[Part; 3]> {
-    let [single, _] = of(format);
     let plane = |name, binding| Part::bound(plane(format), name, binding);
-    let mut parts = smallvec![Part::bound(single, "b", first), plane("b_scales", first + 1)];
+    let mut parts = smallvec![Part::bound(codes(format), "b", first), plane("b_scales", first + 1)];
     if format.has_biases() {
         parts.push(plane("b_biases", first + 2));
     }
@@ -41,12 +40,6 @@ pub(crate) fn parts(format: MlxFormat, first: u32) -> SmallVec<[Part; 3]> {
 fn plane(format: MlxFormat) -> &'static Snippet {
     let dtype = format.scale_dtype();
     wgsl::load(dtype).unwrap_or(wgsl::load_bits(dtype))
-}
-
-/// The part that defines `eight_b(at)`.
-pub(crate) fn eight(format: MlxFormat, first: u32) -> Part {
-    let [_, eight] = of(format);
-    Part::bound(eight, "b", first)
 }
 
 /// The kernel with what the format's text leaves open.

@@ -84,12 +84,11 @@ struct Making {
 
 impl Making {
     /// Binds an argument and gives the part that reads or writes it a place.
-    fn bind(&mut self, slot: usize, snippet: &'static Snippet, name: &'static str) -> u32 {
+    fn bind(&mut self, slot: usize, snippet: &'static Snippet, name: &'static str) {
         let binding = self.args.len() as u32;
         self.args.push(Arg::slot(slot as u8));
         self.offsets.push(Part::bound(&OFFSET, name, 0));
         self.parts.push(Part::bound(snippet, name, binding));
-        binding
     }
 }
 
@@ -104,9 +103,8 @@ fn make(
     let mut making = Making { parts: smallvec![], offsets: smallvec![], args: smallvec![] };
     making.bind(0, wgsl::load(DType::F32)?, "a");
     let places = op.places();
-    let mut weights: SmallVec<[u32; MOST]> = smallvec![];
     for ((product, place), name) in products.iter().zip(&places).zip(NAMES) {
-        weights.push(making.bind(place.weights.start, wgsl::load(product.dtype)?, name));
+        making.bind(place.weights.start, wgsl::load(product.dtype)?, name);
     }
     let store = wgsl::store(DType::F32, &on.features)?;
     for (output, name) in (0..op.outputs()).zip(OUTPUTS) {
@@ -122,9 +120,7 @@ fn make(
     parts.push(Part::plain(&PARAMS_HEAD));
     parts.extend(offsets);
     parts.extend([Part::plain(&PARAMS), Part::plain(&wgsl::LINEAR)]);
-    for ((product, binding), name) in products.iter().zip(&weights).zip(NAMES) {
-        let sixteen = wgsl::load_sixteen(product.dtype).iter().map(|part| Part::bound(part, name, *binding));
-        parts.extend(sixteen);
+    for (_, name) in products.iter().zip(NAMES) {
         parts.push(Part::bound(&KEEP, name, 0));
         parts.extend(each.iter().map(|text| Part::bound(text, name, 0)));
     }

@@ -33,26 +33,18 @@ macro_rules! snippets {
 }
 
 snippets! {
-    GET_8 = "element/get8.wgsl";
-    GET_16 = "element/get16.wgsl";
-    GET_32 = "element/get32.wgsl";
-    GET_64 = "element/get64.wgsl";
-    PUT_8 = "element/put8.wgsl";
-    PUT_16 = "element/put16.wgsl";
-    PUT_16_ATOMIC = "element/put16_atomic.wgsl";
-    PUT_32 = "element/put32.wgsl";
-    PUT_64 = "element/put64.wgsl";
-    LOAD_F32 = "element/get32.wgsl" "element/load_f32.wgsl";
-    LOAD_F16 = "element/get16.wgsl" "element/load_f16.wgsl";
-    LOAD_BF16 = "element/get16.wgsl" "element/load_bf16.wgsl";
-    SIXTEEN_F32 = "element/sixteen32.wgsl";
-    SIXTEEN_F16 = "element/sixteen16.wgsl" "element/floats_f16.wgsl";
-    SIXTEEN_BF16 = "element/sixteen16.wgsl" "element/floats_bf16.wgsl";
-    STORE_F32 = "element/put32.wgsl" "element/store_f32.wgsl";
-    STORE_F16 = "element/put16.wgsl" "element/store_f16.wgsl";
-    STORE_F16_ATOMIC = "element/put16_atomic.wgsl" "element/store_f16.wgsl";
-    STORE_BF16 = "element/put16.wgsl" "element/store_bf16.wgsl";
-    STORE_BF16_ATOMIC = "element/put16_atomic.wgsl" "element/store_bf16.wgsl";
+    READ_8 = "element/read_8.wgsl";
+    READ_F16 = "element/read_16.wgsl" "element/read_f16.wgsl";
+    READ_BF16 = "element/read_16.wgsl" "element/read_bf16.wgsl";
+    READ_32 = "element/read_32.wgsl";
+    READ_64 = "element/read_64.wgsl";
+    WRITE_8 = "element/write_8.wgsl";
+    WRITE_F16 = "element/write_16.wgsl" "element/write_f16.wgsl";
+    WRITE_F16_ATOMIC = "element/write_16_atomic.wgsl" "element/write_f16.wgsl";
+    WRITE_BF16 = "element/write_16.wgsl" "element/write_bf16.wgsl";
+    WRITE_BF16_ATOMIC = "element/write_16_atomic.wgsl" "element/write_bf16.wgsl";
+    WRITE_32 = "element/write_32.wgsl";
+    WRITE_64 = "element/write_64.wgsl";
 }
 
 /// `linear_group(group, groups) -> u32`: the number of a workgroup in a grid made by [`grid`].
@@ -62,45 +54,22 @@ pub(crate) static LINEAR: Snippet = Snippet { name: "LINEAR", text: include_str!
 /// whole workgroup, and `maximum(a, b)`, all keeping NaN. The kernel declares `override WG`, a power of two.
 pub(crate) static REDUCE: Snippet = Snippet { name: "REDUCE", text: include_str!("reduce.wgsl") };
 
-/// A read-only binding of f32, f16, bf16 or a block format: `load_$NAME(i) -> f32`; of a plain type also
-/// `get_$NAME(i) -> u32` for the bits. Kernels of block formats go through [`with_table`] and [`bind`].
+/// A read-only binding of f32, f16, bf16 or a block format: `load_$NAME`, `eight_$NAME`, `sixteen_$NAME` and `SPREAD_$NAME`, as
+/// [`Format::wgsl`] says; of a plain type, for any `at`, and also `get_$NAME(i) -> u32` for the bits. Kernels of block formats
+/// go through [`with_table`] and [`bind`].
 pub(crate) fn load(dtype: DType) -> Option<&'static Snippet> {
     match dtype {
-        DType::F32 => Some(&LOAD_F32),
-        DType::F16 => Some(&LOAD_F16),
-        DType::BF16 => Some(&LOAD_BF16),
+        DType::F32 => Some(&READ_32),
+        DType::F16 => Some(&READ_F16),
+        DType::BF16 => Some(&READ_BF16),
         DType::Block(format) => FORMATS.get(format as usize),
         _ => None,
     }
 }
 
-/// `load_$NAME(at) -> f32` of every block format, in the order of [`Format::ALL`].
+/// The decoders of every block format, in the order of [`Format::ALL`].
 static FORMATS: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
     Format::ALL.into_iter().map(|format| Snippet { name: format.name(), text: format.wgsl() }).collect()
-});
-
-/// With [`load`] of the same type: `eight_$NAME(at) -> mat2x4<f32>`, eight elements, and `sixteen_$NAME(at) -> mat4x4<f32>`,
-/// twice eight, `SPREAD_$NAME` apart, as [`Format::wgsl_sixteen`] says. In block formats `at` is a multiple of eight.
-pub(crate) fn load_sixteen(dtype: DType) -> &'static [Snippet] {
-    match dtype {
-        DType::F32 => std::slice::from_ref(&SIXTEEN_F32),
-        DType::F16 => std::slice::from_ref(&SIXTEEN_F16),
-        DType::BF16 => std::slice::from_ref(&SIXTEEN_BF16),
-        DType::Block(format) => SIXTEENS.get(format as usize).map_or(&[], |texts| texts.as_slice()),
-        _ => &[],
-    }
-}
-
-/// What makes sixteen elements of eight, for weights of other kinds.
-pub(crate) static TWICE_EIGHT: Snippet = Snippet { name: "TWICE_EIGHT", text: Format::WGSL_SIXTEEN };
-
-/// Eight and sixteen of every block format, in the order of [`Format::ALL`].
-static SIXTEENS: LazyLock<Vec<[Snippet; 2]>> = LazyLock::new(|| {
-    let texts = |format: Format| [format.wgsl_eight(), format.wgsl_sixteen()];
-    Format::ALL
-        .into_iter()
-        .map(|format| texts(format).map(|text| Snippet { name: format.name(), text }))
-        .collect()
 });
 
 static TABLE: Snippet = Snippet { name: "TABLE", text: Format::WGSL_TABLE };
@@ -134,11 +103,11 @@ fn table(dtype: DType) -> Option<&'static [u32]> {
 pub(crate) fn store(dtype: DType, features: &Features) -> Option<&'static Snippet> {
     let native = features.storage_16 && features.int_16;
     match dtype {
-        DType::F32 => Some(&STORE_F32),
-        DType::F16 if native => Some(&STORE_F16),
-        DType::F16 => Some(&STORE_F16_ATOMIC),
-        DType::BF16 if native => Some(&STORE_BF16),
-        DType::BF16 => Some(&STORE_BF16_ATOMIC),
+        DType::F32 => Some(&WRITE_32),
+        DType::F16 if native => Some(&WRITE_F16),
+        DType::F16 => Some(&WRITE_F16_ATOMIC),
+        DType::BF16 if native => Some(&WRITE_BF16),
+        DType::BF16 => Some(&WRITE_BF16_ATOMIC),
         _ => None,
     }
 }
@@ -147,10 +116,10 @@ pub(crate) fn store(dtype: DType, features: &Features) -> Option<&'static Snippe
 /// 64-bit types.
 pub(crate) fn load_bits(dtype: DType) -> &'static Snippet {
     match dtype.size() {
-        1 => &GET_8,
-        2 => &GET_16,
-        4 => &GET_32,
-        _ => &GET_64,
+        1 => &READ_8,
+        2 => &READ_F16,
+        4 => &READ_32,
+        _ => &READ_64,
     }
 }
 
@@ -158,11 +127,11 @@ pub(crate) fn load_bits(dtype: DType) -> &'static Snippet {
 /// types.
 pub(crate) fn store_bits(dtype: DType, features: &Features) -> &'static Snippet {
     match dtype.size() {
-        1 => &PUT_8,
-        2 if features.storage_16 && features.int_16 => &PUT_16,
-        2 => &PUT_16_ATOMIC,
-        4 => &PUT_32,
-        _ => &PUT_64,
+        1 => &WRITE_8,
+        2 if features.storage_16 && features.int_16 => &WRITE_F16,
+        2 => &WRITE_F16_ATOMIC,
+        4 => &WRITE_32,
+        _ => &WRITE_64,
     }
 }
 

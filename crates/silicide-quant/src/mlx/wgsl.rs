@@ -1,45 +1,37 @@
-//! Formats of MLX as WGSL: what a GPU kernel needs to read elements of a weight in planes.
+//! WGSL decoders of MLX formats: one file per mode, `wgsl/NAME.wgsl`.
 //!
-//! The text of a format defines, for the plane of codes bound as `$NAME` at `$BINDING`, the function
-//! `load_$NAME(at: u32) -> f32`: element `at`, counted from the argument's first. It expects `p.$NAME_offset` in words, values
-//! for the overrides `BITS_$NAME` and `GROUP_$NAME`, and the other planes: affine formats call
-//! `load_$NAME_scales(group) -> f32` and `load_$NAME_biases(group) -> f32`, the others `get_$NAME_scales(group) -> u32`,
-//! a byte. Together with it, the text for eight defines `eight_$NAME(at: u32) -> mat2x4<f32>`: eight elements from a
-//! multiple of eight on. Neighbour: `format/wgsl.rs` does the same for blocks.
+//! [`MlxMode::wgsl`] is the text for the plane of codes, bound as `$NAME` at `$BINDING`. It defines `load_$NAME`, `eight_$NAME`,
+//! `sixteen_$NAME` and `SPREAD_$NAME` as the texts of block formats do (`format/wgsl.rs`). It expects `p.$NAME_offset` in words,
+//! values for the overrides `BITS_$NAME` and `GROUP_$NAME`, and access to the other planes: affine formats call
+//! `load_$NAME_scales(group) -> f32` and `load_$NAME_biases(group) -> f32`, the others `get_$NAME_scales(group) -> u32`, a byte.
 
 use super::MlxMode;
 
+/// The file of a mode between the access to codes and what every mode shares.
+macro_rules! text {
+    ($($file:literal)+) => {
+        concat!(
+            include_str!("wgsl/codes.wgsl"),
+            $(include_str!($file),)+
+            include_str!("../format/wgsl/sixteen_by_eight.wgsl"),
+        )
+    };
+}
+
 impl MlxMode {
-    /// How GPU kernels read formats of this mode.
+    /// The text that decodes formats of this mode.
     pub const fn wgsl(self) -> &'static str {
         match self {
-            MlxMode::Affine => concat!(include_str!("wgsl/codes.wgsl"), include_str!("wgsl/affine.wgsl")),
-            MlxMode::Mxfp4 => concat!(
-                include_str!("wgsl/codes.wgsl"),
-                include_str!("../format/wgsl/fp4.wgsl"),
-                include_str!("wgsl/power.wgsl"),
-                include_str!("wgsl/mxfp4.wgsl")
+            MlxMode::Affine => text!("wgsl/affine.wgsl"),
+            MlxMode::Mxfp4 => text!(
+                "wgsl/floats.wgsl" "../format/wgsl/fp4.wgsl" "wgsl/mxfp4.wgsl" "../format/wgsl/eight_by_load.wgsl"
             ),
-            MlxMode::Mxfp8 => concat!(
-                include_str!("wgsl/codes.wgsl"),
-                include_str!("wgsl/small.wgsl"),
-                include_str!("wgsl/power.wgsl"),
-                include_str!("wgsl/mxfp8.wgsl")
+            MlxMode::Mxfp8 => {
+                text!("wgsl/floats.wgsl" "wgsl/mxfp8.wgsl" "../format/wgsl/eight_by_load.wgsl")
+            }
+            MlxMode::Nvfp4 => text!(
+                "wgsl/floats.wgsl" "../format/wgsl/fp4.wgsl" "wgsl/nvfp4.wgsl" "../format/wgsl/eight_by_load.wgsl"
             ),
-            MlxMode::Nvfp4 => concat!(
-                include_str!("wgsl/codes.wgsl"),
-                include_str!("../format/wgsl/fp4.wgsl"),
-                include_str!("wgsl/small.wgsl"),
-                include_str!("wgsl/nvfp4.wgsl")
-            ),
-        }
-    }
-
-    /// How GPU kernels read eight elements at a time; belongs to [`MlxMode::wgsl`].
-    pub const fn wgsl_eight(self) -> &'static str {
-        match self {
-            MlxMode::Affine => include_str!("wgsl/eight_affine.wgsl"),
-            _ => include_str!("../format/wgsl/eight.wgsl"),
         }
     }
 }

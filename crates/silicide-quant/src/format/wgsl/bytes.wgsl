@@ -1,39 +1,81 @@
-// Blocks as bytes. Positions count from the argument's first byte; `p.$NAME_offset` is where that lies in the binding.
+// A binding of blocks, read by bytes. `position` counts bytes from the argument's first byte, which is byte
+// `p.$NAME_offset` of the binding. Only words that hold a byte of the value are read.
 @group(0) @binding($BINDING) var<storage, read> $NAME: array<u32>;
+
+// A u8.
 fn byte_$NAME(position: u32) -> u32 {
     let at = p.$NAME_offset + position;
     return ($NAME[at >> 2u] >> ((at & 3u) << 3u)) & 0xffu;
 }
+
+// An i8.
 fn signed_$NAME(position: u32) -> f32 {
     return f32(bitcast<i32>(byte_$NAME(position) << 24u) >> 24u);
 }
+
+// A u16.
 fn pair_$NAME(position: u32) -> u32 {
     return byte_$NAME(position) | (byte_$NAME(position + 1u) << 8u);
 }
+
+// A u16 at an even position.
+fn even_$NAME(position: u32) -> u32 {
+    let at = p.$NAME_offset + position;
+    return ($NAME[at >> 2u] >> ((at & 2u) << 3u)) & 0xffffu;
+}
+
+// A u32, from one or two words.
 fn quad_$NAME(position: u32) -> u32 {
-    // Of the one or two words that hold the four bytes, none past the last.
     let at = p.$NAME_offset + position;
     let shift = (at & 3u) << 3u;
     let low = $NAME[at >> 2u];
     let high = $NAME[(at + 3u) >> 2u];
     return select((low >> shift) | (high << (32u - shift)), low, shift == 0u);
 }
-// Blocks with halves lie at even positions, and so do the halves in them.
+
+// Eight bytes, from two or three words.
+fn octet_$NAME(position: u32) -> vec2<u32> {
+    let at = p.$NAME_offset + position;
+    let shift = vec2<u32>((at & 3u) << 3u);
+    let low = vec2<u32>($NAME[at >> 2u], $NAME[(at >> 2u) + 1u]);
+    let high = vec2<u32>(low.y, $NAME[(at + 7u) >> 2u]);
+    return select((low >> shift) | (high << (vec2<u32>(32u) - shift)), low, shift == vec2<u32>());
+}
+
+// An f16 at an even position: formats with f16 have blocks of an even size.
 fn half_$NAME(position: u32) -> f32 {
     return widened_$NAME(even_$NAME(position));
 }
-fn even_$NAME(position: u32) -> u32 {
-    let at = p.$NAME_offset + position;
-    return ($NAME[at >> 2u] >> ((at & 2u) << 3u)) & 0xffffu;
-}
-// Bits of a half as f32. Below the normal range of halves by hand: devices may take such a half for zero, though it is
-// a normal f32.
+
+// The f32 of f16 bits. Subnormals are converted by hand: devices may flush them to zero, though they are normal as f32.
 fn widened_$NAME(bits: u32) -> f32 {
     let small = f32(bits & 0x3ffu) * 5.9604644775390625e-8;
     let magnitude = select(unpack2x16float(bits & 0x7fffu).x, small, (bits & 0x7c00u) == 0u);
     return select(magnitude, -magnitude, (bits & 0x8000u) != 0u);
 }
-// The nibble of element `i` of 32, whose low nibbles come first.
+
+// The nibble of element `i` of 32 in 16 bytes: low nibbles are elements 0..16.
 fn nibble_$NAME(position: u32, i: u32) -> u32 {
     return (byte_$NAME(position + (i & 15u)) >> ((i >> 4u) << 2u)) & 15u;
+}
+
+// A nibble of each of eight bytes, as bytes: the low ones for `shift` 0, the high ones for 4.
+fn nibbles_$NAME(position: u32, shift: u32) -> vec2<u32> {
+    return (octet_$NAME(position) >> vec2<u32>(shift)) & vec2<u32>(0x0f0f0f0fu);
+}
+
+// Eight bits as bytes with value 16: the fifth bits of eight codes.
+fn fifths_$NAME(bits: u32) -> vec2<u32> {
+    let spread = (vec2<u32>(bits, bits >> 4u) & vec2<u32>(15u)) * 0x00204081u;
+    return (spread & vec2<u32>(0x01010101u)) << vec2<u32>(4u);
+}
+
+// The four bytes of a word, as u8.
+fn lanes_$NAME(word: u32) -> vec4<f32> {
+    return vec4<f32>((vec4<u32>(word) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
+}
+
+// The four bytes of a word, as i8.
+fn signed_lanes_$NAME(word: u32) -> vec4<f32> {
+    return vec4<f32>(bitcast<vec4<i32>>(vec4<u32>(word) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
 }

@@ -1,4 +1,10 @@
-// Element `at` of iq1_m blocks.
+// iq1_m: 256 elements in 56 bytes, 8 groups of 32. x = scale * (2 * half_scale + 1) * (level + shift),
+// with levels -1, 0, 1 and a shift of 1/8 up or down. A code word has the levels of eight elements, two bits each.
+//
+//   bytes 0..32   low eight bits of the codes, four codes for a group
+//   bytes 32..48  a nibble for a code: three high bits, sign of the shift
+//   bytes 48..56  four u16: four half_scales of 3 bits for 16 elements each; the top nibbles are the scale, f16
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 8u) * 56u;
     let group = (at >> 5u) & 7u;

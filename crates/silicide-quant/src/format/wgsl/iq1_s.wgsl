@@ -1,4 +1,10 @@
-// Element `at` of iq1_s blocks.
+// iq1_s: 256 elements in 50 bytes, 8 groups of 32. x = scale * (2 * group_scale + 1) * (level + shift),
+// with levels -1, 0, 1 and a shift of 1/8 up or down. A code word has the levels of eight elements, two bits each.
+//
+//   bytes 0..2    scale, f16
+//   bytes 2..34   low eight bits of the codes, four codes for a group
+//   bytes 34..50  u16 for a group: four times three high bits of codes, group_scale in 3 bits, sign of the shift
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 8u) * 50u;
     let group = (at >> 5u) & 7u;

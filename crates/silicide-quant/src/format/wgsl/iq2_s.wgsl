@@ -1,4 +1,12 @@
-// Element `at` of iq2_s blocks.
+// iq2_s: 256 elements in 82 bytes, 8 groups of 32. x = scale * (half_scale + 1/2) / 4 * sign * level.
+// A code word has the levels of eight elements.
+//
+//   bytes 0..2    scale, f16
+//   bytes 2..34   low eight bits of the codes, four codes for a group
+//   bytes 34..66  signs, a byte for eight elements
+//   bytes 66..74  a byte for a group: two high bits for each code
+//   bytes 74..82  a byte for a group: a nibble of half_scale for 16 elements each
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 8u) * 82u;
     let group = (at >> 5u) & 7u;

@@ -1,4 +1,9 @@
-// Element `at` of iq2_xxs blocks.
+// iq2_xxs: 256 elements in 66 bytes, 8 groups of 32. x = scale * (group_scale + 1/2) / 4 * sign * level.
+// A code word has the levels of eight elements.
+//
+//   bytes 0..2   scale, f16
+//   bytes 2..66  eight bytes for a group: four codes, then a u32 of four times seven signs and group_scale in 4 bits
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 8u) * 66u;
     let group = block + 2u + (((at >> 5u) & 7u) << 3u);

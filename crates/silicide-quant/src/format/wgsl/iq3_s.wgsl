@@ -1,4 +1,12 @@
-// Element `at` of iq3_s blocks.
+// iq3_s: 256 elements in 110 bytes, 8 groups of 32. x = scale * (2 * group_scale + 1) * sign * level.
+// A code word has the levels of four elements.
+//
+//   bytes 0..2      scale, f16
+//   bytes 2..66     low eight bits of the codes, eight codes for a group
+//   bytes 66..74    a byte for a group: the high bits of its codes
+//   bytes 74..106   signs, a byte for eight elements
+//   bytes 106..110  group_scales, a nibble for a group
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 8u) * 110u;
     let group = (at >> 5u) & 7u;

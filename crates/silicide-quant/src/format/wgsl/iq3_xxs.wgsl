@@ -1,4 +1,10 @@
-// Element `at` of iq3_xxs blocks.
+// iq3_xxs: 256 elements in 98 bytes, 8 groups of 32. x = scale * (group_scale + 1/2) / 2 * sign * level.
+// A code word has the levels of four elements.
+//
+//   bytes 0..2    scale, f16
+//   bytes 2..66   codes, eight for a group
+//   bytes 66..98  u32 for a group: four times seven signs, group_scale in 4 bits
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 8u) * 98u;
     let group = (at >> 5u) & 7u;

@@ -1,5 +1,16 @@
-// Element `at` of iq4_nl blocks.
+// iq4_nl: 32 elements in 18 bytes. x = scale * level[code].
+//
+//   bytes 0..2    scale, f16
+//   bytes 2..18   codes: low nibbles are elements 0..16, high nibbles elements 16..32
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 5u) * 18u;
     return half_$NAME(block) * level_$NAME(nibble_$NAME(block + 2u, at & 31u));
+}
+
+fn eight_$NAME(at: u32) -> mat2x4<f32> {
+    let block = (at >> 5u) * 18u;
+    let codes = nibbles_$NAME(block + 2u + (at & 15u), (at >> 2u) & 4u);
+    let scale = half_$NAME(block);
+    return mat2x4<f32>(scale * levels_$NAME(codes.x), scale * levels_$NAME(codes.y));
 }

@@ -1,4 +1,8 @@
-// Element `at` of mxfp4 blocks.
+// mxfp4: 32 elements in 17 bytes. x = 2^(exponent - 127) * e2m1.
+//
+//   byte  0      exponent
+//   bytes 1..17  4-bit floats: low nibbles are elements 0..16, high nibbles elements 16..32
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 5u) * 17u;
     let doubled = doubled_$NAME(nibble_$NAME(block + 1u, at & 31u));

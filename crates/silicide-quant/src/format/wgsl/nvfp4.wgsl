@@ -1,4 +1,8 @@
-// Element `at` of nvfp4 blocks.
+// nvfp4: 64 elements in 36 bytes, 4 groups of 16. x = group_scale * e2m1.
+//
+//   bytes 0..4   group_scales, unsigned E4M3
+//   bytes 4..36  4-bit floats, 8 bytes for a group: low nibbles are its elements 0..8, high nibbles 8..16
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 6u) * 36u;
     let group = (at >> 4u) & 3u;

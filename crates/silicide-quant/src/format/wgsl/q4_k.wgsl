@@ -1,8 +1,43 @@
-// Element `at` of q4_k blocks.
+// q4_k: 256 elements in 144 bytes, 8 sub-blocks of 32.
+// x = scale * sub_scale * code - minimum * sub_minimum.
+//
+//   bytes 0..2     scale, f16
+//   bytes 2..4     minimum, f16
+//   bytes 4..16    sub_scales and sub_minima of 6 bits: see k_scales.wgsl
+//   bytes 16..144  codes: low nibbles of 32 bytes are sub-block 2 * j, high nibbles sub-block 2 * j + 1
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 8u) * 144u;
     let s = (at >> 5u) & 7u;
     let subs = subs_$NAME(block + 4u, s);
     let code = (byte_$NAME(block + 16u + ((s >> 1u) << 5u) + (at & 31u)) >> ((s & 1u) << 2u)) & 15u;
     return half_$NAME(block) * subs.x * f32(code) - half_$NAME(block + 2u) * subs.y;
+}
+
+fn eight_$NAME(at: u32) -> mat2x4<f32> {
+    let block = (at >> 8u) * 144u;
+    let s = (at >> 5u) & 7u;
+    let subs = subs_$NAME(block + 4u, s);
+    let codes = nibbles_$NAME(block + 16u + ((s >> 1u) << 5u) + (at & 31u), (s & 1u) << 2u);
+    let scale = half_$NAME(block) * subs.x;
+    let least = half_$NAME(block + 2u) * subs.y;
+    return mat2x4<f32>(scale * lanes_$NAME(codes.x) - least, scale * lanes_$NAME(codes.y) - least);
+}
+
+// Both nibbles of eight bytes: elements of two neighbouring sub-blocks.
+const SPREAD_$NAME: u32 = 32u;
+fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
+    let block = (at >> 8u) * 144u;
+    let i = at & 31u;
+    let s = (at >> 5u) & 6u;
+    let codes = octet_$NAME(block + 16u + (s << 4u) + i);
+    let low = codes & vec2<u32>(0x0f0f0f0fu);
+    let high = (codes >> vec2<u32>(4u)) & vec2<u32>(0x0f0f0f0fu);
+    let subs = sub_pairs_$NAME(block + 4u, s);
+    let scales = half_$NAME(block) * subs[0];
+    let minima = half_$NAME(block + 2u) * subs[1];
+    return mat4x4<f32>(
+        scales.x * lanes_$NAME(low.x) - minima.x, scales.x * lanes_$NAME(low.y) - minima.x,
+        scales.y * lanes_$NAME(high.x) - minima.y, scales.y * lanes_$NAME(high.y) - minima.y,
+    );
 }

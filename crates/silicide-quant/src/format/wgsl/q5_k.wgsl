@@ -1,4 +1,12 @@
-// Element `at` of q5_k blocks.
+// q5_k: 256 elements in 176 bytes, 8 sub-blocks of 32.
+// x = scale * sub_scale * code - minimum * sub_minimum.
+//
+//   bytes 0..2     scale, f16
+//   bytes 2..4     minimum, f16
+//   bytes 4..16    sub_scales and sub_minima of 6 bits: see k_scales.wgsl
+//   bytes 16..48   fifth bits of the codes: bit s of byte i for element i of sub-block s
+//   bytes 48..176  low four bits: low nibbles of 32 bytes are sub-block 2 * j, high nibbles sub-block 2 * j + 1
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 8u) * 176u;
     let i = at & 31u;
@@ -7,4 +15,38 @@ fn load_$NAME(at: u32) -> f32 {
     let low = (byte_$NAME(block + 48u + ((s >> 1u) << 5u) + i) >> ((s & 1u) << 2u)) & 15u;
     let code = low | (((byte_$NAME(block + 16u + i) >> s) & 1u) << 4u);
     return half_$NAME(block) * subs.x * f32(code) - half_$NAME(block + 2u) * subs.y;
+}
+
+fn eight_$NAME(at: u32) -> mat2x4<f32> {
+    let block = (at >> 8u) * 176u;
+    let i = at & 31u;
+    let s = (at >> 5u) & 7u;
+    let subs = subs_$NAME(block + 4u, s);
+    let low = nibbles_$NAME(block + 48u + ((s >> 1u) << 5u) + i, (s & 1u) << 2u);
+    let high = (octet_$NAME(block + 16u + i) >> vec2<u32>(s))
+        & vec2<u32>(0x01010101u);
+    let codes = low | (high << vec2<u32>(4u));
+    let scale = half_$NAME(block) * subs.x;
+    let least = half_$NAME(block + 2u) * subs.y;
+    return mat2x4<f32>(scale * lanes_$NAME(codes.x) - least, scale * lanes_$NAME(codes.y) - least);
+}
+
+// Both nibbles of eight bytes: elements of two neighbouring sub-blocks.
+const SPREAD_$NAME: u32 = 32u;
+fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
+    let block = (at >> 8u) * 176u;
+    let i = at & 31u;
+    let s = (at >> 5u) & 6u;
+    let codes = octet_$NAME(block + 48u + (s << 4u) + i);
+    let fifths = octet_$NAME(block + 16u + i) >> vec2<u32>(s);
+    let low = (codes & vec2<u32>(0x0f0f0f0fu)) | ((fifths & vec2<u32>(0x01010101u)) << vec2<u32>(4u));
+    let high = ((codes >> vec2<u32>(4u)) & vec2<u32>(0x0f0f0f0fu))
+        | (((fifths >> vec2<u32>(1u)) & vec2<u32>(0x01010101u)) << vec2<u32>(4u));
+    let subs = sub_pairs_$NAME(block + 4u, s);
+    let scales = half_$NAME(block) * subs[0];
+    let minima = half_$NAME(block + 2u) * subs[1];
+    return mat4x4<f32>(
+        scales.x * lanes_$NAME(low.x) - minima.x, scales.x * lanes_$NAME(low.y) - minima.x,
+        scales.y * lanes_$NAME(high.x) - minima.y, scales.y * lanes_$NAME(high.y) - minima.y,
+    );
 }

@@ -1,4 +1,11 @@
-// Element `at` of tq1_0 blocks.
+// tq1_0: 256 ternary elements in 54 bytes. x = scale * (digit - 1).
+// A byte is a fraction of 256 in base 3: each product with 3 carries the next digit out of the byte.
+//
+//   bytes 0..32   five digits each: digit d of byte i is element 32 * d + i
+//   bytes 32..48  five digits each: digit d of byte 32 + i is element 160 + 16 * d + i
+//   bytes 48..52  four digits each: digit d of byte 48 + i is element 240 + 4 * d + i
+//   bytes 52..54  scale, f16
+
 fn load_$NAME(at: u32) -> f32 {
     let block = (at >> 8u) * 54u;
     let i = at & 255u;

@@ -1,8 +1,10 @@
-// Codes of BITS bits in words: 32 of them are BITS whole words. Positions count from the argument's first element;
-// `p.$NAME_offset` is where that lies in the binding, in words.
+// The plane of codes: BITS bits each, packed into words, lowest bits first; 32 codes are BITS whole words. The argument
+// begins at word `p.$NAME_offset` of the binding. A scale belongs to GROUP elements.
 override BITS_$NAME: u32 = 4u;
 override GROUP_$NAME: u32 = 32u;
 @group(0) @binding($BINDING) var<storage, read> $NAME: array<u32>;
+
+// The code of element `at`.
 fn code_$NAME(at: u32) -> u32 {
     let words = p.$NAME_offset + (at >> 5u) * BITS_$NAME;
     let bit = (at & 31u) * BITS_$NAME;

@@ -1,4 +1,4 @@
-// Sixteen elements in a row.
+// Sixteen elements in a row, eight at a time.
 const SPREAD_$NAME: u32 = 8u;
 fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
     let low = eight_$NAME(at);

@@ -1,4 +1,4 @@
-// f32 to bf16 bits, to nearest even; NaN keeps its sign and becomes quiet.
+// Rounds f32 to bf16, to nearest even; NaN becomes quiet and keeps its sign.
 fn narrow_$NAME(v: f32) -> u32 {
     let bits = bitcast<u32>(v);
     if (bits & 0x7fffffffu) > 0x7f800000u {

@@ -1,13 +1,7 @@
-// Eight elements, and sixteen, in a row.
-const SPREAD_$NAME: u32 = 8u;
+// Eight elements in a row, one by one.
 fn eight_$NAME(at: u32) -> mat2x4<f32> {
     return mat2x4<f32>(
         load_$NAME(at), load_$NAME(at + 1u), load_$NAME(at + 2u), load_$NAME(at + 3u),
         load_$NAME(at + 4u), load_$NAME(at + 5u), load_$NAME(at + 6u), load_$NAME(at + 7u),
     );
-}
-fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
-    let low = eight_$NAME(at);
-    let high = eight_$NAME(at + 8u);
-    return mat4x4<f32>(low[0], low[1], high[0], high[1]);
 }

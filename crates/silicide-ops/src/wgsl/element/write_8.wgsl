@@ -1,5 +1,5 @@
-// Stores the low 8 bits of `bits` as element `i`. The word's other bytes may belong to someone who is writing
-// them now, hence the atomics.
+// A binding of 8-bit elements: stores the low 8 bits of `bits` as element `i`. Atomic, because another invocation may write
+// the other bytes of the word at the same time.
 @group(0) @binding($BINDING) var<storage, read_write> $NAME: array<atomic<u32>>;
 fn put_$NAME(i: u32, bits: u32) {
     let at = p.$NAME_offset + i;

@@ -1,5 +1,5 @@
-// f32 to f16 bits, to nearest even. In integers, because a device may round its own conversion toward zero and
-// flush what is too small for a normal half.
+// Rounds f32 to f16, to nearest even; NaN becomes quiet and keeps its sign. In integers, because a device may round its own
+// conversion toward zero and flush subnormals.
 fn narrow_$NAME(v: f32) -> u32 {
     let bits = bitcast<u32>(v);
     let sign = (bits >> 16u) & 0x8000u;

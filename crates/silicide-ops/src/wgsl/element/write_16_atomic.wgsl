@@ -1,5 +1,5 @@
-// Stores the low 16 bits of `bits` as element `i`, on devices without 16-bit storage. The word's other half may
-// belong to someone who is writing it now, hence the atomics.
+// A binding of 16-bit elements on devices without 16-bit storage: stores the low 16 bits of `bits` as element `i`. Atomic,
+// because another invocation may write the other half of the word at the same time.
 @group(0) @binding($BINDING) var<storage, read_write> $NAME: array<atomic<u32>>;
 fn put_$NAME(i: u32, bits: u32) {
     let at = p.$NAME_offset + i;

@@ -1,4 +1,4 @@
-// The bits of 8-bit element `i`, zero-extended.
+// A binding of 8-bit elements, read as bits: element `i`, zero-extended.
 @group(0) @binding($BINDING) var<storage, read> $NAME: array<u32>;
 fn get_$NAME(i: u32) -> u32 {
     let at = p.$NAME_offset + i;

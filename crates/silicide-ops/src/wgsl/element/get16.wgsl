@@ -1,6 +1,0 @@
-// The bits of 16-bit element `i`, zero-extended.
-@group(0) @binding($BINDING) var<storage, read> $NAME: array<u32>;
-fn get_$NAME(i: u32) -> u32 {
-    let at = p.$NAME_offset + i;
-    return ($NAME[at >> 1u] >> ((at & 1u) << 4u)) & 0xffffu;
-}

@@ -1,0 +1,37 @@
+// Sub-block scales and minima of q4_k and q5_k: eight of each, 6 bits, in the twelve bytes at `position`.
+//
+//   bytes 0..4   scales 0..4 in the low 6 bits; the high 2 bits of scales 4..8 above them
+//   bytes 4..8   minima 0..4 in the low 6 bits; the high 2 bits of minima 4..8 above them
+//   bytes 8..12  low 4 bits of scales 4..8 in the low nibbles, of minima 4..8 in the high nibbles
+
+// Scale and minimum of sub-block `s`.
+fn subs_$NAME(position: u32, s: u32) -> vec2<f32> {
+    let i = s & 3u;
+    let first = byte_$NAME(position + i);
+    let second = byte_$NAME(position + 4u + i);
+    let third = byte_$NAME(position + 8u + i);
+    let low = vec2<u32>(first & 63u, second & 63u);
+    let high = vec2<u32>((third & 15u) | ((first >> 6u) << 4u), (third >> 4u) | ((second >> 6u) << 4u));
+    return vec2<f32>(select(low, high, vec2<bool>(s > 3u)));
+}
+
+// Scales in the first column, minima in the second, of sub-blocks `s` and `s + 1`; `s` is even.
+fn sub_pairs_$NAME(position: u32, s: u32) -> mat2x2<f32> {
+    let i = s & 2u;
+    let first = bytes_of_$NAME(even_$NAME(position + i));
+    let second = bytes_of_$NAME(even_$NAME(position + 4u + i));
+    let third = bytes_of_$NAME(even_$NAME(position + 8u + i));
+    let six = vec2<u32>(63u);
+    let two = vec2<u32>(6u);
+    let four = vec2<u32>(4u);
+    let scales = (third & vec2<u32>(15u)) | ((first >> two) << four);
+    let minima = (third >> four) | ((second >> two) << four);
+    let late = vec2<bool>(s > 3u);
+    return mat2x2<f32>(
+        vec2<f32>(select(first & six, scales, late)),
+        vec2<f32>(select(second & six, minima, late)),
+    );
+}
+fn bytes_of_$NAME(pair: u32) -> vec2<u32> {
+    return vec2<u32>(pair & 255u, pair >> 8u);
+}
