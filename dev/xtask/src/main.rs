@@ -2,7 +2,7 @@
 //!
 //! | command | what |
 //! |---|---|
-//! | `shaders` | every GPU kernel, in every variant that a case asks for, to SPIR-V and MSL |
+//! | `shaders` | every GPU kernel, in every variant that a case asks for, to SPIR-V and MSL; `--print NAME` shows its text |
 //! | `msl` | the same kernels in Metal's language, by clang |
 //! | `lines` | no source file is too long |
 //! | `deps` | licences, sources and duplicate versions of dependencies, by `deny.toml` |
@@ -17,6 +17,7 @@ mod lines;
 mod metadata;
 mod msl;
 mod package;
+mod print;
 mod probes;
 mod shaders;
 
@@ -39,6 +40,21 @@ enum Command {
         /// A row for each variant instead of one for each kernel.
         #[arg(long)]
         stat: bool,
+        /// Only list the names of kernels; with --print, the variants of that kernel.
+        #[arg(long)]
+        list: bool,
+        /// Only print the WGSL of this kernel as it is compiled.
+        #[arg(long, value_name = "NAME")]
+        print: Option<String>,
+        /// With --print: the first variant whose description contains all these words, such as "full: q4_k".
+        #[arg(long, value_name = "WORDS", default_value = "", requires = "print")]
+        variant: String,
+        /// With --print: the translation to SPIR-V, disassembled. Needs spirv-dis.
+        #[arg(long, requires = "print", conflicts_with = "msl")]
+        spirv: bool,
+        /// With --print: the translation to MSL.
+        #[arg(long, requires = "print")]
+        msl: bool,
     },
     /// Checks every GPU kernel in Metal's language with clang.
     Msl {
@@ -67,7 +83,19 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Shaders { stat } => shaders::check(stat),
+        Command::Shaders { list: true, print: None, .. } => print::names().map(|text| print!("{text}")),
+        Command::Shaders { list: true, print: Some(name), .. } => {
+            print::variants(&name).map(|text| print!("{text}"))
+        }
+        Command::Shaders { print: Some(name), variant, spirv, msl, .. } => {
+            let form = match (spirv, msl) {
+                (true, _) => print::Form::Spirv,
+                (_, true) => print::Form::Msl,
+                _ => print::Form::Wgsl,
+            };
+            print::text(&name, &variant, form).map(|text| print!("{text}"))
+        }
+        Command::Shaders { stat, .. } => shaders::check(stat),
         Command::Msl { write } => msl::check(write.as_deref()),
         Command::Lines => lines::check(),
         Command::Deps => deps::check(),

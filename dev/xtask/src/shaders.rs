@@ -14,11 +14,11 @@ use std::io::{ErrorKind, Write};
 use std::process::{Command, Stdio};
 
 /// A program and the GPU it is for.
-struct Shader {
-    kernel: &'static str,
-    gpu: &'static str,
-    target: SpirvTarget,
-    program: WgslKernel,
+pub(crate) struct Shader {
+    pub(crate) kernel: &'static str,
+    pub(crate) gpu: &'static str,
+    pub(crate) target: SpirvTarget,
+    pub(crate) program: WgslKernel,
 }
 
 /// What a shader became.
@@ -129,7 +129,7 @@ pub(crate) fn programs_on(
 }
 
 /// Every program once for each imagined GPU that needs it.
-fn gather(ops: &[(&'static str, Vec<Case>)]) -> Result<Vec<Shader>, String> {
+pub(crate) fn gather(ops: &[(&'static str, Vec<Case>)]) -> Result<Vec<Shader>, String> {
     let mut shaders = Vec::new();
     for (info, target) in gpus() {
         let gpu = if info.features.subgroups { "full" } else { "plain" };
@@ -154,23 +154,48 @@ fn gpus() -> [(DeviceInfo, SpirvTarget); 2] {
 }
 
 impl Shader {
+    /// The GPU, the snippets and the constants: what tells it from others of its kernel.
+    pub(crate) fn variant(&self) -> String {
+        format!("{}: {}", self.gpu, variant(&self.program))
+    }
+
+    /// The SPIR-V for its GPU.
+    pub(crate) fn spirv(&self) -> Result<Vec<u32>, String> {
+        to_spirv(&self.program, &self.target).map_err(|error| error.to_string())
+    }
+
+    /// The translation to MSL, for a device with the same features.
+    pub(crate) fn msl(&self) -> Result<String, String> {
+        let metal = MslTarget { language: MSL_VERSION, simdgroup_matrix: self.target.cooperative_matrix };
+        let msl = to_msl(&self.program, &metal).map_err(|error| error.to_string())?;
+        Ok(msl.source)
+    }
+
     fn translate(&self, validator: bool) -> Result<Sizes, String> {
-        let words = to_spirv(&self.program, &self.target).map_err(|error| error.to_string())?;
+        let words = self.spirv()?;
         if validator {
             validate(&words)?;
         }
-        let metal = MslTarget { language: MSL_VERSION, simdgroup_matrix: self.target.cooperative_matrix };
-        let msl = to_msl(&self.program, &metal).map_err(|error| error.to_string())?;
-        let variant = format!("{}: {}", self.gpu, variant(&self.program));
-        Ok(Sizes { kernel: self.kernel, variant, spirv_words: words.len(), msl_bytes: msl.source.len() })
+        let msl = self.msl()?;
+        Ok(Sizes {
+            kernel: self.kernel,
+            variant: self.variant(),
+            spirv_words: words.len(),
+            msl_bytes: msl.len(),
+        })
     }
 }
 
 /// Runs spirv-val on a module.
 fn validate(words: &[u32]) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("spirv-val: {error}");
-    let mut child = Command::new("spirv-val")
-        .args(["--target-env", "vulkan1.3", "-"])
+    spirv_tool("spirv-val", &["--target-env", "vulkan1.3", "-"], words).map(|_| ())
+}
+
+/// Runs a program of SPIRV-Tools with a module as its input, and returns what it prints.
+pub(crate) fn spirv_tool(tool: &str, arguments: &[&str], words: &[u32]) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("{tool}: {error}");
+    let mut child = Command::new(tool)
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -178,15 +203,15 @@ fn validate(words: &[u32]) -> Result<(), String> {
         .map_err(failed)?;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     if let Some(mut stdin) = child.stdin.take() {
-        // It reads everything before it says anything, so this can't block for ever.
+        // The tools read all input before they print anything, so this does not block for ever.
         stdin.write_all(&bytes).map_err(failed)?;
     }
     let output = child.wait_with_output().map_err(failed)?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = [output.stdout, output.stderr].concat();
-    Err(format!("spirv-val: {}", String::from_utf8_lossy(&said).trim()))
+    Err(format!("{tool}: {}", String::from_utf8_lossy(&said).trim()))
 }
 
 fn by_variant(sizes: &[Sizes]) -> Table {
