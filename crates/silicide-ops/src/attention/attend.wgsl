@@ -1,5 +1,6 @@
-// Four queries that share a head of keys, and a run of keys: an invocation per key for scores, then one for a few elements
-// of the values. Rows of a head of keys are tokens, then heads of the group. `finish` says what becomes of the results.
+// y = softmax(scale * q k^T, masked) v, with a running maximum: a workgroup has four queries that share a head of keys, and a run
+// of keys. It takes WG keys at a time: an invocation per key for scores, then an invocation per few elements of the values.
+// Rows of a head of keys are tokens, then heads of the group. The kernel adds `begin_row`: `begin_part` or `begin_whole`.
 struct Params {
     q_offset: u32,
     k_offset: u32,
@@ -36,8 +37,6 @@ override DIM: u32 = 64;
 // Elements of the values for each invocation, rounded up.
 override COLUMNS: u32 = 1;
 
-const LOWEST: f32 = -3.4028234663852886e38;
-
 var<workgroup> queries: array<vec4<f32>, DIM>;
 var<workgroup> scores: array<vec4<f32>, WG>;
 
@@ -55,20 +54,8 @@ struct Seen {
     sum: vec4<f32>,
 }
 
-// exp(d) for d up to 0, or NaN. Devices may make a small number of exp(-infinity), and lose NaN.
-fn weight(d: f32) -> f32 {
-    if is_nan(d) {
-        return d;
-    }
-    return select(exp(max(d, -87.0)), 0.0, d < -87.0);
-}
-
 fn weights(d: vec4<f32>) -> vec4<f32> {
     return vec4<f32>(weight(d.x), weight(d.y), weight(d.z), weight(d.w));
-}
-
-fn larger(a: f32, b: f32) -> f32 {
-    return select(a, b, is_nan(b) || (b > a && !is_nan(a)));
 }
 
 fn largest_of(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
@@ -91,6 +78,44 @@ fn query_row(work: Work, i: u32) -> u32 {
 
 fn query(work: Work, i: u32, d: u32) -> f32 {
     return load_q(query_row(work, i) * p.dim + d);
+}
+
+// What one query has seen.
+struct Mine {
+    largest: f32,
+    sum: f32,
+}
+
+// Where a query's values go, and what they are multiplied by.
+struct Target {
+    start: u32,
+    factor: f32,
+}
+
+// A run leaves parts, to be joined: the largest score, the sum of weights, then values.
+fn begin_part(work: Work, i: u32, mine: Mine, lane: u32) -> Target {
+    let head = work.run * p.kv_heads + p.first + work.kv_head;
+    let start = (head * work.rows + work.row + i) * (p.value_dim + 2u);
+    if lane == 0u {
+        store_out(start, mine.largest);
+        store_out(start + 1u, mine.sum);
+    }
+    return Target(start + 2u, 1.0);
+}
+
+// All keys were one run: the results are whole but for the sink.
+fn begin_whole(work: Work, i: u32, mine: Mine, lane: u32) -> Target {
+    let row = query_row(work, i);
+    var largest = mine.largest;
+    var sum = mine.sum;
+    if (p.flags & 2u) == 2u {
+        let sink = load_sinks(row % p.heads);
+        largest = larger(largest, sink);
+        sum = sum * weight(mine.largest - largest) + weight(sink - largest);
+    }
+    // Not `sum != 0`, which is false of NaN too.
+    let factor = select(weight(mine.largest - largest) / sum, 0.0, sum == 0.0);
+    return Target(row * p.value_dim, factor);
 }
 
 @compute @workgroup_size(WG)

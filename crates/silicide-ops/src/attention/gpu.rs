@@ -12,10 +12,20 @@ use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
 use std::ops::Range;
 
+/// What the body calls with the results of a query.
+macro_rules! begin_row {
+    ($function:literal) => {
+        concat!(
+            "fn begin_row(work: Work, i: u32, mine: Mine, lane: u32) -> Target { return ",
+            $function,
+            "(work, i, mine, lane); }"
+        )
+    };
+}
+
 static BODY: Snippet = Snippet { name: "attention", text: include_str!("attend.wgsl") };
-static RESULT: Snippet = Snippet { name: "attention result", text: include_str!("result.wgsl") };
-static PART: Snippet = Snippet { name: "attention part", text: include_str!("part.wgsl") };
-static WHOLE: Snippet = Snippet { name: "attention whole", text: include_str!("whole.wgsl") };
+static PART: Snippet = Snippet { name: "attention part", text: begin_row!("begin_part") };
+static WHOLE: Snippet = Snippet { name: "attention whole", text: begin_row!("begin_whole") };
 static JOIN: Snippet = Snippet { name: "attention join", text: include_str!("join.wgsl") };
 
 /// Invocations of a workgroup, and keys that it weighs at a time.
@@ -106,9 +116,9 @@ fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, (out, runs):
         Part::bound(wgsl::load_bits(DType::U32), "start", 3),
         Part::bound(single, "sinks", 4),
         Part::bound(store, "out", 5),
-        Part::plain(&RESULT),
         Part::plain(if runs.is_some() { &PART } else { &WHOLE }),
         Part::plain(&ACTIVATION),
+        Part::plain(&wgsl::WEIGHT),
         Part::plain(&wgsl::LINEAR),
     ];
     let name = if runs.is_some() { "attention.split.wgsl" } else { "attention.tiled.wgsl" };
@@ -184,6 +194,8 @@ unsafe impl Kernel for Split {
             Part::bound(wgsl::load_bits(DType::U32), "start", 1),
             Part::bound(single, "sinks", 2),
             Part::bound(store, "y", 3),
+            Part::plain(&ACTIVATION),
+            Part::plain(&wgsl::WEIGHT),
             Part::plain(&wgsl::LINEAR),
         ];
         let kernel = WgslKernel::new("attention.join.wgsl", &joined, 4, 9).constant("WG", WORKGROUP);

@@ -1,4 +1,5 @@
-// Joins the parts that runs of keys have left: a workgroup per query and head.
+// Joins the parts that `begin_part` left for runs of keys: a workgroup per query and head. With m = max m_r over runs,
+// y = sum of values_r * exp(m_r - m) / sum of sum_r * exp(m_r - m).
 struct Params {
     parts_offset: u32,
     start_offset: u32,
@@ -16,23 +17,6 @@ struct Params {
 }
 var<immediate> p: Params;
 override WG: u32 = 64;
-
-const LOWEST: f32 = -3.4028234663852886e38;
-
-fn is_nan(x: f32) -> bool {
-    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
-}
-
-fn weight(d: f32) -> f32 {
-    if is_nan(d) {
-        return d;
-    }
-    return select(exp(max(d, -87.0)), 0.0, d < -87.0);
-}
-
-fn larger(a: f32, b: f32) -> f32 {
-    return select(a, b, is_nan(b) || (b > a && !is_nan(a)));
-}
 
 @compute @workgroup_size(WG)
 fn main(

@@ -1,4 +1,5 @@
-// A workgroup stores one token, unless its slot does not exist or a later token wants it.
+// cache[head][slots[token]] = rows[token][head]: a workgroup stores one token, unless its slot does not exist or a later
+// token has the same slot. `put_item(to, source)` stores ITEM elements; both count items.
 struct Params {
     rows_offset: u32,
     slots_offset: u32,

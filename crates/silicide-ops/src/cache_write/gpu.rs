@@ -6,24 +6,28 @@ use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Features, Part, Program, Snippet, WgslKernel};
 use silicide_quant::{DType, Format};
+use smallvec::{SmallVec, smallvec};
 
 static BODY: Snippet = Snippet { name: "cache_write", text: include_str!("cache_write.wgsl") };
-static ELEMENTS: Snippet = Snippet { name: "cache_write elements", text: include_str!("elements.wgsl") };
+static ELEMENTS: Snippet = Snippet {
+    name: "cache_write elements",
+    text: "const ITEM: u32 = 1u;\nfn put_item(to: u32, source: u32) { store_cache(to, load_rows(source)); }",
+};
 static Q8_0: Snippet = Snippet {
     name: "cache_write q8_0",
     text: concat!(include_str!("q8_0.wgsl"), include_str!("../wgsl/element/write_f16.wgsl")),
 };
-static Q8_0_BLOCKS: Snippet = Snippet { name: "cache_write blocks", text: include_str!("q8_0_blocks.wgsl") };
 
 /// A workgroup per token.
 pub(super) struct Tokens;
 
-/// How elements of the cache are written, and what one invocation writes at a time.
-fn parts(dtype: DType, features: &Features) -> Option<[&'static Snippet; 2]> {
+/// Parts that define `put_item` and `ITEM`, the elements that it writes.
+fn items(dtype: DType, features: &Features) -> Option<SmallVec<[Part; 2]>> {
+    let cache = |snippet| Part::bound(snippet, "cache", 2);
     match dtype {
-        DType::Block(Format::Q8_0) => Some([&Q8_0, &Q8_0_BLOCKS]),
+        DType::Block(Format::Q8_0) => Some(smallvec![cache(&Q8_0)]),
         DType::Block(_) => None,
-        plain => wgsl::store(plain, features).map(|store| [store, &ELEMENTS]),
+        plain => wgsl::store(plain, features).map(|store| smallvec![cache(store), Part::plain(&ELEMENTS)]),
     }
 }
 
@@ -51,7 +55,7 @@ unsafe impl Kernel for Tokens {
         if !on.is_gpu() {
             return Err(Decline("runs on GPUs only"));
         }
-        if parts(io.output(0).dtype, &on.features).is_none() {
+        if items(io.output(0).dtype, &on.features).is_none() {
             return Err(Decline("has no WGSL that encodes this format"));
         }
         if io.input(0).elements() > wgsl::most(4, on) {
@@ -63,19 +67,16 @@ unsafe impl Kernel for Tokens {
     fn plan(&self, _op: &CacheWrite, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let mut plan = Plan::default();
         let (Some(extents), Some((bytes, windows))) = (Extents::of(io), windows(io, on)) else { return plan };
-        let (Some([store, items]), Some(load)) =
-            (parts(io.output(0).dtype, &on.features), wgsl::load(DType::F32))
+        let (Some(mut parts), Some(load)) = (items(io.output(0).dtype, &on.features), wgsl::load(DType::F32))
         else {
             return plan;
         };
-        let parts = [
+        parts.extend([
             Part::plain(&BODY),
             Part::bound(load, "rows", 0),
             Part::bound(wgsl::load_bits(DType::U32), "slots", 1),
-            Part::bound(store, "cache", 2),
-            Part::plain(items),
             Part::plain(&wgsl::LINEAR),
-        ];
+        ]);
         let kernel = WgslKernel::new(self.name(), &parts, 3, 7).constant("WG", wgsl::workgroup(on));
         let Extents { tokens, heads, dim, capacity } = extents;
         // A negative slot, as a number without sign, is none below this.

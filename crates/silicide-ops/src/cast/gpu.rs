@@ -7,14 +7,22 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 use silicide_quant::DType;
 
-static FLOATS: Snippet = Snippet { name: "cast floats", text: include_str!("floats.wgsl") };
-static NUMBER: Snippet = Snippet { name: "cast number", text: include_str!("number.wgsl") };
-static FROM_NARROW: Snippet = Snippet { name: "cast from narrow", text: include_str!("from_narrow.wgsl") };
-static FROM_WIDE: Snippet = Snippet { name: "cast from wide", text: include_str!("from_wide.wgsl") };
-static FROM_FLOAT: Snippet = Snippet { name: "cast from float", text: include_str!("from_float.wgsl") };
-static TO_NARROW: Snippet = Snippet { name: "cast to narrow", text: include_str!("to_narrow.wgsl") };
-static TO_WIDE: Snippet = Snippet { name: "cast to wide", text: include_str!("to_wide.wgsl") };
-static TO_FLOAT: Snippet = Snippet { name: "cast to float", text: include_str!("to_float.wgsl") };
+/// Declares snippets of one function.
+macro_rules! functions {
+    ($($name:ident = $text:literal;)*) => {
+        $(static $name: Snippet = Snippet { name: concat!("cast ", stringify!($name)), text: $text };)*
+    };
+}
+
+static NUMBER: Snippet = Snippet { name: "cast", text: include_str!("cast.wgsl") };
+functions! {
+    FROM_NARROW = "fn number(i: u32) -> Number { return from_narrow(get_x(i)); }";
+    FROM_WIDE = "fn number(i: u32) -> Number { return from_wide(get_x(i)); }";
+    FROM_FLOAT = "fn number(i: u32) -> Number { return from_float(load_x(i)); }";
+    TO_NARROW = "fn element(i: u32) { put_y(i, to_bits(number(i)).x); }";
+    TO_WIDE = "fn element(i: u32) { put_y(i, to_bits(number(i))); }";
+    TO_FLOAT = "fn element(i: u32) { store_y(i, to_float(number(i))); }";
+}
 
 /// Among all types but f64.
 pub(super) struct Numbers;
@@ -57,7 +65,8 @@ fn kernel(from: DType, to: DType, on: &DeviceInfo) -> (WgslKernel, Vec<u32>) {
     let store = wgsl::store(to, &on.features).unwrap_or_else(|| wgsl::store_bits(to, &on.features));
     let (load, store) = (Part::bound(load, "x", 0), Part::bound(store, "y", 1));
     if is_float(from) && is_float(to) {
-        let parts = [Part::plain(&FLOATS), load, store, linear, main];
+        let [params, convert] = gpu::convert();
+        let parts = [params, convert, load, store, linear, main];
         return (WgslKernel::new("cast.numbers.wgsl", &parts, 2, 1), Vec::new());
     }
     let source = match from.size() {

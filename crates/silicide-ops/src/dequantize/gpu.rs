@@ -4,10 +4,8 @@ use super::Dequantize;
 use crate::elementwise::{fits_gpu, gpu};
 use crate::wgsl;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_hal::{DeviceInfo, Part, WgslKernel};
 use silicide_quant::DType;
-
-static DEQUANTIZE: Snippet = Snippet { name: "dequantize", text: include_str!("dequantize.wgsl") };
 
 /// Any format.
 pub(super) struct Elements;
@@ -33,8 +31,8 @@ unsafe impl Kernel for Elements {
             return plan;
         };
         let [linear, main] = gpu::entry();
-        let parts =
-            [Part::plain(&DEQUANTIZE), Part::bound(load, "x", 0), Part::bound(store, "y", 1), linear, main];
+        let [params, convert] = gpu::convert();
+        let parts = [params, convert, Part::bound(load, "x", 0), Part::bound(store, "y", 1), linear, main];
         let kernel = WgslKernel::new("dequantize.elements.wgsl", &parts, 2, 1);
         let kernel = wgsl::with_table(kernel, x.dtype, "x");
         // Windows of whole blocks: values take at least as many bytes as blocks do, so they decide.

@@ -1,14 +1,27 @@
 //! Elementwise kernels on GPUs: the entry point that calls `element(i)`, and its launches.
 
-use crate::wgsl;
+use crate::wgsl::{self, params};
 use silicide_core::kernel::{Arg, Plan};
 use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
 
 /// The entry point. The kernel defines `fn element(i: u32)` and a parameter word `p.count`.
 static MAIN: Snippet = Snippet { name: "elementwise", text: include_str!("elementwise.wgsl") };
 
+static CONVERT: Snippet = Snippet { name: "convert", text: include_str!("convert.wgsl") };
+static CONVERT_PARAMS: Snippet = Snippet { name: "convert params", text: params!(["x" "y"] ["count"]) };
+
 /// Elements per invocation, as in the WGSL.
 const PER_LANE: usize = 4;
+
+/// Parameters and `element(i)` of a kernel that stores what it loads: from `x` at binding 0 to `y` at binding 1.
+pub(crate) fn convert() -> [Part; 2] {
+    [Part::plain(&CONVERT_PARAMS), convert_from("x")]
+}
+
+/// `element(i)` of a kernel that stores to `y` what it loads from the argument `name`.
+pub(crate) fn convert_from(name: &'static str) -> Part {
+    Part::bound(&CONVERT, name, 0)
+}
 
 /// The parts that every elementwise kernel ends with.
 pub(crate) fn entry() -> [Part; 2] {

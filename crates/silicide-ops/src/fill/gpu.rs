@@ -2,12 +2,14 @@
 
 use super::Fill;
 use crate::elementwise::{fits_gpu, gpu};
-use crate::wgsl::{self, spans};
+use crate::wgsl::{self, params, spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 
-static NARROW: Snippet = Snippet { name: "fill narrow", text: include_str!("narrow.wgsl") };
-static WIDE: Snippet = Snippet { name: "fill wide", text: include_str!("wide.wgsl") };
+static PARAMS: Snippet = Snippet { name: "fill params", text: params!(["y"] ["count" "low" "high"]) };
+static NARROW: Snippet = Snippet { name: "fill narrow", text: "fn element(i: u32) { put_y(i, p.low); }" };
+static WIDE: Snippet =
+    Snippet { name: "fill wide", text: "fn element(i: u32) { put_y(i, vec2<u32>(p.low, p.high)); }" };
 
 /// An invocation for a few elements.
 pub(super) struct Elements;
@@ -30,7 +32,8 @@ unsafe impl Kernel for Elements {
         let [linear, main] = gpu::entry();
         let body = if size == 8 { &WIDE } else { &NARROW };
         let store = Part::bound(wgsl::store_bits(y.dtype, &on.features), "y", 0);
-        let kernel = WgslKernel::new(self.name(), &[Part::plain(body), store, linear, main], 1, 3);
+        let parts = [Part::plain(&PARAMS), Part::plain(body), store, linear, main];
+        let kernel = WgslKernel::new(self.name(), &parts, 1, 3);
         let [low, high] = op.bits();
         let mut plan = Plan::default();
         for span in spans(y.elements(), size, on) {

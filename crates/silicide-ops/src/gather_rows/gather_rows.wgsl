@@ -1,20 +1,7 @@
-// Row `indices[i / row]` of a table, of which this launch sees rows first..first + rows. `limit` is the number of
-// rows of the whole table, or what an index may not reach: a negative index is above it. The launch that sees the
-// first row also blanks rows that are out of range.
-struct Params {
-    table_offset: u32,
-    indices_offset: u32,
-    y_offset: u32,
-    count: u32,
-    row: u32,
-    first: u32,
-    rows: u32,
-    limit: u32,
-    blank_low: u32,
-    blank_high: u32,
-}
-var<immediate> p: Params;
-
+// y[i] = table[indices[i]], row by row, for rows of `row` elements. This launch sees rows first..first + rows of the table.
+// `limit` is the number of rows of the whole table, or the first index that is negative as i32. Rows whose index is not
+// below `limit` become blank: the launch that sees the first row writes them. The kernel adds `transfer(i, at)`, which moves
+// element `at` of the table to element i of y, and `blank(i)`.
 fn element(i: u32) {
     let index = get_indices(i / p.row);
     if index >= p.limit {

@@ -2,15 +2,33 @@
 
 use super::{GatherRows, row_elements};
 use crate::elementwise::gpu;
-use crate::wgsl::{self, row_spans};
+use crate::wgsl::{self, params, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 use silicide_quant::DType;
 
-static BODY: Snippet = Snippet { name: "gather_rows", text: include_str!("gather_rows.wgsl") };
-static BITS: Snippet = Snippet { name: "gather_rows bits", text: include_str!("bits.wgsl") };
-static WIDE: Snippet = Snippet { name: "gather_rows wide", text: include_str!("wide.wgsl") };
-static CONVERT: Snippet = Snippet { name: "gather_rows convert", text: include_str!("convert.wgsl") };
+/// `element(i)` of kernels that define `transfer(i, at)` and `blank(i)`.
+pub(crate) static BODY: Snippet = Snippet { name: "gather_rows", text: include_str!("gather_rows.wgsl") };
+static PARAMS: Snippet = Snippet {
+    name: "gather_rows params",
+    text: params!(["table" "indices" "y"] ["count" "row" "first" "rows" "limit" "blank_low" "blank_high"]),
+};
+static BITS: Snippet = Snippet {
+    name: "gather_rows bits",
+    text: "fn transfer(i: u32, at: u32) { put_y(i, get_table(at)); }\n\
+           fn blank(i: u32) { put_y(i, p.blank_low); }",
+};
+static WIDE: Snippet = Snippet {
+    name: "gather_rows wide",
+    text: "fn transfer(i: u32, at: u32) { put_y(i, get_table(at)); }\n\
+           fn blank(i: u32) { put_y(i, vec2<u32>(p.blank_low, p.blank_high)); }",
+};
+/// `transfer` and `blank` from the argument `$NAME` to a float type.
+pub(crate) static CONVERT: Snippet = Snippet {
+    name: "gather_rows convert",
+    text: "fn transfer(i: u32, at: u32) { store_y(i, load_$NAME(at)); }\n\
+           fn blank(i: u32) { put_y(i, p.blank_low); }",
+};
 
 /// An invocation for a few elements.
 pub(super) struct Rows;
@@ -76,11 +94,12 @@ fn kernel(from: DType, to: DType, on: &DeviceInfo) -> WgslKernel {
     };
     let [linear, main] = gpu::entry();
     let parts = [
+        Part::plain(&PARAMS),
         Part::plain(&BODY),
         Part::bound(load, "table", 0),
         Part::bound(wgsl::load_bits(DType::U32), "indices", 1),
         Part::bound(store, "y", 2),
-        Part::plain(body),
+        Part::bound(body, "table", 0),
         linear,
         main,
     ];

@@ -5,7 +5,7 @@
 
 pub mod cases;
 mod cpu;
-mod gpu;
+pub(crate) mod gpu;
 
 use crate::dequantize::last_bit;
 use crate::elementwise::{inputs, is_float};

@@ -14,12 +14,3 @@ fn team_sums(value: vec4<f32>, lane: u32) -> vec4<f32> {
     }
     return cells[lane];
 }
-
-@compute @workgroup_size(WG)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    multiply(linear_group(group, groups), lane);
-}

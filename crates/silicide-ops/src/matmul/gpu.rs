@@ -2,30 +2,35 @@
 //! shared element access; weights in planes too ([`Weights`]). Calls whose arguments exceed a binding are cut by batches, or by rows and columns.
 
 use super::{Matmul, Problem};
-use crate::{mlx, wgsl};
+use crate::mlx;
+use crate::wgsl::{self, params};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
 use silicide_quant::{DType, MlxFormat};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
-/// The parameters: an offset for each plane of the weights, then the same words for all.
-macro_rules! params {
-    ($($plane:literal)*) => {
-        concat!(
-            "struct Params {\n    a_offset: u32,\n    b_offset: u32,\n",
-            $("    b_", $plane, "_offset: u32,\n",)*
-            include_str!("params.wgsl")
-        )
+/// The parameters: an offset for each plane of the weights, then the same words for all. `y_stride` counts elements from one row
+/// of the output to the next; `y_column` is the first column of this launch.
+macro_rules! planes {
+    ($name:literal, $($plane:literal)*) => {
+        Snippet {
+            name: $name,
+            text: params!(["a" $($plane)* "y"] ["rows" "columns" "k" "batches" "y_stride" "y_column"]),
+        }
     };
 }
 
 static FEW_BODY: Snippet = Snippet { name: "matmul.few.wgsl", text: include_str!("few.wgsl") };
-static PARAMS_ONE: Snippet = Snippet { name: "matmul params", text: params!() };
-static PARAMS_TWO: Snippet = Snippet { name: "matmul params, scales", text: params!("scales") };
-static PARAMS_THREE: Snippet = Snippet { name: "matmul params, biases", text: params!("scales" "biases") };
-pub(crate) static FEW_SHARED: Snippet =
-    Snippet { name: "matmul few, shared", text: include_str!("few_shared.wgsl") };
+static PARAMS_ONE: Snippet = planes!("matmul params", "b");
+static PARAMS_TWO: Snippet = planes!("matmul params, scales", "b" "b_scales");
+static PARAMS_THREE: Snippet = planes!("matmul params, biases", "b" "b_scales" "b_biases");
+pub(crate) static FEW_SHARED: Snippet = Snippet {
+    name: "matmul few, shared",
+    text: concat!(include_str!("few_shared.wgsl"), include_str!("main.wgsl")),
+};
+/// The entry point, which calls `multiply(group, lane)`.
+pub(crate) static MAIN: Snippet = Snippet { name: "matmul main", text: include_str!("main.wgsl") };
 pub(crate) static FEW_SUBGROUP: Snippet =
     Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
 /// What kernels for few rows share, and sums over the weights of one binding.

@@ -2,13 +2,15 @@
 
 use super::MlxDequantize;
 use crate::elementwise::{fits_gpu, gpu};
-use crate::{mlx, wgsl};
+use crate::mlx;
+use crate::wgsl::{self, params};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 
-static WITH_BIASES: Snippet = Snippet { name: "mlx_dequantize", text: include_str!("biases.wgsl") };
-static PLAIN: Snippet = Snippet { name: "mlx_dequantize", text: include_str!("plain.wgsl") };
-static ELEMENT: Snippet = Snippet { name: "mlx_dequantize element", text: include_str!("element.wgsl") };
+static WITH_BIASES: Snippet =
+    Snippet { name: "mlx_dequantize params", text: params!(["b" "b_scales" "b_biases" "y"] ["count"]) };
+static PLAIN: Snippet =
+    Snippet { name: "mlx_dequantize params", text: params!(["b" "b_scales" "y"] ["count"]) };
 
 /// Any format.
 pub(super) struct Elements;
@@ -31,7 +33,7 @@ unsafe impl Kernel for Elements {
         let planes = mlx::planes(format);
         let params = if format.has_biases() { &WITH_BIASES } else { &PLAIN };
         let mut parts = mlx::gpu::parts(format, 0);
-        parts.extend([Part::bound(store, "y", planes as u32), Part::plain(params), Part::plain(&ELEMENT)]);
+        parts.extend([Part::bound(store, "y", planes as u32), Part::plain(params), gpu::convert_from("b")]);
         parts.extend(gpu::entry());
         let kernel = WgslKernel::new("mlx_dequantize.elements.wgsl", &parts, planes as u32 + 1, 1);
         let kernel = mlx::gpu::with_constants(kernel, format);

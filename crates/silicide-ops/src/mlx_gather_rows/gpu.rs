@@ -2,15 +2,25 @@
 
 use super::MlxGatherRows;
 use crate::elementwise::gpu;
+use crate::gather_rows::gpu as gather_rows;
 use crate::mlx;
-use crate::wgsl::{self, row_spans};
+use crate::wgsl::{self, params, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 use silicide_quant::DType;
 
-static WITH_BIASES: Snippet = Snippet { name: "mlx_gather_rows", text: include_str!("biases.wgsl") };
-static PLAIN: Snippet = Snippet { name: "mlx_gather_rows", text: include_str!("plain.wgsl") };
-static ELEMENT: Snippet = Snippet { name: "mlx_gather_rows element", text: include_str!("element.wgsl") };
+/// Parameters of formats with biases and of formats without.
+macro_rules! planes {
+    ($($plane:literal)*) => {
+        Snippet {
+            name: "mlx_gather_rows params",
+            text: params!([$($plane)* "indices" "y"] ["count" "row" "first" "rows" "limit" "blank_low"]),
+        }
+    };
+}
+
+static WITH_BIASES: Snippet = planes!("b" "b_scales" "b_biases");
+static PLAIN: Snippet = planes!("b" "b_scales");
 
 /// An invocation for a few elements.
 pub(super) struct Rows;
@@ -65,7 +75,8 @@ fn kernel(op: &MlxGatherRows, on: &DeviceInfo) -> Option<WgslKernel> {
         Part::bound(wgsl::load_bits(DType::U32), "indices", planes),
         Part::bound(wgsl::store(op.to, &on.features)?, "y", planes + 1),
         Part::plain(params),
-        Part::plain(&ELEMENT),
+        Part::plain(&gather_rows::BODY),
+        Part::bound(&gather_rows::CONVERT, "b", 0),
     ]);
     parts.extend(gpu::entry());
     let kernel = WgslKernel::new("mlx_gather_rows.rows.wgsl", &parts, planes + 2, 6);

@@ -5,24 +5,39 @@ use super::{Factor, MOST, Project};
 use crate::elementwise::activation::ACTIVATION;
 use crate::matmul::Problem;
 use crate::matmul::gpu::{self as matmul, Adding, Weights};
-use crate::wgsl;
+use crate::wgsl::{self, words};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
 use smallvec::{SmallVec, smallvec};
 
 static PARAMS_HEAD: Snippet = Snippet { name: "project params", text: "struct Params {" };
-static PARAMS: Snippet = Snippet { name: "project params, own", text: include_str!("params.wgsl") };
+/// Words: extents; the code of the activation, where two products are gated; columns of each product; the first workgroups of
+/// the second product and of the third.
+static PARAMS: Snippet = Snippet {
+    name: "project params, own",
+    text: words!("rows" "k" "kind" "columns_one" "columns_two" "columns_three" "first_two" "first_three"),
+};
 static OFFSET: Snippet = Snippet { name: "project offset", text: "    $NAME_offset: u32," };
 static FEW: Snippet = Snippet { name: "project few", text: include_str!("few.wgsl") };
 static TILED: Snippet = Snippet { name: "project tiled", text: include_str!("tiled.wgsl") };
 static KEEP: Snippet = Snippet { name: "project keep", text: include_str!("keep.wgsl") };
-static MAIN: Snippet = Snippet { name: "project main", text: include_str!("main.wgsl") };
 static GATED: Snippet = Snippet { name: "project gated", text: include_str!("gated.wgsl") };
+/// Which product a workgroup belongs to: workgroups of one product, then those of the next.
+macro_rules! which {
+    ($name:literal: $($body:literal)*) => {
+        Snippet { name: $name, text: concat!("fn multiply(group: u32, lane: u32) {\n", $("    ", $body, "\n",)* "}") }
+    };
+}
 static WHICH: [Snippet; MOST] = [
-    Snippet { name: "project one", text: include_str!("one.wgsl") },
-    Snippet { name: "project two", text: include_str!("two.wgsl") },
-    Snippet { name: "project three", text: include_str!("three.wgsl") },
+    which!("project one": "project_one(group, lane);"),
+    which!("project two":
+        "if group < p.first_two { project_one(group, lane); }"
+        "else { project_two(group - p.first_two, lane); }"),
+    which!("project three":
+        "if group < p.first_two { project_one(group, lane); }"
+        "else if group < p.first_three { project_two(group - p.first_two, lane); }"
+        "else { project_three(group - p.first_three, lane); }"),
 ];
 static BIASED: Snippet = Snippet {
     name: "project biased",
@@ -227,7 +242,7 @@ unsafe impl Kernel for Tiled {
         let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else {
             return Plan::default();
         };
-        kernel.parts.extend([&matmul::TILED_CELLS, fill.activations, &MAIN].map(Part::plain));
+        kernel.parts.extend([&matmul::TILED_CELLS, fill.activations, &matmul::MAIN].map(Part::plain));
         let widest = products.iter().map(|product| product.problem.n).max().unwrap_or(0);
         let (kernel, side) = matmul::tiled_constants(kernel, m, widest);
         let groups: SmallVec<[usize; MOST]> =

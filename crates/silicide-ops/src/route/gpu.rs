@@ -48,6 +48,8 @@ unsafe impl Kernel for Rows {
             Part::bound(wgsl::store_bits(DType::U32, &on.features), "ids", 2),
             Part::bound(store, "weights", 3),
             Part::plain(&ACTIVATION),
+            Part::plain(&wgsl::ORDER),
+            Part::plain(&wgsl::WEIGHT),
             Part::plain(&wgsl::REDUCE),
             Part::plain(&wgsl::LINEAR),
         ];

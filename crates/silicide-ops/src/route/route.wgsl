@@ -1,4 +1,5 @@
-// The best experts of a row and their weights: a workgroup per row.
+// The `used` best experts of a row and their weights: a workgroup per row. An expert's place is the number of experts with a
+// larger `key`, or an equal one and a smaller index.
 struct Params {
     logits_offset: u32,
     bias_offset: u32,
@@ -18,7 +19,6 @@ override WG: u32 = 64;
 // At least as many as there are experts.
 override ROOM: u32 = 1024;
 
-const LOWEST: f32 = -3.4028234663852886e38;
 const LEAST: f32 = 1.0 / 16384.0;
 
 // What weights are taken of, and what the choice is made by.
@@ -30,27 +30,6 @@ var<workgroup> chosen: array<u32, ROOM>;
 var<workgroup> largest_chosen: f32;
 var<workgroup> factor: f32;
 
-// Ordered as numbers are, both zeros alike, every NaN at the top.
-fn key(v: f32) -> u32 {
-    let bits = bitcast<u32>(v);
-    let size = bits & 0x7fffffffu;
-    if size > 0x7f800000u {
-        return 0xffffffffu;
-    }
-    if size == 0u {
-        return 0x80000000u;
-    }
-    return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);
-}
-
-// exp(d) for d up to 0, or NaN. Devices may make a small number of exp(-infinity), and lose NaN.
-fn power(d: f32) -> f32 {
-    if is_nan(d) {
-        return d;
-    }
-    return select(exp(max(d, -87.0)), 0.0, d < -87.0);
-}
-
 // The softmax over all experts: from the lowest number up, so that a row of -infinity has a finite maximum and no weights.
 fn fill_softmax(base: u32, lane: u32) {
     var largest = LOWEST;
@@ -60,9 +39,9 @@ fn fill_softmax(base: u32, lane: u32) {
     largest = team_max(largest, lane, WG);
     var sum = 0.0;
     for (var i = lane; i < p.experts; i += WG) {
-        let weight = power(load_logits(base + i) - largest);
-        values[i] = weight;
-        sum += weight;
+        let mine = weight(load_logits(base + i) - largest);
+        values[i] = mine;
+        sum += mine;
     }
     sum = team_sum(sum, lane, WG);
     let share = select(1.0 / sum, 0.0, sum == 0.0);
@@ -74,7 +53,7 @@ fn fill_softmax(base: u32, lane: u32) {
 // The weight of a chosen expert, before it is multiplied.
 fn weight_of(id: u32) -> f32 {
     if p.gate == 2u {
-        return power(values[id] - largest_chosen);
+        return weight(values[id] - largest_chosen);
     }
     return values[id];
 }

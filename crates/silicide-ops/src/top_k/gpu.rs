@@ -39,6 +39,7 @@ unsafe impl Kernel for Rows {
             Part::bound(load, "x", 0),
             Part::bound(store, "values", 1),
             Part::bound(wgsl::store_bits(DType::U32, &on.features), "indices", 2),
+            Part::plain(&wgsl::ORDER),
             Part::plain(&wgsl::LINEAR),
         ];
         let kernel = WgslKernel::new(self.name(), &parts, 3, 3)

@@ -1,4 +1,6 @@
-// The k largest elements of a row: a workgroup per row. Elements are compared as integers: exact, and NaN has its place.
+// The k largest elements of a row, the largest first, and their indices: a workgroup per row. Elements are compared by their
+// `key`: exact, and NaN has its place. A radix select over digits of 8 bits finds the k-th key, then, among equal keys, the
+// last index; what is selected is sorted.
 struct Params {
     x_offset: u32,
     values_offset: u32,
@@ -20,19 +22,6 @@ var<workgroup> alike: u32;
 var<workgroup> taken: atomic<u32>;
 // Keys and places of what is wanted.
 var<workgroup> best: array<vec2<u32>, ROOM>;
-
-// Ordered as the elements are, both zeros alike, every NaN at the top; never 0.
-fn key(v: f32) -> u32 {
-    let bits = bitcast<u32>(v);
-    let size = bits & 0x7fffffffu;
-    if size > 0x7f800000u {
-        return 0xffffffffu;
-    }
-    if size == 0u {
-        return 0x80000000u;
-    }
-    return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);
-}
 
 // Finds, from the top, the digit of the last wanted element among those counted in `tally`.
 fn find_digit(lane: u32) {

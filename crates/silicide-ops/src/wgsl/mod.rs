@@ -24,6 +24,24 @@ use silicide_quant::{DType, Format};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
 
+/// The text of a kernel's parameters: an offset for each binding, then words of the kernel. All are `u32`.
+macro_rules! params {
+    ([$($binding:literal)*] [$($word:literal)*]) => {
+        concat!(
+            "struct Params {\n",
+            $("    ", $binding, "_offset: u32,\n",)*
+            $crate::wgsl::words!($($word)*)
+        )
+    };
+}
+/// The end of [`params`], from the kernel's words on.
+macro_rules! words {
+    ($($word:literal)*) => {
+        concat!($("    ", $word, ": u32,\n",)* "}\nvar<immediate> p: Params;\n")
+    };
+}
+pub(crate) use {params, words};
+
 /// Declares snippets made of joined files.
 macro_rules! snippets {
     ($($name:ident = $($file:literal)+;)*) => {$(
@@ -53,6 +71,12 @@ pub(crate) static LINEAR: Snippet = Snippet { name: "LINEAR", text: include_str!
 /// `team_sum(value, lane, team)`, `team_max(..)`, `team_first(..)` over teams of neighbouring invocations, WG for the
 /// whole workgroup, and `maximum(a, b)`, all keeping NaN. The kernel declares `override WG`, a power of two.
 pub(crate) static REDUCE: Snippet = Snippet { name: "REDUCE", text: include_str!("reduce.wgsl") };
+
+/// `key(v: f32) -> u32`: keys that compare as the floats do, with NaN at the top.
+pub(crate) static ORDER: Snippet = Snippet { name: "ORDER", text: include_str!("order.wgsl") };
+
+/// `weight(d) -> f32`, the exponential of a softmax, `larger(a, b)` and `LOWEST`. The kernel has `is_nan` from `ACTIVATION`.
+pub(crate) static WEIGHT: Snippet = Snippet { name: "WEIGHT", text: include_str!("weight.wgsl") };
 
 /// A read-only binding of f32, f16, bf16 or a block format: `load_$NAME`, `eight_$NAME`, `sixteen_$NAME` and `SPREAD_$NAME`, as
 /// [`Format::wgsl`] says; of a plain type, for any `at`, and also `get_$NAME(i) -> u32` for the bits. Kernels of block formats

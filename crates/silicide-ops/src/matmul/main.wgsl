@@ -1,3 +1,4 @@
+// The entry point of kernels that define `multiply(group, lane)`.
 @compute @workgroup_size(WG)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,

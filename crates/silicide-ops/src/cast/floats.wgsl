@@ -1,7 +1,0 @@
-// From one of f32, f16 and bf16 to another.
-struct Params { x_offset: u32, y_offset: u32, count: u32 }
-var<immediate> p: Params;
-
-fn element(i: u32) {
-    store_y(i, load_x(i));
-}

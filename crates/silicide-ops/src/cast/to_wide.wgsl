@@ -1,3 +1,0 @@
-fn element(i: u32) {
-    put_y(i, to_bits(number(i)));
-}

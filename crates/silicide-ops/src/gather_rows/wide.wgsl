@@ -1,6 +1,0 @@
-fn transfer(i: u32, at: u32) {
-    put_y(i, get_table(at));
-}
-fn blank(i: u32) {
-    put_y(i, vec2<u32>(p.blank_low, p.blank_high));
-}
