@@ -1,4 +1,4 @@
-// y = weights[ids] · x, pair by pair. Workgroups are cut in teams of TEAM neighbouring invocations, a power of two, with four
+// y = weights[ids] · a, pair by pair. Workgroups are cut in teams of TEAM neighbouring invocations, a power of two, with four
 // weight columns each. An invocation multiplies sixteen weights of each column at a time. Another part adds up the team's
 // sums and has the entry point; `places` are the ids.
 override WG: u32 = 64;
@@ -15,10 +15,10 @@ fn product(weights: mat4x4<f32>, x: mat4x4<f32>) -> f32 {
 fn activations(at: u32) -> mat4x4<f32> {
     let far = at + SPREAD_b;
     return mat4x4<f32>(
-        load_x(at), load_x(at + 1u), load_x(at + 2u), load_x(at + 3u),
-        load_x(at + 4u), load_x(at + 5u), load_x(at + 6u), load_x(at + 7u),
-        load_x(far), load_x(far + 1u), load_x(far + 2u), load_x(far + 3u),
-        load_x(far + 4u), load_x(far + 5u), load_x(far + 6u), load_x(far + 7u),
+        load_a(at), load_a(at + 1u), load_a(at + 2u), load_a(at + 3u),
+        load_a(at + 4u), load_a(at + 5u), load_a(at + 6u), load_a(at + 7u),
+        load_a(far), load_a(far + 1u), load_a(far + 2u), load_a(far + 3u),
+        load_a(far + 4u), load_a(far + 5u), load_a(far + 6u), load_a(far + 7u),
     );
 }
 
@@ -36,7 +36,7 @@ fn multiply(group: u32, lane: u32) {
         kind = kind_of(expert);
     }
     let k = select(0u, p.k, kind == SEEN);
-    let x = pair / p.sharing * p.k;
+    let a = pair / p.sharing * p.k;
     // Past the last column it is the last one's.
     let columns = min(vec4<u32>(column) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.columns - 1u));
     let b = (vec4<u32>((expert - p.first) * p.columns) + columns) * p.k;
@@ -44,7 +44,7 @@ fn multiply(group: u32, lane: u32) {
     let eights = SPREAD_b / 8u;
     for (var i = lane % TEAM; i < k / 16u; i += TEAM) {
         let at = i / eights * (SPREAD_b * 2u) + i % eights * 8u;
-        let row = activations(x + at);
+        let row = activations(a + at);
         sums += vec4<f32>(
             product(sixteen_b(b.x + at), row), product(sixteen_b(b.y + at), row),
             product(sixteen_b(b.z + at), row), product(sixteen_b(b.w + at), row),
@@ -52,7 +52,7 @@ fn multiply(group: u32, lane: u32) {
     }
     // Depths that are not whole sixteens, which block formats never have.
     for (var i = k / 16u * 16u + lane % TEAM; i < k; i += TEAM) {
-        sums += vec4<f32>(load_b(b.x + i), load_b(b.y + i), load_b(b.z + i), load_b(b.w + i)) * load_x(x + i);
+        sums += vec4<f32>(load_b(b.x + i), load_b(b.y + i), load_b(b.z + i), load_b(b.w + i)) * load_a(a + i);
     }
     sums = team_sums(sums, lane);
     if kind == UNKNOWN {

@@ -2,7 +2,10 @@
 //! by expert, through shared memory. Calls whose arguments exceed a binding are cut by rows, and by experts or their columns.
 
 use super::{ExpertMatmul, Problem};
-use crate::matmul::gpu::{FEW_SHARED, FEW_SUBGROUP, FEW_WORKGROUP, TEAM, has_subgroups, team};
+use crate::matmul::gpu::{
+    FEW_SHARED, FEW_SUBGROUP, FEW_WORKGROUP, FILL_COLUMNS, STEP, TEAM, TILED_CELLS, TILED_SQUARE, fill,
+    has_subgroups, team, tiled_constants,
+};
 use crate::wgsl::{self, spans};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Launch, Plan};
 use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
@@ -13,18 +16,12 @@ use std::ops::Range;
 static PARAMS: Snippet = Snippet { name: "expert_matmul params", text: include_str!("params.wgsl") };
 static GEMV_BODY: Snippet = Snippet { name: "expert_matmul.gemv.wgsl", text: include_str!("gemv.wgsl") };
 static GEMM_BODY: Snippet = Snippet { name: "expert_matmul.gemm.wgsl", text: include_str!("gemm.wgsl") };
-static GEMM_EIGHT: Snippet =
-    Snippet { name: "expert_matmul gemm, eight", text: include_str!("gemm_eight.wgsl") };
-static GEMM_SINGLE: Snippet =
-    Snippet { name: "expert_matmul gemm, single", text: include_str!("gemm_single.wgsl") };
 static GROUP_BODY: Snippet = Snippet { name: "expert_matmul.group.wgsl", text: include_str!("group.wgsl") };
 
 /// Columns that a team of invocations has, as in `gemv.wgsl`.
 const COLUMNS: usize = 4;
 /// Pairs of a strip and columns of a square, as in `gemm.wgsl` and `group.wgsl`.
 const SQUARE: usize = 32;
-/// Depth that passes through shared memory at a time, as in `gemm.wgsl`.
-const STEP: usize = 16;
 /// Parameter words of both kernels.
 const WORDS: u32 = 11;
 /// The most experts that are grouped: a word of shared memory for each, and one.
@@ -127,7 +124,7 @@ impl Cut<'_> {
         let load = wgsl::load(DType::F32)?;
         let mut parts = vec![
             Part::plain(&PARAMS),
-            Part::bound(load, "x", 0),
+            Part::bound(load, "a", 0),
             Part::bound(wgsl::load(self.dtype)?, "b", 1),
             Part::bound(wgsl::load_bits(DType::U32), "places", 2),
             Part::bound(wgsl::store(DType::F32, &self.on.features)?, "y", 3),
@@ -223,11 +220,12 @@ unsafe impl Kernel for Gemm {
         let mut plan = Plan::default();
         let Some(problem) = Problem::of(io) else { return plan };
         let cut = Cut { problem: &problem, dtype: io.input(1).dtype, on };
-        let whole = problem.k.is_multiple_of(STEP);
-        let Some(kernel) = cut.kernel(&[&GEMM_BODY, if whole { &GEMM_EIGHT } else { &GEMM_SINGLE }]) else {
-            return plan;
-        };
-        let kernel = kernel.constant("WG", 64);
+        let Some(mut kernel) = cut.kernel(&[&GEMM_BODY, &TILED_CELLS]) else { return plan };
+        let fill = fill(problem.k, STEP);
+        kernel.parts.push(Part::bound(fill, "a", 0));
+        kernel.parts.extend([&FILL_COLUMNS, fill, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
+        // Squares of 4 x 4 outputs in an invocation.
+        let (kernel, _) = tiled_constants(kernel, SQUARE, SQUARE);
         for rows in cut.rows() {
             let pairs = rows.len() * problem.used;
             let strips = pairs.min(problem.experts + 1) + pairs / SQUARE;

@@ -1,5 +1,5 @@
 struct Params {
-    x_offset: u32,
+    a_offset: u32,
     b_offset: u32,
     places_offset: u32,
     y_offset: u32,

@@ -46,23 +46,15 @@ pub(crate) static TILED_CELLS: Snippet = Snippet {
 };
 pub(crate) static TILED_SQUARE: Snippet =
     Snippet { name: "matmul tiled, square", text: include_str!("tiled_square.wgsl") };
-pub(super) static EIGHT: Fill = Fill {
-    activations: &Snippet { name: "matmul tiled, eight", text: include_str!("tiled_eight.wgsl") },
-    weights: &Snippet { name: "matmul tiled, eight weights", text: include_str!("tiled_eight_weights.wgsl") },
-};
-pub(super) static SINGLE: Fill = Fill {
-    activations: &Snippet { name: "matmul tiled, single", text: include_str!("tiled_single.wgsl") },
-    weights: &Snippet {
-        name: "matmul tiled, single weights",
-        text: include_str!("tiled_single_weights.wgsl"),
-    },
-};
-
-/// How elements come to shared memory: texts for activations, and for the weights of one binding.
-pub(crate) struct Fill {
-    pub(crate) activations: &'static Snippet,
-    pub(crate) weights: &'static Snippet,
-}
+/// How the cells of one binding are filled: by eight elements, or one by one; and what a fill needs of activations and of weights.
+pub(crate) static FILL_EIGHT: Snippet =
+    Snippet { name: "matmul fill, eight", text: include_str!("fill_eight.wgsl") };
+pub(crate) static FILL_SINGLE: Snippet =
+    Snippet { name: "matmul fill, single", text: include_str!("fill_single.wgsl") };
+pub(crate) static FILL_ROWS: Snippet =
+    Snippet { name: "matmul fill, rows", text: include_str!("fill_rows.wgsl") };
+pub(crate) static FILL_COLUMNS: Snippet =
+    Snippet { name: "matmul fill, columns", text: include_str!("fill_columns.wgsl") };
 
 /// The most rows of the kernel for few.
 const FEW_ROWS: usize = 8;
@@ -77,7 +69,7 @@ const SIDE: u32 = 8;
 /// Problems with more rows and columns than this have squares of 8 x 8 outputs in an invocation, others of 4 x 4.
 pub(super) const LARGE: usize = 40;
 /// Depth that passes through shared memory at a time, as in `tiled.wgsl`.
-const STEP: u32 = 16;
+pub(crate) const STEP: usize = 16;
 /// Parameter words.
 const PARAMS: u32 = 6;
 
@@ -301,9 +293,15 @@ pub(crate) fn team(k: usize, most: u32) -> u32 {
     teams.into_iter().find(|&team| idle(team) <= turns / 8).unwrap_or(1)
 }
 
-/// How elements come to shared memory, for depths of `k`.
-pub(crate) fn tiled_fill(k: usize) -> &'static Fill {
-    if k.is_multiple_of(STEP as usize) { &EIGHT } else { &SINGLE }
+/// How cells are filled, for depths of `k` that pass through shared memory `step` at a time.
+pub(crate) fn fill(k: usize, step: usize) -> &'static Snippet {
+    if k.is_multiple_of(step) { &FILL_EIGHT } else { &FILL_SINGLE }
+}
+
+/// Parts that define `fill_a` and `fill_b`.
+pub(super) fn fills(fill: &'static Snippet) -> [Part; 4] {
+    [(&FILL_ROWS, "a"), (fill, "a"), (&FILL_COLUMNS, "b"), (fill, "b")]
+        .map(|(snippet, name)| Part::bound(snippet, name, 0))
 }
 
 /// A kernel with what its texts leave open, for so many rows and columns; and the side of a workgroup's square.
@@ -314,18 +312,16 @@ pub(crate) fn tiled_constants(kernel: WgslKernel, rows: usize, columns: usize) -
         .constant("WG", SIDE * SIDE)
         .constant("QUADS", quads)
         .constant("PITCH", pitch)
-        .constant("CELLS", pitch * STEP);
+        .constant("CELLS", pitch * STEP as u32);
     (kernel, (4 * SIDE * quads) as usize)
 }
 
 /// The plan for many rows.
 pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
     let mut plan = Plan::default();
-    let fill = tiled_fill(problem.k);
-    let Some(mut kernel) = kernel(&[&TILED_BODY, &TILED_CELLS, fill.activations], weights, on) else {
-        return plan;
-    };
-    kernel.parts.extend([fill.weights, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
+    let Some(mut kernel) = kernel(&[&TILED_BODY, &TILED_CELLS], weights, on) else { return plan };
+    kernel.parts.extend(fills(fill(problem.k, STEP)));
+    kernel.parts.push(Part::bound(&TILED_SQUARE, "b", 1));
     let (kernel, side) = tiled_constants(kernel, problem.m, problem.n);
     for run in runs(problem, weights, on) {
         let tiles = run.rows.len().div_ceil(side) * run.columns.len().div_ceil(side) * run.batches.len();

@@ -1,11 +1,11 @@
 //! How matrices are multiplied where subgroups multiply 8x8 matrices together: many rows, for every weight format, with
 //! the same fills of shared memory as the tiled kernel. All in f32, so nothing is rounded that other kernels keep.
 
-use super::gpu::{self, Fill, Weights};
+use super::gpu::{self, Weights};
 use super::{Matmul, Problem};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Program, Snippet};
+use silicide_hal::{DeviceInfo, Program, Snippet};
 
 static BODY: Snippet = Snippet {
     name: "matmul.matrix.wgsl",
@@ -49,17 +49,11 @@ pub(crate) fn is_best(io: &Io<'_>, on: &DeviceInfo) -> bool {
     check(Problem::of(io), on) == Ok(Cost::BEST)
 }
 
-/// How elements come to shared memory, for depths of `k`.
-fn fill(k: usize) -> &'static Fill {
-    if k.is_multiple_of(STEP) { &gpu::EIGHT } else { &gpu::SINGLE }
-}
-
 /// The plan.
 pub(crate) fn plan(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
     let mut plan = Plan::default();
-    let fill = fill(problem.k);
-    let Some(mut kernel) = gpu::kernel(&[&BODY, fill.activations], weights, on) else { return plan };
-    kernel.parts.push(Part::bound(fill.weights, "b", 1));
+    let Some(mut kernel) = gpu::kernel(&[&BODY], weights, on) else { return plan };
+    kernel.parts.extend(gpu::fills(gpu::fill(problem.k, STEP)));
     let kernel = kernel.constant("WG", SUBGROUPS * on.features.subgroup_size.1);
     for run in gpu::runs(problem, weights, on) {
         let squares =

@@ -1,10 +1,9 @@
-// Where the factors begin, and the first row and column of a square.
+// A square of outputs: where the factors begin, its first row and column, and the number of all columns.
 struct Tile {
     a: u32,
     b: u32,
     row: u32,
     column: u32,
-    // All columns.
     columns: u32,
 }
 

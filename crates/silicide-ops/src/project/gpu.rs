@@ -237,12 +237,13 @@ unsafe impl Kernel for Tiled {
         let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
             return Plan::default();
         };
-        let fill = matmul::tiled_fill(k);
-        let each = [fill.weights, &matmul::TILED_SQUARE, &TILED];
+        let fill = matmul::fill(k, matmul::STEP);
+        let each = [&matmul::FILL_COLUMNS, fill, &matmul::TILED_SQUARE, &TILED];
         let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else {
             return Plan::default();
         };
-        kernel.parts.extend([&matmul::TILED_CELLS, fill.activations, &matmul::MAIN].map(Part::plain));
+        kernel.parts.extend([&matmul::TILED_CELLS, &matmul::MAIN].map(Part::plain));
+        kernel.parts.extend([&matmul::FILL_ROWS, fill].map(|text| Part::bound(text, "a", 0)));
         let widest = products.iter().map(|product| product.problem.n).max().unwrap_or(0);
         let (kernel, side) = matmul::tiled_constants(kernel, m, widest);
         let groups: SmallVec<[usize; MOST]> =
