@@ -1,5 +1,5 @@
-// One function of two elements; `kind` is `Binary::code`. An input with a period is repeated: element i of the
-// output meets element (start + i) % period of it. Period 0: as long as the output.
+// y = f(a, b), element by element; `kind` is `Binary::code`. An input with a period is repeated: element i of y takes
+// element (start + i) % period of it. Period 0: as long as y.
 struct Params {
     a_offset: u32,
     b_offset: u32,

@@ -17,7 +17,8 @@ struct Params {
 var<immediate> p: Params;
 override WG: u32 = 256;
 
-var<workgroup> wanted: atomic<u32>;
+// 1 if a later token has the same slot.
+var<workgroup> taken: atomic<u32>;
 
 @compute @workgroup_size(WG)
 fn main(
@@ -31,16 +32,16 @@ fn main(
     }
     let slot = get_slots(token);
     if lane == 0u {
-        atomicStore(&wanted, 0u);
+        atomicStore(&taken, 0u);
     }
     workgroupBarrier();
     for (var later = token + 1u + lane; later < p.tokens; later += WG) {
         if get_slots(later) == slot {
-            atomicStore(&wanted, 1u);
+            atomicStore(&taken, 1u);
         }
     }
     workgroupBarrier();
-    if slot >= p.limit || atomicLoad(&wanted) == 1u {
+    if slot >= p.limit || atomicLoad(&taken) == 1u {
         return;
     }
     let items = p.dim / ITEM;

@@ -1,6 +1,6 @@
-// y = weights[ids] · a, pair by pair. Workgroups are cut in teams of TEAM neighbouring invocations, a power of two, with four
-// weight columns each. An invocation multiplies sixteen weights of each column at a time. Another part adds up the team's
-// sums and has the entry point; `places` are the ids.
+// y[pair] = weights[ids[pair]] · a[pair / sharing], pair by pair. A workgroup is WG / TEAM teams of TEAM neighbouring
+// invocations, a power of two; a team has four columns of one pair. An invocation multiplies sixteen weights of each column
+// at a time. `few_shared.wgsl` or `few_subgroup.wgsl` adds the sums of a team and has the entry point; `places` are the ids.
 override WG: u32 = 64;
 override TEAM: u32 = 8;
 
@@ -11,7 +11,7 @@ fn product(weights: mat4x4<f32>, x: mat4x4<f32>) -> f32 {
     return low + (dot(weights[2], x[2]) + dot(weights[3], x[3]));
 }
 
-// The sixteen elements of a row that meet weights from the same places.
+// The sixteen elements of a row that `sixteen_b` has the weights of.
 fn activations(at: u32) -> mat4x4<f32> {
     let far = at + SPREAD_b;
     return mat4x4<f32>(
@@ -22,13 +22,13 @@ fn activations(at: u32) -> mat4x4<f32> {
     );
 }
 
-// What the invocation called `lane` of a workgroup does.
+// The work of invocation `lane` of a workgroup.
 fn multiply(group: u32, lane: u32) {
     let across = (p.columns + COLUMNS - 1u) / COLUMNS;
     let number = group * (WG / TEAM) + lane / TEAM;
     let pair = number / across;
     let column = number % across * COLUMNS;
-    // A team without a pair, or whose expert is not here, only keeps the others company.
+    // A team without a pair, or whose expert is not here, sums over no depth: it only takes part in barriers.
     var expert = 0u;
     var kind = NOT_SEEN;
     if pair < p.pairs {
@@ -37,7 +37,7 @@ fn multiply(group: u32, lane: u32) {
     }
     let k = select(0u, p.k, kind == SEEN);
     let a = pair / p.sharing * p.k;
-    // Past the last column it is the last one's.
+    // Columns past the last are the last again.
     let columns = min(vec4<u32>(column) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.columns - 1u));
     let b = (vec4<u32>((expert - p.first) * p.columns) + columns) * p.k;
     var sums = vec4<f32>();

@@ -1,5 +1,9 @@
-// Pairs grouped by expert and cut in strips, by one workgroup: the number of strips; three words for each, its expert, first
-// place and pairs; then the pairs by place. Pairs whose id no expert has are a last group.
+// Groups pairs by expert and cuts the groups in strips of at most 32, in one workgroup. Pairs whose id no expert has are a
+// last group. Words of the result:
+//
+//   0              number of strips
+//   1 + 3 * s ..   of strip s: its expert, its first place, its number of pairs
+//   1 + 3 * most   pairs by place
 struct Params {
     ids_offset: u32,
     groups_offset: u32,

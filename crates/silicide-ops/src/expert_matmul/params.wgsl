@@ -1,3 +1,4 @@
+// Parameters of products with experts. A pair is a row of activations and one of the experts that it goes to.
 struct Params {
     a_offset: u32,
     b_offset: u32,

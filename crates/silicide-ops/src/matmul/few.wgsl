@@ -1,4 +1,7 @@
-// y = a · bᵀ for at most 8 rows: `few_sums` of `b`.
+// GEMV, y = a · bᵀ for at most 8 rows of a: a team has four columns of y, which are four rows of the weights b, summed by
+// `few_sums.wgsl`.
+
+// Stores four columns of a row, as far as they are present.
 fn store_row(at: u32, row: u32, present: u32, sums: vec4<f32>) {
     if row >= p.rows {
         return;
@@ -18,17 +21,17 @@ fn store_row(at: u32, row: u32, present: u32, sums: vec4<f32>) {
     }
 }
 
-// What the invocation called `lane` of a workgroup does.
+// The work of invocation `lane` of a workgroup.
 fn multiply(group: u32, lane: u32) {
     let across = (p.columns + COLUMNS - 1u) / COLUMNS;
     let number = group * (WG / TEAM) + lane / TEAM;
-    // Past the last column a team only keeps the others company.
+    // Teams past the last column sum over no depth: they only take part in barriers.
     let present = number < across * p.batches;
     let k = select(0u, p.k, present);
     let batch = number / across;
     let column = number % across * COLUMNS;
     let a = batch * p.rows * p.k;
-    // Past the last column it is the last one's.
+    // Columns past the last are the last again.
     let last = p.columns - 1u;
     let b = (vec4<u32>(batch * p.columns) + min(vec4<u32>(column) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(last))) * p.k;
     let sums = sums_b(lane, k, a, b);

@@ -1,11 +1,15 @@
-// What kernels for at most 8 rows share. Workgroups are cut in teams of TEAM neighbouring invocations, a power of two, with
-// four weight columns each. An invocation unpacks sixteen weights of each column into registers, where they meet all
-// rows; what it reads of the rows serves four columns. Other parts add up the team's sums and have the entry point.
+// Shared by GEMV kernels, for at most 8 rows of activations:
+//
+//   for each row: y[row][column] = sum over i of a[row][i] * b[column][i]
+//
+// A workgroup is WG / TEAM teams of TEAM neighbouring invocations, a power of two; a team has four columns. An invocation
+// dequantizes sixteen weights of each column into registers and multiplies them with all rows; the activations that it reads
+// serve four columns. `few_shared.wgsl` or `few_subgroup.wgsl` adds the sums of a team and has the entry point.
 override WG: u32 = 64;
 override TEAM: u32 = 8;
-// Rows that are summed: those of the problem, and some that are the last again.
+// Rows that are summed: the next power of two; rows past the last are the last again.
 override ROWS: u32 = 1;
-// Whether depths are not whole sixteens, which those of block formats always are.
+// 1 if the depth is no multiple of 16; that of block formats always is.
 override TAIL: u32 = 1;
 
 const COLUMNS: u32 = 4u;
@@ -35,7 +39,7 @@ fn product(weights: mat4x4<f32>, a: mat4x4<f32>) -> f32 {
     return low + (dot(weights[2], a[2]) + dot(weights[3], a[3]));
 }
 
-// Where a row begins; past the last row it is the last one's.
+// The first element of a row; rows past the last are the last again.
 fn row_start(row: u32) -> u32 {
     return min(row, p.rows - 1u) * p.k;
 }

@@ -1,4 +1,4 @@
-// Teams that add through shared memory.
+// Adds the sums of a team through shared memory, for every device.
 var<workgroup> cells: array<vec4<f32>, WG>;
 
 // The sum over a team, in a fixed tree; for its first invocation. Call from uniform control flow.

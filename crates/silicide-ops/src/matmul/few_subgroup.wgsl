@@ -1,4 +1,4 @@
-// Teams that add inside a subgroup: no team is larger than the smallest subgroup of the device, and workgroups are
+// Adds the sums of a team inside a subgroup, without barriers: no team is larger than the smallest subgroup of the device, and workgroups are
 // whole subgroups. The order is that of the tree in shared memory.
 fn team_sums(value: vec4<f32>, lane: u32) -> vec4<f32> {
     var sum = value;

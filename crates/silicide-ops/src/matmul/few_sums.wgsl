@@ -1,5 +1,6 @@
-// Sums over the weights of one binding, as `few_rows` has it.
-// The sixteen elements of a row that meet weights from the same places.
+// Sums of `few_rows.wgsl` over the weights of the binding `$NAME`.
+
+// The sixteen elements of a row that `sixteen_$NAME` has the weights of.
 fn activations_$NAME(at: u32) -> mat4x4<f32> {
     let far = at + SPREAD_$NAME;
     return mat4x4<f32>(
@@ -18,8 +19,8 @@ fn meet_$NAME(weights: Weights, a: u32, row: u32) -> vec4<f32> {
     );
 }
 
-// What a team's four columns of weights, which begin at b, sum up to with the rows from a on, for its first invocation. A depth
-// of nothing only keeps the others company. Call from uniform control flow.
+// Dot products over `k` elements of the four columns that begin at `b` with the rows from `a` on; the first invocation of the
+// team has them. Call from uniform control flow: teams without work pass a `k` of 0.
 fn sums_$NAME(lane: u32, k: u32, a: u32, b: vec4<u32>) -> Sums {
     // One for each row, of four columns.
     var sum_0 = vec4<f32>();

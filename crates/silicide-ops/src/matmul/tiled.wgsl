@@ -1,4 +1,4 @@
-// y = a · bᵀ for any number of rows: a `tiled_square` of `b`.
+// GEMM, y = a · bᵀ for any number of rows: a workgroup computes one square of y by `tiled_square.wgsl`.
 fn store_row(base: u32, row: u32, column: u32, values: vec4<f32>) {
     if row >= p.rows {
         return;

@@ -1,8 +1,15 @@
-// What kernels for any number of rows share. A workgroup of 8 x 8 invocations computes a square of outputs, 4 x 4 or 8 x 8 in
-// the registers of each; the depth passes through shared memory STEP at a time. What lies outside is zero or not stored.
-// Other parts say how many elements are read at a time, and have the entry point.
+// Shared by GEMM kernels, for any number of rows:
+//
+//   for each row, column: y[row][column] = sum over i of a[row][i] * b[column][i]
+//
+// A workgroup of 8 x 8 invocations computes a square of outputs, 4 x 4 or 8 x 8 in the registers of each. STEP depths at a
+// time pass through shared memory, in cells of four rows (of a) or four columns (of b) at one depth:
+//
+//   a_cells[depth * PITCH + row / 4]    b_cells[depth * PITCH + column / 4]
+//
+// `fill_eight.wgsl` or `fill_single.wgsl` fills them. Outputs past the last row or column are not stored.
 override WG: u32 = 64;
-// Cells along a side of an invocation's square, 1 or 2.
+// Cells along a side of an invocation's outputs, 1 or 2.
 override QUADS: u32 = 1;
 // One cell more than a side of the workgroup's square, so that neighbours in depth lie in different banks.
 override PITCH: u32 = 9;
@@ -11,7 +18,7 @@ override CELLS: u32 = 144;
 const SIDE: u32 = 8u;
 const STEP: u32 = 16u;
 
-// Cell [depth][quad]: four rows, or four columns, at one depth. The second square of an invocation lies SIDE quads on.
+// The second square of an invocation lies SIDE cells on.
 var<workgroup> a_cells: array<vec4<f32>, CELLS>;
 var<workgroup> b_cells: array<vec4<f32>, CELLS>;
 

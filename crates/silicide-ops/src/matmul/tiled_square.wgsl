@@ -1,4 +1,4 @@
-// A square of outputs over the weights of one binding. Call from uniform control flow.
+// The outputs of one invocation in a square over the weights of the binding `$NAME`. Call from uniform control flow.
 fn square_$NAME(tile: Tile, lane: u32) -> Square {
     let x = lane % SIDE;
     let y = lane / SIDE;

@@ -1,4 +1,4 @@
-// A workgroup's part of one product, for at most 8 rows. Past the last column a team only keeps the others company.
+// A workgroup's part of the product `$NAME`, for at most 8 rows, as in `matmul/few.wgsl`.
 fn project_$NAME(group: u32, lane: u32) {
     let column = (group * (WG / TEAM) + lane / TEAM) * COLUMNS;
     let present = column < p.columns_$NAME;

@@ -1,4 +1,4 @@
-// Where four outputs of a row go.
+// Adds the bias to four columns of a row of the product `$NAME` and stores them.
 fn keep_$NAME(row: u32, column: u32, sums: vec4<f32>) {
     if row >= p.rows {
         return;

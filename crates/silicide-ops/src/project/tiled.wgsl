@@ -1,4 +1,4 @@
-// A workgroup's part of one product, for any number of rows.
+// A workgroup's part of the product `$NAME`, for any number of rows, as in `matmul/tiled.wgsl`.
 fn project_$NAME(group: u32, lane: u32) {
     let size = SIDE * QUADS * 4u;
     let across = (p.columns_$NAME + size - 1u) / size;

@@ -1,4 +1,5 @@
-// Item i of a head is a pair to turn or, past the pairs, an element to pass on.
+// Rotary embedding: (a, b) -> (a cos - b sin, b cos + a sin) for each pair of a head, by the table's angle for the token
+// and the pair. Item i of a head is a pair or, past the pairs, an element that is copied.
 struct Params {
     x_offset: u32,
     table_offset: u32,

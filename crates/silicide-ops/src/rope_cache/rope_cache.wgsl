@@ -1,4 +1,5 @@
-// Items: of each head of queries, and then of keys, a pair to turn or an element to pass on; then elements of values.
+// Rotary embedding of queries and keys, as in `rope.wgsl`, and storage of keys and values, as in `cache_write.wgsl`.
+// Elements of the launch: pairs and copied elements of each head of queries, then of keys; then elements of values.
 struct Params {
     q_offset: u32,
     k_offset: u32,
@@ -25,7 +26,7 @@ struct Params {
 }
 var<immediate> p: Params;
 
-// Whether a token is stored in its slot: it exists, and no later token wants it.
+// Whether a token is stored: its slot exists, and no later token has the same.
 fn is_stored(token: u32, limit: u32) -> bool {
     let slot = get_slots(token);
     var stored = slot < limit;

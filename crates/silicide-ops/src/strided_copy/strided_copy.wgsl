@@ -1,4 +1,4 @@
-// Moves one element per turn of up to six nested loops, innermost last, from one pattern to another.
+// y[sum of i_k * y_strides[k]] = x[sum of i_k * x_strides[k]] for i_k below extents[k]: up to six loops, the innermost last.
 struct Params {
     x_offset: u32,
     y_offset: u32,

@@ -15,26 +15,26 @@ override WG: u32 = 256;
 override ROOM: u32 = 1024;
 
 var<workgroup> tally: array<atomic<u32>, 256>;
-// Of the digit that was looked for: which it is, how many elements are still wanted, and how many have it.
+// The digit found last, the elements still to select among those that have it, and how many have it.
 var<workgroup> digit: u32;
-var<workgroup> wanted: u32;
+var<workgroup> missing: u32;
 var<workgroup> alike: u32;
 var<workgroup> taken: atomic<u32>;
-// Keys and places of what is wanted.
+// Keys and indices of the elements selected.
 var<workgroup> best: array<vec2<u32>, ROOM>;
 
-// Finds, from the top, the digit of the last wanted element among those counted in `tally`.
+// Finds, from the top, the digit of the last element to select among those counted in `tally`.
 fn find_digit(lane: u32) {
     workgroupBarrier();
     if lane == 0u {
-        var left = wanted;
+        var left = missing;
         var i = 255u;
         while i > 0u && atomicLoad(&tally[i]) < left {
             left -= atomicLoad(&tally[i]);
             i--;
         }
         digit = i;
-        wanted = left;
+        missing = left;
         alike = atomicLoad(&tally[i]);
     }
     workgroupBarrier();
@@ -70,13 +70,13 @@ fn main(
     }
     let base = row * p.columns;
     if lane == 0u {
-        wanted = p.k;
+        missing = p.k;
         atomicStore(&taken, 0u);
     }
     for (var i = lane; i < ROOM; i += WG) {
         best[i] = vec2<u32>(0u, 0xffffffffu);
     }
-    // The last key that is wanted.
+    // The k-th key.
     var last = 0u;
     for (var shift = 24u; shift < 32u; shift -= 8u) {
         clear_tally(lane);
@@ -89,9 +89,9 @@ fn main(
         find_digit(lane);
         last |= digit << shift;
     }
-    // Of the elements with that key the first ones are wanted: the last place, inverted so that it is found alike.
+    // Of the elements with that key the first are selected: the last index, inverted so that it is found alike.
     var inverse = 0u;
-    if workgroupUniformLoad(&alike) > workgroupUniformLoad(&wanted) {
+    if workgroupUniformLoad(&alike) > workgroupUniformLoad(&missing) {
         for (var shift = 24u; shift < 32u; shift -= 8u) {
             clear_tally(lane);
             for (var i = lane; i < p.columns; i += WG) {

@@ -1,4 +1,4 @@
-// One function of every element; `kind` is `Unary::code`.
+// y = f(x), element by element; `kind` is `Unary::code`.
 struct Params { x_offset: u32, y_offset: u32, count: u32, kind: u32, parameter: f32, nan: f32 }
 var<immediate> p: Params;
 
@@ -10,7 +10,7 @@ fn apply(x: f32) -> f32 {
         case 4u: { return select(x, 0.0, x < 0.0); }
         case 5u: { return tanh_of(x); }
         case 6u: { return exp(x); }
-        // What the device makes of arguments outside the domain is its own affair.
+        // Results of the device's functions outside their domain are not specified.
         case 7u: { return select(log(x), p.nan, x < 0.0); }
         case 8u: { return select(sqrt(x), p.nan, x < 0.0); }
         case 9u: { return -x; }

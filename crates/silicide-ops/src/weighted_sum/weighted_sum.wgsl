@@ -1,4 +1,4 @@
-// The sum of `rows` rows of `n` under their weights.
+// y[g][column] = sum over row of weights[g][row] * x[g][row][column], for groups of `rows` rows of `n` elements.
 struct Params { x_offset: u32, weights_offset: u32, y_offset: u32, count: u32, rows: u32, n: u32 }
 var<immediate> p: Params;
 

@@ -1,4 +1,4 @@
-// The number of this workgroup in a grid made by `wgsl::grid`. May exceed the count asked for: check it.
+// The number of this workgroup in a grid of `wgsl::grid`, which may have more workgroups than were asked for: check it.
 fn linear_group(group: vec3<u32>, groups: vec3<u32>) -> u32 {
     return group.x + groups.x * (group.y + groups.y * group.z);
 }

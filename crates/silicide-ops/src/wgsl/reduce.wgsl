@@ -3,9 +3,9 @@
 // order never changes. Call from uniform control flow; every invocation gets its team's result.
 var<workgroup> team_cells: array<f32, WG>;
 
-// What the team's first invocation has.
+// The value of the team's first invocation.
 fn team_first(value: f32, lane: u32, team: u32) -> f32 {
-    // Someone may still be reading the result of the call before.
+    // Other invocations may still read the result of the last call.
     workgroupBarrier();
     team_cells[lane] = value;
     workgroupBarrier();

@@ -24,13 +24,13 @@ impl MlxMode {
         match self {
             MlxMode::Affine => text!("wgsl/affine.wgsl"),
             MlxMode::Mxfp4 => text!(
-                "wgsl/floats.wgsl" "../format/wgsl/fp4.wgsl" "wgsl/mxfp4.wgsl" "../format/wgsl/eight_by_load.wgsl"
+                "../format/wgsl/fp4.wgsl" "wgsl/mxfp4.wgsl" "../format/wgsl/eight_by_load.wgsl"
             ),
             MlxMode::Mxfp8 => {
-                text!("wgsl/floats.wgsl" "wgsl/mxfp8.wgsl" "../format/wgsl/eight_by_load.wgsl")
+                text!("wgsl/mxfp8.wgsl" "../format/wgsl/eight_by_load.wgsl")
             }
             MlxMode::Nvfp4 => text!(
-                "wgsl/floats.wgsl" "../format/wgsl/fp4.wgsl" "wgsl/nvfp4.wgsl" "../format/wgsl/eight_by_load.wgsl"
+                "../format/wgsl/fp4.wgsl" "wgsl/nvfp4.wgsl" "../format/wgsl/eight_by_load.wgsl"
             ),
         }
     }
