@@ -19,8 +19,10 @@
 //! | `cpu` | rows on the CPU: tiles of whole rows, long rows cut in spans |
 //! | `lanes` | reductions of f32 values in a fixed order |
 //! | `gpu` | rows on GPUs: one team of invocations per row, calls cut to fit bindings |
+//! | `cases` | calls that row-wise ops of one input are tried with |
 
 mod arguments;
+pub(crate) mod cases;
 pub(crate) mod cpu;
 pub(crate) mod gpu;
 pub(crate) mod lanes;
