@@ -50,7 +50,7 @@ pub mod rms_norm;
 pub mod rope;
 pub mod rope_cache;
 pub mod route;
-mod rows;
+mod rowwise;
 pub mod softmax;
 pub mod strided_copy;
 pub mod top_k;

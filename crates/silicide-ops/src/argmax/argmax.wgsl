@@ -1,15 +1,9 @@
-// index = argmax(x), one team per row. Elements are compared as integers: exact, and NaN has its place.
-struct Params {
-    x_offset: u32,
-    index_offset: u32,
-    rows: u32,
-    k: u32,
-    team: u32,
+// index = argmax(x). Elements are compared as integers: exact, and NaN has its place.
+struct RowState {
+    index: u32,
 }
-var<immediate> p: Params;
-override WG: u32 = 256;
 
-// Key and index of the best element each invocation has seen.
+// Key and index of the best element that each invocation has seen.
 var<workgroup> best: array<vec2<u32>, WG>;
 
 // Ordered as the elements are, both zeros alike, every NaN at the top; never 0.
@@ -25,16 +19,10 @@ fn key(v: f32) -> u32 {
     return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);
 }
 
-@compute @workgroup_size(WG)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let at = place(group, groups, lane);
+fn reduce_row(at: TeamRow, lane: u32) -> RowState {
     var mine = vec2<u32>(0u, 0u);
     for (var i = at.member; i < at.k; i += p.team) {
-        let other = key(load_x(at.base + i));
+        let other = key(element(at, i));
         if other > mine.x {
             mine = vec2<u32>(other, i);
         }
@@ -51,7 +39,10 @@ fn main(
         }
         workgroupBarrier();
     }
-    if at.member == 0u && at.k > 0u {
-        put_index(at.row, mine.y);
-    }
+    // The result of the team's first invocation is the row's.
+    return RowState(mine.y);
+}
+
+fn write_result(row: u32, state: RowState) {
+    put_index(row, state.index);
 }

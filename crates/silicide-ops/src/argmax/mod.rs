@@ -4,10 +4,9 @@
 //! gives the index of its first NaN, as `reduce`'s `max` gives NaN: trouble upstream shows instead of hiding.
 
 pub mod cases;
-mod cpu;
-mod gpu;
+mod rows;
 
-use crate::rows::{Arguments, without_last};
+use crate::rowwise::{Arguments, RowOp, RowRoles, without_last};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::DType;
@@ -53,8 +52,12 @@ impl Op for Argmax {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        const { &[&rows::CPU, &rows::GPU] }
     }
+}
+
+impl RowOp for Argmax {
+    const ROLES: RowRoles = RowRoles::PER_ROW;
 }
 
 /// The index of the largest element of each row, as u32; the last axis goes away.

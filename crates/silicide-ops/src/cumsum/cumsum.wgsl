@@ -1,15 +1,5 @@
-// y[i] = x[0] + ... + x[i], one team per row. In each round every invocation takes 16 neighbouring elements:
-// their sums are scanned in shared memory, then each invocation runs through its own.
-struct Params {
-    x_offset: u32,
-    y_offset: u32,
-    rows: u32,
-    k: u32,
-    team: u32,
-}
-var<immediate> p: Params;
-override WG: u32 = 256;
-
+// y[i] = x[0] + ... + x[i]. In each round every invocation takes 16 neighbouring elements: their sums are scanned in
+// shared memory, then each invocation runs through its own.
 var<workgroup> cells: array<f32, WG>;
 
 @compute @workgroup_size(WG)
@@ -18,7 +8,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let at = place(group, groups, lane);
+    let at = team_row(group, groups, lane);
     var carry = 0.0;
     // Over `p.k`, not `at.k`: teams without a row take part in the barriers.
     for (var round = 0u; round < p.k; round += p.team * 16u) {
@@ -26,7 +16,7 @@ fn main(
         let end = min(start + 16u, at.k);
         var sum = 0.0;
         for (var i = start; i < end; i += 1u) {
-            sum += load_x(at.base + i);
+            sum += element(at, i);
         }
         cells[lane] = sum;
         workgroupBarrier();
@@ -45,7 +35,7 @@ fn main(
         }
         carry += cells[lane - at.member + p.team - 1u];
         for (var i = start; i < end; i += 1u) {
-            running += load_x(at.base + i);
+            running += element(at, i);
             store_y(at.base + i, running);
         }
         // The cells are written anew in the next round.

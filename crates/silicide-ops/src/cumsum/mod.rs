@@ -4,10 +4,9 @@
 //! every sum is NaN.
 
 pub mod cases;
-mod cpu;
-mod gpu;
+mod rows;
 
-use crate::rows::Arguments;
+use crate::rowwise::{Arguments, RowOp, RowRoles};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance};
 use silicide_core::{Recorder, Result};
 use silicide_quant::DType;
@@ -51,8 +50,12 @@ impl Op for Cumsum {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        const { &[&rows::CPU, &rows::GPU] }
     }
+}
+
+impl RowOp for Cumsum {
+    const ROLES: RowRoles = RowRoles::PER_ELEMENT;
 }
 
 /// Running sums along the last axis.

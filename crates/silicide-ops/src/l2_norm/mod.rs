@@ -5,10 +5,9 @@
 //! becomes NaN and the rest of its row zero.
 
 pub mod cases;
-mod cpu;
-mod gpu;
+mod rows;
 
-use crate::rows::{Arguments, check_not_negative};
+use crate::rowwise::{Arguments, RowOp, RowRoles, RowWords, check_not_negative};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Work};
 use silicide_core::{Recorder, Result};
 
@@ -50,7 +49,15 @@ impl Op for L2Norm {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        const { &[&rows::CPU, &rows::GPU] }
+    }
+}
+
+impl RowOp for L2Norm {
+    const ROLES: RowRoles = RowRoles { words: &["eps"], ..RowRoles::PER_ELEMENT };
+
+    fn words(&self) -> RowWords {
+        [self.eps, 0.0]
     }
 }
 

@@ -5,10 +5,9 @@
 //! infinity makes its row NaN.
 
 pub mod cases;
-mod cpu;
-mod gpu;
+mod rows;
 
-use crate::rows::{Arguments, check_not_negative};
+use crate::rowwise::{Arguments, RowOp, RowRoles, RowWords, check_not_negative};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Recorder, Result};
 use smallvec::SmallVec;
@@ -33,11 +32,6 @@ impl LayerNorm {
     /// Where the bias stands among the inputs.
     fn bias_index(&self) -> Option<u8> {
         self.biased.then_some(1 + u8::from(self.weighted))
-    }
-
-    /// Where the output stands among the arguments.
-    fn output_index(&self) -> u8 {
-        1 + u8::from(self.weighted) + u8::from(self.biased)
     }
 }
 
@@ -96,7 +90,16 @@ impl Op for LayerNorm {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        const { &[&rows::CPU, &rows::GPU] }
+    }
+}
+
+impl RowOp for LayerNorm {
+    const ROLES: RowRoles =
+        RowRoles { columns: &["weight", "bias"], words: &["eps"], ..RowRoles::PER_ELEMENT };
+
+    fn words(&self) -> RowWords {
+        [self.eps, 0.0]
     }
 }
 

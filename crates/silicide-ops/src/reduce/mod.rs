@@ -3,10 +3,9 @@
 //! Sums are taken in f32 in a fixed order. NaN makes its row's result NaN, in `max` too.
 
 pub mod cases;
-mod cpu;
-mod gpu;
+mod rows;
 
-use crate::rows::{Arguments, without_last};
+use crate::rowwise::{Arguments, RowOp, RowRoles, without_last};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Recorder, Result};
 use silicide_quant::DType;
@@ -69,8 +68,12 @@ impl Op for Reduce {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        const { &[&rows::CPU, &rows::GPU] }
     }
+}
+
+impl RowOp for Reduce {
+    const ROLES: RowRoles = RowRoles::PER_ROW;
 }
 
 /// The sum of each row; the last axis goes away.

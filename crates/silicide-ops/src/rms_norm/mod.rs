@@ -7,10 +7,9 @@
 //! infinity becomes NaN and the rest of its row zero.
 
 pub mod cases;
-mod cpu;
-mod gpu;
+mod rows;
 
-use crate::rows::{Arguments, check_not_negative};
+use crate::rowwise::{Arguments, RowOp, RowRoles, RowWords, check_not_negative};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Work};
 use silicide_core::{Error, Recorder, Result};
 
@@ -39,11 +38,6 @@ impl RmsNorm {
     /// Where the weight stands among the inputs.
     fn weight_index(&self) -> Option<u8> {
         self.weighted.then_some(1 + u8::from(self.residual))
-    }
-
-    /// Where the outputs begin among the arguments.
-    fn first_output(&self) -> u8 {
-        1 + u8::from(self.residual) + u8::from(self.weighted)
     }
 }
 
@@ -108,7 +102,21 @@ impl Op for RmsNorm {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        const { &[&rows::CPU, &rows::GPU] }
+    }
+}
+
+impl RowOp for RmsNorm {
+    const ROLES: RowRoles = RowRoles {
+        other: Some("residual"),
+        columns: &["weight"],
+        combined: Some("sum"),
+        words: &["eps"],
+        ..RowRoles::PER_ELEMENT
+    };
+
+    fn words(&self) -> RowWords {
+        [self.eps, 0.0]
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Gate, LEAST, MOST, Route};
 use crate::cpu::math::{exp_down, sigmoid};
 use crate::cpu::{Simd, native_kernel};
 use crate::elementwise::fits_cpu;
-use crate::rows::lanes::{key, largest_of};
+use crate::rowwise::lanes::{key, largest_of};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Program, Tile};
 

@@ -7,10 +7,9 @@
 //! and so does +infinity. Computed in f32; weights under 1e-38 become zero.
 
 pub mod cases;
-mod cpu;
-mod gpu;
+mod rows;
 
-use crate::rows::Arguments;
+use crate::rowwise::{Arguments, RowOp, RowRoles, RowWords};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::DType;
@@ -79,7 +78,16 @@ impl Op for Softmax {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        const { &[&rows::CPU, &rows::GPU] }
+    }
+}
+
+impl RowOp for Softmax {
+    const ROLES: RowRoles =
+        RowRoles { other: Some("mask"), words: &["scale", "unmasked"], ..RowRoles::PER_ELEMENT };
+
+    fn words(&self) -> RowWords {
+        [self.scale, if self.masked { 1.0 } else { self.scale }]
     }
 }
 

@@ -6,7 +6,7 @@ use super::{MOST, TopK};
 use crate::cpu::element::{code, view_coded};
 use crate::cpu::{CHUNK, Simd, TILE, native_kernel};
 use crate::elementwise::fits_cpu;
-use crate::rows::lanes::{key, largest_key};
+use crate::rowwise::lanes::{key, largest_key};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Program, Tile};
 

@@ -6,7 +6,7 @@ pub mod cases;
 mod cpu;
 mod gpu;
 
-use crate::rows::Arguments;
+use crate::rowwise::Arguments;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::DType;

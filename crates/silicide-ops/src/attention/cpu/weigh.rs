@@ -3,7 +3,7 @@
 use super::super::Attention;
 use crate::cpu::math::{exp_down, tanh};
 use crate::cpu::{Portable, Simd};
-use crate::rows::lanes::{largest_of, sum_of};
+use crate::rowwise::lanes::{largest_of, sum_of};
 use std::ops::Range;
 
 /// What a query has seen so far.

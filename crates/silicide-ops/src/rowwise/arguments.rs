@@ -1,15 +1,5 @@
-//! What the row-wise ops share. A row is the last axis of a tensor; every other axis only counts rows.
-//!
-//! | module | what |
-//! |---|---|
-//! | this one | checking the arguments of a row-wise op |
-//! | `cpu` | rows on the CPU: tiles of whole rows, long rows cut in runs |
-//! | `lanes` | reductions of f32 values in a fixed order |
-//! | `gpu` | rows on GPUs: one team of invocations per row, calls cut to fit bindings |
-
-pub(crate) mod cpu;
-pub(crate) mod gpu;
-pub(crate) mod lanes;
+//! Checks of the arguments of a row-wise op, slot by slot. Errors name the op, the slot, what was expected and what was
+//! given.
 
 use silicide_core::kernel::{Slot, TensorInfo};
 use silicide_core::{Error, Result};
