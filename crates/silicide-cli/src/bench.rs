@@ -13,7 +13,7 @@ use indicatif::HumanBytes;
 use serde::Serialize;
 use silicide::hal::cpu::Isa;
 use silicide::{CancelToken, DType};
-use silicide_llm::engine::{Session, Wanted};
+use silicide_llm::engine::{LogitsFrom, Session};
 use std::time::Instant;
 
 /// Measure tokens per second
@@ -299,7 +299,7 @@ impl Test {
         let token = |i: usize| (i.wrapping_mul(7919).wrapping_add(13) % vocabulary) as u32;
         let (before, tokens): (Vec<u32>, Vec<u32>) =
             ((0..depth).map(token).collect(), (depth..depth + count).map(token).collect());
-        let mut feed = |tokens: &[u32]| session.feed(tokens, Wanted::Last, cancel, &mut |_, _| Ok(()));
+        let mut feed = |tokens: &[u32]| session.feed(tokens, LogitsFrom::Last, cancel, &mut |_, _| Ok(()));
         feed(&before)?;
         let begin = Instant::now();
         match self {

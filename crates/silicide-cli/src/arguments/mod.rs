@@ -170,7 +170,7 @@ impl ModelArgs {
 
 /// Tells what was loaded, and the memory plan.
 fn describe(model: &Model) {
-    let (description, fit, copied) = (model.description(), model.fit(), model.rearranged());
+    let (description, fit, copied) = (model.description(), model.memory_estimate(), model.rearranged());
     detail(format_args!(
         "model: {} ({}), {} layers, vocabulary of {}, trained on {} tokens",
         model.path().display(),

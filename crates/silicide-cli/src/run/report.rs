@@ -45,7 +45,7 @@ struct Memory {
 
 impl<'a> Report<'a> {
     pub(super) fn new(model: &'a Model, prompt: &'a [u32], generation: &'a Generation) -> Report<'a> {
-        let (timings, fit) = (&generation.timings, model.fit());
+        let (timings, fit) = (&generation.timings, model.memory_estimate());
         Report {
             prompt_tokens: prompt,
             tokens: &generation.tokens,

@@ -4,8 +4,8 @@
 //! reads whole values counts them. So memory and time stay in proportion to what the template was given.
 
 use super::error::exhausted;
+use super::jinja_compat::{COPIED, MADE, READ, STEPPED, TEXT, TIMES};
 use super::python;
-use super::rewrite::{COPIED, MADE, READ, STEPPED, TEXT, TIMES};
 use super::slices::stepped;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};

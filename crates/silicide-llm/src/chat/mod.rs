@@ -24,8 +24,8 @@ mod environment;
 mod error;
 mod filters;
 mod guard;
+mod jinja_compat;
 mod python;
-mod rewrite;
 mod slices;
 
 pub use caught::silence_template_panics;

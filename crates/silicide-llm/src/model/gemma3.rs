@@ -1,7 +1,10 @@
 //! Gemma 3: norms before and after each part, five local layers to each global one, two kinds of rotation.
 
 use super::blocks::{Attention, AttentionOptions, Embedding, FeedForward, Head, Norm};
-use super::{Architecture, Config, Conventions, LayerKind, LocalLayers, Mixture, Pass, Tensors, Unsaid};
+use super::{
+    Architecture, Config, ConfigDefaults, Conventions, ForwardInputs, LayerKind, LocalLayers, Mixture,
+    Tensors,
+};
 use crate::error::Result;
 use silicide_core::Recorder;
 use silicide_ops as ops;
@@ -39,7 +42,7 @@ impl Architecture for Gemma3 {
         norms_less_one: true,
         activation: "gelu_pytorch_tanh",
         experts: Mixture::Never,
-        unsaid: Unsaid {
+        defaults: ConfigDefaults {
             heads: Some(8),
             kv_heads: Some(4),
             head_dim: Some(256),
@@ -93,7 +96,7 @@ impl Architecture for Gemma3 {
         Ok(Gemma3 { embedding, layers, head })
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
+    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
         let mut x = self.embedding.apply(recorder, pass)?;
         for layer in &self.layers {
             let h = layer.attention_norm.apply(recorder, &x)?;

@@ -1,8 +1,8 @@
 //! Llama, and what is built like it: Mistral, SmolLM2, Llama 3 with its stretched frequencies, Mixtral with its experts.
 
-use super::blocks::{Attention, AttentionOptions, Embedding, Head, Inner, Norm};
+use super::blocks::{Attention, AttentionOptions, Embedding, FeedForwardKind, Head, Norm};
 use super::conventions::{Conventions, Mixture};
-use super::{Architecture, Pass, Tensors};
+use super::{Architecture, ForwardInputs, Tensors};
 use crate::error::Result;
 use silicide_core::Recorder;
 use silicide_ops::glu::Activation;
@@ -20,7 +20,7 @@ struct Layer {
     attention_norm: Norm,
     attention: Attention,
     feed_forward_norm: Norm,
-    feed_forward: Inner,
+    feed_forward: FeedForwardKind,
 }
 
 impl Llama {
@@ -33,7 +33,7 @@ impl Llama {
                 attention_norm: Norm::load(tensors, &format!("blk.{layer}.attn_norm"), hidden)?,
                 attention: Attention::load(tensors, layer, options)?,
                 feed_forward_norm: Norm::load(tensors, &format!("blk.{layer}.ffn_norm"), hidden)?,
-                feed_forward: Inner::load(tensors, layer, Activation::Silu)?,
+                feed_forward: FeedForwardKind::load(tensors, layer, Activation::Silu)?,
             })
         });
         let layers = layers.collect::<Result<_>>()?;
@@ -51,7 +51,7 @@ impl Architecture for Llama {
         Llama::with_attention(tensors, options)
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
+    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
         let mut x = self.embedding.apply(recorder, pass)?;
         // What the part before has yet to add to `x`.
         let mut more: Option<R::Value> = None;

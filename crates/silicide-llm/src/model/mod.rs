@@ -19,7 +19,7 @@ mod tensors;
 mod tests;
 
 pub use config::{Config, Layout, LocalLayers, RopeConfig};
-pub use conventions::{Conventions, Mixture, Unsaid};
+pub use conventions::{ConfigDefaults, Conventions, Mixture};
 pub use mixture::ExpertConfig;
 pub use names::Names;
 pub use tensors::{Rearranged, Tensors};
@@ -31,7 +31,7 @@ use silicide_weights::Source;
 
 /// What one forward pass reads and writes, as values of a recorder.
 #[derive(Clone, Debug)]
-pub struct Pass<V> {
+pub struct ForwardInputs<V> {
     /// Tokens of the pass.
     pub count: usize,
     /// Their ids, `[count]` of u32.
@@ -92,7 +92,7 @@ pub trait Architecture: Sized {
     fn load(tensors: &mut Tensors<'_>) -> Result<Self>;
 
     /// Records the pass; gives the logits of its outputs, `[outputs, vocabulary]`.
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value>;
+    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value>;
 }
 
 macro_rules! architectures {
@@ -109,7 +109,7 @@ macro_rules! architectures {
 
         impl Decoder {
             /// Records a forward pass; gives the logits of its outputs, `[outputs, vocabulary]`.
-            pub fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
+            pub fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
                 match self { $(Decoder::$variant(model) => model.forward(recorder, pass),)* }
             }
 

@@ -2,7 +2,7 @@
 
 use silicide_core::{CancelToken, Device, DeviceOptions, Isa};
 use silicide_llm::ModelOptions;
-use silicide_llm::engine::{Session, Wanted};
+use silicide_llm::engine::{LogitsFrom, Session};
 use silicide_quant::DType;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ pub(crate) fn logits(session: &mut Session, tokens: &[u32], size: usize) -> Vec<
         let expected = session.tokens().len();
         let mut position = expected;
         session
-            .feed(piece, Wanted::From(0), &CancelToken::new(), &mut |at, logits| {
+            .feed(piece, LogitsFrom::Token(0), &CancelToken::new(), &mut |at, logits| {
                 assert_eq!(at, position);
                 position += 1;
                 all.extend_from_slice(logits);

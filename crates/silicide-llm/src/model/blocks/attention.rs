@@ -2,7 +2,7 @@
 
 use super::{Linear, Norm};
 use crate::error::{Error, Result};
-use crate::model::{Pass, Tensors};
+use crate::model::{ForwardInputs, Tensors};
 use silicide_core::Recorder;
 use silicide_ops as ops;
 use silicide_ops::attention::AttentionInputs;
@@ -79,7 +79,7 @@ impl Attention {
         &self,
         recorder: &mut R,
         x: &R::Value,
-        pass: &Pass<R::Value>,
+        pass: &ForwardInputs<R::Value>,
     ) -> Result<R::Value> {
         let Some((cache, table)) = pass.caches.get(self.layer).zip(pass.ropes.get(self.options.rope)) else {
             let got = format!("{} caches, {} tables", pass.caches.len(), pass.ropes.len());
@@ -117,7 +117,7 @@ impl Attention {
         self.output.apply(recorder, &y)
     }
 
-    fn shape<V>(&self, pass: &Pass<V>, heads: usize, dim: usize) -> Result<Shape> {
+    fn shape<V>(&self, pass: &ForwardInputs<V>, heads: usize, dim: usize) -> Result<Shape> {
         Shape::new(&[pass.count, heads, dim]).map_err(bad_shape)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Norm, Weight};
 use crate::error::Result;
-use crate::model::{Pass, Tensors};
+use crate::model::{ForwardInputs, Tensors};
 use silicide_core::Recorder;
 use silicide_ops as ops;
 
@@ -21,7 +21,7 @@ impl Embedding {
     }
 
     /// Records the vectors of a pass's tokens, `[tokens, hidden]`.
-    pub fn apply<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
+    pub fn apply<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
         let x = self.table.rows(recorder, &pass.tokens)?;
         if let Some(factor) = self.scale {
             recorder.run_into(ops::unary::Unary::Scale { factor }, &[&x], &[&x])?;
@@ -56,7 +56,7 @@ impl Head {
         &self,
         recorder: &mut R,
         x: &R::Value,
-        pass: &Pass<R::Value>,
+        pass: &ForwardInputs<R::Value>,
     ) -> Result<R::Value> {
         let wanted = match &pass.outputs {
             Some(rows) => ops::gather_rows::gather_rows(recorder, x, rows, silicide_quant::DType::F32)?,

@@ -9,7 +9,7 @@ mod norm;
 
 pub use attention::{Attention, AttentionOptions};
 pub use embedding::{Embedding, Head};
-pub use experts::{Experts, Inner};
+pub use experts::{Experts, FeedForwardKind};
 pub use feed_forward::FeedForward;
 pub use linear::{Interleaved, Linear, Planes, Weight};
 pub use norm::Norm;
