@@ -17,6 +17,13 @@ pub(crate) struct Translated {
     pub(crate) notes: Vec<String>,
 }
 
+/// A flag as it was written: `--name`, or `--name=inline`.
+#[derive(Clone, Copy, Debug)]
+struct GivenFlag<'a> {
+    name: &'a str,
+    inline: Option<&'a str>,
+}
+
 /// Translates the arguments of a command line. What follows a flag that takes a value is that value and stays as it is, as does
 /// everything after `--`.
 pub(crate) fn translate(
@@ -72,7 +79,7 @@ pub(crate) fn translate(
         } else if own.has(&name) {
             done.push(&own, &name, inline, &mut given);
         } else if let Some(foreign) = llama::find(&name) {
-            done.apply(&own, foreign, (&name, inline), &mut given)?;
+            done.apply(&own, foreign, GivenFlag { name: &name, inline }, &mut given)?;
         } else if name.starts_with("--") || own.is_short_form(&name) {
             done.arguments.push(argument);
         } else {
@@ -132,9 +139,10 @@ impl Translated {
         &mut self,
         own: &OwnFlags,
         foreign: &ForeignFlag,
-        (name, inline): (&str, Option<&str>),
+        flag: GivenFlag<'_>,
         given: &mut std::iter::Peekable<impl Iterator<Item = OsString>>,
     ) -> Result<(), Error> {
+        let GivenFlag { name, inline } = flag;
         if let Treatment::Same(other) = foreign.treatment {
             self.push(own, other, inline, given);
             return Ok(());

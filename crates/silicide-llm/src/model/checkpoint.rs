@@ -131,7 +131,7 @@ impl Model {
         settings: &Settings<'_>,
         defaults: &ConfigDefaults,
     ) -> Result<Config> {
-        let extent = |key: &str, said: Option<usize>| match said {
+        let extent = |key: &str, value: Option<usize>| match value {
             Some(extent @ 1..=16_777_216) => Ok(extent),
             Some(extent) => Err(settings.wrong(key, "a count between 1 and 16777216", &extent.to_string())),
             None => Err(settings.wrong(key, "a count above 0", "nothing: the key is missing")),
@@ -157,7 +157,7 @@ impl Model {
             trained_context: extent("max_position_embeddings", Some(context))?,
             epsilon: epsilon
                 .ok_or_else(|| settings.wrong("rms_norm_eps", "a number", "nothing: the key is missing"))?,
-            rope: self.rope(settings, (defaults, head_dim))?,
+            rope: self.rope(settings, defaults, head_dim)?,
             window: window.filter(|_| self.use_sliding_window != Some(false)),
             local_layers: self.local_layers(settings)?,
             attention_scale: self.attention_scale(settings, defaults)?,
@@ -178,7 +178,7 @@ impl Model {
             let expected = "experts in every layer";
             return Err(settings.wrong("decoder_sparse_step", expected, "layers without them"));
         }
-        let said = RawExpertConfig {
+        let raw = RawExpertConfig {
             keys: [key, "num_experts_per_tok"],
             count,
             used: self.num_experts_per_tok,
@@ -187,14 +187,10 @@ impl Model {
             normalized: self.norm_topk_prob.unwrap_or(key == "num_local_experts"),
             scale: None,
         };
-        said.checked(settings, mixture)
+        raw.checked(settings, mixture)
     }
 
-    fn rope(
-        &self,
-        settings: &Settings<'_>,
-        (defaults, rotated): (&ConfigDefaults, usize),
-    ) -> Result<RopeConfig> {
+    fn rope(&self, settings: &Settings<'_>, defaults: &ConfigDefaults, rotated: usize) -> Result<RopeConfig> {
         let (key, ropes) = match (&self.rope_parameters, &self.rope_scaling) {
             (Some(ropes), _) => ("rope_parameters", Some(ropes)),
             (None, ropes) => ("rope_scaling", ropes.as_ref()),

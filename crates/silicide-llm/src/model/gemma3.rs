@@ -96,17 +96,17 @@ impl Architecture for Gemma3 {
         Ok(Gemma3 { embedding, layers, head })
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
-        let mut x = self.embedding.apply(recorder, pass)?;
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        let mut x = self.embedding.apply(recorder, inputs)?;
         for layer in &self.layers {
             let h = layer.attention_norm.apply(recorder, &x)?;
-            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, pass))?;
+            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, inputs))?;
             let h = layer.after_attention.apply(recorder, &h)?;
             let (h, sum) = layer.feed_forward_norm.apply_to_sum(recorder, &h, &x)?;
             let h = recorder.scope("feed-forward", |recorder| layer.feed_forward.apply(recorder, &h))?;
             let h = layer.after_feed_forward.apply(recorder, &h)?;
             x = ops::add(recorder, &sum, &h)?;
         }
-        recorder.scope("head", |recorder| self.head.apply(recorder, &x, pass))
+        recorder.scope("head", |recorder| self.head.apply(recorder, &x, inputs))
     }
 }

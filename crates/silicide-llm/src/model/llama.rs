@@ -51,8 +51,8 @@ impl Architecture for Llama {
         Llama::with_attention(tensors, options)
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
-        let mut x = self.embedding.apply(recorder, pass)?;
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        let mut x = self.embedding.apply(recorder, inputs)?;
         // What the part before has yet to add to `x`.
         let mut more: Option<R::Value> = None;
         for layer in &self.layers {
@@ -64,7 +64,7 @@ impl Architecture for Llama {
                 }
                 None => layer.attention_norm.apply(recorder, &x)?,
             };
-            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, pass))?;
+            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, inputs))?;
             let (h, sum) = layer.feed_forward_norm.apply_to_sum(recorder, &h, &x)?;
             x = sum;
             more = Some(recorder.scope("feed-forward", |recorder| layer.feed_forward.apply(recorder, &h))?);
@@ -73,7 +73,7 @@ impl Architecture for Llama {
             if let Some(more) = more {
                 x = silicide_ops::add(recorder, &x, &more)?;
             }
-            self.head.apply(recorder, &x, pass)
+            self.head.apply(recorder, &x, inputs)
         })
     }
 }

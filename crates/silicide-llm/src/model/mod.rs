@@ -92,7 +92,7 @@ pub trait Architecture: Sized {
     fn load(tensors: &mut Tensors<'_>) -> Result<Self>;
 
     /// Records the pass; gives the logits of its outputs, `[outputs, vocabulary]`.
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value>;
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value>;
 }
 
 macro_rules! architectures {
@@ -109,8 +109,8 @@ macro_rules! architectures {
 
         impl Decoder {
             /// Records a forward pass; gives the logits of its outputs, `[outputs, vocabulary]`.
-            pub fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
-                match self { $(Decoder::$variant(model) => model.forward(recorder, pass),)* }
+            pub fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+                match self { $(Decoder::$variant(model) => model.forward(recorder, inputs),)* }
             }
 
             fn load(architecture: &str, tensors: &mut Tensors<'_>) -> Option<Result<Decoder>> {

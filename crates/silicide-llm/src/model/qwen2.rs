@@ -17,7 +17,7 @@ impl Architecture for Qwen2 {
         Ok(Qwen2(Llama::with_attention(tensors, options)?))
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
-        self.0.forward(recorder, pass)
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        self.0.forward(recorder, inputs)
     }
 }

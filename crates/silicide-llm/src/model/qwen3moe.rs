@@ -21,7 +21,7 @@ impl Architecture for Qwen3Moe {
         Qwen3::load(tensors).map(Qwen3Moe)
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
-        self.0.forward(recorder, pass)
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        self.0.forward(recorder, inputs)
     }
 }

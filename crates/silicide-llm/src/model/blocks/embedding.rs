@@ -21,8 +21,8 @@ impl Embedding {
     }
 
     /// Records the vectors of a pass's tokens, `[tokens, hidden]`.
-    pub fn apply<R: Recorder>(&self, recorder: &mut R, pass: &ForwardInputs<R::Value>) -> Result<R::Value> {
-        let x = self.table.rows(recorder, &pass.tokens)?;
+    pub fn apply<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        let x = self.table.rows(recorder, &inputs.tokens)?;
         if let Some(factor) = self.scale {
             recorder.run_into(ops::unary::Unary::Scale { factor }, &[&x], &[&x])?;
         }
@@ -56,9 +56,9 @@ impl Head {
         &self,
         recorder: &mut R,
         x: &R::Value,
-        pass: &ForwardInputs<R::Value>,
+        inputs: &ForwardInputs<R::Value>,
     ) -> Result<R::Value> {
-        let wanted = match &pass.outputs {
+        let wanted = match &inputs.outputs {
             Some(rows) => ops::gather_rows::gather_rows(recorder, x, rows, silicide_quant::DType::F32)?,
             None => x.clone(),
         };
