@@ -24,6 +24,9 @@
 //!   is the optimiser's choice; kernels keep their panels in a workspace instead (`NativeKernel::with_workspace`).
 //!
 //! Loops at the entry of functions of std and of other crates are fine, and are counted.
+//!
+//! A program without names of functions, such as the shipped one, may not have any loop: the listing does not tell where a
+//! function begins, nor in which crate it is.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -31,6 +34,8 @@ use std::process::{Command, Stdio};
 
 /// What the names of the project's functions contain.
 const OURS: &str = "silicide";
+/// The section of code. It takes the place of a function in a program without names.
+const SECTION: &str = ".text";
 
 /// A probe loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +49,9 @@ struct Probe {
 }
 
 impl Probe {
+    /// Whether it is, or may be, in a function of the project.
     fn is_ours(&self) -> bool {
-        self.function.contains(OURS)
+        self.function.contains(OURS) || self.function == SECTION
     }
 
     /// Whether the program must not have it.
@@ -58,7 +64,7 @@ impl Probe {
 pub(crate) fn check(programs: &[PathBuf]) -> Result<(), String> {
     let mut wrong = 0;
     for program in programs {
-        let probes = scan(program)?;
+        let Scan { probes, instructions, named } = scan(program)?;
         for probe in probes.iter().filter(|probe| probe.is_wrong()) {
             let place = if probe.at_entry { "at its entry" } else { "NOT at its entry: r11 may be in use" };
             let frame = probe.frame.map_or("of unknown size".to_owned(), |bytes| format!("of {bytes} bytes"));
@@ -67,8 +73,9 @@ pub(crate) fn check(programs: &[PathBuf]) -> Result<(), String> {
         let (count, moved) = (probes.len(), probes.iter().filter(|probe| !probe.at_entry).count());
         let ours = probes.iter().filter(|probe| probe.is_ours()).count();
         println!(
-            "{}: {count} functions with a probe loop, {ours} of the project, {moved} not at the entry",
-            program.display()
+            "{}{}: {instructions} instructions, {count} functions with a probe loop, {ours} of the project, {moved} not at the entry",
+            program.display(),
+            if named { "" } else { " (without names)" }
         );
         wrong += probes.iter().filter(|probe| probe.is_wrong()).count();
     }
@@ -76,13 +83,22 @@ pub(crate) fn check(programs: &[PathBuf]) -> Result<(), String> {
         0 => Ok(()),
         count => Err(format!(
             "{count} functions have a frame of 32 KiB or more that they must not have; \
-             put large local arrays into a workspace or on the heap"
+             put large local arrays into a workspace or on the heap. Names: cargo build --profile profiling"
         )),
     }
 }
 
-/// The probe loops of a program.
-fn scan(program: &Path) -> Result<Vec<Probe>, String> {
+/// The result for one program.
+#[derive(Debug, PartialEq, Eq)]
+struct Scan {
+    probes: Vec<Probe>,
+    instructions: usize,
+    /// Whether functions have names.
+    named: bool,
+}
+
+/// Finds the probe loops of a program.
+fn scan(program: &Path) -> Result<Scan, String> {
     if !program.is_file() {
         return Err(format!("{} is no file; build it first", program.display()));
     }
@@ -109,7 +125,11 @@ fn scan(program: &Path) -> Result<Vec<Probe>, String> {
     if !known {
         return Err(format!("{} is no program for x86-64 in ELF format", program.display()));
     }
-    Ok(scanner.finish())
+    let scan = scanner.finish();
+    if scan.instructions == 0 {
+        return Err(format!("objdump shows no code of {}", program.display()));
+    }
+    Ok(scan)
 }
 
 /// Reads a listing line by line.
@@ -123,6 +143,8 @@ struct Scanner {
     /// The last three instructions, newest last.
     last: [Instruction; 3],
     found: Vec<Probe>,
+    instructions: usize,
+    unnamed: bool,
 }
 
 /// Mnemonic and operands, without comments.
@@ -167,13 +189,16 @@ impl Scanner {
     fn line(&mut self, line: &str) {
         if let Some(function) = function_name(line) {
             let found = std::mem::take(&mut self.found);
-            *self = Scanner { function: function.to_owned(), prologue: true, found, ..Scanner::default() };
+            let (instructions, unnamed) = (self.instructions, self.unnamed | (function == SECTION));
+            let function = function.to_owned();
+            *self = Scanner { function, prologue: true, found, instructions, unnamed, ..Scanner::default() };
         } else if let Some(instruction) = instruction(line) {
             self.instruction(instruction);
         }
     }
 
     fn instruction(&mut self, instruction: Instruction) {
+        self.instructions += 1;
         let [first, second, third] = &self.last;
         let probes = first.is("sub", "$0x1000,%rsp")
             && (second.is("movq", "$0x0,(%rsp)") || second.is("orq", "$0x0,(%rsp)"))
@@ -193,8 +218,8 @@ impl Scanner {
         self.last = [second, third, instruction];
     }
 
-    fn finish(self) -> Vec<Probe> {
-        self.found
+    fn finish(self) -> Scan {
+        Scan { probes: self.found, instructions: self.instructions, named: !self.unnamed }
     }
 }
 
@@ -220,10 +245,14 @@ fn instruction(line: &str) -> Option<Instruction> {
 mod tests {
     use super::*;
 
-    fn probes(listing: &str) -> Vec<Probe> {
+    fn scanned(listing: &str) -> Scan {
         let mut scanner = Scanner::default();
         listing.lines().for_each(|line| scanner.line(line));
         scanner.finish()
+    }
+
+    fn probes(listing: &str) -> Vec<Probe> {
+        scanned(listing).probes
     }
 
     fn probe(function: &str, frame: u64, at_entry: bool) -> Probe {
@@ -294,6 +323,14 @@ prog:     file format elf64-x86-64
         let probes = probes(&AT_ENTRY.replace("core::fmt::large", "<silicide_ops::A as B>::f"));
         assert_eq!(probes, [probe("<silicide_ops::A as B>::f", 0x60000, true)]);
         assert!(probes[0].is_wrong());
+    }
+
+    #[test]
+    fn any_loop_of_a_program_without_names_is_wrong() {
+        let stripped = scanned(&AT_ENTRY.replace("core::fmt::large", ".text"));
+        assert!(!stripped.named && stripped.instructions > 10);
+        assert!(stripped.probes.iter().all(Probe::is_wrong) && stripped.probes.len() == 1);
+        assert!(scanned(AT_ENTRY).named);
     }
 
     #[test]
