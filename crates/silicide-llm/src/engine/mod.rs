@@ -22,6 +22,7 @@ pub use generate::{Finish, GenerateOptions, Generation, PromptEvent, PromptProgr
 pub use generator::Generator;
 pub use load::capture_pass;
 pub use memory::MemoryEstimate;
+pub use options::ReadProgress;
 pub use perplexity::{Perplexity, perplexity};
 pub use roofline::roofline;
 pub use session::{LogitsFrom, Session};
