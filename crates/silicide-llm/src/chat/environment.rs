@@ -11,7 +11,7 @@ use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, machinery};
 use std::fmt;
 
-/// What the one template is called.
+/// The name of the template.
 const NAME: &str = "chat";
 /// How the time is handed to the template.
 pub(super) const CLOCK: &str = "%Y-%m-%dT%H:%M:%S";

@@ -1,7 +1,7 @@
 //! Perplexity: how surprised a model is by a text, as llama.cpp's tool computes it by default.
 //!
 //! The text is cut into windows of the context's size that do not overlap, each fed from nothing (its first token
-//! replaced by BOS where the model wants one). Only the second half of each window is scored, so that every scored token has
+//! replaced by BOS if the model uses one). Only the second half of each window is scored, so that every scored token has
 //! at least half a window before it. What does not fill a window is left out.
 
 use super::session::{LogitsFrom, Session};

@@ -89,7 +89,7 @@ impl Session {
         &self.model
     }
 
-    /// The tokens that were fed and are remembered.
+    /// The tokens in the cache.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }

@@ -1,7 +1,7 @@
 //! Settings from the `config.json` of safetensors and MLX checkpoints.
 //!
-//! What a file leaves out means what the architecture's [`Conventions`] say; what it says and nobody here computes is
-//! refused, because going on without it would be silently wrong.
+//! The architecture's [`Conventions`] have the defaults of omitted settings. A setting that is not implemented is refused,
+//! because results without it would be silently wrong.
 
 use super::config::{Config, Layout, LocalLayers, RopeConfig};
 use super::conventions::{ConfigDefaults, Conventions, Mixture};
@@ -56,7 +56,7 @@ struct Model {
     rope_scaling: Option<Ropes>,
     /// Where newer files have both the base and the scaling.
     rope_parameters: Option<Ropes>,
-    /// `null` is no window, and nothing at all the usual one.
+    /// `null`: no window; omitted: the architecture's default.
     #[serde(default, deserialize_with = "given")]
     sliding_window: Option<Option<u32>>,
     use_sliding_window: Option<bool>,

@@ -11,9 +11,9 @@ use silicide_ops as ops;
 use silicide_ops::glu::Activation;
 use silicide_ops::rope::RopeScaling;
 
-/// Of every so many layers the last sees everything, where the file does not say.
+/// The default period: the last layer of each period has full attention.
 const PERIOD: usize = 6;
-/// The base of local layers where the file does not say.
+/// The default RoPE base of sliding-window layers.
 const LOCAL_BASE: f64 = 10_000.0;
 /// The one size whose scores are scaled by the hidden extent, known by its layers.
 const LARGEST_LAYERS: usize = 62;

@@ -53,7 +53,7 @@ impl Architecture for Llama {
 
     fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
         let mut x = self.embedding.apply(recorder, inputs)?;
-        // What the part before has yet to add to `x`.
+        // The output of the previous part, which is not yet added to `x`.
         let mut more: Option<R::Value> = None;
         for layer in &self.layers {
             let h = match more.take() {

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the engine's tests.
 
 use silicide_core::{CancelToken, Device, DeviceOptions, Isa};
 use silicide_llm::ModelOptions;
@@ -37,7 +37,7 @@ pub(crate) fn vulkan() -> Device {
     Device::open_with("vulkan:0", &options).unwrap()
 }
 
-/// The CPU with so many threads.
+/// Returns the CPU device with `threads` threads.
 pub(crate) fn cpu(threads: usize) -> Device {
     let mut options = DeviceOptions::default();
     options.threads = Some(threads);

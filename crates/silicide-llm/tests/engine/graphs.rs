@@ -76,7 +76,7 @@ fn cancelling_a_prompt_keeps_what_was_fed() {
         assert!(cancelled, "{fed:?}");
         let kept = session.tokens().len();
         assert!(kept > 70 && kept < 150, "{kept}");
-        // What was kept is as good as fed by anyone.
+        // The kept tokens have the same cache entries as in a session without cancellation.
         let rest = follow(&mut session, &tokens[kept..], LogitsFrom::Token(0));
         let expected = follow(&mut in_passes_of_16(&device), &tokens, LogitsFrom::Token(kept));
         let error = nmse(&rest, &expected);

@@ -1,4 +1,4 @@
-//! What is counted before loading is what is taken.
+//! The memory estimate equals the memory that a session allocates.
 
 use crate::common::{devices, exact_session, logits};
 use samples::testdata;

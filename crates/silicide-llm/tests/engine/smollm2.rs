@@ -143,7 +143,7 @@ fn in_f16(path: &std::path::Path) -> tempfile::NamedTempFile {
     file
 }
 
-/// Feeds `tokens`; gives the likeliest token after each.
+/// Feeds `tokens` and returns the most likely token after each.
 fn likeliest(session: &mut Session, tokens: &[u32]) -> Vec<u32> {
     let mut found = Vec::new();
     let mut note = |_: usize, logits: &[f32]| {

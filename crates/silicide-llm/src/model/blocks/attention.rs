@@ -109,14 +109,14 @@ impl Attention {
             softcap: None,
             limit: inputs.limit,
         };
-        let inputs = AttentionInputs {
+        let operands = AttentionInputs {
             q: &query,
             k: &cache.keys,
             v: &cache.values,
             start: &inputs.start,
             sinks: None,
         };
-        let y = ops::attention(recorder, attention, &inputs)?;
+        let y = ops::attention(recorder, attention, &operands)?;
         drop(query);
         let joined = Shape::new(&[inputs.count, self.heads * self.value_dim]).map_err(bad_shape)?;
         let y = recorder.reshape(&y, joined)?;

@@ -55,7 +55,7 @@ impl Experts {
     }
 }
 
-/// What a layer has after its attention: one feed-forward, or experts where the model has them.
+/// The feed-forward part of a layer: one dense feed-forward, or experts.
 #[derive(Clone, Debug)]
 pub enum FeedForwardKind {
     /// One for all tokens.
