@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
-    /// Leads the group; `None` if there is no shell, and the process leads the group itself.
+    /// Leads the group. `None` without a shell: the process leads the group itself.
     #[cfg(unix)]
     watchdog: Option<Watchdog>,
     /// Reads standard error while the process runs: a full pipe would stop it.
