@@ -13,7 +13,7 @@ use indicatif::HumanBytes;
 use serde::Serialize;
 use silicide::hal::cpu::Isa;
 use silicide::{CancelToken, DType};
-use silicide_llm::engine::{Session, Wanted};
+use silicide_llm::engine::{LogitsFrom, Session};
 use std::time::Instant;
 
 /// Measure tokens per second
@@ -44,7 +44,7 @@ pub(crate) struct Bench {
     /// Instruction sets of the CPU device: portable, neon, avx2, avx512 [default: the best of this CPU]
     #[arg(long, value_delimiter = ',', value_name = "ISA", value_parser = isa, help_heading = "Device")]
     isa: Vec<Isa>,
-    /// Accepted for llama.cpp's command lines: 0 takes the CPU [aliases: -ngl, --n-gpu-layers]
+    /// Accepted for llama.cpp's command lines: 0 selects the CPU [aliases: -ngl, --n-gpu-layers]
     #[arg(
         long,
         alias = "n-gpu-layers",
@@ -62,7 +62,7 @@ pub(crate) struct Bench {
     json: bool,
 }
 
-/// What is measured.
+/// The tests to run.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tests")]
 struct TestArgs {
@@ -75,7 +75,7 @@ struct TestArgs {
     /// Depths: tokens that are in the KV cache before the test
     #[arg(short = 'd', long, value_delimiter = ',', default_value = "0", value_name = "N")]
     n_depth: Vec<usize>,
-    /// How often each test is run; the table has the mean and the standard deviation
+    /// Repetitions of each test; the table has the mean and the standard deviation
     #[arg(short, long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     repetitions: u32,
 }
@@ -87,7 +87,7 @@ struct Measured {
     tokens: usize,
     depth: usize,
     device: String,
-    /// What the maker calls the device.
+    /// The vendor's name of the device.
     device_name: String,
     isa: Option<&'static str>,
     threads: usize,
@@ -110,7 +110,7 @@ struct Report<'a> {
     results: &'a [Measured],
 }
 
-/// What is measured.
+/// One test.
 #[derive(Clone, Copy, Debug)]
 enum Test {
     Prompt(usize),
@@ -130,7 +130,7 @@ impl Bench {
         let mut results = Vec::new();
         for arguments in self.devices() {
             match self.measure_on(arguments, &cancel, &mut results) {
-                // What was measured is shown.
+                // The results so far are shown.
                 Err(error) if error.is_cancelled() => {
                     self.print(&facts, &results)?;
                     return Err(Error::Interrupted);
@@ -283,7 +283,7 @@ impl Bench {
 }
 
 impl Test {
-    /// What is run before the clock is looked at.
+    /// Returns the test that runs before the measurement.
     fn warm_up(self) -> Test {
         match self {
             Test::Prompt(count) => Test::Prompt(count),
@@ -299,7 +299,7 @@ impl Test {
         let token = |i: usize| (i.wrapping_mul(7919).wrapping_add(13) % vocabulary) as u32;
         let (before, tokens): (Vec<u32>, Vec<u32>) =
             ((0..depth).map(token).collect(), (depth..depth + count).map(token).collect());
-        let mut feed = |tokens: &[u32]| session.feed(tokens, Wanted::Last, cancel, &mut |_, _| Ok(()));
+        let mut feed = |tokens: &[u32]| session.feed(tokens, LogitsFrom::Last, cancel, &mut |_, _| Ok(()));
         feed(&before)?;
         let begin = Instant::now();
         match self {

@@ -1,4 +1,4 @@
-//! What several commands share: progress bars, and stopping on signals.
+//! Progress bars, and stopping on signals, for all commands.
 //!
 //! SIGINT (Ctrl-C), SIGTERM and SIGHUP cancel a token: the command deletes what it has not finished and ends. The exit code
 //! is 128 and the number of the signal (130, 143, 129). A second signal ends the program at once, and so does a SIGTERM or
@@ -10,7 +10,7 @@ use silicide::CancelToken;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// SIGINT on every Unix; what Ctrl-C is on Windows too.
+/// SIGINT on every Unix; the number that Ctrl-C has here on Windows.
 pub(crate) const INTERRUPT: i32 = 2;
 /// How long a command may take to clean up after SIGTERM or SIGHUP.
 #[cfg(unix)]
@@ -29,7 +29,7 @@ pub(crate) fn count_bar(what: &'static str, total: u64, kind: &str) -> ProgressB
     styled(ProgressBar::new(total), &format!("{{pos}}/{{len}} {kind} {{msg}} {{eta}}")).with_prefix(what)
 }
 
-/// Gives every bar the same style. Nothing is drawn if quiet, or if standard error is no terminal.
+/// Sets the style of a bar. Nothing is drawn with `-q`, or if standard error is not a terminal.
 fn styled(bar: ProgressBar, counts: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(&format!("{{prefix}} [{{bar:30}}] {counts}")) {
         bar.set_style(style.progress_chars("=> "));

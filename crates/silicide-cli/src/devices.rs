@@ -74,7 +74,7 @@ fn kind(info: &DeviceInfo) -> &'static str {
     }
 }
 
-/// What kernels can rely on, in words.
+/// Returns the device's features for kernels, in words.
 fn features(info: &DeviceInfo) -> String {
     let features = &info.features;
     let (smallest, largest) = features.subgroup_size;

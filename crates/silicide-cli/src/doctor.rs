@@ -42,7 +42,7 @@ const ROUNDS: usize = 64;
 /// A prime with which rounds go through the cases: each is met once, neighbours in rounds are far apart in the list.
 const GOLDEN: usize = 7919;
 
-/// What was found.
+/// The results of all checks.
 #[derive(Debug, Serialize)]
 struct Findings {
     instruction_sets: Vec<String>,
@@ -73,7 +73,7 @@ struct Checked {
 struct Stored {
     name: String,
     bytes: u64,
-    /// What is wrong with it.
+    /// The problem, if there is one.
     problem: Option<String>,
 }
 
@@ -193,17 +193,17 @@ impl Findings {
         println!("instruction sets: {}", self.instruction_sets.join(", "));
         println!("--device best takes {}", self.best);
         for device in &self.devices {
-            let well = match (device.failures.is_empty(), device.ops_untried) {
-                (false, _) => "NOT WELL",
-                (true, 0) => "well",
-                (true, _) => "well as far as checked",
+            let verdict = match (device.failures.is_empty(), device.ops_untried) {
+                (false, _) => "FAILED",
+                (true, 0) => "ok",
+                (true, _) => "ok as far as checked",
             };
             let untried = match device.ops_untried {
                 0 => String::new(),
                 count => format!(", {count} ops not tried for lack of time"),
             };
             println!(
-                "{}: {} ({}): {} cases of {} ops right{untried}: {well}",
+                "{}: {} ({}): {} cases of {} ops passed{untried}: {verdict}",
                 device.device,
                 device.name,
                 HumanBytes(device.memory),
@@ -216,7 +216,7 @@ impl Findings {
         }
         for Stored { name, bytes, problem } in &self.stored {
             match problem {
-                None => println!("model {name} ({}): well", HumanBytes(*bytes)),
+                None => println!("model {name} ({}): ok", HumanBytes(*bytes)),
                 Some(problem) => println!("model {name}: DAMAGED: {}", printable(problem)),
             }
         }

@@ -1,4 +1,4 @@
-//! What a command can fail with, and the exit code that tells scripts.
+//! Errors of commands, and their exit codes.
 
 use silicide_llm::store::StoreError;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) enum Error {
     NotConvertible {
         /// The model or the file.
         path: PathBuf,
-        /// What is not understood.
+        /// The part that is not supported.
         detail: String,
     },
     /// The output is there already.
@@ -81,7 +81,7 @@ pub(crate) enum Error {
     Json(#[from] serde_json::Error),
 }
 
-/// What the program exits with, beside 0.
+/// Exit codes of the program, besides 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Arguments that make no sense.
@@ -113,7 +113,7 @@ impl Error {
         Error::OutputFile { path: path.to_owned(), error }
     }
 
-    /// Whether this is someone's wish rather than trouble.
+    /// Returns whether the user cancelled the command.
     pub(crate) fn is_cancelled(&self) -> bool {
         use silicide::Error as Device;
         matches!(
@@ -123,7 +123,7 @@ impl Error {
         )
     }
 
-    /// What the program exits with.
+    /// Returns the exit code of this error.
     pub(crate) fn exit(&self) -> Exit {
         use silicide_llm::Error as Model;
         match self {

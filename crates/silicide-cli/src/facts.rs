@@ -6,7 +6,7 @@ use silicide_weights::Source;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a model is, in short.
+/// The facts that identify a model.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ModelFacts {
     /// The name that the file gives, or the name of the file.

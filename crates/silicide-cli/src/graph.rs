@@ -26,7 +26,7 @@ pub(crate) struct Graph {
     /// Tokens in the pass, from 1 to the context size
     #[arg(short = 'n', long, default_value_t = 1, value_name = "N", help_heading = "Graph")]
     tokens: usize,
-    /// Context size in tokens; 0: what the model was trained on [default: that, at most 4096]
+    /// Context size in tokens; 0: the context that the model was trained on [default: that, at most 4096]
     #[arg(short, long, value_name = "N", value_parser = tokens, allow_negative_numbers = true, help_heading = "Graph")]
     ctx_size: Option<usize>,
     /// The layer to show, counted from 0

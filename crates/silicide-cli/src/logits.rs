@@ -4,7 +4,7 @@ use crate::arguments::ModelArgs;
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use clap::Args;
-use silicide_llm::engine::Wanted;
+use silicide_llm::engine::LogitsFrom;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ impl Logits {
         let size = if self.step { 1 } else { self.tokens.len() };
         let mut write = Ok(());
         for piece in self.tokens.chunks(size) {
-            session.feed(piece, Wanted::From(0), &cancel, &mut |_, logits| {
+            session.feed(piece, LogitsFrom::Token(0), &cancel, &mut |_, logits| {
                 for logit in logits {
                     if write.is_ok() {
                         write = out.write_all(&logit.to_le_bytes());

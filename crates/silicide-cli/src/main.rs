@@ -53,10 +53,10 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "silicide", version)]
 struct Arguments {
-    /// Say less: no figures, no notes, no progress
+    /// Print less: no figures, no notes, no progress
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
     quiet: bool,
-    /// Say more: device, memory, kernels
+    /// Print more: device, memory, kernels
     #[arg(short, long, global = true, action = ArgAction::SetTrue, help_heading = "Output")]
     verbose: bool,
     #[command(subcommand)]

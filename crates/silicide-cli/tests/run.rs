@@ -20,7 +20,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What is said on the way out, by a program that prints nothing else and ends with `code`.
+/// Returns the standard error of a command that prints nothing else and exits with `code`.
 fn failure(arguments: &[&str], code: i32) -> String {
     let output = silicide(arguments);
     let said = String::from_utf8(output.stderr).unwrap();

@@ -59,7 +59,7 @@ fn unknown_names_and_missing_pip_say_what_to_do() {
     let text = failure(&run(cache.path(), &["pull", "gpt-17"]), 2);
     assert!(text.contains("\"gpt-17\"") && text.contains("smollm2") && text.contains("path"), "{text}");
     let text = failure(&run(cache.path(), &["inspect", "nowhere.gguf"]), 2);
-    assert!(text.contains("\"nowhere.gguf\" is no file or folder"), "{text}");
+    assert!(text.contains("\"nowhere.gguf\" is not a file or folder"), "{text}");
     // No name at all is wrong usage.
     assert_eq!(run(cache.path(), &["pull"]).status.code(), Some(1));
 
@@ -72,7 +72,7 @@ fn unknown_names_and_missing_pip_say_what_to_do() {
     assert_eq!(left(cache.path()), [""; 0]);
 }
 
-/// What is in the store, the lock aside.
+/// Returns the names in the store, without the lock.
 fn left(cache: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(cache.join("models")).into_iter().flatten();
     let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
@@ -108,30 +108,57 @@ fn runs(pid: &str) -> bool {
     !state.is_empty() && !state.starts_with('Z')
 }
 
+/// A `pull` whose pip, a script that writes the number of a process to `PID`, runs.
+#[cfg(unix)]
+struct SlowPull {
+    child: std::process::Child,
+    pid: String,
+}
+
+#[cfg(unix)]
+impl SlowPull {
+    fn start(cache: &Path, script: &str) -> SlowPull {
+        let file = cache.join("pid");
+        let path = fake_python(cache, &script.replace("PID", &file.display().to_string()));
+        let mut command = silicide(cache, &["pull", "smollm2"]);
+        let child = command.env("PATH", path).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let number = || std::fs::read_to_string(&file).unwrap_or_default().trim().to_owned();
+        wait_until("nothing was begun", || !number().is_empty());
+        assert!(runs(&number()));
+        SlowPull { child, pid: number() }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn killing_a_pull_ends_pip_and_the_next_pull_deletes_its_folder() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut pull = SlowPull::start(cache.path(), "(sleep 60) & echo $! > PID; wait");
+    // SIGKILL: the program runs no code after it.
+    pull.child.kill().unwrap();
+    pull.child.wait().unwrap();
+    wait_until("pip outlives the program", || !runs(&pull.pid));
+    assert_eq!(left(cache.path()).len(), 1, "the folder of the pull");
+
+    let path = fake_python(cache.path(), "exit 1");
+    let output = silicide(cache.path(), &["pull", "smollm2"]).env("PATH", path).output().unwrap();
+    failure(&output, 2);
+    assert_eq!(left(cache.path()), [""; 0]);
+}
+
 #[cfg(unix)]
 #[test]
 fn signals_end_a_pull_with_all_its_processes_and_leave_nothing() {
+    // A pip behind a shim, as pyenv has it: it has fetched some, and its child would take a minute more and make the folder
+    // anew.
+    let script =
+        "head -c 5000 /dev/zero > \"$TMPDIR/part\"\n(sleep 60; mkdir -p \"$TMPDIR\") & echo $! > PID; wait";
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let cache = tempfile::tempdir().unwrap();
-        let pid = cache.path().join("pid");
-        // A pip behind a shim, as pyenv has it: it has fetched some, and its child would take a minute more and make the
-        // folder anew.
-        let script = format!(
-            "head -c 5000 /dev/zero > \"$TMPDIR/part\"\n(sleep 60; mkdir -p \"$TMPDIR\") & echo $! > {}; wait",
-            pid.display()
-        );
-        let path = fake_python(cache.path(), &script);
-        let mut child = silicide(cache.path(), &["pull", "smollm2"])
-            .env("PATH", path)
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        let number = || std::fs::read_to_string(&pid).unwrap_or_default().trim().to_owned();
-        wait_until("nothing was begun", || !number().is_empty());
-        assert!(runs(&number()));
-        Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
-        wait_until("pip's child still runs", || !runs(&number()));
+        let mut pull = SlowPull::start(cache.path(), script);
+        Command::new("kill").args([&format!("-{signal}"), &pull.child.id().to_string()]).status().unwrap();
+        assert_eq!(pull.child.wait().unwrap().code(), Some(code), "{signal}");
+        wait_until("pip's child still runs", || !runs(&pull.pid));
         assert_eq!(left(cache.path()), [""; 0], "{signal}");
     }
 }

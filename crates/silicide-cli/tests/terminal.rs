@@ -71,7 +71,7 @@ impl Terminal {
     /// Waits for the end of the program.
     fn wait(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
-        // What was written before the end may still be on its way.
+        // The reader thread may still have to read the last output.
         std::thread::sleep(Duration::from_millis(100));
         (status, self.text())
     }
@@ -84,7 +84,7 @@ impl Drop for Terminal {
     }
 }
 
-/// What the reader sees: the text without control sequences.
+/// Returns the visible text, without control sequences.
 fn visible(text: &str) -> String {
     let mut pieces = text.split("\u{1b}[");
     let first = pieces.next().unwrap_or_default().to_owned();
@@ -220,4 +220,16 @@ fn long_prompts_show_their_progress_until_they_are_stopped() {
     let last = text.rfind("/30000 tokens").unwrap();
     let (after, _) = text[last..].split_once("[stopped]").unwrap();
     assert!(after.contains("\u{1b}[2K"), "{after:?}");
+}
+
+#[test]
+fn reading_files_into_memory_shows_progress() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = parrot(directory.path(), "wordN ");
+    for (mode, expected) in [("copy", true), ("map", false)] {
+        let arguments = ["hi", "-n", "2", "--ignore-eos", "--load", mode];
+        let (status, text) = Terminal::run(80, &model, &arguments, &[]).wait();
+        assert!(status.success(), "{text}");
+        assert_eq!(visible(&text).contains("reading ["), expected, "{mode}: {text}");
+    }
 }

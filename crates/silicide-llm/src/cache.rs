@@ -27,7 +27,7 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// A cache of f16 for so many tokens, in passes of at most `chunk`.
+    /// Returns the options of an f16 cache for `context` tokens, in passes of at most `chunk` tokens.
     pub fn new(context: usize, chunk: usize) -> CacheOptions {
         CacheOptions { context, chunk, key_type: DType::F16, value_type: DType::F16 }
     }

@@ -21,7 +21,7 @@ pub enum Error {
     /// A chat template.
     #[error(transparent)]
     Chat(#[from] crate::chat::ChatError),
-    /// A model that nobody taught this program.
+    /// The architecture is not supported.
     #[error("{}: architecture {architecture:?} is not supported; supported are {known}", path.display())]
     UnknownArchitecture {
         /// The file or folder.
@@ -72,7 +72,7 @@ pub enum Error {
         path: PathBuf,
         /// Its name.
         tensor: String,
-        /// The shape that the settings ask for.
+        /// The shape that follows from the settings.
         expected: String,
         /// The shape it has.
         got: String,

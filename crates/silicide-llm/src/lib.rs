@@ -38,7 +38,7 @@ pub mod sample;
 pub mod store;
 pub mod tokenizer;
 
-pub use conversation::{Chat, Completion, Message, Reply, Role};
+pub use conversation::{Chat, Completion, Message, Reply, Role, TextStream};
 pub use engine::load::Model;
 pub use engine::options::ModelOptions;
 pub use error::{Error, Result};

@@ -100,7 +100,7 @@ fn a_model_is_pulled_once_listed_and_removed() {
     let Some(rig) = Rig::new(&noise()) else { return };
     let store = rig.store();
     assert_eq!(store.list().unwrap(), []);
-    // What an interrupted pull left behind goes.
+    // The next pull deletes the folder of an interrupted one.
     let stale = store.directory().join(".pull-stale");
     std::fs::create_dir_all(&stale).unwrap();
     std::fs::write(stale.join("half"), b"half").unwrap();

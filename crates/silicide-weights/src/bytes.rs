@@ -2,8 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::map::MappedFile;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Bytes that are read into memory between two events.
+const PIECE: u64 = 16 << 20;
 
 /// How the bytes of a file are had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +26,54 @@ impl Load {
     /// There a file can change or disappear while it is mapped, which kills the process.
     pub fn preferred(path: &Path) -> Load {
         if crate::network::is_remote(path) { Load::Copy } else { Load::Map }
+    }
+}
+
+/// The progress of a file that is read into memory.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ReadEvent<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// Bytes that were read.
+    pub done: u64,
+    /// Bytes of the file.
+    pub total: u64,
+}
+
+/// Maps files or reads them into memory, and reports how far it is. Mapped files have no events.
+pub(crate) struct FileReader<'a> {
+    pub(crate) load: Load,
+    /// Called before every piece. `Break` cancels the reading.
+    pub(crate) watch: &'a mut dyn FnMut(&ReadEvent<'_>) -> ControlFlow<()>,
+}
+
+impl FileReader<'_> {
+    /// Maps or reads the file at `path`.
+    pub(crate) fn open(&mut self, path: &Path) -> Result<Bytes> {
+        match self.load {
+            Load::Map => MappedFile::open_weights(path).map(Bytes::Mapped),
+            Load::Copy => {
+                let bytes = self.read(path).map_err(|error| Error::io(path, &error))?;
+                Ok(Bytes::Memory { path: path.to_owned(), bytes: Arc::new(bytes) })
+            }
+        }
+    }
+
+    fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let total = file.metadata()?.len();
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(usize::try_from(total).unwrap_or(usize::MAX))?;
+        loop {
+            let event = ReadEvent { path, done: bytes.len() as u64, total };
+            if (self.watch)(&event).is_break() {
+                return Err(io::Error::other("reading was cancelled"));
+            }
+            if file.by_ref().take(PIECE).read_to_end(&mut bytes)? == 0 {
+                return Ok(bytes);
+            }
+        }
     }
 }
 
@@ -40,12 +94,7 @@ pub enum Bytes {
 impl Bytes {
     /// Maps or reads a file.
     pub fn load(path: impl AsRef<Path>, load: Load) -> Result<Bytes> {
-        let path = path.as_ref();
-        if load == Load::Map {
-            return MappedFile::open_weights(path).map(Bytes::Mapped);
-        }
-        let bytes = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
-        Ok(Bytes::Memory { path: path.to_owned(), bytes: Arc::new(bytes) })
+        FileReader { load, watch: &mut |_| ControlFlow::Continue(()) }.open(path.as_ref())
     }
 
     /// Bytes that are in memory already.

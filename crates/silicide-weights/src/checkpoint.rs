@@ -1,12 +1,13 @@
 //! Checkpoints: one or more safetensors files with a `config.json`, MLX's among them.
 
+use crate::bytes::FileReader;
 use crate::config::Config;
 use crate::entry::{Data, Tensor};
 use crate::error::{Error, Fault, Result};
 use crate::mlx::{self, Quantization};
 use crate::names::NameIndex;
 use crate::safetensors::{Index, SafetensorsFile};
-use crate::{Bytes, Load, foreign, json, limits};
+use crate::{foreign, json, limits};
 use std::path::Path;
 
 /// The index that a checkpoint in several files has.
@@ -26,12 +27,12 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     /// Opens the checkpoint in a directory; `None` if there is none.
-    pub(crate) fn open(directory: &Path, load: Load) -> Result<Option<Checkpoint>> {
+    pub(crate) fn open(directory: &Path, reader: &mut FileReader<'_>) -> Result<Option<Checkpoint>> {
         let config = Config::read(&directory.join("config.json"))?;
         let path = directory.join(INDEX);
         if let Some(text) = json::read(&path, INDEX, limits::INDEX_BYTES)? {
             let index = Index::parse(&path, &text)?;
-            let files = index.files().into_iter().map(|name| open_file(&directory.join(name), load));
+            let files = index.files().into_iter().map(|name| open_file(&directory.join(name), reader));
             let files = files.collect::<Result<Vec<_>>>()?;
             index.agree(&path, &text, &files)?;
             return Checkpoint::assemble(files, config).map(Some);
@@ -40,7 +41,7 @@ impl Checkpoint {
         if !single.is_file() {
             return Ok(None);
         }
-        Checkpoint::assemble(vec![open_file(&single, load)?], config).map(Some)
+        Checkpoint::assemble(vec![open_file(&single, reader)?], config).map(Some)
     }
 
     /// Puts files together, joining planes if `config` says that the weights are quantised.
@@ -90,7 +91,7 @@ impl Checkpoint {
 }
 
 /// Opens one file. A clone without Git LFS has pointers in their place.
-fn open_file(path: &Path, load: Load) -> Result<SafetensorsFile> {
+fn open_file(path: &Path, reader: &mut FileReader<'_>) -> Result<SafetensorsFile> {
     foreign::refuse(path)?;
-    SafetensorsFile::parse(Bytes::load(path, load)?)
+    SafetensorsFile::parse(reader.open(path)?)
 }

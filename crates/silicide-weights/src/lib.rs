@@ -31,7 +31,7 @@ pub mod safetensors;
 mod source;
 mod unfinished;
 
-pub use bytes::{Bytes, Load};
+pub use bytes::{Bytes, Load, ReadEvent};
 pub use config::Config;
 pub use entry::{Entry, Place, Stored};
 pub use error::{Error, Fault, Result};

@@ -1,5 +1,6 @@
 //! One door to all weight files: metadata, entries, bytes.
 
+use crate::bytes::FileReader;
 use crate::checkpoint::{Checkpoint, INDEX, SINGLE};
 use crate::config::Config;
 use crate::entry::{Entry, Place, Stored, Tensor};
@@ -8,10 +9,10 @@ use crate::foreign::{Beginning, Foreign};
 use crate::gguf::{self, GgufFile, Value};
 use crate::mlx::{Quantization, QuantizedWeight};
 use crate::safetensors::SafetensorsFile;
-use crate::{Bytes, Load};
+use crate::{Bytes, Load, ReadEvent};
 use silicide_quant::MlxPlanes;
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 /// The weights of a model, in whatever files they come.
@@ -49,13 +50,23 @@ impl Source {
 
     /// [`Source::open`], mapping or copying.
     pub fn open_with(path: impl AsRef<Path>, load: Load) -> Result<Source> {
-        let path = path.as_ref();
+        Source::open_watched(path, load, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// [`Source::open_with`], which calls `watch` for each piece of a file that is read into memory. `Break` cancels the
+    /// reading, and the result is an error then. Mapped files are not read, and have no events.
+    pub fn open_watched(
+        path: impl AsRef<Path>,
+        load: Load,
+        watch: &mut dyn FnMut(&ReadEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<Source> {
+        let (path, mut reader) = (path.as_ref(), FileReader { load, watch });
         let parts = if path.is_dir() {
-            open_directory(path, load)?
+            open_directory(path, &mut reader)?
         } else if path.file_name().is_some_and(|name| name == INDEX) {
-            open_directory(path.parent().unwrap_or(Path::new("")), load)?
+            open_directory(path.parent().unwrap_or(Path::new("")), &mut reader)?
         } else {
-            open_file(path, load)?
+            open_file(path, &mut reader)?
         };
         Ok(Source { path: path.to_owned(), parts })
     }
@@ -213,10 +224,10 @@ impl Source {
 }
 
 /// Opens a file by its first bytes, and by its name where they say nothing.
-fn open_file(path: &Path, load: Load) -> Result<Parts> {
+fn open_file(path: &Path, reader: &mut FileReader<'_>) -> Result<Parts> {
     let beginning = Beginning::read(path).map_err(|error| Error::io(path, &error))?;
     if beginning.is_gguf() {
-        return gguf::open_all(path, load).map(Parts::Gguf);
+        return gguf::open_all(path, reader).map(Parts::Gguf);
     }
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let (gguf, safetensors) = (extension == "gguf", extension == "safetensors");
@@ -235,15 +246,15 @@ fn open_file(path: &Path, load: Load) -> Result<Parts> {
     }
     if gguf {
         // Not one, but its error says why.
-        return Ok(Parts::Gguf(vec![GgufFile::parse(Bytes::load(path, load)?)?]));
+        return Ok(Parts::Gguf(vec![GgufFile::parse(reader.open(path)?)?]));
     }
     let config = Config::read(&path.with_file_name("config.json"))?;
-    let file = SafetensorsFile::parse(Bytes::load(path, load)?)?;
+    let file = SafetensorsFile::parse(reader.open(path)?)?;
     Ok(Parts::Checkpoint(Checkpoint::assemble(vec![file], config)?))
 }
 
-fn open_directory(directory: &Path, load: Load) -> Result<Parts> {
-    if let Some(checkpoint) = Checkpoint::open(directory, load)? {
+fn open_directory(directory: &Path, reader: &mut FileReader<'_>) -> Result<Parts> {
+    if let Some(checkpoint) = Checkpoint::open(directory, reader)? {
         return Ok(Parts::Checkpoint(checkpoint));
     }
     let io = |error: std::io::Error| Error::io(directory, &error);
@@ -257,7 +268,7 @@ fn open_directory(directory: &Path, load: Load) -> Result<Parts> {
     }
     models.sort();
     if let [model] = models.as_slice() {
-        return gguf::open_all(model, load).map(Parts::Gguf);
+        return gguf::open_all(model, reader).map(Parts::Gguf);
     }
     let detail = if models.is_empty() {
         format!("the directory has no {SINGLE}, no {INDEX} and no GGUF file")

@@ -6,6 +6,7 @@ mod common;
 use common::testdata;
 use silicide_quant::{DType, Format, MlxFormat, MlxMode, Shape};
 use silicide_weights::{Container, Error, Load, Source, Stored};
+use std::ops::ControlFlow;
 
 #[test]
 fn gguf_models() {
@@ -96,4 +97,23 @@ fn mlx_planes_belong_together() {
         let bound = if entry.stored().to_string().contains("8-bit") { 1e-4 } else { 2e-2 };
         assert!(error / power < bound, "{}: {}", entry.name(), error / power);
     }
+}
+
+#[test]
+fn reading_into_memory_reports_every_byte_and_can_be_cancelled() {
+    let path = testdata("models/llama-tied.gguf");
+    let total = std::fs::metadata(&path).unwrap().len();
+    let mut seen = Vec::new();
+    let source = Source::open_watched(&path, Load::Copy, &mut |event| {
+        assert_eq!((event.path, event.total), (path.as_path(), total));
+        seen.push(event.done);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(source.unwrap().files()[0].as_slice(), std::fs::read(&path).unwrap());
+    assert_eq!((seen[0], *seen.last().unwrap()), (0, total));
+
+    let cancelled = Source::open_watched(&path, Load::Copy, &mut |_| ControlFlow::Break(()));
+    assert!(cancelled.unwrap_err().to_string().contains("cancelled"));
+    // A mapped file is not read.
+    Source::open_watched(&path, Load::Map, &mut |_| panic!("an event")).unwrap();
 }

@@ -8,7 +8,7 @@ use silicide_hal::cpu::{self, CpuOptions};
 use silicide_hal::vulkan::{self, VulkanOptions};
 use silicide_hal::{Backend, RawDevice};
 use silicide_llm::ModelOptions;
-use silicide_llm::engine::{Session, Wanted};
+use silicide_llm::engine::{LogitsFrom, Session};
 use silicide_llm::sample::{Sampler, SamplerOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Way {
         let mut best = 0;
         self.watched.take();
         let begin = Instant::now();
-        self.session.feed(&[token], Wanted::Last, &CancelToken::new(), &mut |position, logits| {
+        self.session.feed(&[token], LogitsFrom::Last, &CancelToken::new(), &mut |position, logits| {
             best = self.sampler.choose(logits, position)?;
             Ok(())
         })?;

@@ -24,13 +24,19 @@
 //!   is the optimiser's choice; kernels keep their panels in a workspace instead (`NativeKernel::with_workspace`).
 //!
 //! Loops at the entry of functions of std and of other crates are fine, and are counted.
+//!
+//! A program without names of functions, such as the shipped one, is checked by its unwind tables, which tell where functions
+//! begin but not in which crate. So only the first rule holds there, and a program with names has to prove the second.
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What the names of the project's functions contain.
 const OURS: &str = "silicide";
+/// The section of code. Its label takes the place of functions in a program without names.
+const SECTION: &str = ".text";
 
 /// A probe loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +64,7 @@ impl Probe {
 pub(crate) fn check(programs: &[PathBuf]) -> Result<(), String> {
     let mut wrong = 0;
     for program in programs {
-        let probes = scan(program)?;
+        let Scan { probes, instructions, named } = scan(program)?;
         for probe in probes.iter().filter(|probe| probe.is_wrong()) {
             let place = if probe.at_entry { "at its entry" } else { "NOT at its entry: r11 may be in use" };
             let frame = probe.frame.map_or("of unknown size".to_owned(), |bytes| format!("of {bytes} bytes"));
@@ -67,8 +73,9 @@ pub(crate) fn check(programs: &[PathBuf]) -> Result<(), String> {
         let (count, moved) = (probes.len(), probes.iter().filter(|probe| !probe.at_entry).count());
         let ours = probes.iter().filter(|probe| probe.is_ours()).count();
         println!(
-            "{}: {count} functions with a probe loop, {ours} of the project, {moved} not at the entry",
-            program.display()
+            "{}{}: {instructions} instructions, {count} functions with a probe loop, {ours} of the project, {moved} not at the entry",
+            program.display(),
+            if named { "" } else { " (without names)" }
         );
         wrong += probes.iter().filter(|probe| probe.is_wrong()).count();
     }
@@ -76,13 +83,22 @@ pub(crate) fn check(programs: &[PathBuf]) -> Result<(), String> {
         0 => Ok(()),
         count => Err(format!(
             "{count} functions have a frame of 32 KiB or more that they must not have; \
-             put large local arrays into a workspace or on the heap"
+             put large local arrays into a workspace or on the heap. Names: cargo build --profile profiling"
         )),
     }
 }
 
-/// The probe loops of a program.
-fn scan(program: &Path) -> Result<Vec<Probe>, String> {
+/// The result for one program.
+#[derive(Debug, PartialEq, Eq)]
+struct Scan {
+    probes: Vec<Probe>,
+    instructions: usize,
+    /// Whether functions have names.
+    named: bool,
+}
+
+/// Finds the probe loops of a program.
+fn scan(program: &Path) -> Result<Scan, String> {
     if !program.is_file() {
         return Err(format!("{} is no file; build it first", program.display()));
     }
@@ -95,7 +111,7 @@ fn scan(program: &Path) -> Result<Vec<Probe>, String> {
             format!("objdump can't be run ({error}); install binutils (Debian, Ubuntu: apt install binutils)")
         })?;
     let output = child.stdout.take().ok_or("objdump gives no output")?;
-    let mut scanner = Scanner::default();
+    let mut scanner = Scanner { entries: entries(program)?, ..Scanner::default() };
     let mut known = false;
     for line in BufReader::new(output).lines() {
         let line = line.map_err(|error| format!("{}: {error}", program.display()))?;
@@ -109,7 +125,28 @@ fn scan(program: &Path) -> Result<Vec<Probe>, String> {
     if !known {
         return Err(format!("{} is no program for x86-64 in ELF format", program.display()));
     }
-    Ok(scanner.finish())
+    let known = scanner.entries.len();
+    let scan = scanner.finish();
+    if scan.instructions == 0 {
+        return Err(format!("objdump shows no code of {}", program.display()));
+    }
+    if !scan.named && known == 0 {
+        return Err(format!("{} has neither names of functions nor unwind tables", program.display()));
+    }
+    Ok(scan)
+}
+
+/// Returns the addresses at which functions begin, by the unwind tables of a program.
+fn entries(program: &Path) -> Result<HashSet<u64>, String> {
+    let output = Command::new("objdump").arg("--dwarf=frames").arg(program).output();
+    let output = output.map_err(|error| format!("objdump can't be run: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(entry).collect())
+}
+
+/// The first address of a line such as `00000018 ... FDE cie=00000000 pc=00000000003e5330..00000000003e5352`.
+fn entry(line: &str) -> Option<u64> {
+    let (_, range) = line.split_once(" FDE ")?.1.split_once("pc=")?;
+    u64::from_str_radix(range.split_once("..")?.0, 16).ok()
 }
 
 /// Reads a listing line by line.
@@ -123,6 +160,13 @@ struct Scanner {
     /// The last three instructions, newest last.
     last: [Instruction; 3],
     found: Vec<Probe>,
+    instructions: usize,
+    /// Whether the code here has no names of functions.
+    here_unnamed: bool,
+    /// Whether any code had none.
+    unnamed: bool,
+    /// Where functions without names begin.
+    entries: HashSet<u64>,
 }
 
 /// Mnemonic and operands, without comments.
@@ -166,14 +210,24 @@ impl Instruction {
 impl Scanner {
     fn line(&mut self, line: &str) {
         if let Some(function) = function_name(line) {
-            let found = std::mem::take(&mut self.found);
-            *self = Scanner { function: function.to_owned(), prologue: true, found, ..Scanner::default() };
-        } else if let Some(instruction) = instruction(line) {
+            self.here_unnamed = function == SECTION;
+            self.unnamed |= self.here_unnamed;
+            self.begin(function.to_owned());
+        } else if let Some((address, instruction)) = instruction(line) {
+            if self.here_unnamed && self.entries.contains(&address) {
+                self.begin(format!("function at {address:#x}"));
+            }
             self.instruction(instruction);
         }
     }
 
+    fn begin(&mut self, function: String) {
+        (self.function, self.prologue, self.frame) = (function, true, None);
+        self.last = Default::default();
+    }
+
     fn instruction(&mut self, instruction: Instruction) {
+        self.instructions += 1;
         let [first, second, third] = &self.last;
         let probes = first.is("sub", "$0x1000,%rsp")
             && (second.is("movq", "$0x0,(%rsp)") || second.is("orq", "$0x0,(%rsp)"))
@@ -193,8 +247,8 @@ impl Scanner {
         self.last = [second, third, instruction];
     }
 
-    fn finish(self) -> Vec<Probe> {
-        self.found
+    fn finish(self) -> Scan {
+        Scan { probes: self.found, instructions: self.instructions, named: !self.unnamed }
     }
 }
 
@@ -205,25 +259,27 @@ fn function_name(line: &str) -> Option<&str> {
     rest.strip_suffix(">:").filter(|_| hexadecimal)
 }
 
-/// The instruction of a line such as `    1140:\tsub    $0x8,%rsp`.
-fn instruction(line: &str) -> Option<Instruction> {
+/// The address and the instruction of a line such as `    1140:\tsub    $0x8,%rsp`.
+fn instruction(line: &str) -> Option<(u64, Instruction)> {
     let (address, rest) = line.strip_prefix(' ')?.split_once(':')?;
-    if !address.trim().bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
+    let address = u64::from_str_radix(address.trim(), 16).ok()?;
     let text = rest.split(['#', '<']).next().unwrap_or_default().trim();
     let (name, operands) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    Some(Instruction { name: name.to_owned(), operands: operands.trim().to_owned() })
+    Some((address, Instruction { name: name.to_owned(), operands: operands.trim().to_owned() }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn probes(listing: &str) -> Vec<Probe> {
+    fn scanned(listing: &str) -> Scan {
         let mut scanner = Scanner::default();
         listing.lines().for_each(|line| scanner.line(line));
         scanner.finish()
+    }
+
+    fn probes(listing: &str) -> Vec<Probe> {
+        scanned(listing).probes
     }
 
     fn probe(function: &str, frame: u64, at_entry: bool) -> Probe {
@@ -294,6 +350,28 @@ prog:     file format elf64-x86-64
         let probes = probes(&AT_ENTRY.replace("core::fmt::large", "<silicide_ops::A as B>::f"));
         assert_eq!(probes, [probe("<silicide_ops::A as B>::f", 0x60000, true)]);
         assert!(probes[0].is_wrong());
+    }
+
+    #[test]
+    fn functions_without_names_begin_where_the_unwind_tables_say() {
+        let table =
+            "00000018 0000000000000010 0000001c FDE cie=00000000 pc=0000000000003000..000000000000302d";
+        assert_eq!((entry(table), entry("   DW_CFA_nop")), (Some(0x3000), None));
+        let text = [AT_ENTRY, BEHIND_A_BRANCH].concat().replace("<core::fmt::large>:", "<.text>:");
+        let unnamed = |line: &&str| function_name(line).is_none_or(|name| name == ".text");
+        let listing = text.lines().filter(unnamed).collect::<Vec<_>>().join("\n");
+        let scan_with = |entries: &[u64]| {
+            let mut scanner = Scanner { entries: entries.iter().copied().collect(), ..Scanner::default() };
+            listing.lines().for_each(|line| scanner.line(line));
+            scanner.finish()
+        };
+        let scan = scan_with(&[0x1000, 0x2000, 0x3000]);
+        assert!(!scan.named && scan.instructions > 10);
+        let wrong: Vec<bool> = scan.probes.iter().map(Probe::is_wrong).collect();
+        assert_eq!(wrong, [false, true], "at the entry, behind a branch");
+        // Without tables, nothing but the first function is known to begin.
+        assert!(scan_with(&[]).probes[1].is_wrong());
+        assert!(scanned(AT_ENTRY).named);
     }
 
     #[test]

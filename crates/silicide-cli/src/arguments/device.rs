@@ -30,10 +30,10 @@ pub(crate) struct DeviceArgs {
     /// Instruction set of the CPU device: portable, neon, avx2 or avx512 [default: the best of this CPU]
     #[arg(long, value_name = "ISA", value_parser = isa)]
     pub(crate) isa: Option<Isa>,
-    /// Accepted for llama.cpp's command lines: 0 takes the CPU; all layers run on one device [aliases: -ngl, --n-gpu-layers]
+    /// Accepted for llama.cpp's command lines: 0 selects the CPU; all layers run on one device [aliases: -ngl, --n-gpu-layers]
     #[arg(long, alias = "n-gpu-layers", value_name = "N", allow_hyphen_values = true)]
     pub(crate) gpu_layers: Option<String>,
-    /// Whether kernels are to be timed, which Metal must know when the device is opened.
+    /// Whether kernels are timed. Metal needs this when the device is opened.
     #[arg(skip)]
     pub(crate) timing: bool,
 }

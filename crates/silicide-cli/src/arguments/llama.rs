@@ -4,7 +4,7 @@
 //! `-hf` is not `-h -f`. [`super::translate`](super::translate()) applies the table, and its test holds the table against the
 //! whole list of flags. A flag that a command has itself never reaches this table.
 
-use self::Treatment::{Ignored, Neutral, Refused, Same, Unneeded};
+use self::Treatment::{Ignored, Neutral, Refused, Same, SameValue, Unneeded};
 use self::Values::{None, One, Switch, Two};
 
 /// How many values follow a flag.
@@ -22,6 +22,8 @@ pub(super) enum Values {
 pub(super) enum Treatment {
     /// Replaced by this flag of silicide.
     Same(&'static str),
+    /// Replaced by this flag of silicide with the value that corresponds. Refused if no value does.
+    SameValue(&'static str, &'static [ForeignValue]),
     /// Dropped: silicide always behaves so.
     Unneeded,
     /// Dropped with a note that says why it has no effect. Results do not change.
@@ -30,6 +32,16 @@ pub(super) enum Treatment {
     Neutral(&'static str, &'static str),
     /// Refused with advice.
     Refused(&'static str),
+}
+
+/// A value of a flag, and what corresponds to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ForeignValue {
+    pub(super) theirs: &'static str,
+    /// `None` if the flag is dropped, because the default of silicide corresponds.
+    pub(super) ours: Option<&'static str>,
+    /// Says what part of the value has no effect.
+    pub(super) note: Option<&'static str>,
 }
 
 /// Flags with one meaning.
@@ -49,6 +61,20 @@ const fn flag(names: &'static [&'static str], values: Values, treatment: Treatme
     ForeignFlag { names, values, treatment }
 }
 
+const fn value(theirs: &'static str, ours: Option<&'static str>, note: Option<&'static str>) -> ForeignValue {
+    ForeignValue { theirs, ours, note }
+}
+
+/// The values of `--load-mode`. `None` of the standard library is hidden by [`Values::None`] here.
+const LOAD_MODES: &[ForeignValue] = &[
+    value("auto", Option::None, Option::None),
+    value("mmap", Some("map"), Option::None),
+    value("none", Some("copy"), Option::None),
+    value("mmap+mlock", Some("map"), Some(NOT_LOCKED)),
+    value("mlock", Some("copy"), Some(NOT_LOCKED)),
+    value("dio", Some("copy"), Some("files are read through the page cache")),
+];
+const NOT_LOCKED: &str = "weights are not locked in memory";
 const HUB: &str = "hubs and addresses are not supported yet: download the file and give its path with -m";
 const ONE_DEVICE: &str = "a model runs on one device; --device chooses it";
 const PINNING: &str =
@@ -69,7 +95,7 @@ const TEMPLATE: &str =
 const SERVER: &str = "it is for a server that keeps several conversations";
 const PROMPT_CACHE: &str =
     "a prompt is not kept between runs; a chat (no prompt, on a terminal) keeps what it has read";
-const LOGS: &str = "there is no log; -v says more on standard error";
+const LOGS: &str = "silicide has no log; -v prints more on standard error";
 
 /// Every flag that needs a rule, in groups.
 #[rustfmt::skip]
@@ -86,6 +112,7 @@ pub(super) const TABLE: &[ForeignFlag] = &[
     flag(&["-r"], One, Same("--stop")),
     flag(&["-bf", "--binary-file"], One, Same("--file")),
     flag(&["-no-cnv", "--no-conversation"], None, Same("--raw")),
+    flag(&["-lm", "--load-mode"], One, SameValue("--load", LOAD_MODES)),
     flag(&["--usage"], None, Same("--help")),
     flag(&["--log-verbose"], None, Same("--verbose")),
     flag(&["--log-disable", "--no-perf", "--no-show-timings"], None, Same("--quiet")),
@@ -105,9 +132,8 @@ pub(super) const TABLE: &[ForeignFlag] = &[
     flag(&["-Cb", "--cpu-mask-batch", "-Crb", "--cpu-range-batch"], One, Ignored(PINNING)),
     flag(&["--cpu-strict-batch", "--prio-batch", "--poll-batch"], One, Ignored(PINNING)),
     flag(&["--numa"], One, Ignored("memory is not placed by node; use numactl")),
-    flag(&["--mlock"], None, Ignored("weights are not locked in memory")),
+    flag(&["--mlock"], None, Ignored(NOT_LOCKED)),
     flag(&["-dio", "--direct-io"], None, Ignored("files are mapped, or copied through the page cache")),
-    flag(&["-lm", "--load-mode"], One, Ignored("weights are mapped where the device can use them in place")),
     flag(&["--no-host", "-bs", "--backend-sampling", "--no-op-offload"], None, Ignored("there is one way only")),
     flag(&["-nkvo", "--no-kv-offload"], None, Ignored("the KV cache is on the device that runs the layers")),
     flag(&["-sm", "--split-mode", "-ts", "--tensor-split"], One, Ignored(ONE_DEVICE)),

@@ -15,7 +15,7 @@ mod sampler;
 mod translate;
 
 pub(crate) use device::DeviceArgs;
-pub(crate) use model::ModelRef;
+pub(crate) use model::{ModelRef, from_environment};
 pub(crate) use sampler::SamplerArgs;
 pub(crate) use translate::translate;
 
@@ -32,7 +32,7 @@ use silicide_llm::{Model, ModelOptions};
 use silicide_weights::{Load, Source};
 use std::sync::Arc;
 
-/// What the CPU backend takes.
+/// The most threads of the CPU device.
 const MOST_THREADS: i64 = 64;
 
 /// Which model, and how it runs.
@@ -50,11 +50,11 @@ pub(crate) struct ModelArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Context and memory")]
 pub(crate) struct EngineArgs {
-    /// Context size in tokens; 0: what the model was trained on [default: that, at most 4096]
+    /// Context size in tokens; 0: the context that the model was trained on [default: that, at most 4096]
     #[arg(short, long, value_name = "N", value_parser = tokens, allow_negative_numbers = true)]
     #[arg(env = "SILICIDE_CTX_SIZE", hide_env_values = true)]
     pub(crate) ctx_size: Option<usize>,
-    /// Most tokens in one pass over the weights [aliases: -ub]
+    /// Batch size: maximum number of prompt tokens in one pass over the weights [aliases: -ub]
     #[arg(long, default_value_t = 512, value_name = "N", value_parser = tokens, allow_negative_numbers = true)]
     #[arg(env = "SILICIDE_UBATCH_SIZE", hide_env_values = true)]
     pub(crate) ubatch_size: usize,
@@ -66,7 +66,7 @@ pub(crate) struct EngineArgs {
     #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
     #[arg(env = "SILICIDE_CACHE_TYPE_V", hide_env_values = true)]
     pub(crate) cache_type_v: DType,
-    /// Use weights where the file is mapped, without a copy that is interleaved for the CPU [aliases: -nr]
+    /// Do not repack weights for the CPU: use them where the file is mapped [aliases: -nr]
     #[arg(long)]
     pub(crate) no_repack: bool,
     /// How weight files are read: map (used in place) or copy (read into memory; a file that changes or is truncated later
@@ -145,7 +145,17 @@ impl ModelArgs {
             watched.set_length(event.total);
             watched.set_position(event.done);
         }));
+        let reading = progress_bar("reading");
+        let shown = reading.clone();
+        options.reading = Some(Arc::new(move |event| {
+            shown.set_length(event.total);
+            shown.set_position(event.done);
+            if event.done == event.total {
+                shown.finish_and_clear();
+            }
+        }));
         let model = options.clone().device(&device).open(&path);
+        reading.finish_and_clear();
         bar.finish_and_clear();
         let model = model?;
         let (context, trained) = (model.cache_options().context, model.description().config.trained_context);
@@ -170,7 +180,7 @@ impl ModelArgs {
 
 /// Tells what was loaded, and the memory plan.
 fn describe(model: &Model) {
-    let (description, fit, copied) = (model.description(), model.fit(), model.rearranged());
+    let (description, fit, copied) = (model.description(), model.memory_estimate(), model.rearranged());
     detail(format_args!(
         "model: {} ({}), {} layers, vocabulary of {}, trained on {} tokens",
         model.path().display(),

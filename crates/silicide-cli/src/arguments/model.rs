@@ -15,15 +15,15 @@ const VARIABLE: &str = "SILICIDE_MODEL";
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ModelRef {
     /// The model: a GGUF file, a folder with safetensors, or a name such as smollm2 [env: SILICIDE_MODEL]
-    #[arg(value_name = "MODEL", id = "model_word", index = 1)]
+    #[arg(value_name = "MODEL", id = "model_word", index = 1, help_heading = None)]
     word: Option<String>,
     /// The model, as a flag
-    #[arg(short = 'm', long = "model", value_name = "MODEL", id = "model_flag")]
+    #[arg(short = 'm', long = "model", value_name = "MODEL", id = "model_flag", help_heading = None)]
     flag: Option<String>,
 }
 
 impl ModelRef {
-    /// Moves the first positional argument to `next` if `-m` gives the model, as in `run -m FILE PROMPT`.
+    /// Moves the first positional argument to `next` if `-m` names the model, as in `run -m FILE PROMPT`.
     pub(crate) fn shift(&mut self, next: &mut Option<String>) -> Result<(), Error> {
         if self.flag.is_some() && next.is_none() {
             *next = self.word.take();
@@ -47,9 +47,14 @@ impl ModelRef {
                 Err(Error::Usage(format!("the model is given twice: {word:?} and -m {flag:?}")))
             }
             (Some(name), None) | (None, Some(name)) => Ok(Some(name.clone())),
-            (None, None) => Ok(std::env::var(VARIABLE).ok().filter(|name| !name.is_empty())),
+            (None, None) => Ok(from_environment()),
         }
     }
+}
+
+/// Returns the model that `SILICIDE_MODEL` names.
+pub(crate) fn from_environment() -> Option<String> {
+    std::env::var(VARIABLE).ok().filter(|name| !name.is_empty())
 }
 
 /// The error of a command that got no model.

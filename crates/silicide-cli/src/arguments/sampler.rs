@@ -13,7 +13,7 @@ struct Seed(Option<u64>);
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplerArgs {
-    /// Random seed; the same seed gives the same text. -1: another each time [default: -1]
+    /// Random seed; the same seed makes the same text. -1: another each time [default: -1]
     #[arg(short, long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
     #[arg(env = "SILICIDE_SEED", hide_env_values = true)]
     seed: Option<Seed>,

@@ -17,6 +17,13 @@ pub(crate) struct Translated {
     pub(crate) notes: Vec<String>,
 }
 
+/// A flag as it was written: `--name`, or `--name=inline`.
+#[derive(Clone, Copy, Debug)]
+struct GivenFlag<'a> {
+    name: &'a str,
+    inline: Option<&'a str>,
+}
+
 /// Translates the arguments of a command line. What follows a flag that takes a value is that value and stays as it is, as does
 /// everything after `--`.
 pub(crate) fn translate(
@@ -57,7 +64,7 @@ pub(crate) fn translate(
             None => (text.as_str(), None),
         };
         if name.contains(char::is_whitespace) {
-            // A sentence is no flag.
+            // An argument with blanks is a prompt, not a flag.
             done.arguments.push(if own.has("--prompt") {
                 format!("--prompt={text}").into()
             } else {
@@ -72,7 +79,7 @@ pub(crate) fn translate(
         } else if own.has(&name) {
             done.push(&own, &name, inline, &mut given);
         } else if let Some(foreign) = llama::find(&name) {
-            done.apply(&own, foreign, (&name, inline), &mut given)?;
+            done.apply(&own, foreign, GivenFlag { name: &name, inline }, &mut given)?;
         } else if name.starts_with("--") || own.is_short_form(&name) {
             done.arguments.push(argument);
         } else {
@@ -132,9 +139,10 @@ impl Translated {
         &mut self,
         own: &OwnFlags,
         foreign: &ForeignFlag,
-        (name, inline): (&str, Option<&str>),
+        flag: GivenFlag<'_>,
         given: &mut std::iter::Peekable<impl Iterator<Item = OsString>>,
     ) -> Result<(), Error> {
+        let GivenFlag { name, inline } = flag;
         if let Treatment::Same(other) = foreign.treatment {
             self.push(own, other, inline, given);
             return Ok(());
@@ -154,6 +162,15 @@ impl Translated {
         let refused = |advice: &str| Err(Error::Usage(format!("{shown} is not supported: {advice}")));
         match foreign.treatment {
             Treatment::Same(_) | Treatment::Unneeded => {}
+            Treatment::SameValue(other, known) => {
+                let given = values.first().map(String::as_str).unwrap_or_default();
+                let Some(found) = known.iter().find(|value| value.theirs == given) else {
+                    let names: Vec<&str> = known.iter().map(|value| value.theirs).collect();
+                    return refused(&format!("the values are {}", names.join(", ")));
+                };
+                self.arguments.extend(found.ours.map(|ours| format!("{other}={ours}").into()));
+                self.notes.extend(found.note.map(|note| format!("{shown}: {note}")));
+            }
             Treatment::Ignored(why) => self.notes.push(format!("{shown} has no effect: {why}")),
             Treatment::Neutral(off, advice) => {
                 let number = |text: &str| text.parse::<f64>().ok();
@@ -230,7 +247,9 @@ impl OwnFlags {
             false => String::new(),
         };
         let command = &self.command;
-        format!("{text} is no flag of `silicide {command}`; `silicide {command} --help` lists them{advice}")
+        format!(
+            "`silicide {command}` has no flag {text}; `silicide {command} --help` lists the flags{advice}"
+        )
     }
 }
 
@@ -245,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_with_one_dash_are_spelled_out_and_others_are_left() {
+    fn flags_with_one_dash_become_long_flags_and_others_are_left() {
         for (given, meant) in [
             ("run -ctk f32", "run --cache-type-k f32"),
             ("run -ub 3 -c 5", "run --ubatch-size 3 -c 5"),
@@ -260,31 +279,43 @@ mod tests {
             // A command's own meaning comes first.
             ("bench -r 3 -p 5", "bench -r 3 -p 5"),
             ("run -r end", "run --stop end"),
+            ("run -lm mmap -c 5", "run --load=map -c 5"),
+            ("bench --load-mode=none", "bench --load=copy"),
+            ("run -lm auto hi", "run hi"),
+            ("run -lm mlock", "run --load=copy"),
             // Their colours and ours.
             ("run --color -p hi", "run -p hi"),
             ("run --color on -co off --color never", "run --no-color --no-color"),
             ("run --color always", "run --color always"),
         ] {
-            let spelled = translated(given).unwrap().arguments.join(&OsString::from(" "));
-            assert_eq!(spelled.to_str().unwrap(), format!("silicide {meant}"));
+            let actual = translated(given).unwrap().arguments.join(&OsString::from(" "));
+            assert_eq!(actual.to_str().unwrap(), format!("silicide {meant}"));
         }
     }
 
     #[test]
-    fn what_is_no_flag_is_an_error_that_names_it() {
+    fn an_unknown_flag_is_an_error_that_names_it() {
         for (given, part) in [
             ("run smollm2 -hello", "-p \"-hello\""),
-            ("run -ctkx f32", "-ctkx is no flag"),
-            ("run -sky", "-sky is no flag of `silicide run`"),
-            ("bench -mmp 0", "-mmp is no flag of `silicide bench`"),
+            ("run -ctkx f32", "has no flag -ctkx"),
+            ("run -sky", "`silicide run` has no flag -sky"),
+            ("bench -mmp 0", "`silicide bench` has no flag -mmp"),
             ("-hf user/repo", "silicide run -hf"),
             ("run -hf user/repo", "-hf user/repo is not supported: hubs"),
             ("run --mirostat 2", "no such sampler"),
+            ("run -lm fast", "-lm fast is not supported: the values are auto, mmap, none"),
             ("run -b", "-b needs a value"),
         ] {
             let error = translated(given).err().map(|error| error.to_string());
             assert!(error.as_ref().is_some_and(|error| error.contains(part)), "{given}: {error:?}");
         }
+    }
+
+    #[test]
+    fn a_load_mode_that_locks_memory_says_that_it_does_not() {
+        let notes = translated("run -lm mmap+mlock").unwrap().notes;
+        assert_eq!(notes, ["-lm mmap+mlock: weights are not locked in memory"]);
+        assert!(translated("run -lm mmap").unwrap().notes.is_empty());
     }
 
     #[test]
@@ -325,6 +356,9 @@ mod tests {
                     _ => Values::Switch,
                 };
                 assert_eq!(row.values, expected, "{name}");
+                if let Treatment::SameValue(other, _) = row.treatment {
+                    assert!(own.valued.contains(other), "{name} stands for {other}, which `run` lacks");
+                }
                 if let Treatment::Same(other) = row.treatment {
                     assert!(own.has(other), "{name} stands for {other}, which `run` lacks");
                     assert_eq!(own.valued.contains(other), values == "one", "{name} stands for {other}");

@@ -8,7 +8,7 @@ const PROMPT: &str = "> ";
 const CONTINUED: &str = ". ";
 const QUOTES: &str = "\"\"\"";
 
-/// What someone typed.
+/// The typed input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// Something to say.

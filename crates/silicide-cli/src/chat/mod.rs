@@ -37,7 +37,7 @@ use silicide_llm::engine::GenerateOptions;
 
 /// Where lines come from.
 pub(crate) trait Lines {
-    /// Asks for a line.
+    /// Reads a line.
     fn read(&mut self, prompt: &str) -> Result<Line, Error>;
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Line {
     Text(String),
     /// Ctrl-C: whatever was being written is given up.
     Interrupted,
-    /// Ctrl-D: there is no more.
+    /// Ctrl-D: the input has ended.
     End,
 }
 
@@ -72,7 +72,7 @@ pub(crate) trait Talk {
 pub(crate) struct Reply {
     /// All of it.
     pub(crate) text: String,
-    /// What to know about its end, if anything.
+    /// A note about its end, if there is one.
     pub(crate) note: Option<String>,
     /// Figures, in lines.
     pub(crate) figures: String,

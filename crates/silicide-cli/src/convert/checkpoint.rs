@@ -13,7 +13,7 @@ use silicide_weights::Source;
 use silicide_weights::gguf::GgufWriter;
 use std::path::Path;
 
-/// Architectures that can be converted: their names in `config.json` and in GGUF, and whether GGUF wants the halves of
+/// Architectures that can be converted: their names in `config.json` and in GGUF, and whether GGUF stores the halves of
 /// query and key heads woven.
 const ARCHITECTURES: [(&str, &str, bool); 4] = [
     ("llama", "llama", true),
@@ -47,7 +47,7 @@ struct Model {
 pub(super) fn plan<'a>(source: &'a Source, output: &Path, types: &Types) -> Result<Plan<'a>, Error> {
     let recipe = types.recipe;
     let unsupported = |detail: String| Error::NotConvertible { path: source.path().to_owned(), detail };
-    let config = source.config().ok_or_else(|| unsupported("there is no config.json".to_owned()))?;
+    let config = source.config().ok_or_else(|| unsupported("config.json is missing".to_owned()))?;
     let model: Model = config.parse()?;
     let found = ARCHITECTURES.iter().find(|(name, ..)| *name == model.model_type);
     let &(_, architecture, woven) = found.ok_or_else(|| {

@@ -24,6 +24,7 @@ mod split;
 mod tokenizer;
 mod write;
 
+use crate::arguments::from_environment;
 use crate::common::{cancel_on_interrupt, progress_bar};
 use crate::error::Error;
 use crate::output;
@@ -59,9 +60,10 @@ const OTHER_FORMATS: [&str; 14] = [
 
 /// Convert or quantize a model into a GGUF file
 #[derive(Debug, Args)]
+#[command(override_usage = "silicide convert [OPTIONS] <MODEL> <OUTPUT> [TYPE]")]
 #[command(after_help = format!("{}\n\n{EXAMPLES}", recipe::TYPES))]
 pub(crate) struct Convert {
-    /// The model: a GGUF or safetensors file, a folder with a model, or a name such as smollm2
+    /// The model: a GGUF or safetensors file, a folder with a model, or a name such as smollm2 [env: SILICIDE_MODEL]
     #[arg(value_name = "MODEL")]
     first: Option<String>,
     /// The GGUF file to write. Split files are named OUTPUT-00001-of-00003.gguf
@@ -107,7 +109,7 @@ pub(crate) struct Convert {
     /// Replace the output if it exists
     #[arg(short, long)]
     force: bool,
-    /// Threads to encode with; 0 for one per core, as by default
+    /// CPU threads; 0: one per core [default: 0]
     #[arg(short, long, value_name = "N", value_parser = crate::arguments::threads, allow_negative_numbers = true)]
     threads: Option<usize>,
 }
@@ -153,7 +155,7 @@ impl Convert {
             _ => checkpoint::plan(&source, &output, &request.types)?,
         };
         let (shards, steps) = shards(plan, &output, request.limit)?;
-        let about = self.circumstances(&source, &shards);
+        let about = self.circumstances(&source, &shards, request.types.recipe.is_some());
         if self.dry_run {
             return self.show(&shards, &steps, &about);
         }
@@ -174,16 +176,39 @@ impl Convert {
         summary(&paths, steps.len())
     }
 
-    /// Sorts out positional arguments: with `-m`, the first is the output.
+    /// Returns the model, and whether it is the one of `SILICIDE_MODEL`. That one counts if there is no `-m`, and no positional
+    /// argument but the output.
+    fn model(&self) -> Option<(String, bool)> {
+        let only_output = self.second.is_none() && !self.dry_run;
+        let from_environment = match (&self.model, &self.first) {
+            (None, None) => from_environment(),
+            (None, Some(_)) if only_output => from_environment(),
+            _ => None,
+        };
+        match from_environment {
+            Some(model) => Some((model, true)),
+            None => self.model.clone().or_else(|| self.first.clone()).map(|model| (model, false)),
+        }
+    }
+
+    /// Sorts out positional arguments: if the model is not one of them, the first is the output.
     fn request(&self) -> Result<Request, Error> {
-        let mut given = [&self.model, &self.first, &self.second, &self.third].into_iter().flatten();
         let usage = |text: &str| Error::Usage(text.to_owned());
-        let model = given
-            .next()
+        let (model, from_environment) = self
+            .model()
             .ok_or_else(|| usage("which model? Give a file, a folder or a name, then the output"))?;
+        let skipped = usize::from(self.model.is_none() && !from_environment);
+        let mut given = [&self.first, &self.second, &self.third].into_iter().flatten().skip(skipped);
         let output = given.next().map(PathBuf::from);
         if output.is_none() && !self.dry_run {
             return Err(usage("where to? Give the GGUF file to write after the model, or --dry-run"));
+        }
+        // A user who forgot the output would lose the model.
+        if let Some(path) = output.as_ref().filter(|path| from_environment && self.force && path.exists()) {
+            return Err(Error::Usage(format!(
+                "{} exists, and the model is {model} of SILICIDE_MODEL; to replace the file, name the model with -m",
+                path.display()
+            )));
         }
         let mut recipe = self.recipe;
         if let Some(name) = given.next() {
@@ -202,7 +227,7 @@ impl Convert {
         let recipe = if self.pure { recipe.map(Recipe::pure) } else { recipe };
         let tensors = self.split_max_tensors.map(|count| Limit::Tensors(count as usize));
         let limit = self.split_max_size.map(Limit::Bytes).or(tensors);
-        Ok(Request { model: model.clone(), output, types: Types { recipe, overrides }, limit })
+        Ok(Request { model, output, types: Types { recipe, overrides }, limit })
     }
 
     fn check_absent(&self, output: &Path) -> Result<(), Error> {
@@ -212,10 +237,10 @@ impl Convert {
         Ok(())
     }
 
-    fn circumstances(&self, source: &Source, shards: &[Shard]) -> Circumstances {
+    fn circumstances(&self, source: &Source, shards: &[Shard], has_type: bool) -> Circumstances {
         Circumstances {
             container: source.container(),
-            has_type: self.recipe.is_some() || self.third.is_some(),
+            has_type,
             may_requantize: self.allow_requantize,
             bytes_before: source.files().iter().map(|file| file.as_slice().len() as u64).sum(),
             bytes_after: shards.iter().map(|shard| shard.writer.bytes()).sum(),

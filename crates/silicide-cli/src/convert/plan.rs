@@ -56,7 +56,7 @@ impl Step<'_> {
     }
 }
 
-/// The types that the user asks for.
+/// The types that the user gave.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Types {
     /// For all weights; as they are stored, if not given.
@@ -108,7 +108,7 @@ impl Override {
 /// Reads the name of a type.
 pub(super) fn parse_dtype(name: &str) -> Result<DType, String> {
     recipe::dtype(name)
-        .ok_or_else(|| format!("{name:?} is no type; types of tensors are f16, q8_0, q6_k ..."))
+        .ok_or_else(|| format!("{name:?} is not a type; types of tensors are f16, q8_0, q6_k ..."))
 }
 
 impl Types {

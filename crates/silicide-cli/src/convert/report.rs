@@ -1,4 +1,4 @@
-//! What a conversion does, for people: a table of types before it, notes after it.
+//! The report of a conversion: a table of types before it, notes after it.
 
 use super::plan::Step;
 use super::recipe::needs_importance;
@@ -43,7 +43,7 @@ pub(super) fn table(steps: &[Step<'_>]) -> Table {
     table
 }
 
-/// What the user should know about the conversion.
+/// Facts about a conversion that decide about notes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances {
     pub(super) container: Container,

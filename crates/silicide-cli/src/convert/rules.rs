@@ -28,7 +28,7 @@ pub(super) struct Facts {
     pub(super) values: usize,
 }
 
-/// What a tensor is in the model, as far as rules tell tensors apart.
+/// The role of a tensor in the model, as far as the rules distinguish roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Role {
     Embedding,

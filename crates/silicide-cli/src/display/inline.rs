@@ -3,7 +3,7 @@
 //! Only a span that is closed on its line is styled, and only then do its markers disappear. Everything else is text.
 //! Underscores mark nothing, as names of programs have them.
 
-/// What the beginning of a text is.
+/// The first piece of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Span<'a> {
     /// More characters decide.

@@ -15,13 +15,13 @@ const NOT_FIRST: &str = "、。，．・：；？！ー」』】〉》）］｝�
 /// Wraps words at a width.
 #[derive(Debug, Default)]
 pub(super) struct Wrapper {
-    /// Columns of a line; no wrapping where there is no number.
+    /// Columns of a line; `None`: no wrapping.
     width: Option<usize>,
     /// Whether styles are written.
     colour: bool,
     /// Columns that are written on this line.
     column: usize,
-    /// What a line begins with that continues the one before.
+    /// The indent of a continued line.
     hanging: String,
     /// Blanks before the held word.
     blanks: String,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use silicide_weights::{Config, Container, Source};
 use std::collections::BTreeMap;
 
-/// What is in a model.
+/// A summary of a model file.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     pub(super) container: String,
@@ -81,7 +81,7 @@ impl Summary {
     }
 }
 
-/// What a `config.json` says about the model.
+/// The settings of `config.json` that are shown.
 #[derive(Default, serde::Deserialize)]
 struct Model {
     model_type: Option<String>,

@@ -23,7 +23,7 @@ pub(super) struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// What is known, if anything is.
+    /// Returns the tokenizer of a model, if the files have one.
     pub(super) fn of(source: &Source) -> Option<Tokenizer> {
         if source.gguf().is_empty() { Tokenizer::beside(source) } else { Tokenizer::inside(source) }
     }
@@ -73,7 +73,7 @@ fn in_config(tokenizer: &std::path::Path) -> bool {
     config.is_some_and(|config| config.chat_template.is_some())
 }
 
-/// What a `config.json` says about special tokens. A list of ends is not one number, and left out.
+/// The special tokens of `config.json`. A list of end tokens is not one number, and is left out.
 #[derive(Default, Deserialize)]
 struct Ids {
     bos_token_id: Option<u64>,

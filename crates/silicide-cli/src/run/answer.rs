@@ -42,7 +42,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
         if failed.is_none() {
             failed = output.piece(text).err();
             if failed.is_some() {
-                // Nobody reads any more.
+                // The output is closed.
                 options.cancel.cancel();
             }
         }

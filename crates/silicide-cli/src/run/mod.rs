@@ -35,7 +35,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(override_usage = "silicide run [OPTIONS] <MODEL> [PROMPT]")]
 #[command(
-    after_help = "The prompt is PROMPT or -p, then the text of -f, then standard input where that is no terminal:
+    after_help = "The prompt is PROMPT or -p, then the text of -f, then standard input unless that is a terminal:
 what is given is joined in this order, with blank lines between. Standard input is read to its end.
 Without any of them, a chat begins.
 
@@ -60,7 +60,7 @@ pub(crate) struct Run {
     /// A text file to add to the prompt; -: standard input
     #[arg(short, long, value_name = "FILE", help_heading = "Prompt")]
     file: Option<PathBuf>,
-    /// System prompt: who the model is, how it answers [aliases: -sys]
+    /// System prompt: the model's role and manner of answering [aliases: -sys]
     #[arg(
         long,
         value_name = "TEXT",
@@ -75,7 +75,7 @@ pub(crate) struct Run {
     /// Continue the prompt as it is, without a chat template; control tokens in it are parsed [aliases: -no-cnv]
     #[arg(long, help_heading = "Prompt")]
     raw: bool,
-    /// Most tokens to generate; -1: no limit [default: -1, until the model ends or the context is full]
+    /// Maximum number of tokens to generate; -1: no limit [default: -1, until the model ends or the context is full]
     #[arg(short = 'n', long, visible_alias = "n-predict", value_name = "N", value_parser = unlimited, allow_negative_numbers = true)]
     #[arg(help_heading = "Generation")]
     predict: Option<usize>,
@@ -83,7 +83,7 @@ pub(crate) struct Run {
     #[arg(long = "stop", visible_alias = "reverse-prompt", value_name = "TEXT", allow_hyphen_values = true)]
     #[arg(help_heading = "Generation")]
     stop: Vec<String>,
-    /// Go on after tokens that end a text
+    /// Ignore end-of-text tokens and continue generating
     #[arg(long, help_heading = "Generation")]
     ignore_eos: bool,
     #[command(flatten)]

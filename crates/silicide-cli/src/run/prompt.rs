@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How long standard input is read before a note says so.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Returns the prompt: `text`, the contents of `file`, and standard input where that is no terminal, joined in this order.
+/// Returns the prompt: `text`, the contents of `file`, and standard input unless that is a terminal, joined in this order.
 /// Returns none if nothing was given and there is a terminal to chat at.
 pub(super) fn read(text: Option<&str>, file: Option<&Path>) -> Result<Option<String>, Error> {
     let is_stdin = |path: &Path| path.as_os_str() == "-";
@@ -24,7 +24,7 @@ pub(super) fn read(text: Option<&str>, file: Option<&Path>) -> Result<Option<Str
     let is_piped = !stdin().is_terminal();
     let piped = if is_piped || file.is_some_and(is_stdin) { Some(read_stdin(is_piped)?) } else { None };
     if text.is_none() && file.is_none() {
-        // Empty input is no question; an empty one can be asked with -p.
+        // Empty standard input is not a prompt; -p "" is.
         let Some(piped) = piped else { return Ok(None) };
         return if piped.trim().is_empty() { Err(no_prompt()) } else { Ok(Some(piped)) };
     }

@@ -45,7 +45,7 @@ struct Memory {
 
 impl<'a> Report<'a> {
     pub(super) fn new(model: &'a Model, prompt: &'a [u32], generation: &'a Generation) -> Report<'a> {
-        let (timings, fit) = (&generation.timings, model.fit());
+        let (timings, fit) = (&generation.timings, model.memory_estimate());
         Report {
             prompt_tokens: prompt,
             tokens: &generation.tokens,
@@ -111,11 +111,11 @@ pub(crate) fn summary(model: &Model, timings: &Timings) -> String {
     let place = place(model);
     let reused = match timings.reused_tokens {
         0 => String::new(),
-        reused => format!(" ({reused} of them remembered)"),
+        reused => format!(" ({reused} of them cached)"),
     };
     let rearranged = match model.rearranged() {
         rearranged if rearranged.bytes > 0 => {
-            format!(" ({} for rearranging {} MiB of weights)", time(rearranged.time), rearranged.bytes >> 20)
+            format!(" ({} for repacking {} MiB of weights)", time(rearranged.time), rearranged.bytes >> 20)
         }
         _ => String::new(),
     };
@@ -131,7 +131,7 @@ pub(crate) fn summary(model: &Model, timings: &Timings) -> String {
     )
 }
 
-/// Returns what a reader should know about the end of a text, if anything. `limit` is how to give another limit of tokens.
+/// Returns a note about the end of a text, if there is one. `limit` is how to give another limit of tokens.
 pub(crate) fn ending(generation: &Generation, context: usize, limit: &str) -> Option<String> {
     let tokens = generation.tokens.len();
     match generation.finish {

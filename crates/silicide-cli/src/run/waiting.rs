@@ -1,7 +1,7 @@
-//! What a terminal shows until the first text comes: how much of the prompt is processed, or that kernels are compiled.
+//! The progress line of a terminal before the first text: how much of the prompt is processed, or that kernels are compiled.
 //!
-//! A thread looks at counters and draws on standard error. It draws nothing in the first half second, and nothing where
-//! standard error is no terminal. The line is gone before any text is written.
+//! A thread looks at counters and draws on standard error. It draws nothing in the first half second, and nothing if
+//! standard error is not a terminal. The line is removed before any text is written.
 
 use crate::output::is_quiet;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

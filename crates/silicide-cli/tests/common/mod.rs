@@ -1,4 +1,4 @@
-//! What the tests of several commands share.
+//! Helpers of the tests of several commands.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use samples::testdata;

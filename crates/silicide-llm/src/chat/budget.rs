@@ -1,11 +1,11 @@
-//! What a rendering may make and read, in bytes.
+//! The bytes that a rendering may create and read.
 //!
 //! Everything that can make a value larger than those it is made of counts it here before it exists; everything that
 //! reads whole values counts them. So memory and time stay in proportion to what the template was given.
 
 use super::error::exhausted;
+use super::jinja_compat::{COPIED, MADE, READ, STEPPED, TEXT, TIMES};
 use super::python;
-use super::rewrite::{COPIED, MADE, READ, STEPPED, TEXT, TIMES};
 use super::slices::stepped;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
@@ -18,14 +18,14 @@ const READING: usize = 1 << 30;
 /// Times that what was given may be made and read again.
 const MAKING_TIMES: usize = 64;
 const READING_TIMES: usize = 4096;
-/// What an entry of a list takes, at least.
+/// Bytes that are counted for an entry of a list, beside its value.
 const ENTRY: usize = 32;
-/// What visiting a value costs, in bytes read.
+/// Bytes that are counted as read for visiting a value.
 const VISIT: usize = 1024;
 /// Deepest nesting of lists and maps.
 const DEPTH: usize = 128;
 
-/// What is left.
+/// The bytes that are left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     making: usize,

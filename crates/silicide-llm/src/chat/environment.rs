@@ -4,14 +4,14 @@ use super::budget::{self, Budget};
 use super::caught::caught;
 use super::error::{ChatError, Raised, exhausted};
 use super::filters;
+use super::jinja_compat;
 use super::python::{self, Layout};
-use super::rewrite;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, machinery};
 use std::fmt;
 
-/// What the one template is called.
+/// The name of the template.
 const NAME: &str = "chat";
 /// How the time is handed to the template.
 pub(super) const CLOCK: &str = "%Y-%m-%dT%H:%M:%S";
@@ -38,7 +38,9 @@ impl Program {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         let syntax = syntax.map_err(ChatError::from_jinja)?;
         let source = without_generation_marks(source);
-        caught(|| rewrite::compile(&source, NAME, syntax.clone()).map(drop).map_err(ChatError::from_jinja))?;
+        caught(|| {
+            jinja_compat::compile(&source, NAME, syntax.clone()).map(drop).map_err(ChatError::from_jinja)
+        })?;
         Ok(Program { source, syntax, environment: environment() })
     }
 
@@ -51,7 +53,7 @@ impl Program {
     fn render(&self, variables: Value) -> Result<String, ChatError> {
         let mut text = String::new();
         let (instructions, blocks) =
-            rewrite::compile(&self.source, NAME, self.syntax.clone()).map_err(ChatError::from_jinja)?;
+            jinja_compat::compile(&self.source, NAME, self.syntax.clone()).map_err(ChatError::from_jinja)?;
         let mut output = machinery::make_string_output(&mut text);
         let done = machinery::eval(
             &self.environment,

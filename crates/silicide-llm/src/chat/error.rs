@@ -12,7 +12,7 @@ pub enum ChatError {
     Template {
         /// Where in the template, counted from 1; 0 if unknown.
         line: usize,
-        /// What is wrong.
+        /// The error of the template engine.
         detail: String,
     },
     /// The template itself refuses these messages.
@@ -51,7 +51,7 @@ pub enum ChatError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         detail: String,
     },
 }

@@ -222,7 +222,7 @@ fn indent(state: &mut State<'_, '_>, text: String, arguments: Rest<ValueOrKwargs
     Ok(lines)
 }
 
-/// Spaces, or a text. More than this is no layout.
+/// Returns a margin: a text, or a number of spaces up to a limit.
 pub(super) fn margin(width: &Value) -> Result<String, Error> {
     match width.as_str() {
         Some(text) if text.len() > MARGIN => Err(exhausted()),

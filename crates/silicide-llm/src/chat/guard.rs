@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Characters that commonly begin control tokens.
 pub(super) const COMMON: &str = "<[]|\u{ff5c}\u{2581}";
-/// Characters that nobody means: the private-use planes.
+/// Characters without a meaning in text: the private-use planes.
 const STANDINS: std::ops::RangeInclusive<char> = '\u{f0000}'..='\u{10fffd}';
 
 /// Which characters of a message are replaced.

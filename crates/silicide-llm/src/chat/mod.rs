@@ -24,8 +24,8 @@ mod environment;
 mod error;
 mod filters;
 mod guard;
+mod jinja_compat;
 mod python;
-mod rewrite;
 mod slices;
 
 pub use caught::silence_template_panics;
@@ -42,7 +42,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// What is used where a file has no template, but a vocabulary that is made for it.
+/// The fallback for a file without a template whose vocabulary has the tokens of ChatML.
 const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 /// Longest template, in bytes. The longest ones that models have are some 20 KB.
 const LIMIT: usize = 1 << 20;
@@ -74,7 +74,7 @@ impl Rendered {
     }
 }
 
-/// What a template is told besides the messages.
+/// Variables of a template besides the messages.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RenderOptions {
@@ -84,7 +84,7 @@ pub struct RenderOptions {
     pub tools: Option<Value>,
     /// More variables, such as `enable_thinking`.
     pub variables: Map<String, Value>,
-    /// What time it is; asked from the system if a template wants to know and this is not set.
+    /// The time that templates can read; `None`: the system's.
     pub now: Option<jiff::civil::DateTime>,
 }
 

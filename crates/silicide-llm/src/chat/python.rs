@@ -72,16 +72,17 @@ fn write_json(value: &Value, layout: &Layout, depth: usize, text: &mut Bounded) 
         ValueKind::String => quote(value.as_str().unwrap_or_default(), layout.ascii, text),
         ValueKind::Seq => {
             let items: Vec<Value> = value.try_iter()?.collect();
-            write_list(('[', ']'), &items, layout, depth, text, |item, text| {
-                write_json(item, layout, depth + 1, text)
-            })?;
+            text.push('[');
+            write_items(&items, layout, depth, text, |item, text| write_json(item, layout, depth + 1, text))?;
+            text.push(']');
         }
         ValueKind::Map => {
             let mut keys: Vec<Value> = value.try_iter()?.collect();
             if layout.sorted {
                 keys.sort();
             }
-            write_list(('{', '}'), &keys, layout, depth, text, |key, text| {
+            text.push('{');
+            write_items(&keys, layout, depth, text, |key, text| {
                 let name = match key.as_str() {
                     Some(name) => name.to_owned(),
                     None => display(key, text.limit)?,
@@ -90,6 +91,7 @@ fn write_json(value: &Value, layout: &Layout, depth: usize, text: &mut Bounded) 
                 text.push_str(&layout.key);
                 write_json(&value.get_item(key)?, layout, depth + 1, text)
             })?;
+            text.push('}');
         }
         kind => {
             let detail = format!("{kind} is not JSON serializable");
@@ -99,8 +101,8 @@ fn write_json(value: &Value, layout: &Layout, depth: usize, text: &mut Bounded) 
     Ok(())
 }
 
-fn write_list(
-    (open, close): (char, char),
+/// Writes the entries between the brackets of a list or map at `depth`.
+fn write_items(
     items: &[Value],
     layout: &Layout,
     depth: usize,
@@ -113,7 +115,6 @@ fn write_list(
             (0..depth).for_each(|_| text.push_str(indent));
         }
     };
-    text.push(open);
     for (number, item) in items.iter().enumerate() {
         if number > 0 {
             text.push_str(&layout.item);
@@ -124,7 +125,6 @@ fn write_list(
     if !items.is_empty() {
         line(depth, text);
     }
-    text.push(close);
     Ok(())
 }
 

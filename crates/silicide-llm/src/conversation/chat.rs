@@ -2,6 +2,7 @@
 
 use super::message::{Message, Role};
 use super::reply::Reply;
+use super::stream::TextStream;
 use crate::engine::load::Model;
 use crate::engine::{GenerateOptions, Generation, Generator, Session};
 use crate::error::{Error, Result};
@@ -74,7 +75,7 @@ impl Chat {
         match self.generator() {
             Ok(generator) => {
                 self.turns = self.turns.wrapping_add(1);
-                Ok(Reply::new(self, generator))
+                Ok(TextStream::over(self, generator))
             }
             Err(error) => {
                 self.messages.pop();

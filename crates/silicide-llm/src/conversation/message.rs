@@ -18,9 +18,9 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Message {
-    /// Who says it.
+    /// The role of the speaker.
     pub role: Role,
-    /// What is said.
+    /// The text.
     pub content: String,
 }
 
@@ -37,7 +37,7 @@ pub enum Role {
     Assistant,
     /// The result of a tool call.
     Tool,
-    /// Any other role that a template knows, such as `developer`.
+    /// Any other role of a template, such as `developer`.
     #[serde(untagged)]
     Other(String),
 }

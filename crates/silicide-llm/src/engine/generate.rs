@@ -89,7 +89,7 @@ impl GenerateOptions {
         self
     }
 
-    /// Sets the random seed; the same seed gives the same text.
+    /// Sets the random seed; the same seed makes the same text.
     pub fn seed(mut self, seed: u64) -> GenerateOptions {
         self.sampler.seed = seed;
         self
@@ -183,7 +183,7 @@ fn rate(count: usize, time: Duration) -> f64 {
     if count == 0 || time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
 
-/// What was generated.
+/// The result of a generation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Generation {

@@ -7,7 +7,7 @@
 //! A step ends where the text of one token is known. So the caller has the text before the next forward pass runs.
 
 use super::generate::{Finish, GenerateOptions, Generation, PromptEvent, Timings};
-use super::session::{FeedRequest, Session, Wanted};
+use super::session::{FeedRequest, LogitsFrom, Session};
 use super::stops::Stops;
 use crate::error::{Error, Result};
 use crate::sample::Sampler;
@@ -45,7 +45,7 @@ pub struct Generator {
     generation: Generation,
 }
 
-/// What the next step feeds.
+/// The input of the next step.
 #[derive(Debug)]
 enum State {
     Prompt(Vec<u32>),
@@ -174,7 +174,7 @@ impl Generator {
         let (mut next, mut chosen) = (None, None);
         let sampler = &mut self.sampler;
         let cancel = &self.options.cancel;
-        let request = FeedRequest { tokens, wanted: Wanted::Last, cancel, progress };
+        let request = FeedRequest { tokens, logits: LogitsFrom::Last, cancel, progress };
         let fed = session.feed_reporting(request, &mut |position, logits| {
             chosen = Some(Instant::now());
             let token = sampler.choose(logits, position)?;
@@ -223,7 +223,7 @@ impl Generator {
         &self.options.cancel
     }
 
-    /// What was generated so far. Before the end, `finish` is [`Finish::Cancelled`].
+    /// The text and tokens so far. Before the end, `finish` is [`Finish::Cancelled`].
     pub fn generation(&self) -> &Generation {
         &self.generation
     }

@@ -1,10 +1,10 @@
-//! Captured passes of a model: made when first needed, shared by its sessions, few.
+//! Captured passes of a model. They are made when first needed, and its sessions share them.
 //!
 //! A pass of one token is captured for a limit: the most positions it may ever see. Positions are read on the device, so one
 //! capture serves all tokens up to the limit; limits are powers of two, so that short texts don't pay for long contexts and
 //! no text needs more than a few captures.
 
-use super::inputs::{Role, outline};
+use super::inputs::{PassExtents, Role, outline};
 use crate::cache::CacheOptions;
 use crate::error::Result;
 use crate::model::{Decoder, Description};
@@ -19,33 +19,39 @@ pub(super) fn limit_of(end: usize, context: usize) -> usize {
     end.max(SMALLEST).checked_next_power_of_two().unwrap_or(context).min(context)
 }
 
-/// Captures a pass of `count` tokens, of which the last `outputs` give logits.
+/// A model and the shape of its cache, from which passes are planned and captured.
+#[derive(Clone, Copy)]
+pub(super) struct PlannedModel<'a> {
+    pub(super) description: &'a Description,
+    pub(super) decoder: &'a Decoder,
+    pub(super) cache: &'a CacheOptions,
+}
+
+/// Captures a pass of the given extents, with the usual fusions.
 pub(super) fn capture(
     device: &Device,
-    (model, decoder): (&Description, &Decoder),
-    options: &CacheOptions,
-    extents: (usize, usize, usize),
+    model: PlannedModel<'_>,
+    extents: PassExtents,
 ) -> Result<GraphExecutor> {
-    capture_with(device, (model, decoder), options, extents, &silicide_ops::fuse::options())
+    capture_with(device, model, extents, &silicide_ops::fuse::options())
 }
 
 /// [`capture`], with options of the graph.
 pub(super) fn capture_with(
     device: &Device,
-    (model, decoder): (&Description, &Decoder),
-    options: &CacheOptions,
-    (count, outputs, limit): (usize, usize, usize),
-    how: &GraphOptions,
+    model: PlannedModel<'_>,
+    extents: PassExtents,
+    options: &GraphOptions,
 ) -> Result<GraphExecutor> {
     let mut builder = GraphBuilder::new(device);
     let make = |role: Role, name: &'static str, info| match role {
         Role::Input => Ok(builder.parameter(name, info)?.1),
         Role::Cache => Ok(builder.input(name, info)),
     };
-    let pass = outline(model, options, (count, outputs, limit), make)?;
-    let logits = decoder.forward(&mut builder, &pass)?;
+    let pass = outline(model.description, model.cache, extents, make)?;
+    let logits = model.decoder.forward(&mut builder, &pass)?;
     let graph = builder.finish(&[&logits])?;
-    Ok(GraphExecutor::new(graph, how)?)
+    Ok(GraphExecutor::new(graph, options)?)
 }
 
 /// Executors for passes of one token, by limit.
@@ -55,19 +61,18 @@ pub(super) struct Graphs {
 }
 
 impl Graphs {
-    /// The executor for one token up to a limit. Whoever comes first captures it.
+    /// Returns the executor for one token up to position `limit`. The first call for a limit captures it.
     pub(super) fn single(
         &self,
         device: &Device,
-        model: (&Description, &Decoder),
-        options: &CacheOptions,
+        model: PlannedModel<'_>,
         limit: usize,
     ) -> Result<GraphExecutor> {
         let mut known = self.single.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, executor)) = known.iter().find(|(of, _)| *of == limit) {
             return Ok(executor.clone());
         }
-        let executor = capture(device, model, options, (1, 1, limit))?;
+        let executor = capture(device, model, PassExtents { tokens: 1, outputs: 1, limit })?;
         known.push((limit, executor.clone()));
         Ok(executor)
     }

@@ -1,23 +1,33 @@
-//! What one pass reads that differs from pass to pass: token ids, the first position, angles, slots of the rings, and which tokens
-//! give logits. Captured passes have them as parameters of their graph, recorded ones as buffers; [`outline`] names them for both,
+//! The inputs that differ from pass to pass: token ids, the first position, angles, slots of the rings, and the rows that
+//! have logits. Captured passes have them as parameters of their graph, recorded ones as buffers; [`outline`] names them for both,
 //! and [`Numbers::fill`] computes them for both, in the same order.
 
 use crate::cache::{CacheOptions, KvCache};
 use crate::error::{Error, Result};
-use crate::model::{Description, LayerCache, Pass};
+use crate::model::{Description, ForwardInputs, LayerCache};
 use silicide_core::kernel::TensorInfo;
 use silicide_core::{Buffer, Device, GraphExecutor, GraphSession, Parameter, Submission};
 use silicide_quant::{DType, Shape};
 
-/// Which tokens of a pass, how many logits.
+/// The size of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PassExtents {
+    pub(super) tokens: usize,
+    /// The number of last tokens that have logits; at least 1.
+    pub(super) outputs: usize,
+    /// The number of positions that the pass can see.
+    pub(super) limit: usize,
+}
+
+/// The tokens of one pass, and the number of its logits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span<'a> {
     pub(super) tokens: &'a [u32],
-    /// The position of the first.
+    /// The position of the first token.
     pub(super) start: usize,
-    /// The last so many give logits; at least one does.
+    /// The number of last tokens that have logits; at least 1.
     pub(super) outputs: usize,
-    /// No position is beyond this.
+    /// The number of positions that the pass can see.
     pub(super) limit: usize,
 }
 
@@ -27,10 +37,10 @@ enum Values<'a> {
     Floats(&'a [f32]),
 }
 
-/// Computes inputs; room for them is kept, so that doing it again allocates nothing.
+/// Computes inputs. It keeps its vectors, so that later passes allocate nothing.
 #[derive(Debug)]
 struct Numbers {
-    /// Of the rings.
+    /// The capacities of the rings.
     capacities: Vec<usize>,
     angles: Vec<f32>,
     words: Vec<u32>,
@@ -81,7 +91,7 @@ impl Numbers {
 /// A pass over buffers, kept for later passes of as many tokens and logits.
 #[derive(Debug)]
 pub(super) struct Inputs {
-    pass: Pass<Buffer>,
+    pass: ForwardInputs<Buffer>,
     /// Those that differ from pass to pass.
     buffers: Vec<Buffer>,
     outputs: usize,
@@ -89,12 +99,13 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Buffers for `count` tokens of which the last `outputs` give logits.
+    /// Allocates the input buffers of a pass. `extents.limit` has no effect: [`Inputs::fill`] sets the limit.
     pub(super) fn new(
         device: &Device,
-        (model, options): (&Description, &CacheOptions),
+        model: &Description,
+        options: &CacheOptions,
         cache: &KvCache,
-        (count, outputs): (usize, usize),
+        extents: PassExtents,
     ) -> Result<Inputs> {
         let mut buffers = Vec::new();
         let mut rings = cache.buffers();
@@ -108,17 +119,17 @@ impl Inputs {
                 Ok(buffer)
             }
         };
-        let pass = outline(model, options, (count, outputs, 0), make)?;
-        Ok(Inputs { pass, buffers, outputs, numbers: Numbers::new(cache) })
+        let pass = outline(model, options, extents, make)?;
+        Ok(Inputs { pass, buffers, outputs: extents.outputs, numbers: Numbers::new(cache) })
     }
 
-    /// Whether these are for such a span.
+    /// Returns whether these buffers have the size that `span` needs.
     pub(super) fn suit(&self, span: &Span<'_>) -> bool {
         (self.pass.count, self.outputs) == (span.tokens.len(), span.outputs)
     }
 
-    /// The pass over a span, whose inputs are written.
-    pub(super) fn fill(&mut self, model: &Description, span: &Span<'_>) -> Result<&Pass<Buffer>> {
+    /// Writes the inputs of `span` and returns the pass over them.
+    pub(super) fn fill(&mut self, model: &Description, span: &Span<'_>) -> Result<&ForwardInputs<Buffer>> {
         let buffers = &self.buffers;
         self.numbers.fill(model, span, |index, values| match (buffers.get(index), values) {
             (Some(buffer), Values::Words(words)) => buffer.copy_in(words),
@@ -167,22 +178,23 @@ impl Replayed {
     }
 }
 
-/// What a value of a pass is for.
+/// The use of a value in a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// What differs from pass to pass.
+    /// Differs from pass to pass.
     Input,
     /// Keys or values of a layer.
     Cache,
 }
 
-/// A pass over values that `make` makes: inputs in the order of [`Numbers::fill`], then keys and values of each layer.
+/// Returns a pass over values that `make` creates: inputs in the order of [`Numbers::fill`], then keys and values of each layer.
 pub(super) fn outline<V: Clone>(
     model: &Description,
     options: &CacheOptions,
-    (count, outputs, limit): (usize, usize, usize),
+    extents: PassExtents,
     mut make: impl FnMut(Role, &'static str, TensorInfo) -> Result<V>,
-) -> Result<Pass<V>> {
+) -> Result<ForwardInputs<V>> {
+    let PassExtents { tokens: count, outputs, limit } = extents;
     let mut input = |name: &'static str, dtype: DType, axes: &[usize]| {
         info(dtype, axes).and_then(|info| make(Role::Input, name, info))
     };
@@ -193,7 +205,7 @@ pub(super) fn outline<V: Clone>(
     let capacities = capacities(model.layers.iter().map(|kind| options.capacity(kind)));
     let slots =
         capacities.iter().map(|_| input("slots", DType::U32, &[count])).collect::<Result<Vec<V>>>()?;
-    let wanted = if outputs < count { Some(input("outputs", DType::U32, &[outputs])?) } else { None };
+    let rows = if outputs < count { Some(input("outputs", DType::U32, &[outputs])?) } else { None };
     let mut caches = Vec::new();
     for kind in &model.layers {
         let [keys, values] =
@@ -202,7 +214,7 @@ pub(super) fn outline<V: Clone>(
         let (keys, values) = (make(Role::Cache, "keys", keys)?, make(Role::Cache, "values", values)?);
         caches.extend(slots.map(|(_, slots)| LayerCache { keys, values, slots: slots.clone() }));
     }
-    Ok(Pass { count, tokens, start, limit: position(limit)?, ropes, caches, outputs: wanted })
+    Ok(ForwardInputs { count, tokens, start, limit: position(limit)?, ropes, caches, outputs: rows })
 }
 
 /// Different capacities, in order.

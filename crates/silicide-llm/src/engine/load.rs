@@ -1,8 +1,9 @@
 //! From a file to a model on a device.
 
-use super::fit::Fit;
 use super::generate::GenerateOptions;
-use super::graphs::{Graphs, capture};
+use super::graphs::{Graphs, PlannedModel, capture};
+use super::inputs::PassExtents;
+use super::memory::MemoryEstimate;
 use super::options::ModelOptions;
 use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
@@ -50,7 +51,7 @@ struct LoadedModel {
     cache: CacheOptions,
     /// Captured passes, if `ModelOptions::graphs` is set.
     graphs: Option<Graphs>,
-    fit: Fit,
+    memory: MemoryEstimate,
     rearranged: Rearranged,
     load_time: Duration,
 }
@@ -102,13 +103,14 @@ impl Model {
     pub(super) fn load(device: &Device, source: &Source, options: &ModelOptions) -> Result<Model> {
         let begin = Instant::now();
         let planned = |interleave: bool| {
-            let (description, planned) = describe_source(device, source, interleave)?;
+            let (description, decoder) = describe_source(device, source, interleave)?;
             let cache = options.cache(&description)?;
-            let fit = Fit::check(device, (&description, &planned), &cache, options)?;
-            Ok((description, cache, fit))
+            let planned = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
+            let memory = MemoryEstimate::check(device, planned, options)?;
+            Ok((description, cache, memory))
         };
         let mut interleave = options.repack && !device.info().is_gpu();
-        let (description, cache, fit) = match planned(interleave) {
+        let (description, cache, memory) = match planned(interleave) {
             Err(Error::DoesNotFit { .. }) if interleave => {
                 interleave = false;
                 planned(false)?
@@ -135,7 +137,7 @@ impl Model {
             template,
             cache,
             graphs,
-            fit,
+            memory,
             rearranged,
             load_time,
         };
@@ -144,12 +146,9 @@ impl Model {
 
     /// Returns the captured pass of one token over at most `limit` positions, if passes are captured.
     pub(super) fn single(&self, limit: usize) -> Result<Option<GraphExecutor>> {
-        let model = (&self.loaded.description, &self.loaded.decoder);
-        self.loaded
-            .graphs
-            .as_ref()
-            .map(|graphs| graphs.single(&self.loaded.device, model, &self.loaded.cache, limit))
-            .transpose()
+        let LoadedModel { device, description, decoder, cache, graphs, .. } = &*self.loaded;
+        let model = PlannedModel { description, decoder, cache };
+        graphs.as_ref().map(|graphs| graphs.single(device, model, limit)).transpose()
     }
 
     /// The device that it runs on.
@@ -215,8 +214,8 @@ impl Model {
     }
 
     /// Its memory estimate, by weights, cache and activations.
-    pub fn fit(&self) -> &Fit {
-        &self.loaded.fit
+    pub fn memory_estimate(&self) -> &MemoryEstimate {
+        &self.loaded.memory
     }
 
     /// The weights that were repacked while loading.
@@ -238,11 +237,12 @@ pub fn capture_pass(
     tokens: usize,
 ) -> Result<GraphExecutor> {
     let interleave = options.repack && !device.info().is_gpu();
-    let (description, planned) = describe_source(device, source, interleave)?;
+    let (description, decoder) = describe_source(device, source, interleave)?;
     let cache = options.cache(&description)?;
     if tokens == 0 || tokens > cache.context {
         let (expected, got) = (format!("1 to {}, the context size", cache.context), tokens.to_string());
         return Err(Error::BadOption { option: "tokens", expected, got });
     }
-    capture(device, (&description, &planned), &cache, (tokens, 1, cache.context))
+    let model = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
+    capture(device, model, PassExtents { tokens, outputs: 1, limit: cache.context })
 }

@@ -5,12 +5,12 @@
 //! [`perplexity()`] scores a text, [`roofline()`] measures the limits of a device, [`capture_pass`] returns a forward pass
 //! as a graph.
 
-mod fit;
 mod generate;
 mod generator;
 mod graphs;
 mod inputs;
 pub(crate) mod load;
+mod memory;
 pub(crate) mod options;
 mod perplexity;
 mod profiling;
@@ -18,10 +18,11 @@ mod roofline;
 mod session;
 mod stops;
 
-pub use fit::Fit;
 pub use generate::{Finish, GenerateOptions, Generation, PromptEvent, PromptProgress, Timings, generate};
 pub use generator::Generator;
 pub use load::capture_pass;
+pub use memory::MemoryEstimate;
+pub use options::ReadProgress;
 pub use perplexity::{Perplexity, perplexity};
 pub use roofline::roofline;
-pub use session::{Session, Wanted};
+pub use session::{LogitsFrom, Session};

@@ -6,8 +6,11 @@ use crate::error::{Error, Result};
 use crate::model::Description;
 use silicide_core::{Device, LoadOptions};
 use silicide_quant::DType;
-use silicide_weights::{Load, Source};
+use silicide_weights::{Load, ReadEvent, Source};
+use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The context length when none is given, unless the model was trained on less.
 const USUAL_CONTEXT: usize = 4096;
@@ -24,7 +27,7 @@ const USUAL_CONTEXT: usize = 4096;
 /// assert_eq!(model.context(), 256);
 /// # Ok::<(), silicide_llm::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct ModelOptions {
     /// The device; `None` is [`Device::best`].
@@ -47,6 +50,28 @@ pub struct ModelOptions {
     /// Whether [`ModelOptions::open`] maps the weight files or reads them into memory. `None` reads them on network file
     /// systems, where a file that changes kills the process that maps it, and maps them elsewhere.
     pub files: Option<Load>,
+    /// Called for each piece of a weight file that [`ModelOptions::open`] reads into memory.
+    pub reading: Option<ReadProgress>,
+}
+
+/// Receives the progress of files that are read into memory, on the loading thread.
+pub type ReadProgress = Arc<dyn Fn(&ReadEvent<'_>) + Send + Sync>;
+
+impl fmt::Debug for ModelOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelOptions")
+            .field("device", &self.device)
+            .field("context", &self.context)
+            .field("chunk", &self.chunk)
+            .field("key_type", &self.key_type)
+            .field("value_type", &self.value_type)
+            .field("repack", &self.repack)
+            .field("graphs", &self.graphs)
+            .field("load", &self.load)
+            .field("files", &self.files)
+            .field("reading", &self.reading.is_some())
+            .finish()
+    }
 }
 
 impl Default for ModelOptions {
@@ -61,6 +86,7 @@ impl Default for ModelOptions {
             graphs: true,
             load: LoadOptions::default(),
             files: None,
+            reading: None,
         }
     }
 }
@@ -120,11 +146,26 @@ impl ModelOptions {
         self
     }
 
-    /// Opens a GGUF file or a folder of safetensors, checks that the model fits the device, and loads it.
+    /// Sets the function that receives the progress of files that are read into memory.
+    pub fn reading(mut self, progress: impl Fn(&ReadEvent<'_>) + Send + Sync + 'static) -> ModelOptions {
+        self.reading = Some(Arc::new(progress));
+        self
+    }
+
+    /// Opens a GGUF file or a folder of safetensors, checks that the model fits the device, and loads it. `load.cancel` also
+    /// ends the reading of files.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
         let files = self.files.unwrap_or_else(|| Load::preferred(path));
-        self.open_source(&Source::open_with(path, files)?)
+        let cancel = &self.load.cancel;
+        let source = Source::open_watched(path, files, &mut |event| {
+            if let Some(progress) = &self.reading {
+                progress(event);
+            }
+            if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        cancel.check("reading weight files")?;
+        self.open_source(&source?)
     }
 
     /// Loads the model of an opened `source`, as [`ModelOptions::open`] does.

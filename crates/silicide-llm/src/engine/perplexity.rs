@@ -1,10 +1,10 @@
 //! Perplexity: how surprised a model is by a text, as llama.cpp's tool computes it by default.
 //!
 //! The text is cut into windows of the context's size that do not overlap, each fed from nothing (its first token
-//! replaced by BOS where the model wants one). Only the second half of each window is scored, so that every scored token has
+//! replaced by BOS if the model uses one). Only the second half of each window is scored, so that every scored token has
 //! at least half a window before it. What does not fill a window is left out.
 
-use super::session::{Session, Wanted};
+use super::session::{LogitsFrom, Session};
 use crate::error::{Error, Result};
 use silicide_core::CancelToken;
 
@@ -53,7 +53,7 @@ pub fn perplexity(
         let half = window / 2;
         // The last token's logits predict nothing that is there.
         fed.truncate(window - 1);
-        session.feed(&fed, Wanted::From(half), cancel, &mut |position, logits| {
+        session.feed(&fed, LogitsFrom::Token(half), cancel, &mut |position, logits| {
             let next = piece.get(position + 1).copied().unwrap_or(0);
             let surprise = surprise(logits, next).ok_or(Error::NotANumber { position })?;
             sum += surprise;

@@ -1,7 +1,7 @@
 //! Passes whose kernels are timed: captured with marks between ops, so that they run one after the other.
 
-use super::graphs::{capture_with, limit_of};
-use super::inputs::{Replayed, Span};
+use super::graphs::{PlannedModel, capture_with, limit_of};
+use super::inputs::{PassExtents, Replayed, Span};
 use super::load::Model;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
@@ -24,8 +24,7 @@ pub(super) struct Profiling {
 /// A captured pass with marks.
 #[derive(Debug)]
 struct Marked {
-    /// Tokens, rows of logits, positions that it can see.
-    extents: (usize, usize, usize),
+    extents: PassExtents,
     replayed: Replayed,
     calls: Vec<ProfiledCall>,
     /// Commands and barriers of the same pass without marks.
@@ -33,25 +32,25 @@ struct Marked {
 }
 
 impl Profiling {
-    /// Nothing yet.
+    /// Creates an empty profile.
     pub(super) fn new() -> Profiling {
         Profiling { begin: Instant::now(), profile: Profile::default(), passes: Vec::new() }
     }
 
-    /// Notes what the host did since `begin`.
+    /// Adds the host's work since `begin`.
     pub(super) fn note(&mut self, what: &'static str, begin: Instant) {
         self.profile.add_host(what, begin - self.begin, begin.elapsed());
     }
 
-    /// What was measured.
+    /// The measured times.
     pub(super) fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Runs a pass and waits for it; gives its logits.
+    /// Runs a pass, waits for it, and returns its logits.
     pub(super) fn pass(&mut self, model: &Model, cache: &KvCache, span: &Span<'_>) -> Result<Buffer> {
         let limit = limit_of(span.limit, model.cache_options().context);
-        let extents = (span.tokens.len(), span.outputs, limit);
+        let extents = PassExtents { tokens: span.tokens.len(), outputs: span.outputs, limit };
         let place = match self.passes.iter().position(|pass| pass.extents == extents) {
             Some(place) => place,
             None => {
@@ -81,12 +80,13 @@ impl Profiling {
 }
 
 impl Marked {
-    fn capture(model: &Model, cache: &KvCache, extents: (usize, usize, usize)) -> Result<Marked> {
-        let parts = (model.description(), model.decoder());
+    fn capture(model: &Model, cache: &KvCache, extents: PassExtents) -> Result<Marked> {
+        let (description, decoder) = (model.description(), model.decoder());
+        let planned = PlannedModel { description, decoder, cache: model.cache_options() };
         let capture = |mark_ops: bool| {
             let mut options = fuse::options();
             options.mark_ops = mark_ops;
-            capture_with(model.device(), parts, model.cache_options(), extents, &options)
+            capture_with(model.device(), planned, extents, &options)
         };
         let (plain, marked) = (capture(false)?, capture(true)?);
         let replayed = Replayed::new(&marked, cache)?;

@@ -1,4 +1,4 @@
-//! What a device can do at most, measured with the kernels at hand: summing more than caches hold, and a large product.
+//! The limits of a device, measured with its own kernels: a sum over more data than the caches hold, and a large product.
 
 use crate::error::Result;
 use silicide_core::{Buffer, CommandEncoder, Device, Roofline};
@@ -21,7 +21,7 @@ pub fn roofline(device: &Device) -> Result<Roofline> {
     let columns = 4096;
     let shape = Shape::new(&[bytes / 4 / columns, columns]);
     let shape = shape.map_err(|source| silicide_core::Error::BadShape { what: "roofline", source })?;
-    // Memory that nobody wrote to is a page of zeros, again and again.
+    // Memory that was never written is one shared page of zeros, which stays in the L1 cache.
     let mut encoder = CommandEncoder::new(device);
     let x = fill::fill(&mut encoder, DType::F32, shape, 1.0)?;
     encoder.submit()?.wait()?;

@@ -1,7 +1,7 @@
 //! A session: tokens in, logits out, and a cache of everything that went in.
 
 use super::graphs::limit_of;
-use super::inputs::{Inputs, Replayed, Span};
+use super::inputs::{Inputs, PassExtents, Replayed, Span};
 use super::load::Model;
 use super::profiling::Profiling;
 use crate::cache::KvCache;
@@ -13,21 +13,21 @@ use std::time::Instant;
 /// The most bytes of logits that one pass may give.
 const LOGIT_BYTES: usize = 32 << 20;
 
-/// Which tokens' logits are wanted.
+/// The tokens whose logits a feed returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// The last token's.
+pub enum LogitsFrom {
+    /// The last token alone.
     Last,
-    /// Those of all tokens from this one on, counted in what is fed.
-    From(usize),
+    /// All tokens from this index on. The first token that is fed has index 0.
+    Token(usize),
 }
 
 /// Tokens to feed, and how.
 pub(super) struct FeedRequest<'a> {
     /// The tokens.
     pub(super) tokens: &'a [u32],
-    /// Which logits go to the sink.
-    pub(super) wanted: Wanted,
+    /// The tokens whose logits go to the sink.
+    pub(super) logits: LogitsFrom,
     /// Stops between passes.
     pub(super) cancel: &'a CancelToken,
     /// Called after every pass with the number of `tokens` that were fed. A GPU may still compute the last pass then.
@@ -39,13 +39,13 @@ pub(super) struct FeedRequest<'a> {
 /// ```
 /// # mod silicide { pub use silicide_core::CancelToken; pub use silicide_llm::{self as llm, *}; }
 /// # let path = "../../testdata/models/llama-tied.gguf";
-/// use silicide::llm::engine::{Session, Wanted};
+/// use silicide::llm::engine::{LogitsFrom, Session};
 /// use silicide::{CancelToken, Model};
 ///
 /// let model = Model::open(path)?;
 /// let mut session = Session::new(&model)?;
 /// let tokens = model.tokenize("Once upon a time");
-/// session.feed(&tokens, Wanted::Last, &CancelToken::new(), &mut |position, logits| {
+/// session.feed(&tokens, LogitsFrom::Last, &CancelToken::new(), &mut |position, logits| {
 ///     println!("position {position}: {} logits", logits.len());
 ///     Ok(())
 /// })?;
@@ -56,7 +56,7 @@ pub(super) struct FeedRequest<'a> {
 pub struct Session {
     model: Model,
     cache: KvCache,
-    /// What the cache holds.
+    /// The tokens in the cache.
     tokens: Vec<u32>,
     /// The furthest that tokens reached since the cache was last empty: rings have lost what lies too far before it, even
     /// if later tokens were forgotten since.
@@ -89,7 +89,7 @@ impl Session {
         &self.model
     }
 
-    /// The tokens that were fed and are remembered.
+    /// The tokens in the cache.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
@@ -100,7 +100,7 @@ impl Session {
         self.profiling = Some(Box::new(Profiling::new()));
     }
 
-    /// Notes what the host did since `begin`, if anybody measures.
+    /// Adds the host's work since `begin` to the profile, if there is one.
     pub(super) fn note(&mut self, what: &'static str, begin: Instant) {
         if let Some(profiling) = &mut self.profiling {
             profiling.note(what, begin);
@@ -117,8 +117,8 @@ impl Session {
         self.model.cache_options().context
     }
 
-    /// Forgets all but the first tokens; local layers may have lost what lies before, then all is forgotten. Gives
-    /// how many are left.
+    /// Truncates the cache to the first `to` tokens and returns how many remain. Returns 0 if a sliding-window layer has
+    /// already overwritten entries that those tokens need.
     pub fn rewind(&mut self, to: usize) -> usize {
         if to >= self.tokens.len() {
             return self.tokens.len();
@@ -131,23 +131,24 @@ impl Session {
         kept
     }
 
-    /// Forgets what does not begin `prompt`, so that only the rest has to be fed: at least one token. Gives how many
-    /// need not be.
+    /// Truncates the cache to the longest common prefix with `prompt`, and returns its length. At least one token of
+    /// `prompt` remains to be fed.
     pub fn reuse(&mut self, prompt: &[u32]) -> usize {
         let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         self.rewind(same.min(prompt.len().saturating_sub(1)))
     }
 
-    /// Feeds tokens in passes of bounded size. Wanted logits are handed to `sink`, row by row with the position of
-    /// their token. Cancelling stops between passes; what was fed stays fed. After any other error of the device nothing does.
+    /// Feeds `tokens` in passes of bounded size. Calls `sink` with the position of a token and its row of logits, for the
+    /// tokens that `logits` names. Cancelling stops between passes, and the cache keeps the tokens of earlier passes. Any
+    /// other error of the device empties the cache.
     pub fn feed(
         &mut self,
         tokens: &[u32],
-        wanted: Wanted,
+        logits: LogitsFrom,
         cancel: &CancelToken,
         sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
-        self.feed_reporting(FeedRequest { tokens, wanted, cancel, progress: &mut |_| () }, sink)
+        self.feed_reporting(FeedRequest { tokens, logits, cancel, progress: &mut |_| () }, sink)
     }
 
     /// As [`Session::feed`], and reports progress after every pass.
@@ -181,10 +182,10 @@ impl Session {
         request: FeedRequest<'_>,
         sink: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
     ) -> Result<()> {
-        let FeedRequest { tokens, wanted, cancel, progress } = request;
-        let first = match wanted {
-            Wanted::Last => tokens.len().saturating_sub(1),
-            Wanted::From(first) => first,
+        let FeedRequest { tokens, logits: from, cancel, progress } = request;
+        let first = match from {
+            LogitsFrom::Last => tokens.len().saturating_sub(1),
+            LogitsFrom::Token(first) => first,
         };
         let vocabulary = self.model.description().vocabulary;
         let chunk = self.model.cache_options().chunk;
@@ -192,13 +193,13 @@ impl Session {
         let mut at = 0;
         while let Some(rest) = tokens.get(at..).filter(|rest| !rest.is_empty()) {
             cancel.check("feeding tokens")?;
-            // Passes with many rows of logits are short, so that these stay few.
-            let size = if at + chunk > first && wanted != Wanted::Last { rows } else { chunk };
+            // Passes with many rows of logits are short, which bounds the memory of the logits.
+            let size = if at + chunk > first && from != LogitsFrom::Last { rows } else { chunk };
             let piece = rest.get(..size).unwrap_or(rest);
-            let wanted_rows = (at + piece.len()).saturating_sub(first.max(at));
-            let logits = self.pass(piece, wanted_rows.max(1))?;
-            let start = self.tokens.len() - wanted_rows;
-            if wanted_rows > 0 {
+            let rows_out = (at + piece.len()).saturating_sub(first.max(at));
+            let logits = self.pass(piece, rows_out.max(1))?;
+            let start = self.tokens.len() - rows_out;
+            if rows_out > 0 {
                 let logits = logits.read::<f32>()?;
                 for (row, logits) in logits.chunks_exact(vocabulary).enumerate() {
                     sink(start + row, logits)?;
@@ -239,7 +240,7 @@ impl Session {
         }
         let Some((single, _)) = &mut self.single else { return Ok(None) };
         single.set(self.model.description(), span)?;
-        // Should it fail, whoever reads the logits hears of it.
+        // The read of the logits reports an error of the device.
         let _submission = single.replay()?;
         Ok(single.logits())
     }
@@ -250,8 +251,9 @@ impl Session {
         let mut inputs = match self.inputs.take().filter(|inputs| inputs.suit(span)) {
             Some(inputs) => inputs,
             None => {
-                let (options, extents) = (self.model.cache_options(), (span.tokens.len(), span.outputs));
-                Inputs::new(device, (model, options), &self.cache, extents)?
+                let tokens = span.tokens.len();
+                let extents = PassExtents { tokens, outputs: span.outputs, limit: span.limit };
+                Inputs::new(device, model, self.model.cache_options(), &self.cache, extents)?
             }
         };
         let pass = inputs.fill(model, span)?;

@@ -14,8 +14,8 @@ impl Stops {
         Stops { strings, held: String::new() }
     }
 
-    /// Takes more text; gives what is surely not part of a stop string, and whether one was found. Nothing after the
-    /// first stop string is given, nor is that.
+    /// Appends `text`. Returns the text that cannot be part of a stop string, and whether a stop string was found. Text from
+    /// the first stop string on is dropped.
     pub(super) fn push(&mut self, text: &str) -> (String, bool) {
         self.held.push_str(text);
         let found = self.strings.iter().filter_map(|string| self.held.find(string.as_str())).min();

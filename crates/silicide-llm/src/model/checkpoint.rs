@@ -1,11 +1,11 @@
 //! Settings from the `config.json` of safetensors and MLX checkpoints.
 //!
-//! What a file leaves out means what the architecture's [`Conventions`] say; what it says and nobody here computes is
-//! refused, because going on without it would be silently wrong.
+//! The architecture's [`Conventions`] have the defaults of omitted settings. A setting that is not implemented is refused,
+//! because results without it would be silently wrong.
 
 use super::config::{Config, Layout, LocalLayers, RopeConfig};
-use super::conventions::{Conventions, Mixture, Unsaid};
-use super::mixture::{ExpertConfig, Said};
+use super::conventions::{ConfigDefaults, Conventions, Mixture};
+use super::mixture::{ExpertConfig, RawExpertConfig};
 use super::rope_settings::Ropes;
 use super::settings::Settings;
 use crate::error::{Error, Result};
@@ -56,7 +56,7 @@ struct Model {
     rope_scaling: Option<Ropes>,
     /// Where newer files have both the base and the scaling.
     rope_parameters: Option<Ropes>,
-    /// `null` is no window, and nothing at all the usual one.
+    /// `null`: no window; omitted: the architecture's default.
     #[serde(default, deserialize_with = "given")]
     sliding_window: Option<Option<u32>>,
     use_sliding_window: Option<bool>,
@@ -108,7 +108,7 @@ pub(super) fn config(source: &Source) -> Result<Config> {
     let conventions = super::conventions(architecture).unwrap_or(Conventions::USUAL);
     model.check(&settings, &conventions)?;
     let experts = model.experts(&settings, conventions.experts)?;
-    Ok(Config { experts, ..model.config(architecture, &settings, &conventions.unsaid)? })
+    Ok(Config { experts, ..model.config(architecture, &settings, &conventions.defaults)? })
 }
 
 impl Model {
@@ -125,19 +125,24 @@ impl Model {
         settings.refuse_softcap("final_logit_softcapping", self.final_logit_softcapping)
     }
 
-    fn config(&self, architecture: &str, settings: &Settings<'_>, unsaid: &Unsaid) -> Result<Config> {
-        let extent = |key: &str, said: Option<usize>| match said {
+    fn config(
+        &self,
+        architecture: &str,
+        settings: &Settings<'_>,
+        defaults: &ConfigDefaults,
+    ) -> Result<Config> {
+        let extent = |key: &str, value: Option<usize>| match value {
             Some(extent @ 1..=16_777_216) => Ok(extent),
             Some(extent) => Err(settings.wrong(key, "a count between 1 and 16777216", &extent.to_string())),
             None => Err(settings.wrong(key, "a count above 0", "nothing: the key is missing")),
         };
         let hidden = extent("hidden_size", Some(self.hidden_size))?;
-        let heads = extent("num_attention_heads", self.num_attention_heads.or(unsaid.heads))?;
-        let kv_heads = self.num_key_value_heads.or(unsaid.kv_heads).unwrap_or(heads);
-        let head_dim = self.head_dim.or(unsaid.head_dim).unwrap_or(hidden / heads);
-        let context = self.max_position_embeddings.unwrap_or(unsaid.context);
-        let epsilon = self.rms_norm_eps.or(unsaid.epsilon);
-        let window = self.sliding_window.unwrap_or(unsaid.window).filter(|&window| window > 0);
+        let heads = extent("num_attention_heads", self.num_attention_heads.or(defaults.heads))?;
+        let kv_heads = self.num_key_value_heads.or(defaults.kv_heads).unwrap_or(heads);
+        let head_dim = self.head_dim.or(defaults.head_dim).unwrap_or(hidden / heads);
+        let context = self.max_position_embeddings.unwrap_or(defaults.context);
+        let epsilon = self.rms_norm_eps.or(defaults.epsilon);
+        let window = self.sliding_window.unwrap_or(defaults.window).filter(|&window| window > 0);
         Config {
             architecture: architecture.to_owned(),
             layout: Layout::Checkpoint,
@@ -152,11 +157,11 @@ impl Model {
             trained_context: extent("max_position_embeddings", Some(context))?,
             epsilon: epsilon
                 .ok_or_else(|| settings.wrong("rms_norm_eps", "a number", "nothing: the key is missing"))?,
-            rope: self.rope(settings, (unsaid, head_dim))?,
+            rope: self.rope(settings, defaults, head_dim)?,
             window: window.filter(|_| self.use_sliding_window != Some(false)),
             local_layers: self.local_layers(settings)?,
-            attention_scale: self.attention_scale(settings, unsaid)?,
-            tied: Some(self.tie_word_embeddings.unwrap_or(unsaid.tied)),
+            attention_scale: self.attention_scale(settings, defaults)?,
+            tied: Some(self.tie_word_embeddings.unwrap_or(defaults.tied)),
         }
         .checked(settings)
     }
@@ -173,7 +178,7 @@ impl Model {
             let expected = "experts in every layer";
             return Err(settings.wrong("decoder_sparse_step", expected, "layers without them"));
         }
-        let said = Said {
+        let raw = RawExpertConfig {
             keys: [key, "num_experts_per_tok"],
             count,
             used: self.num_experts_per_tok,
@@ -182,10 +187,10 @@ impl Model {
             normalized: self.norm_topk_prob.unwrap_or(key == "num_local_experts"),
             scale: None,
         };
-        said.checked(settings, mixture)
+        raw.checked(settings, mixture)
     }
 
-    fn rope(&self, settings: &Settings<'_>, (unsaid, rotated): (&Unsaid, usize)) -> Result<RopeConfig> {
+    fn rope(&self, settings: &Settings<'_>, defaults: &ConfigDefaults, rotated: usize) -> Result<RopeConfig> {
         let (key, ropes) = match (&self.rope_parameters, &self.rope_scaling) {
             (Some(ropes), _) => ("rope_parameters", Some(ropes)),
             (None, ropes) => ("rope_scaling", ropes.as_ref()),
@@ -199,7 +204,7 @@ impl Model {
             let key = format!("{key}.sliding_attention.rope_type");
             return Err(settings.wrong(&key, "default: local layers are never stretched", "another"));
         }
-        let base = global.and_then(|rope| rope.rope_theta).or(self.rope_theta).unwrap_or(unsaid.base);
+        let base = global.and_then(|rope| rope.rope_theta).or(self.rope_theta).unwrap_or(defaults.base);
         Ok(RopeConfig {
             base,
             local_base: local.and_then(|rope| rope.rope_theta).or(self.rope_local_base_freq),
@@ -223,8 +228,8 @@ impl Model {
         }
     }
 
-    fn attention_scale(&self, settings: &Settings<'_>, unsaid: &Unsaid) -> Result<Option<f32>> {
-        let Some(scalar) = self.query_pre_attn_scalar.or(unsaid.query_scalar) else { return Ok(None) };
+    fn attention_scale(&self, settings: &Settings<'_>, defaults: &ConfigDefaults) -> Result<Option<f32>> {
+        let Some(scalar) = self.query_pre_attn_scalar.or(defaults.query_scalar) else { return Ok(None) };
         if scalar.is_finite() && scalar > 0.0 {
             return Ok(Some(1.0 / scalar.sqrt()));
         }

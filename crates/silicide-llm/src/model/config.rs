@@ -1,6 +1,6 @@
-//! What a file says about its model, in one shape for every kind of file: extents, norms, positions.
+//! The settings of a model, in one form for every kind of file: extents, norms, positions.
 //!
-//! [`Config::of`] reads GGUF metadata here and `config.json` in [`super::checkpoint`]. Nothing is believed: extents are
+//! [`Config::of`] reads GGUF metadata here and `config.json` in [`super::checkpoint`]. Nothing is trusted: extents are
 //! bounded, and tensors are compared with them when they are loaded.
 
 use super::checkpoint;
@@ -42,7 +42,7 @@ pub struct Config {
     pub head_dim: usize,
     /// Numbers per value head.
     pub value_dim: usize,
-    /// Numbers per token inside the feed-forward; nobody asks where all layers have experts.
+    /// Elements per token inside the feed-forward; not used if all layers have experts.
     pub feed_forward: usize,
     /// The experts that layers have for their feed-forward, if they have.
     pub experts: Option<ExpertConfig>,
@@ -54,11 +54,11 @@ pub struct Config {
     pub rope: RopeConfig,
     /// Positions that local layers see, their own included.
     pub window: Option<u32>,
-    /// Which layers are local, where the file says; the architecture knows otherwise.
+    /// The sliding-window layers, if the file names them; `None`: the architecture's default.
     pub local_layers: Option<LocalLayers>,
     /// What replaces `1 / sqrt(head_dim)`.
     pub attention_scale: Option<f32>,
-    /// Whether the token table is the head too. `None` where files do not say: it is if there is no head.
+    /// Whether the token embedding is also the output projection. `None`: it is if the file has no output projection.
     pub tied: Option<bool>,
 }
 
@@ -66,7 +66,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LocalLayers {
-    /// All but the last of every so many; all if that is 0.
+    /// All layers but the last of each period of this length; 0: all layers.
     AllButLastOf(usize),
     /// Each layer by itself.
     Listed(Vec<bool>),
@@ -208,7 +208,7 @@ fn gguf_scaling(settings: &Settings<'_>, architecture: &str) -> Result<RopeScali
         None | Some("linear") => Ok(RopeScaling::Linear { factor }),
         Some("yarn") => {
             let original = settings.number(&key("scaling.original_context_length"))?;
-            // Both multiply what YaRN asks for, unlike the factor of checkpoints, which replaces it.
+            // Both multiply YaRN's own factor, unlike the factor of checkpoints, which replaces it.
             let given = [number("scaling.attn_factor")?, number("scaling.yarn_attn_factor")?];
             let given = given.into_iter().flatten().reduce(|one, other| one * other);
             Ok(RopeScaling::Yarn {

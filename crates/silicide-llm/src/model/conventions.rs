@@ -1,20 +1,20 @@
-//! What the files of an architecture have in common without saying it: how tensors are named and stored, and what
-//! `config.json` may leave out.
+//! Conventions of an architecture's files that the files do not state: names and storage of tensors, and defaults of
+//! `config.json`.
 
 /// The conventions of an architecture's files.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Conventions {
-    /// Whether layers have norms before and after each of their two parts, which changes what checkpoints call them.
+    /// Whether layers have norms before and after attention and feed-forward, which changes their names in checkpoints.
     pub four_norms: bool,
     /// Whether checkpoints store the weights of norms less one.
     pub norms_less_one: bool,
-    /// What `config.json` calls the activation of the feed-forward.
+    /// The name of the feed-forward's activation in `config.json`.
     pub activation: &'static str,
     /// Whether layers have experts for their feed-forward.
     pub experts: Mixture,
-    /// What `config.json` means where it says nothing.
-    pub unsaid: Unsaid,
+    /// Defaults for settings that `config.json` may omit.
+    pub defaults: ConfigDefaults,
 }
 
 /// Whether models of an architecture have experts.
@@ -28,16 +28,15 @@ pub enum Mixture {
     Always,
 }
 
-/// What a `config.json` means by leaving a setting out; `None` where it may not, or where the setting then follows from
-/// others.
+/// Defaults for settings that `config.json` may omit. `None` if the setting is required, or follows from others.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Unsaid {
+pub struct ConfigDefaults {
     /// Query heads.
     pub heads: Option<usize>,
-    /// Heads of keys and values; as many as query heads where there is no number.
+    /// Heads of keys and values; `None`: as many as query heads.
     pub kv_heads: Option<usize>,
-    /// Numbers per head; the hidden extent divided by the heads where there is no number.
+    /// Elements per head; `None`: the hidden size divided by the heads.
     pub head_dim: Option<usize>,
     /// The constant of the norms.
     pub epsilon: Option<f32>,
@@ -47,7 +46,7 @@ pub struct Unsaid {
     pub context: usize,
     /// Positions that local layers see.
     pub window: Option<u32>,
-    /// The number whose root divides scores; the extent of a head where there is no number.
+    /// The number whose square root divides the scores; `None`: the elements per head.
     pub query_scalar: Option<f32>,
     /// Whether the token table is the head too.
     pub tied: bool,
@@ -60,7 +59,7 @@ impl Conventions {
         norms_less_one: false,
         activation: "silu",
         experts: Mixture::Never,
-        unsaid: Unsaid {
+        defaults: ConfigDefaults {
             heads: None,
             kv_heads: None,
             head_dim: None,

@@ -1,16 +1,19 @@
 //! Gemma 3: norms before and after each part, five local layers to each global one, two kinds of rotation.
 
 use super::blocks::{Attention, AttentionOptions, Embedding, FeedForward, Head, Norm};
-use super::{Architecture, Config, Conventions, LayerKind, LocalLayers, Mixture, Pass, Tensors, Unsaid};
+use super::{
+    Architecture, Config, ConfigDefaults, Conventions, ForwardInputs, LayerKind, LocalLayers, Mixture,
+    Tensors,
+};
 use crate::error::Result;
 use silicide_core::Recorder;
 use silicide_ops as ops;
 use silicide_ops::glu::Activation;
 use silicide_ops::rope::RopeScaling;
 
-/// Of every so many layers the last sees everything, where the file does not say.
+/// The default period: the last layer of each period has full attention.
 const PERIOD: usize = 6;
-/// The base of local layers where the file does not say.
+/// The default RoPE base of sliding-window layers.
 const LOCAL_BASE: f64 = 10_000.0;
 /// The one size whose scores are scaled by the hidden extent, known by its layers.
 const LARGEST_LAYERS: usize = 62;
@@ -39,7 +42,7 @@ impl Architecture for Gemma3 {
         norms_less_one: true,
         activation: "gelu_pytorch_tanh",
         experts: Mixture::Never,
-        unsaid: Unsaid {
+        defaults: ConfigDefaults {
             heads: Some(8),
             kv_heads: Some(4),
             head_dim: Some(256),
@@ -93,17 +96,17 @@ impl Architecture for Gemma3 {
         Ok(Gemma3 { embedding, layers, head })
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
-        let mut x = self.embedding.apply(recorder, pass)?;
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        let mut x = self.embedding.apply(recorder, inputs)?;
         for layer in &self.layers {
             let h = layer.attention_norm.apply(recorder, &x)?;
-            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, pass))?;
+            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, inputs))?;
             let h = layer.after_attention.apply(recorder, &h)?;
             let (h, sum) = layer.feed_forward_norm.apply_to_sum(recorder, &h, &x)?;
             let h = recorder.scope("feed-forward", |recorder| layer.feed_forward.apply(recorder, &h))?;
             let h = layer.after_feed_forward.apply(recorder, &h)?;
             x = ops::add(recorder, &sum, &h)?;
         }
-        recorder.scope("head", |recorder| self.head.apply(recorder, &x, pass))
+        recorder.scope("head", |recorder| self.head.apply(recorder, &x, inputs))
     }
 }

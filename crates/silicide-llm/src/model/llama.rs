@@ -1,8 +1,8 @@
 //! Llama, and what is built like it: Mistral, SmolLM2, Llama 3 with its stretched frequencies, Mixtral with its experts.
 
-use super::blocks::{Attention, AttentionOptions, Embedding, Head, Inner, Norm};
+use super::blocks::{Attention, AttentionOptions, Embedding, FeedForwardKind, Head, Norm};
 use super::conventions::{Conventions, Mixture};
-use super::{Architecture, Pass, Tensors};
+use super::{Architecture, ForwardInputs, Tensors};
 use crate::error::Result;
 use silicide_core::Recorder;
 use silicide_ops::glu::Activation;
@@ -20,7 +20,7 @@ struct Layer {
     attention_norm: Norm,
     attention: Attention,
     feed_forward_norm: Norm,
-    feed_forward: Inner,
+    feed_forward: FeedForwardKind,
 }
 
 impl Llama {
@@ -33,7 +33,7 @@ impl Llama {
                 attention_norm: Norm::load(tensors, &format!("blk.{layer}.attn_norm"), hidden)?,
                 attention: Attention::load(tensors, layer, options)?,
                 feed_forward_norm: Norm::load(tensors, &format!("blk.{layer}.ffn_norm"), hidden)?,
-                feed_forward: Inner::load(tensors, layer, Activation::Silu)?,
+                feed_forward: FeedForwardKind::load(tensors, layer, Activation::Silu)?,
             })
         });
         let layers = layers.collect::<Result<_>>()?;
@@ -51,9 +51,9 @@ impl Architecture for Llama {
         Llama::with_attention(tensors, options)
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
-        let mut x = self.embedding.apply(recorder, pass)?;
-        // What the part before has yet to add to `x`.
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        let mut x = self.embedding.apply(recorder, inputs)?;
+        // The output of the previous part, which is not yet added to `x`.
         let mut more: Option<R::Value> = None;
         for layer in &self.layers {
             let h = match more.take() {
@@ -64,7 +64,7 @@ impl Architecture for Llama {
                 }
                 None => layer.attention_norm.apply(recorder, &x)?,
             };
-            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, pass))?;
+            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, inputs))?;
             let (h, sum) = layer.feed_forward_norm.apply_to_sum(recorder, &h, &x)?;
             x = sum;
             more = Some(recorder.scope("feed-forward", |recorder| layer.feed_forward.apply(recorder, &h))?);
@@ -73,7 +73,7 @@ impl Architecture for Llama {
             if let Some(more) = more {
                 x = silicide_ops::add(recorder, &x, &more)?;
             }
-            self.head.apply(recorder, &x, pass)
+            self.head.apply(recorder, &x, inputs)
         })
     }
 }

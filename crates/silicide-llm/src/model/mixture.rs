@@ -1,4 +1,4 @@
-//! Mixtures of experts: what files say of them.
+//! Mixtures of experts: the settings of files, checked.
 
 use super::conventions::Mixture;
 use super::settings::Settings;
@@ -17,14 +17,14 @@ pub struct ExpertConfig {
     pub feed_forward: usize,
     /// Whether the weights of a token's experts are divided by their sum.
     pub normalized: bool,
-    /// What weights are multiplied by.
+    /// The factor of the routing weights.
     pub scale: f32,
 }
 
-/// What a file says of experts, in its own words.
+/// The expert settings of a file, not checked yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Said<'a> {
-    /// The keys of both numbers.
+pub(super) struct RawExpertConfig<'a> {
+    /// The keys of `count` and `used`, for errors.
     pub(super) keys: [&'a str; 2],
     pub(super) count: Option<usize>,
     pub(super) used: Option<usize>,
@@ -33,8 +33,8 @@ pub(super) struct Said<'a> {
     pub(super) scale: Option<f64>,
 }
 
-impl Said<'_> {
-    /// The experts, if there are any; refuses what the architecture does not have or nobody computes.
+impl RawExpertConfig<'_> {
+    /// Returns the experts, if there are any. Refuses those that the architecture does not have or that are not implemented.
     pub(super) fn checked(self, settings: &Settings<'_>, mixture: Mixture) -> Result<Option<ExpertConfig>> {
         let [count_key, used_key] = self.keys;
         let Some(count @ 1..) = self.count else {
@@ -55,7 +55,7 @@ impl Said<'_> {
             let expected = format!("between 1 and the {count} experts");
             return Err(settings.wrong(used_key, &expected, &used.to_string()));
         }
-        let Said { feed_forward, normalized, scale, .. } = self;
+        let RawExpertConfig { feed_forward, normalized, scale, .. } = self;
         // 0 is how files say that weights are not scaled.
         let scale = scale.filter(|&scale| scale != 0.0).unwrap_or(1.0) as f32;
         Ok(Some(ExpertConfig { count, used, feed_forward, normalized, scale }))
@@ -88,14 +88,14 @@ pub(super) fn gguf(
             &gate.to_string(),
         ));
     }
-    let said = Said {
+    let raw = RawExpertConfig {
         keys: [&count_key, &used_key],
         count,
         used: settings.optional_count(&used_key)?,
         feed_forward,
-        // Whatever the file says: architectures here have no other way.
+        // Not read from the file: the architectures here have no other way.
         normalized: true,
         scale: settings.optional_number(&key("expert_weights_scale"))?,
     };
-    said.checked(settings, mixture)
+    raw.checked(settings, mixture)
 }

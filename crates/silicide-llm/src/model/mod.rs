@@ -19,7 +19,7 @@ mod tensors;
 mod tests;
 
 pub use config::{Config, Layout, LocalLayers, RopeConfig};
-pub use conventions::{Conventions, Mixture, Unsaid};
+pub use conventions::{ConfigDefaults, Conventions, Mixture};
 pub use mixture::ExpertConfig;
 pub use names::Names;
 pub use tensors::{Rearranged, Tensors};
@@ -29,22 +29,22 @@ use silicide_core::Recorder;
 use silicide_ops::rope::{Frequencies, RopeScaling};
 use silicide_weights::Source;
 
-/// What one forward pass reads and writes, as values of a recorder.
+/// The inputs of one forward pass and the caches that it updates, as values of a recorder.
 #[derive(Clone, Debug)]
-pub struct Pass<V> {
+pub struct ForwardInputs<V> {
     /// Tokens of the pass.
     pub count: usize,
     /// Their ids, `[count]` of u32.
     pub tokens: V,
     /// The position of the first, `[1]` of u32.
     pub start: V,
-    /// No position of the pass is beyond this, now or when it is replayed.
+    /// The number of positions that the pass can see, now or in a replay.
     pub limit: u32,
     /// Cosines and sines of the pass's positions, one table for each kind of rotation.
     pub ropes: Vec<V>,
     /// The cache of each layer.
     pub caches: Vec<LayerCache<V>>,
-    /// Which tokens' logits are wanted, `[outputs]` of u32; all of them where there is none.
+    /// Indices of the tokens that have logits, `[outputs]` of u32; `None`: all tokens.
     pub outputs: Option<V>,
 }
 
@@ -59,18 +59,18 @@ pub struct LayerCache<V> {
     pub slots: V,
 }
 
-/// What a layer sees.
+/// The positional settings of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerKind {
     /// Which of the tables of angles turns its queries and keys.
     pub rope: usize,
-    /// How many positions it sees, its own included; all where there is no number.
+    /// The positions that it sees, its own included; `None`: all.
     pub window: Option<u32>,
 }
 
 /// An architecture: how a model of it is loaded, and its forward pass over any recorder.
 pub trait Architecture: Sized {
-    /// What its files have in common without saying it.
+    /// The conventions of its files.
     const CONVENTIONS: Conventions = Conventions::USUAL;
 
     /// Changes settings that files leave to the reader.
@@ -78,7 +78,7 @@ pub trait Architecture: Sized {
         let _ = config;
     }
 
-    /// What each layer sees.
+    /// Returns the positional settings of each layer.
     fn kinds(config: &Config) -> Vec<LayerKind> {
         vec![LayerKind { rope: 0, window: None }; config.layers]
     }
@@ -91,8 +91,8 @@ pub trait Architecture: Sized {
     /// Takes the tensors.
     fn load(tensors: &mut Tensors<'_>) -> Result<Self>;
 
-    /// Records the pass; gives the logits of its outputs, `[outputs, vocabulary]`.
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value>;
+    /// Records the pass and returns the logits of its outputs, `[outputs, vocabulary]`.
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value>;
 }
 
 macro_rules! architectures {
@@ -108,9 +108,9 @@ macro_rules! architectures {
         }
 
         impl Decoder {
-            /// Records a forward pass; gives the logits of its outputs, `[outputs, vocabulary]`.
-            pub fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
-                match self { $(Decoder::$variant(model) => model.forward(recorder, pass),)* }
+            /// Records a forward pass and returns the logits of its outputs, `[outputs, vocabulary]`.
+            pub fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+                match self { $(Decoder::$variant(model) => model.forward(recorder, inputs),)* }
             }
 
             fn load(architecture: &str, tensors: &mut Tensors<'_>) -> Option<Result<Decoder>> {
@@ -129,7 +129,7 @@ macro_rules! architectures {
             }
         }
 
-        /// What an architecture makes of the settings.
+        /// Returns the layers and tables of angles that an architecture derives from the settings.
         fn describe(config: &mut Config) -> Option<Outline> {
             match config.architecture.as_str() {
                 $($name => {
@@ -166,7 +166,7 @@ pub struct Description {
     pub architecture: &'static str,
     /// Its settings.
     pub config: Config,
-    /// What each layer sees.
+    /// Returns the positional settings of each layer.
     pub layers: Vec<LayerKind>,
     /// The angles of each kind of rotation.
     pub ropes: Vec<Frequencies>,

@@ -205,7 +205,7 @@ mod tests {
         let router = "model.layers.3.block_sparse_moe.gate.weight";
         assert_eq!(mixtral.in_file("blk.3.ffn_gate_inp.weight").unwrap(), router);
         assert_eq!(mixtral.in_gguf(router).unwrap(), "blk.3.ffn_gate_inp.weight");
-        // One expert's matrix is no tensor of GGUF.
+        // GGUF has no tensor for the matrix of one expert.
         assert_eq!(usual.in_gguf(&of(&usual)), None);
         assert_eq!(usual.of_expert("blk.3.attn_q.weight", 0), None);
     }

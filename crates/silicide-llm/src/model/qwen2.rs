@@ -2,7 +2,7 @@
 
 use super::blocks::AttentionOptions;
 use super::llama::Llama;
-use super::{Architecture, Pass, Tensors};
+use super::{Architecture, ForwardInputs, Tensors};
 use crate::error::Result;
 use silicide_core::Recorder;
 
@@ -17,7 +17,7 @@ impl Architecture for Qwen2 {
         Ok(Qwen2(Llama::with_attention(tensors, options)?))
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
-        self.0.forward(recorder, pass)
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        self.0.forward(recorder, inputs)
     }
 }

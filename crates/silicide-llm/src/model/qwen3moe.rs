@@ -1,8 +1,8 @@
 //! Qwen 3 with experts: Qwen 3, each of whose layers has a mixture of experts for its feed-forward.
 
-use super::conventions::{Conventions, Mixture, Unsaid};
+use super::conventions::{ConfigDefaults, Conventions, Mixture};
 use super::qwen3::Qwen3;
-use super::{Architecture, Pass, Tensors};
+use super::{Architecture, ForwardInputs, Tensors};
 use crate::error::Result;
 use silicide_core::Recorder;
 
@@ -13,7 +13,7 @@ pub struct Qwen3Moe(Qwen3);
 impl Architecture for Qwen3Moe {
     const CONVENTIONS: Conventions = Conventions {
         experts: Mixture::Always,
-        unsaid: Unsaid { epsilon: Some(1e-6), context: 32_768, ..Conventions::USUAL.unsaid },
+        defaults: ConfigDefaults { epsilon: Some(1e-6), context: 32_768, ..Conventions::USUAL.defaults },
         ..Conventions::USUAL
     };
 
@@ -21,7 +21,7 @@ impl Architecture for Qwen3Moe {
         Qwen3::load(tensors).map(Qwen3Moe)
     }
 
-    fn forward<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
-        self.0.forward(recorder, pass)
+    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        self.0.forward(recorder, inputs)
     }
 }

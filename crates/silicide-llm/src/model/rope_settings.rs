@@ -1,4 +1,4 @@
-//! What the `config.json` of a checkpoint says about rotation: once for all layers, or for each kind of layer.
+//! The RoPE settings of a checkpoint's `config.json`: once for all layers, or for each kind of layer.
 
 use super::settings::Settings;
 use crate::error::Result;
@@ -31,7 +31,7 @@ pub(super) struct Rope {
     beta_fast: Option<f64>,
     beta_slow: Option<f64>,
     attention_factor: Option<f64>,
-    /// Keys that would change the rotation in ways that nobody here computes.
+    /// Keys that would change the rotation in ways that are not implemented.
     #[serde(flatten)]
     other: Map<String, Value>,
 }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use silicide_weights::Source;
 use silicide_weights::gguf::Value;
 
-/// The largest extent that anyone may claim: far above every model, far below what overflows.
+/// The largest extent that is accepted: far above every model, far below what overflows.
 const LARGEST: u64 = 1 << 24;
 
 /// The metadata of a source.

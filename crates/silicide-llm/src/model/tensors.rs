@@ -1,4 +1,4 @@
-//! The tensors of a file, taken by the parts of a model: each by its name, with the shape that the settings ask for.
+//! The tensors of a file, taken by the parts of a model: each by its name, with the shape that follows from the settings.
 //!
 //! The same code that loads a model also plans one ([`Tensors::planned`]): buffers then have their types and shapes but
 //! no memory, so that what a model will need can be counted before anything is loaded.
@@ -40,7 +40,7 @@ pub struct Tensors<'a> {
     rearranged: Rearranged,
 }
 
-/// What was rearranged for products, beside or instead of what the file has.
+/// Weights that were interleaved for products, in addition to the file's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rearranged {
@@ -96,7 +96,7 @@ impl<'a> Tensors<'a> {
         Tensors { interleave, ..self }
     }
 
-    /// What was rearranged so far.
+    /// Returns the weights that were interleaved so far.
     pub fn rearranged(&self) -> Rearranged {
         self.rearranged
     }
@@ -135,7 +135,7 @@ impl<'a> Tensors<'a> {
     }
 
     /// The matrices of all experts, `[experts, rows, columns]`, in whatever format the file has them. Files that have them one
-    /// by one are copied together: kernels want them in one piece.
+    /// by one are copied together: kernels read them as one tensor.
     pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
         let weight = Weight::Whole(self.all_experts(name, extents)?);
         label(&weight, name);
@@ -289,8 +289,7 @@ impl<'a> Tensors<'a> {
         self.taken.extend(self.names.in_file(name));
     }
 
-    /// Ends the taking: nothing of the file may be left, and what is under way is waited for. Gives the bytes of all
-    /// tensors.
+    /// Waits for pending copies and checks that no tensor of the file was left over. Returns the bytes of all tensors.
     pub fn finish(mut self) -> Result<u64> {
         let left =
             |entry: &Entry<'_>| !self.taken.contains(entry.name()) && !self.names.may_be_left(entry.name());

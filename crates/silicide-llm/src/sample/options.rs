@@ -22,15 +22,15 @@ pub struct SamplerOptions {
     pub presence_penalty: f32,
     /// Tokens that are "lately"; 0 is off.
     pub repeat_last: usize,
-    /// Only so many of the likeliest stay; 0 is off.
+    /// Keep this number of most likely tokens; 0 keeps all.
     pub top_k: usize,
-    /// Only the likeliest stay whose probabilities reach this sum; 1 is off.
+    /// Keep the most likely tokens whose probabilities add up to this; 1 keeps all.
     pub top_p: f32,
     /// Only those stay that are at least this fraction as likely as the likeliest; 0 is off.
     pub min_p: f32,
     /// The sampling temperature: logits are divided by it; 0 picks the most likely token.
     pub temperature: f32,
-    /// The random seed; the same seed gives the same text.
+    /// The random seed; the same seed makes the same text.
     pub seed: u64,
 }
 
@@ -99,7 +99,7 @@ impl SamplerOptions {
         self
     }
 
-    /// Sets the random seed; the same seed gives the same text.
+    /// Sets the random seed; the same seed makes the same text.
     pub fn seed(mut self, seed: u64) -> SamplerOptions {
         self.seed = seed;
         self

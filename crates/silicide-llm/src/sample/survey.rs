@@ -42,7 +42,8 @@ impl Survey {
         Some((block * BLOCK + at) as u32)
     }
 
-    /// Fills in candidates, in order of tokens: at least the `k` likeliest, if there are so many, and few others. All for 0.
+    /// Writes candidates in token order: at least the `k` most likely tokens, and few others. All tokens if `k` is 0 or more
+    /// than there are.
     pub(super) fn candidates(&mut self, logits: &[f32], k: usize, candidates: &mut Vec<Candidate>) {
         let least = self.reached_by(k);
         candidates.clear();
@@ -55,7 +56,8 @@ impl Survey {
         }
     }
 
-    /// A number that at least `k` logits reach: so many blocks do. -infinity where there are not so many, or for 0.
+    /// Returns a lower bound that at least `k` logits reach, because the maxima of `k` blocks do. Returns -infinity if `k` is 0
+    /// or more than the number of blocks.
     fn reached_by(&mut self, k: usize) -> f32 {
         if k == 0 || k > self.highest.len() {
             return f32::NEG_INFINITY;

@@ -8,12 +8,12 @@ pub(super) type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Nobody says where the user's files are.
+    /// The user has no home folder.
     #[error("there is no home folder to keep models in; set SILICIDE_CACHE to a folder")]
     NoHome,
     /// Neither a path nor a name.
     #[error(
-        "{name:?} is no file or folder here and no model that can be fetched{hint}; known names: {known}; the path of a GGUF file or of a folder with safetensors works as well"
+        "{name:?} is not a file or folder here, nor a model that can be fetched{hint}; known names: {known}; the path of a GGUF file or of a folder with safetensors works as well"
     )]
     Unknown {
         /// The name that was given.
@@ -25,7 +25,7 @@ pub enum StoreError {
     },
     /// A repository of a hub, or an address.
     #[error(
-        "{name:?} is no file or folder here; hubs and addresses are not supported yet: download the file and give its path"
+        "{name:?} is not a file or folder here; hubs and addresses are not supported yet: download the file and give its path"
     )]
     Hub {
         /// The name that was given.
@@ -49,7 +49,7 @@ pub enum StoreError {
     /// A model that should be removed is not here.
     #[error("there is no model {name:?} here; stored models: {stored}")]
     NotHere {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
         /// The names there are.
         stored: String,
@@ -98,7 +98,7 @@ pub enum StoreError {
     },
     /// The file in the package has another length.
     #[error(
-        "{file}: expected {expected} bytes, the package has {got}; nothing was stored. Somebody changed the package, or the download was damaged: try again"
+        "{file}: expected {expected} bytes, the package has {got}; nothing was stored. The package has changed, or the download was damaged: try again"
     )]
     WrongSize {
         /// The file.
@@ -110,7 +110,7 @@ pub enum StoreError {
     },
     /// The file in the package has other bytes.
     #[error(
-        "{file}: expected SHA-256 {expected}, got {got}; nothing was stored. Somebody changed the package, or the download was damaged: try again"
+        "{file}: expected SHA-256 {expected}, got {got}; nothing was stored. The package has changed, or the download was damaged: try again"
     )]
     WrongHash {
         /// The file.
@@ -133,13 +133,13 @@ pub enum StoreError {
         /// Bytes free.
         available: u64,
     },
-    /// Somebody asked to stop.
+    /// The pull was cancelled.
     #[error("fetching was cancelled; nothing was stored")]
     Cancelled,
     /// The system refused something.
     #[error("can't {what} {}: {detail}", path.display())]
     Io {
-        /// What was tried: `read`, `write`, ...
+        /// The operation: `read`, `write`, ...
         what: &'static str,
         /// The file or folder.
         path: PathBuf,

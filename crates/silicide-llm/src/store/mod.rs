@@ -137,7 +137,7 @@ impl Store {
                 None => Err(self.unknown(name_or_path)),
             };
         };
-        // A damaged model is an error: only who asks for a download gets one.
+        // A damaged model is an error here: only `pull` downloads it again.
         match self.checked(known, options)? {
             Some(model) => Ok(model.path),
             None => self.pull_model(known, options).map(|model| model.path),

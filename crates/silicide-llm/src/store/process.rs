@@ -1,8 +1,10 @@
 //! A process that ends with its handle, together with the processes that it starts.
 //!
-//! On Unix the process leads a process group of its own, and the whole group is killed. A Ctrl-C at the terminal does not
-//! reach that group: the handle decides. On Windows `taskkill /T` ends the tree of child processes; a process whose
-//! parent has already ended is not in that tree. A process that moves into another group or session escapes on both.
+//! On Unix the process is in a process group of its own, and the whole group is killed. A Ctrl-C at the terminal does not
+//! reach that group: the handle decides. A [`Watchdog`] leads the group and kills it if this process ends without dropping
+//! the handle, for example by SIGKILL. On Windows `taskkill /T` ends the tree of child processes; a process whose parent has
+//! already ended is not in that tree, and none ends if this process is killed. A process that moves into another group or
+//! session escapes on both.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -18,6 +20,9 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
+    /// Leads the group. `None` without a shell: the process leads the group itself.
+    #[cfg(unix)]
+    watchdog: Option<Watchdog>,
     /// Reads standard error while the process runs: a full pipe would stop it.
     reader: Option<JoinHandle<String>>,
     ended: bool,
@@ -26,11 +31,23 @@ pub(super) struct Running {
 impl Running {
     /// Starts a process in a group of its own. The last `kept` bytes of its standard error are kept.
     pub(super) fn start(command: &mut Command, kept: usize) -> io::Result<Running> {
+        // The watchdog runs first, so that the process never runs without it.
         #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(command, 0);
+        let watchdog = Watchdog::start().ok();
+        #[cfg(unix)]
+        {
+            let group = watchdog.as_ref().map_or(0, |watchdog| watchdog.shell.id());
+            std::os::unix::process::CommandExt::process_group(command, group as i32);
+        }
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let reader = child.stderr.take().map(|errors| std::thread::spawn(move || read_all(errors, kept)));
-        Ok(Running { child, reader, ended: false })
+        Ok(Running {
+            child,
+            #[cfg(unix)]
+            watchdog,
+            reader,
+            ended: false,
+        })
     }
 
     /// Returns the status and the standard error if the process has ended. Processes that it left behind are killed then.
@@ -45,7 +62,7 @@ impl Running {
         Ok(Some((status, said.unwrap_or_default())))
     }
 
-    /// Whether the process has ended. On Unix it is not reaped, which keeps the number of its group from being reused.
+    /// Returns whether the process has ended. On Unix it is not reaped, so that its number and its group's are not reused.
     fn has_ended(&mut self) -> io::Result<bool> {
         #[cfg(unix)]
         {
@@ -65,7 +82,8 @@ impl Running {
         #[cfg(unix)]
         {
             use rustix::process::{Pid, Signal, kill_process_group};
-            if let Some(group) = Pid::from_raw(self.child.id() as i32) {
+            let leader = self.watchdog.as_ref().map_or(&self.child, |watchdog| &watchdog.shell);
+            if let Some(group) = Pid::from_raw(leader.id() as i32) {
                 let _ = kill_process_group(group, Signal::KILL);
             }
         }
@@ -91,6 +109,38 @@ impl Drop for Running {
         if let Some(reader) = &self.reader {
             finished_soon(reader);
         }
+    }
+}
+
+/// A shell that leads a process group and kills it when its standard input is closed. The other end of that pipe is here, so
+/// the system closes it when this process ends in any way.
+#[cfg(unix)]
+#[derive(Debug)]
+struct Watchdog {
+    shell: Child,
+}
+
+#[cfg(unix)]
+impl Watchdog {
+    fn start() -> io::Result<Watchdog> {
+        use std::os::unix::process::CommandExt;
+        let shell = Command::new("/bin/sh")
+            .args(["-c", "read -r line; kill -KILL 0"])
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Watchdog { shell })
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
     }
 }
 
@@ -157,6 +207,15 @@ mod tests {
         let (_directory, running, pid) = shell("sleep 60 & echo $! > FILE; wait");
         assert!(runs(pid));
         drop(running);
+        assert!(ends(pid));
+    }
+
+    #[test]
+    fn closing_the_watchdogs_pipe_ends_the_process() {
+        let (_directory, mut running, pid) = shell("sleep 60 & echo $! > FILE; wait");
+        assert!(runs(pid));
+        // The system closes the pipe when a process is killed.
+        drop(running.watchdog.as_mut().unwrap().shell.stdin.take());
         assert!(ends(pid));
     }
 

@@ -1,7 +1,7 @@
 //! From a name to a checked file: fetch, unpack, check, rename.
 //!
 //! Everything happens in a folder inside the store, so that the last step is a rename. One pull at a time holds the
-//! store's lock; whoever has it knows that folders of other pulls are left-overs, and deletes them.
+//! store's lock. While it holds the lock, folders of other pulls are left-overs, and it deletes them.
 
 use super::catalog::KnownModel;
 use super::error::{Result, StoreError};
@@ -19,7 +19,7 @@ use std::time::Duration;
 const WORK: &str = ".pull-";
 /// The file whose lock a pull holds.
 const LOCK: &str = ".lock";
-/// How often one asks for the lock.
+/// How often the lock is tried.
 const ASK: Duration = Duration::from_millis(100);
 
 /// Watches a pull.
@@ -67,7 +67,7 @@ impl fmt::Debug for PullOptions {
     }
 }
 
-/// What a pull is doing.
+/// The phase of a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PullPhase {
@@ -87,7 +87,7 @@ pub enum PullPhase {
 pub struct PullEvent<'a> {
     /// The model.
     pub model: &'a KnownModel,
-    /// What is being done.
+    /// The phase.
     pub phase: PullPhase,
     /// Bytes of this phase that are done.
     pub done: u64,

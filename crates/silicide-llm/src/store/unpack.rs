@@ -33,15 +33,23 @@ pub(super) fn unpack(
         let (file, expected, got) = (model.file.to_owned(), model.bytes, entry.size());
         return Err(StoreError::WrongSize { file, expected, got });
     }
-    let mut out = File::create(to).map_err(|error| write_error(to, model.bytes, &error))?;
-    copy(model, entry, (&mut out, to), watch, damaged)?;
-    out.sync_all().map_err(|error| write_error(to, model.bytes, &error))
+    let file = File::create(to).map_err(|error| write_error(to, model.bytes, &error))?;
+    let mut out = Output { file, path: to };
+    copy(model, entry, &mut out, watch, damaged)?;
+    out.file.sync_all().map_err(|error| write_error(to, model.bytes, &error))
 }
 
+/// A file that is written, and its path for errors.
+struct Output<'a, W> {
+    file: W,
+    path: &'a Path,
+}
+
+/// Copies a model from `from`, and checks its length and hash.
 fn copy(
     model: &KnownModel,
     mut from: impl Read,
-    (out, path): (&mut impl Write, &Path),
+    out: &mut Output<'_, impl Write>,
     mut watch: impl FnMut(u64) -> Result<()>,
     damaged: impl Fn(String) -> StoreError,
 ) -> Result<()> {
@@ -56,7 +64,7 @@ fn copy(
             break;
         }
         hash.update(part);
-        out.write_all(part).map_err(|error| write_error(path, model.bytes, &error))?;
+        out.file.write_all(part).map_err(|error| write_error(out.path, model.bytes, &error))?;
     }
     let file = model.file.to_owned();
     if done != model.bytes {
@@ -88,10 +96,10 @@ mod tests {
     };
 
     fn copied(from: &[u8]) -> Result<Vec<u8>> {
-        let mut out = Vec::new();
+        let mut out = Output { file: Vec::new(), path: Path::new("out") };
         let damaged = |detail| StoreError::Io { what: "read", path: "package".into(), detail };
-        copy(&MODEL, from, (&mut out, Path::new("out")), |_| Ok(()), damaged)?;
-        Ok(out)
+        copy(&MODEL, from, &mut out, |_| Ok(()), damaged)?;
+        Ok(out.file)
     }
 
     #[test]
@@ -105,10 +113,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_told_apart() {
-        let mut full = File::options().write(true).open("/dev/full").unwrap();
+        let path = Path::new("/dev/full");
+        let mut full = Output { file: File::options().write(true).open(path).unwrap(), path };
         let damaged = |detail| StoreError::Io { what: "read", path: "package".into(), detail };
-        let error =
-            copy(&MODEL, &b"abc"[..], (&mut full, Path::new("/dev/full")), |_| Ok(()), damaged).unwrap_err();
+        let error = copy(&MODEL, &b"abc"[..], &mut full, |_| Ok(()), damaged).unwrap_err();
         assert!(matches!(error, StoreError::NoSpace { needed: 3, .. }), "{error}");
     }
 }

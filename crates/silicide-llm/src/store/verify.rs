@@ -3,7 +3,7 @@
 //! Hashing reads the whole file, so it is not done for every run. A stamp beside the model says which hash a file of
 //! this length, these times and this inode had. The file is hashed again when any of them differs.
 //!
-//! A stamp finds accidents (a bad disk, a copy that was cut, a program that wrote to the file), not attackers: who can write
+//! A stamp finds accidents (a bad disk, a copy that was cut, a program that wrote to the file), not attackers: a program that can write
 //! to the store can write stamps.
 
 use super::catalog::KnownModel;
@@ -19,7 +19,7 @@ use std::time::UNIX_EPOCH;
 /// Bytes that are read and hashed at a time.
 const PIECE: usize = 1 << 20;
 
-/// What is known about the bytes of a stored model.
+/// The result of a check of a stored model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verified {
@@ -94,7 +94,7 @@ fn stamp_text(hash: &str, facts: &str) -> String {
     format!("sha256 {hash} {facts}\n")
 }
 
-/// What changes when somebody writes to a file or replaces it.
+/// Returns the metadata that changes when a file is written to or replaced.
 fn facts(data: &Metadata) -> String {
     let modified = data.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let modified = modified.map_or(0, |since| since.as_nanos());

@@ -41,7 +41,7 @@ const BYTES: [Option<u8>; 0x144] = {
     table
 };
 
-/// Appends the spelling of `bytes` to `text`.
+/// Appends the characters that stand for `bytes` to `text`.
 pub(crate) fn spell(bytes: &[u8], text: &mut Vec<u8>) {
     let mut buffer = [0; 4];
     for &byte in bytes {
@@ -50,7 +50,7 @@ pub(crate) fn spell(bytes: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-/// The bytes that a token spells. Characters that stand for no byte are kept as they are.
+/// Returns the bytes that the characters of a token stand for. Characters that stand for no byte are kept as they are.
 pub(crate) fn unspell(token: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(token.len());
     let mut buffer = [0; 4];

@@ -16,7 +16,7 @@ const NONE: usize = usize::MAX;
 /// The number of a text that neither tokens nor merges have, and of a symbol that was merged into its neighbour.
 const NOTHING: u32 = u32::MAX;
 
-/// What the symbols of a word are before anything is merged.
+/// The symbols of a word before the first merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alphabet {
     /// Bytes, each spelt with a printable character.
@@ -60,7 +60,7 @@ struct Pair {
     rank: u32,
     left: usize,
     right: usize,
-    /// What the two were when the pair was found.
+    /// The ids of both symbols when the pair was found. The pair is stale if they have changed.
     ids: (u32, u32),
     result: u32,
 }
@@ -90,7 +90,7 @@ impl Bpe {
             joined.extend_from_slice(right);
             let pair = (vocabulary.intern(left), vocabulary.intern(right));
             let result = vocabulary.intern(&joined);
-            // What was learnt first counts.
+            // The first rule of a pair counts.
             table.entry(pair).or_insert(Merge { rank, result });
         }
         let symbol = |byte: u8| {

@@ -15,14 +15,14 @@ pub enum TokenizerError {
         /// The part.
         what: String,
     },
-    /// A kind of tokenizer that nothing here knows.
+    /// A kind of tokenizer that is not supported.
     #[error("{}: tokenizers of kind {kind:?} are not supported; supported are {supported}", path.display())]
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// What the file says.
+        /// The kind that the file names.
         kind: String,
-        /// What it could say.
+        /// The kinds that are supported.
         supported: &'static str,
     },
     /// A part of the tokenizer is not what it should be.
@@ -34,7 +34,7 @@ pub enum TokenizerError {
         what: String,
         /// What should be there.
         expected: String,
-        /// What is there.
+        /// The value in the file.
         got: String,
     },
     /// A file can't be read.
@@ -42,7 +42,7 @@ pub enum TokenizerError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         detail: String,
     },
 }
@@ -51,7 +51,7 @@ pub enum TokenizerError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Text is split by rules that nothing here knows; others are used, and tokens may differ from those that the
+    /// Text is split by rules that are not supported; others are used, and tokens may differ from those that the
     /// model was trained with.
     UnknownSplit {
         /// The name or the pattern in the file.
@@ -66,7 +66,7 @@ pub enum Warning {
     },
     /// A special token that the vocabulary does not have.
     NoSuchToken {
-        /// What the file calls it.
+        /// The key in the file.
         what: String,
         /// Its number.
         id: u64,

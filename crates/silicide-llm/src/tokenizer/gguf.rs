@@ -125,7 +125,7 @@ fn load_bpe(reader: &Reader<'_>, pre: &str) -> Result<Tokenizer, TokenizerError>
     let pairs = merges.iter().map(|merge| halves(merge));
     let bpe = Bpe::new(&mut vocabulary, pairs, recipe.alphabet, recipe.whole_words);
     let marks_spaces = recipe.alphabet == Alphabet::Text;
-    // What a file that names none would mean is anybody's guess; this is llama.cpp's.
+    // The default of llama.cpp for files that name no special tokens.
     let fallback = Some(11).filter(|_| !marks_spaces);
     let defaults = SpecialTokens { bos: fallback, eos: fallback, ..SpecialTokens::default() };
     let rules = Rules {

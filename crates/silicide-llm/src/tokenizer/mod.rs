@@ -105,7 +105,7 @@ impl Tokenizer {
         if source.gguf().is_empty() { json::load(source) } else { gguf::load(source) }
     }
 
-    /// The tokens of a text, without any that the model wants around it.
+    /// Returns the tokens of a text, without begin-of-text and end-of-text tokens.
     pub fn encode(&self, text: impl AsRef<[u8]>, special: Special) -> Vec<u32> {
         let text = text.as_ref();
         let whole = 0..text.len();
@@ -113,7 +113,7 @@ impl Tokenizer {
         self.encode_trusting(text, trusted)
     }
 
-    /// The tokens of a text, with those that the model wants before and after it.
+    /// Returns the tokens of a text, with the begin-of-text and end-of-text tokens that the model uses.
     pub fn encode_prompt(&self, text: impl AsRef<[u8]>, special: Special) -> Vec<u32> {
         let mut tokens = Vec::new();
         tokens.extend(self.special.bos.filter(|_| self.rules.add_bos));
@@ -123,7 +123,7 @@ impl Tokenizer {
     }
 
     /// The tokens of a rendered chat. The pieces are one text, but control tokens are found only inside the trusted
-    /// ones. If the model wants a BOS token and the template wrote none, it is added.
+    /// ones. If the model uses a BOS token and the template wrote none, it is added.
     pub fn encode_pieces(&self, pieces: &[Piece]) -> Vec<u32> {
         let mut text = String::with_capacity(pieces.iter().map(|piece| piece.text.len()).sum());
         let mut trusted: Vec<Range<usize>> = Vec::new();
@@ -163,7 +163,7 @@ impl Tokenizer {
         tokens
     }
 
-    /// Adds a space and marks spaces, as the model wants it.
+    /// Adds a space and marks spaces, if the vocabulary has them so.
     fn prepare<'a>(&self, part: &'a [u8], prefix: bool) -> Cow<'a, [u8]> {
         if !self.rules.marks_spaces {
             return if prefix { Cow::Owned([b" ", part].concat()) } else { Cow::Borrowed(part) };
@@ -234,17 +234,17 @@ impl Tokenizer {
         TextStream::new(self, special)
     }
 
-    /// The token with exactly this text, as the file spells it.
+    /// Returns the token with exactly this text, as it is in the file.
     pub fn token(&self, text: &str) -> Option<u32> {
         self.vocabulary.find(text.as_bytes())
     }
 
-    /// The text of a token, as the file spells it.
+    /// Returns the text of a token, as it is in the file.
     pub fn text(&self, token: u32) -> Cow<'_, str> {
         String::from_utf8_lossy(self.vocabulary.text(token))
     }
 
-    /// What a token is for.
+    /// Returns the kind of a token.
     pub fn kind(&self, token: u32) -> Kind {
         self.vocabulary.kind(token)
     }
@@ -289,7 +289,7 @@ impl Tokenizer {
         self.rules.add_eos && self.special.eos.is_some()
     }
 
-    /// What is odd about this tokenizer.
+    /// Warnings about this tokenizer's file.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }

@@ -22,7 +22,7 @@ pub struct SpecialTokens {
     pub padding: Option<u32>,
 }
 
-/// What a role is called in GGUF metadata (the older names behind the newer), and by which texts a token plays it.
+/// The keys of a role in GGUF metadata (newer names first), and the texts of tokens that have it.
 struct Role {
     keys: &'static [&'static str],
     texts: &'static [&'static str],
@@ -129,10 +129,10 @@ const ENDS: [&str; 22] = [
     "<｜end▁of▁sentence｜>",
     "[e~[",
 ];
-/// Structure that readers of the output want to see.
+/// Control tokens that are shown in the output.
 const SHOWN: [&str; 4] = ["<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"];
 
-/// What was found out about a vocabulary's special tokens.
+/// The special tokens of a vocabulary.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) tokens: SpecialTokens,

@@ -71,7 +71,7 @@ impl Spm {
         let mut symbols = cut(text);
         let mut pairs = BinaryHeap::new();
         for right in 1..symbols.len() {
-            pairs.extend(pair(vocabulary, text, &symbols, (right - 1, right)));
+            pairs.extend(pair(vocabulary, text, &symbols, right - 1, right));
         }
         while let Some(Pair { left, right, length, .. }) = pairs.pop() {
             let (Some(first), Some(second)) = (symbols.get(left).copied(), symbols.get(right).copied())
@@ -91,8 +91,8 @@ impl Spm {
             if let Some(symbol) = symbols.get_mut(second.next) {
                 symbol.previous = left;
             }
-            pairs.extend(pair(vocabulary, text, &symbols, (first.previous, left)));
-            pairs.extend(pair(vocabulary, text, &symbols, (left, second.next)));
+            pairs.extend(pair(vocabulary, text, &symbols, first.previous, left));
+            pairs.extend(pair(vocabulary, text, &symbols, left, second.next));
         }
         for symbol in symbols.iter().filter(|symbol| symbol.length > 0) {
             let part = text.get(symbol.start..symbol.start + symbol.length).unwrap_or_default();
@@ -126,12 +126,7 @@ fn cut(text: &[u8]) -> Vec<Symbol> {
     symbols
 }
 
-fn pair(
-    vocabulary: &Vocabulary,
-    text: &[u8],
-    symbols: &[Symbol],
-    (left, right): (usize, usize),
-) -> Option<Pair> {
+fn pair(vocabulary: &Vocabulary, text: &[u8], symbols: &[Symbol], left: usize, right: usize) -> Option<Pair> {
     let (first, second) = (symbols.get(left)?, symbols.get(right)?);
     let length = first.length + second.length;
     let token = vocabulary.find(text.get(first.start..first.start + length)?)?;

@@ -2,7 +2,7 @@
 
 use super::strings::Strings;
 
-/// What a token is for.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -104,7 +104,7 @@ impl Vocabulary {
         self.strings.get(id)
     }
 
-    /// What a token is for.
+    /// Returns the kind of a token.
     pub(crate) fn kind(&self, id: u32) -> Kind {
         self.kinds.get(id as usize).copied().unwrap_or(Kind::Undefined)
     }

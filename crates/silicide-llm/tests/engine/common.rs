@@ -1,8 +1,8 @@
-//! What the tests share.
+//! Helpers of the engine's tests.
 
 use silicide_core::{CancelToken, Device, DeviceOptions, Isa};
 use silicide_llm::ModelOptions;
-use silicide_llm::engine::{Session, Wanted};
+use silicide_llm::engine::{LogitsFrom, Session};
 use silicide_quant::DType;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub(crate) fn vulkan() -> Device {
     Device::open_with("vulkan:0", &options).unwrap()
 }
 
-/// The CPU with so many threads.
+/// Returns the CPU device with `threads` threads.
 pub(crate) fn cpu(threads: usize) -> Device {
     let mut options = DeviceOptions::default();
     options.threads = Some(threads);
@@ -60,7 +60,7 @@ pub(crate) fn logits(session: &mut Session, tokens: &[u32], size: usize) -> Vec<
         let expected = session.tokens().len();
         let mut position = expected;
         session
-            .feed(piece, Wanted::From(0), &CancelToken::new(), &mut |at, logits| {
+            .feed(piece, LogitsFrom::Token(0), &CancelToken::new(), &mut |at, logits| {
                 assert_eq!(at, position);
                 position += 1;
                 all.extend_from_slice(logits);

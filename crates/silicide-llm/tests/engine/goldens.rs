@@ -6,7 +6,7 @@ use serde::Deserialize;
 use silicide_core::{CancelToken, Isa};
 use silicide_llm::Error;
 use silicide_llm::ModelOptions;
-use silicide_llm::engine::{GenerateOptions, Session, Wanted, generate};
+use silicide_llm::engine::{GenerateOptions, LogitsFrom, Session, generate};
 use silicide_llm::sample::SamplerOptions;
 
 #[derive(Deserialize)]
@@ -111,7 +111,7 @@ fn a_cache_that_is_rewound_gives_the_same_logits() {
         let mut last = Vec::new();
         let rest = &tokens[kept..];
         session
-            .feed(rest, Wanted::Last, &CancelToken::new(), &mut |_, logits| {
+            .feed(rest, LogitsFrom::Last, &CancelToken::new(), &mut |_, logits| {
                 last = logits.to_vec();
                 Ok(())
             })
@@ -210,6 +210,6 @@ fn tokens_that_the_model_does_not_have_are_told_and_refused() {
     let model = options.device(&cpu(1)).open(folder.path()).unwrap();
     assert!(model.warnings().iter().any(|warning| warning.contains("321 tokens")), "{:?}", model.warnings());
     let mut session = Session::new(&model).unwrap();
-    let error = session.feed(&[320], Wanted::Last, &CancelToken::new(), &mut |_, _| Ok(())).unwrap_err();
+    let error = session.feed(&[320], LogitsFrom::Last, &CancelToken::new(), &mut |_, _| Ok(())).unwrap_err();
     assert!(matches!(error, Error::BadToken { token: 320, vocabulary: 320 }), "{error}");
 }

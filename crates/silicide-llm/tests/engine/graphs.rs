@@ -5,7 +5,7 @@ use samples::testdata;
 use silicide_core::{CancelToken, Device};
 use silicide_llm::Error;
 use silicide_llm::ModelOptions;
-use silicide_llm::engine::{Session, Wanted};
+use silicide_llm::engine::{LogitsFrom, Session};
 use silicide_quant::DType;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn in_passes_of_16(device: &Device) -> Session {
 }
 
 /// The wanted logits of tokens that follow those that were fed.
-fn follow(session: &mut Session, tokens: &[u32], wanted: Wanted) -> Vec<f32> {
+fn follow(session: &mut Session, tokens: &[u32], wanted: LogitsFrom) -> Vec<f32> {
     let mut rows = Vec::new();
     let sink = &mut |_: usize, row: &[f32]| {
         rows.extend_from_slice(row);
@@ -68,7 +68,7 @@ fn cancelling_a_prompt_keeps_what_was_fed() {
         let mut session = in_passes_of_16(&device);
         let cancel = CancelToken::new();
         // Stops at the first row that is wanted.
-        let fed = session.feed(&tokens, Wanted::From(70), &cancel, &mut |_, _| {
+        let fed = session.feed(&tokens, LogitsFrom::Token(70), &cancel, &mut |_, _| {
             cancel.cancel();
             Ok(())
         });
@@ -76,9 +76,9 @@ fn cancelling_a_prompt_keeps_what_was_fed() {
         assert!(cancelled, "{fed:?}");
         let kept = session.tokens().len();
         assert!(kept > 70 && kept < 150, "{kept}");
-        // What was kept is as good as fed by anyone.
-        let rest = follow(&mut session, &tokens[kept..], Wanted::From(0));
-        let expected = follow(&mut in_passes_of_16(&device), &tokens, Wanted::From(kept));
+        // The kept tokens have the same cache entries as in a session without cancellation.
+        let rest = follow(&mut session, &tokens[kept..], LogitsFrom::Token(0));
+        let expected = follow(&mut in_passes_of_16(&device), &tokens, LogitsFrom::Token(kept));
         let error = nmse(&rest, &expected);
         assert!(error < 1e-8, "{}: {error:e}", device.info().id);
     }

@@ -1,10 +1,10 @@
-//! What is counted before loading is what is taken.
+//! The memory estimate equals the memory that a session allocates.
 
 use crate::common::{devices, exact_session, logits};
 use samples::testdata;
 use silicide_core::{CancelToken, Purpose};
 use silicide_llm::ModelOptions;
-use silicide_llm::engine::{Session, Wanted};
+use silicide_llm::engine::{LogitsFrom, Session};
 
 #[test]
 fn a_model_takes_what_was_counted() {
@@ -12,11 +12,11 @@ fn a_model_takes_what_was_counted() {
         devices().into_iter().chain(devices()).zip(["gemma3", "gemma3", "qwen3moe", "qwen3moe"])
     {
         let mut session = exact_session(&device, &testdata(&format!("models/{name}.gguf")), 64);
-        let fit = *session.model().fit();
+        let fit = *session.model().memory_estimate();
         let usage = device.usage();
         assert_eq!(usage.of(Purpose::Cache).bytes as u64, fit.cache);
         let tokens: Vec<u32> = (0..64).collect();
-        session.feed(&tokens, Wanted::Last, &CancelToken::new(), &mut |_, _| Ok(())).unwrap();
+        session.feed(&tokens, LogitsFrom::Last, &CancelToken::new(), &mut |_, _| Ok(())).unwrap();
         logits(&mut session, &tokens[..1], 1);
         let usage = device.usage();
         let working = usage.of(Purpose::Activations).peak;
@@ -40,12 +40,12 @@ fn two_thousand_tokens_take_no_more_than_two_hundred() {
     let mut options = ModelOptions::default();
     options.context = Some(2048);
     let model = options.device(&device).open(testdata("models/llama-tied.gguf")).unwrap();
-    let planned = model.fit().activations;
+    let planned = model.memory_estimate().activations;
     let mut session = Session::new(&model).unwrap();
     let mut feed = |count: usize| {
         for token in 0..count as u32 {
             let sink = &mut |_: usize, _: &[f32]| Ok(());
-            session.feed(&[token % 300], Wanted::Last, &CancelToken::new(), sink).unwrap();
+            session.feed(&[token % 300], LogitsFrom::Last, &CancelToken::new(), sink).unwrap();
         }
         device.usage()
     };

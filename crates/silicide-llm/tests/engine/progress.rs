@@ -1,4 +1,4 @@
-//! What a caller learns while a prompt is processed.
+//! Progress events of a prompt.
 
 use crate::common::{devices, exact_session};
 use samples::testdata;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use silicide_core::{CancelToken, Device};
 use silicide_llm::ModelOptions;
 use silicide_llm::chat::message;
-use silicide_llm::engine::{Finish, GenerateOptions, Session, Wanted, generate};
+use silicide_llm::engine::{Finish, GenerateOptions, LogitsFrom, Session, generate};
 use silicide_llm::sample::SamplerOptions;
 use silicide_quant::DType;
 use silicide_quant::{decode_into, encode_into};
@@ -35,7 +35,7 @@ fn the_last_logits_of_prompts_are_right() {
             let mut last = Vec::new();
             session.rewind(0);
             session
-                .feed(&golden.tokens, Wanted::Last, &CancelToken::new(), &mut |_, logits| {
+                .feed(&golden.tokens, LogitsFrom::Last, &CancelToken::new(), &mut |_, logits| {
                     last = logits.to_vec();
                     Ok(())
                 })
@@ -143,7 +143,7 @@ fn in_f16(path: &std::path::Path) -> tempfile::NamedTempFile {
     file
 }
 
-/// Feeds `tokens`; gives the likeliest token after each.
+/// Feeds `tokens` and returns the most likely token after each.
 fn likeliest(session: &mut Session, tokens: &[u32]) -> Vec<u32> {
     let mut found = Vec::new();
     let mut note = |_: usize, logits: &[f32]| {
@@ -151,7 +151,7 @@ fn likeliest(session: &mut Session, tokens: &[u32]) -> Vec<u32> {
         found.push(best.unwrap() as u32);
         Ok(())
     };
-    session.feed(tokens, Wanted::From(0), &CancelToken::new(), &mut note).unwrap();
+    session.feed(tokens, LogitsFrom::Token(0), &CancelToken::new(), &mut note).unwrap();
     found
 }
 

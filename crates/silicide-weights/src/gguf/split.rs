@@ -3,8 +3,9 @@
 
 use super::file::GgufFile;
 use super::value::Value;
+use crate::bytes::FileReader;
 use crate::error::{Error, Fault, Result};
-use crate::{Bytes, Load, limits};
+use crate::limits;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,7 @@ pub(crate) fn position(path: &Path) -> Option<Position> {
 }
 
 /// Opens a file, and if it is one of several, all of them, in order.
-pub(crate) fn open_all(path: &Path, load: Load) -> Result<Vec<GgufFile>> {
+pub(crate) fn open_all(path: &Path, reader: &mut FileReader<'_>) -> Result<Vec<GgufFile>> {
     let position = position(path).filter(|position| position.count > 1);
     let (paths, count) = match &position {
         None => (vec![path.to_owned()], 1),
@@ -47,7 +48,7 @@ pub(crate) fn open_all(path: &Path, load: Load) -> Result<Vec<GgufFile>> {
     };
     let mut files = Vec::new();
     for (number, path) in (0u32..).zip(&paths) {
-        let file = GgufFile::parse(Bytes::load(path, load)?)?.numbered(number);
+        let file = GgufFile::parse(reader.open(path)?)?.numbered(number);
         if count > 1 || file.get("split.count").is_some() {
             agree(&file, "split.count", count)?;
             agree(&file, "split.no", number.into())?;

@@ -2,7 +2,7 @@
 
 use super::{Linear, Norm};
 use crate::error::{Error, Result};
-use crate::model::{Pass, Tensors};
+use crate::model::{ForwardInputs, Tensors};
 use silicide_core::Recorder;
 use silicide_ops as ops;
 use silicide_ops::attention::AttentionInputs;
@@ -79,19 +79,20 @@ impl Attention {
         &self,
         recorder: &mut R,
         x: &R::Value,
-        pass: &Pass<R::Value>,
+        inputs: &ForwardInputs<R::Value>,
     ) -> Result<R::Value> {
-        let Some((cache, table)) = pass.caches.get(self.layer).zip(pass.ropes.get(self.options.rope)) else {
-            let got = format!("{} caches, {} tables", pass.caches.len(), pass.ropes.len());
+        let Some((cache, table)) = inputs.caches.get(self.layer).zip(inputs.ropes.get(self.options.rope))
+        else {
+            let got = format!("{} caches, {} tables", inputs.caches.len(), inputs.ropes.len());
             let expected = format!("layer {} and table {}", self.layer, self.options.rope);
             return Err(Error::BadOption { option: "pass", expected, got });
         };
         let query = self.query.apply(recorder, x)?;
         let key = self.key.apply(recorder, x)?;
         let value = self.value.apply(recorder, x)?;
-        let mut query = recorder.reshape(&query, self.shape(pass, self.heads, self.head_dim)?)?;
-        let mut key = recorder.reshape(&key, self.shape(pass, self.kv_heads, self.head_dim)?)?;
-        let value = recorder.reshape(&value, self.shape(pass, self.kv_heads, self.value_dim)?)?;
+        let mut query = recorder.reshape(&query, self.shape(inputs, self.heads, self.head_dim)?)?;
+        let mut key = recorder.reshape(&key, self.shape(inputs, self.kv_heads, self.head_dim)?)?;
+        let value = recorder.reshape(&value, self.shape(inputs, self.kv_heads, self.value_dim)?)?;
         if let Some((query_norm, key_norm)) = &self.norms {
             query = query_norm.apply(recorder, &query)?;
             key = key_norm.apply(recorder, &key)?;
@@ -106,19 +107,24 @@ impl Attention {
             causal: true,
             window: self.options.window,
             softcap: None,
-            limit: pass.limit,
+            limit: inputs.limit,
         };
-        let inputs =
-            AttentionInputs { q: &query, k: &cache.keys, v: &cache.values, start: &pass.start, sinks: None };
-        let y = ops::attention(recorder, attention, &inputs)?;
+        let operands = AttentionInputs {
+            q: &query,
+            k: &cache.keys,
+            v: &cache.values,
+            start: &inputs.start,
+            sinks: None,
+        };
+        let y = ops::attention(recorder, attention, &operands)?;
         drop(query);
-        let joined = Shape::new(&[pass.count, self.heads * self.value_dim]).map_err(bad_shape)?;
+        let joined = Shape::new(&[inputs.count, self.heads * self.value_dim]).map_err(bad_shape)?;
         let y = recorder.reshape(&y, joined)?;
         self.output.apply(recorder, &y)
     }
 
-    fn shape<V>(&self, pass: &Pass<V>, heads: usize, dim: usize) -> Result<Shape> {
-        Shape::new(&[pass.count, heads, dim]).map_err(bad_shape)
+    fn shape<V>(&self, inputs: &ForwardInputs<V>, heads: usize, dim: usize) -> Result<Shape> {
+        Shape::new(&[inputs.count, heads, dim]).map_err(bad_shape)
     }
 }
 

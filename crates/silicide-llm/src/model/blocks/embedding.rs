@@ -2,7 +2,7 @@
 
 use super::{Norm, Weight};
 use crate::error::Result;
-use crate::model::{Pass, Tensors};
+use crate::model::{ForwardInputs, Tensors};
 use silicide_core::Recorder;
 use silicide_ops as ops;
 
@@ -21,8 +21,8 @@ impl Embedding {
     }
 
     /// Records the vectors of a pass's tokens, `[tokens, hidden]`.
-    pub fn apply<R: Recorder>(&self, recorder: &mut R, pass: &Pass<R::Value>) -> Result<R::Value> {
-        let x = self.table.rows(recorder, &pass.tokens)?;
+    pub fn apply<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
+        let x = self.table.rows(recorder, &inputs.tokens)?;
         if let Some(factor) = self.scale {
             recorder.run_into(ops::unary::Unary::Scale { factor }, &[&x], &[&x])?;
         }
@@ -30,7 +30,7 @@ impl Embedding {
     }
 }
 
-/// The last norm and the matrix whose rows are scored against what comes out of the layers.
+/// The final norm and the output projection (`lm_head`).
 #[derive(Clone, Debug)]
 pub struct Head {
     norm: Norm,
@@ -38,8 +38,8 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head of the file, or the token table where the two are one. A file that does not say so has them in one if
-    /// it has no head.
+    /// Loads the output projection, or takes the token embedding if the two are tied. They are tied by default if the file
+    /// has no output projection.
     pub fn load(tensors: &mut Tensors<'_>, embedding: &Embedding) -> Result<Head> {
         let extents = [tensors.vocabulary(), tensors.config().hidden];
         let norm = Norm::load(tensors, "output_norm", tensors.config().hidden)?;
@@ -51,18 +51,18 @@ impl Head {
         Ok(Head { norm, weight })
     }
 
-    /// Records the logits of the rows that the pass wants, `[outputs, vocabulary]`.
+    /// Records the logits of the output rows, `[outputs, vocabulary]`.
     pub fn apply<R: Recorder>(
         &self,
         recorder: &mut R,
         x: &R::Value,
-        pass: &Pass<R::Value>,
+        inputs: &ForwardInputs<R::Value>,
     ) -> Result<R::Value> {
-        let wanted = match &pass.outputs {
-            Some(rows) => ops::gather_rows::gather_rows(recorder, x, rows, silicide_quant::DType::F32)?,
+        let rows = match &inputs.outputs {
+            Some(indices) => ops::gather_rows::gather_rows(recorder, x, indices, silicide_quant::DType::F32)?,
             None => x.clone(),
         };
-        let x = self.norm.apply(recorder, &wanted)?;
+        let x = self.norm.apply(recorder, &rows)?;
         self.weight.multiply(recorder, &x)
     }
 }

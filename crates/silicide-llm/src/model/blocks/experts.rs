@@ -55,30 +55,31 @@ impl Experts {
     }
 }
 
-/// What a layer has after its attention: one feed-forward, or experts where the model has them.
+/// The feed-forward part of a layer: one dense feed-forward, or experts.
 #[derive(Clone, Debug)]
-pub enum Inner {
+pub enum FeedForwardKind {
     /// One for all tokens.
     Dense(Box<FeedForward>),
     /// A mixture.
     Experts(Box<Experts>),
 }
 
-impl Inner {
+impl FeedForwardKind {
     /// That of layer `layer`.
-    pub fn load(tensors: &mut Tensors<'_>, layer: usize, activation: Activation) -> Result<Inner> {
+    pub fn load(tensors: &mut Tensors<'_>, layer: usize, activation: Activation) -> Result<FeedForwardKind> {
         match tensors.config().experts {
             Some(experts) => Experts::load(tensors, layer, &experts, activation)
-                .map(|experts| Inner::Experts(Box::new(experts))),
-            None => FeedForward::load(tensors, layer, activation).map(|dense| Inner::Dense(Box::new(dense))),
+                .map(|experts| FeedForwardKind::Experts(Box::new(experts))),
+            None => FeedForward::load(tensors, layer, activation)
+                .map(|dense| FeedForwardKind::Dense(Box::new(dense))),
         }
     }
 
     /// Records the part.
     pub fn apply<R: Recorder>(&self, recorder: &mut R, x: &R::Value) -> Result<R::Value> {
         match self {
-            Inner::Dense(feed_forward) => feed_forward.apply(recorder, x),
-            Inner::Experts(experts) => experts.apply(recorder, x),
+            FeedForwardKind::Dense(feed_forward) => feed_forward.apply(recorder, x),
+            FeedForwardKind::Experts(experts) => experts.apply(recorder, x),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The parts that models are made of. Each knows its tensors (`load`) and its arithmetic (`apply`, over any recorder).
+//! The parts that models are made of. Each has a `load`, which takes its tensors, and an `apply`, which records its arithmetic on any recorder.
 
 mod attention;
 mod embedding;
@@ -9,7 +9,7 @@ mod norm;
 
 pub use attention::{Attention, AttentionOptions};
 pub use embedding::{Embedding, Head};
-pub use experts::{Experts, Inner};
+pub use experts::{Experts, FeedForwardKind};
 pub use feed_forward::FeedForward;
 pub use linear::{Interleaved, Linear, Planes, Weight};
 pub use norm::Norm;

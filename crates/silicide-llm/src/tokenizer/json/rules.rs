@@ -1,4 +1,4 @@
-//! How a `tokenizer.json` wants text prepared and split. Parts that are not understood are told as warnings.
+//! How text is prepared and split according to `tokenizer.json`. Parts that are not supported become warnings.
 
 use super::super::Prefix;
 use super::super::alphabet::SPACE_MARK;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// The rules that are used where a pattern can't be.
 pub(super) const COMMON: &str = "gpt-2";
-/// What a byte-level step splits by itself.
+/// The pattern that a byte-level step splits by.
 const WORDS: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// Patterns that look further ahead than an automaton can, and say what a rule of our own does.
 const THOUSANDS: [&str; 2] = [r"\d{1,3}(?=(?:\d{3})*\b)", r"(?=(\d{3})+(?!\d))"];

@@ -42,7 +42,7 @@ impl Pattern {
         } else {
             add(pattern.to_owned(), false);
         }
-        // Without captures the automata are smaller, and nobody asks for any.
+        // Captures are not used, and without them the automata are smaller.
         let config = Config::new()
             .nfa_size_limit(Some(SIZE))
             .which_captures(regex_automata::nfa::thompson::WhichCaptures::Implicit);

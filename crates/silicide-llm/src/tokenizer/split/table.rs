@@ -8,7 +8,7 @@ use Rule::{Match, Thousands};
 /// The rules that are used where a name is not known.
 pub(crate) const FALLBACK: &str = "default";
 
-/// How a byte-pair vocabulary wants its text.
+/// How the text of a byte-pair vocabulary is prepared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recipe {
     pub(crate) rules: &'static [Rule<'static>],

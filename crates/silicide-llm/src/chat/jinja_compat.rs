@@ -138,7 +138,7 @@ fn statement<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
             Stmt::WithBlock(spanned(ast::WithBlock { assignments, body: body(&s.body) }, s.span()))
         }
         Stmt::Set(s) => {
-            // What a namespace holds outlives its scope, and may nest.
+            // The values of a namespace outlive its scope, and may nest.
             let expr = match &s.target {
                 Expr::GetAttr(_) => marked(MADE, expression(&s.expr)),
                 _ => expression(&s.expr),
@@ -197,7 +197,7 @@ fn declaration<'a>(s: &Spanned<ast::Macro<'a>>) -> Spanned<ast::Macro<'a>> {
     spanned(node, s.span())
 }
 
-/// What is assigned to: names stay as they are.
+/// Rewrites the target of an assignment. Names stay as they are.
 fn target<'a>(expr: &Expr<'a>) -> Expr<'a> {
     match expr {
         Expr::List(s) => {

@@ -1,18 +1,17 @@
-//! Whether a model fits: weights, cache and working memory, counted exactly before anything is loaded.
+//! The memory of a model: weights, KV cache and working memory, counted exactly before anything is loaded.
 
-use super::graphs::capture;
-use super::inputs::{Role, outline};
+use super::graphs::{PlannedModel, capture};
+use super::inputs::{PassExtents, Role, outline};
 use super::options::ModelOptions;
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
-use crate::model::{Decoder, Description};
 use silicide_core::kernel::TensorInfo;
 use silicide_core::{Device, Estimate, Estimated};
 
-/// What a model takes on a device.
+/// The memory that a model needs on a device, and the memory that is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Fit {
+pub struct MemoryEstimate {
     /// Bytes of weights.
     pub weights: u64,
     /// Bytes of keys and values.
@@ -21,37 +20,38 @@ pub struct Fit {
     pub activations: u64,
     /// Bytes of the workspaces that kernels use on the CPU: as much for each thread as the largest kernel declares.
     pub workspaces: u64,
-    /// Bytes there are.
+    /// Bytes that are available on the device.
     pub available: u64,
     /// Tokens of the context.
     pub context: usize,
 }
 
-impl Fit {
-    /// All bytes.
+impl MemoryEstimate {
+    /// Returns the sum of all parts, in bytes.
     pub fn needed(&self) -> u64 {
         self.weights + self.cache + self.activations + self.workspaces
     }
 
-    /// Counts what a planned model takes, or says what would fit.
+    /// Counts the memory of a planned model. If it exceeds what the device has, the error names the largest context that fits.
     pub(super) fn check(
         device: &Device,
-        (model, decoder): (&Description, &Decoder),
-        options: &CacheOptions,
+        planned: PlannedModel<'_>,
         engine: &ModelOptions,
-    ) -> Result<Fit> {
+    ) -> Result<MemoryEstimate> {
+        let PlannedModel { description, cache: options, .. } = planned;
         let usage = device.usage();
         let free = usage.limit.min(device.info().memory.available);
         let available = free.saturating_sub(usage.total()) as u64;
-        let count = |context: usize| -> Result<Fit> {
+        let count = |context: usize| -> Result<MemoryEstimate> {
             let options = CacheOptions { context, ..*options };
-            let Working { activations, workspaces } = working(device, (model, decoder), &options, engine)?;
-            let (weights, cache) = (model.bytes, options.bytes(model)?);
-            Ok(Fit { weights, cache, activations, workspaces, available, context })
+            let planned = PlannedModel { cache: &options, ..planned };
+            let Working { activations, workspaces } = working(device, planned, engine)?;
+            let (weights, cache) = (description.bytes, options.bytes(description)?);
+            Ok(MemoryEstimate { weights, cache, activations, workspaces, available, context })
         };
-        let wanted = count(options.context)?;
-        if wanted.needed() <= available {
-            return Ok(wanted);
+        let estimate = count(options.context)?;
+        if estimate.needed() <= available {
+            return Ok(estimate);
         }
         // The largest context that fits: all parts grow with it.
         let (mut fits, mut too_large) = (0, options.context);
@@ -61,9 +61,9 @@ impl Fit {
         }
         let advice = match fits {
             0 => "not even one token fits: take a smaller model or a smaller format".to_owned(),
-            _ if fits > model.config.trained_context => format!(
+            _ if fits > description.config.trained_context => format!(
                 "the model was trained on {trained} tokens, which fit: give -c {trained} (the largest context that fits is {fits})",
-                trained = model.config.trained_context
+                trained = description.config.trained_context
             ),
             _ => format!(
                 "the largest context that fits is {fits}: give -c {fits}, or a smaller cache type (-ctk, -ctv)"
@@ -71,10 +71,10 @@ impl Fit {
         };
         Err(Error::DoesNotFit {
             device: device.info().id.clone(),
-            needed: wanted.needed(),
-            weights: wanted.weights,
-            cache: wanted.cache,
-            activations: wanted.activations + wanted.workspaces,
+            needed: estimate.needed(),
+            weights: estimate.weights,
+            cache: estimate.cache,
+            activations: estimate.activations + estimate.workspaces,
             context: options.context,
             available,
             advice,
@@ -90,12 +90,8 @@ struct Working {
 }
 
 /// Counts a pass of the largest size, as it is recorded, and one of a single token, as it is captured.
-fn working(
-    device: &Device,
-    (model, decoder): (&Description, &Decoder),
-    options: &CacheOptions,
-    engine: &ModelOptions,
-) -> Result<Working> {
+fn working(device: &Device, planned: PlannedModel<'_>, engine: &ModelOptions) -> Result<Working> {
+    let PlannedModel { description, decoder, cache: options } = planned;
     let (chunk, context) = (options.chunk.min(options.context).max(1), options.context);
     let count = |tokens: usize| -> Result<Working> {
         let mut inputs = 0;
@@ -103,7 +99,8 @@ fn working(
             inputs += if role == Role::Input { info.bytes() as u64 } else { 0 };
             Ok(Estimated::outside(info))
         };
-        let pass = outline(model, options, (tokens, 1, context), outside)?;
+        let pass =
+            outline(description, options, PassExtents { tokens, outputs: 1, limit: context }, outside)?;
         let mut estimate = Estimate::new(device);
         drop(decoder.forward(&mut estimate, &pass)?);
         let (bytes, workspaces) = (estimate.bytes() as u64, estimate.workspace_bytes() as u64);
@@ -111,7 +108,7 @@ fn working(
     };
     let single = match engine.graphs {
         true => {
-            let captured = capture(device, (model, decoder), options, (1, 1, context))?;
+            let captured = capture(device, planned, PassExtents { tokens: 1, outputs: 1, limit: context })?;
             let activations = (captured.arena_bytes() + captured.graph().parameter_bytes()) as u64;
             let workspaces = device.info().workspace_bytes(captured.report().workspace) as u64;
             Working { activations, workspaces }
