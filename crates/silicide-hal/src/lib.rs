@@ -72,8 +72,8 @@ pub use error::{HalError, Result};
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
 pub use native_msl::{Math, NativeMsl};
 pub use program::{
-    NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, StreamFn, Stretch, Tile, TileBinding,
-    WORKSPACE_ALIGNMENT, WgslKernel, Workspace,
+    NativeFn, NativeKernel, NativeVariant, Part, PrefetchRange, Program, Snippet, StreamFn, Tile,
+    TileBinding, WORKSPACE_ALIGNMENT, WgslKernel, Workspace,
 };
 
 use std::ffi::c_void;

@@ -45,17 +45,17 @@ impl Program {
 /// kernel expects, live and free of conflicting access: the core guarantees both.
 pub type NativeFn = unsafe fn(&Tile<'_>);
 
-/// Says what a tile will stream from memory that its list only reads, such as weights: at most two stretches, empty where there
-/// are fewer. Threads that wait have them brought nearer meanwhile, so it is a hint: it sees the tile before anything that comes
-/// first has run, and looks at extents and parameters, never at bytes.
-pub type StreamFn = fn(&Tile<'_>) -> [Stretch; 2];
+/// Returns the read-only address ranges (at most two) that this tile streams, such as weights, so that idle threads can prefetch
+/// them. Unused ranges are empty. A hint only. It is called before earlier commands have run: it uses extents and parameters,
+/// never buffer contents.
+pub type StreamFn = fn(&Tile<'_>) -> [PrefetchRange; 2];
 
-/// Bytes beside each other, by address: to be hinted at, not to be read.
+/// A range of addresses to prefetch. Nothing reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stretch {
-    /// The address of the first.
+pub struct PrefetchRange {
+    /// Address of the first byte.
     pub start: usize,
-    /// How many.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
@@ -66,7 +66,7 @@ pub struct NativeKernel {
     pub name: &'static str,
     /// Best first; the last has [`Isa::Portable`].
     pub variants: &'static [NativeVariant],
-    /// What its tiles stream, if they do.
+    /// Returns the ranges that a tile streams; `None` if tiles stream nothing.
     pub streams: Option<StreamFn>,
     /// Bytes of workspace that a tile uses, at most: see [`Tile::workspace`].
     pub workspace: usize,
@@ -83,7 +83,7 @@ impl NativeKernel {
         NativeKernel { workspace: bytes, ..self }
     }
 
-    /// Says what tiles stream.
+    /// Declares the ranges that tiles stream.
     pub const fn streaming(self, streams: StreamFn) -> NativeKernel {
         NativeKernel { streams: Some(streams), ..self }
     }

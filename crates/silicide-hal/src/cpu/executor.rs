@@ -64,7 +64,7 @@ pub(crate) struct Kernel {
     pub name: &'static str,
     /// For messages.
     pub label: String,
-    /// What its tiles stream.
+    /// Returns the ranges that a tile streams.
     pub streams: Option<StreamFn>,
     /// Bytes of workspace that its tiles use.
     pub workspace: usize,

@@ -11,24 +11,24 @@
 //! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
 //! being submitted or replayed, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
 
-mod streams;
+mod prefetch;
 
 use super::{
     executor::Kernel,
     fault::Fault,
     lanes::Lanes,
     memory,
-    pool::{Job, MAX_SHARES, Next},
+    pool::{Job, MAX_SHARES, NextRanges},
     workspace::Workspaces,
 };
 use crate::command::{Binding, Command, CommandList, Dispatch, Words};
 use crate::program::{Tile, TileBinding};
 use crate::{DeviceInfo, RawPipeline, Span, ThreadTimes};
+use prefetch::PrefetchPlan;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use streams::Streams;
 
 /// Copies and fills are split into tiles of this many bytes.
 const COPY_TILE: usize = 256 << 10;
@@ -41,8 +41,8 @@ pub(crate) struct Plan {
     bindings: Vec<TileBinding>,
     groups: Vec<Group>,
     marks: Vec<Mark>,
-    /// What threads stream.
-    streams: Streams,
+    /// The ranges that threads stream.
+    prefetch: PrefetchPlan,
     /// Bytes of workspace that tiles use, at most.
     workspace: usize,
     /// What stamps count from.
@@ -102,7 +102,7 @@ impl Default for Plan {
             bindings: Vec::new(),
             groups: Vec::new(),
             marks: Vec::new(),
-            streams: Streams::default(),
+            prefetch: PrefetchPlan::default(),
             workspace: 0,
             epoch: Instant::now(),
             lanes: None,
@@ -148,7 +148,7 @@ impl Plan {
         self.close(&mut open);
         let traced = list.traced && !self.marks.is_empty();
         self.lanes = traced.then(|| Lanes::new(on.threads, self.steps.len()));
-        self.find_streams(&list.params, on.threads, on.core_cache);
+        self.plan_prefetch(&list.params, on.threads, on.core_cache);
     }
 
     /// Bytes of workspace that every thread needs to run the plan.
@@ -386,8 +386,8 @@ impl Job for Run<'_> {
     }
 
     #[inline]
-    fn ahead(&self, group: usize, me: usize, team: usize) -> Next {
-        self.plan.ahead(group, me, team)
+    fn next_ranges(&self, group: usize, me: usize, team: usize) -> NextRanges {
+        self.plan.next_ranges(group, me, team)
     }
 
     #[inline]

@@ -10,12 +10,12 @@
 //! | `word` | the packed words that the threads meet at |
 //! | `protocol` | claiming, finishing, opening, sleeping: all that is shared between threads |
 //! | `team` | how many threads take part, from the time lost in waiting |
-//! | `ahead` | what waiting threads have brought nearer |
+//! | `prefetch` | waiting threads prefetch the weights that they stream next |
 //! | `clock` | cheap time |
 //! | `sync` | atomics and threads, or loom's models of them |
 
-mod ahead;
 mod clock;
+mod prefetch;
 mod protocol;
 mod sync;
 mod team;
@@ -26,7 +26,7 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use ahead::Next;
+pub(crate) use prefetch::NextRanges;
 pub(crate) use protocol::Job;
 pub(crate) use word::MAX_SHARES;
 

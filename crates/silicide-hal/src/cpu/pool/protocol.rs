@@ -23,8 +23,8 @@
 //!
 //! `loom_tests` checks the orderings by exhaustive search on small jobs.
 
-use super::ahead::{Ahead, Next};
 use super::clock;
+use super::prefetch::{NextRanges, Prefetcher};
 use super::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, Padded, SPINS, Thread, current, fence, park,
 };
@@ -56,8 +56,8 @@ pub(crate) trait Job: Sync {
     fn run_share(&self, group: usize, share: u32, me: usize);
     /// Thread `me` has run all shares of a group that it could get.
     fn leave(&self, me: usize);
-    /// What thread `me` of a team streams first in groups after this one; asked for while it has not left.
-    fn ahead(&self, group: usize, me: usize, team: usize) -> Next;
+    /// Returns the ranges that thread `me` streams first in the groups after `group`, with `team` threads.
+    fn next_ranges(&self, group: usize, me: usize, team: usize) -> NextRanges;
     /// Whether the rest of the job is to be skipped.
     fn stopped(&self) -> bool;
 }
@@ -152,11 +152,11 @@ impl Protocol {
         self.open(posted, 0, 0);
         let mut gate = self.look();
         let mut looks = 0;
-        let mut ahead = Ahead::default();
+        let mut prefetcher = Prefetcher::default();
         while gate.number() != end {
             let entered = clock::now();
-            let worked = self.work(gate, 0, &mut ahead);
-            let (next, slept) = self.wait(gate, 0, &mut ahead);
+            let worked = self.work(gate, 0, &mut prefetcher);
+            let (next, slept) = self.wait(gate, 0, &mut prefetcher);
             gate = next;
             looks += 1;
             let lost = slept.filter(|_| worked).map_or(0, |slept| slept.beyond(entered));
@@ -172,10 +172,10 @@ impl Protocol {
             handle.get_or_init(current);
         }
         let mut gate = self.look();
-        let mut ahead = Ahead::default();
+        let mut prefetcher = Prefetcher::default();
         while !self.quit.load(Relaxed) {
-            self.work(gate, me, &mut ahead);
-            let (next, slept) = self.wait(gate, me, &mut ahead);
+            self.work(gate, me, &mut prefetcher);
+            let (next, slept) = self.wait(gate, me, &mut prefetcher);
             gate = next;
             if slept.is_some() {
                 self.wake(gate);
@@ -192,9 +192,10 @@ impl Protocol {
         Gate::from_bits(self.gate.0.load(Acquire))
     }
 
-    /// Runs every share of the published group that it can get. Returns whether there was one; `ahead` is then what comes next.
+    /// Runs every share of the published group that it can claim. Returns whether there was one; `prefetcher` then has the
+    /// ranges of the next groups.
     #[inline]
-    fn work(&self, gate: Gate, me: usize, ahead: &mut Ahead) -> bool {
+    fn work(&self, gate: Gate, me: usize, prefetcher: &mut Prefetcher) -> bool {
         if gate.shares() == 0 || !gate.wants(me) {
             return false;
         }
@@ -216,12 +217,12 @@ impl Protocol {
         // SAFETY: the claimed shares are not finished, so the job is still running.
         unsafe {
             (*posted.job).leave(me);
-            ahead.turn_to((*posted.job).ahead(group, me, gate.team()));
+            prefetcher.set((*posted.job).next_ranges(group, me, gate.team()));
         }
         if self.left.0.fetch_sub(done, AcqRel) == done {
             // The job waits for this thread to open what comes next, so it is still there.
-            // What is asked for comes while groups of one share are run.
-            ahead.bring();
+            // The lines arrive while this thread runs groups of one share.
+            prefetcher.step();
             self.open(posted, group + 1, me);
         }
         true
@@ -281,10 +282,10 @@ impl Protocol {
         }
     }
 
-    /// Waits until something else than `gate` is published that wants this thread, and has what is ahead brought nearer. Returns
-    /// what was published, and when it slept.
+    /// Waits until a group other than `gate` is published that wants this thread, and prefetches meanwhile. Returns the
+    /// published group, and when this thread slept.
     #[inline]
-    fn wait(&self, gate: Gate, me: usize, ahead: &mut Ahead) -> (Gate, Option<Slept>) {
+    fn wait(&self, gate: Gate, me: usize, prefetcher: &mut Prefetcher) -> (Gate, Option<Slept>) {
         for _ in 0..QUICK_LOOKS {
             let now = self.look();
             if now != gate && now.wants(me) {
@@ -293,14 +294,14 @@ impl Protocol {
             if !SPINS {
                 break;
             }
-            if !ahead.bring() {
+            if !prefetcher.step() {
                 std::hint::spin_loop();
             }
         }
-        self.wait_long(gate, me, ahead)
+        self.wait_long(gate, me, prefetcher)
     }
 
-    fn wait_long(&self, gate: Gate, me: usize, ahead: &mut Ahead) -> (Gate, Option<Slept>) {
+    fn wait_long(&self, gate: Gate, me: usize, prefetcher: &mut Prefetcher) -> (Gate, Option<Slept>) {
         let since = clock::now();
         // A thread that the team left out sleeps at once.
         let spins = SPINS && (gate.shares() == 0 || gate.wants(me));
@@ -310,7 +311,7 @@ impl Protocol {
                 if now != gate && now.wants(me) {
                     return (now, None);
                 }
-                if !ahead.bring() {
+                if !prefetcher.step() {
                     std::hint::spin_loop();
                 }
             }
