@@ -18,8 +18,8 @@
 //!    a list only [`Command::Barrier`] orders: everything before it happens, and is visible, before anything
 //!    after it. Commands of one group (between two barriers) may run at once.
 //! 7. **A baked list is a list.** [`RawDevice::bake`] puts it into the form that the device runs, once;
-//!    [`RawDevice::replay`] is a submission of it, with the same promises on both sides. What a list uses, its
-//!    baked form uses until it is unbaked. Replays may follow each other without waiting.
+//!    [`RawDevice::replay`] is a submission of it, with the same promises on both sides. A replay changes no word of the
+//!    list: what changes between replays is read from blocks. What a list uses, its baked form uses until it is unbaked. Replays may follow each other without waiting.
 //! 8. **A native kernel has no large frame.** Panels and staging lie in a workspace that each thread of the CPU backend
 //!    owns, never in local arrays of 32 KiB or more. A kernel declares how many bytes its tiles use
 //!    ([`NativeKernel::with_workspace`]); [`Tile::workspace`] gives them. The backend makes every thread's workspace as
@@ -67,7 +67,7 @@ pub mod wgsl;
 #[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod window;
 
-pub use command::{Binding, Command, CommandList, Dispatch, SlotWord, Words};
+pub use command::{Binding, Command, CommandList, Dispatch, Words};
 pub use error::{HalError, Result};
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
 pub use native_msl::{Math, NativeMsl};
@@ -273,12 +273,13 @@ pub unsafe trait RawDevice: Send + Sync {
     /// As for `submit`, from now until the list is unbaked: handles stay live, and their ranges where they are.
     unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked>;
 
-    /// Runs a baked list, with these values of its slots: one for each slot that [`CommandList::slots`] names. Otherwise
-    /// as `submit`.
+    /// Runs a baked list: a submission of the list that was baked. Values that change between replays lie in blocks that
+    /// the list reads.
     ///
     /// # Safety
-    /// The list is baked and there is a value for each of its slots. The rest is as for `submit`.
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()>;
+    /// `baked` is live. Hazards are separated by barriers, `ticket` is greater than every ticket submitted before, and
+    /// submissions do not race each other.
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()>;
 
     /// Frees a baked list.
     ///

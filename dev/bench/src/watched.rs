@@ -77,9 +77,9 @@ unsafe impl RawDevice for Watched {
         // SAFETY: see above.
         unsafe { self.raw.bake(list) }
     }
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
         // SAFETY: see above.
-        timed(&self.submitting, || unsafe { self.raw.replay(baked, slots, ticket) })
+        timed(&self.submitting, || unsafe { self.raw.replay(baked, ticket) })
     }
     unsafe fn unbake(&self, baked: RawBaked) {
         // SAFETY: see above.

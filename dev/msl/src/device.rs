@@ -248,9 +248,9 @@ unsafe impl RawDevice for MslDevice {
         Ok(self.baked.bake(list))
     }
 
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
         // SAFETY: the caller's promises; a baked list is a list.
-        self.baked.with(baked, slots, |list| unsafe { self.submit(list, ticket) })
+        self.baked.with(baked, |list| unsafe { self.submit(list, ticket) })
     }
 
     unsafe fn unbake(&self, baked: RawBaked) {

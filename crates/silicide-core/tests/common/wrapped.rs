@@ -129,13 +129,13 @@ unsafe impl RawDevice for Wrapped {
         // SAFETY: see above.
         unsafe { self.raw.bake(list) }
     }
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
         let instead = self.state.lock().unwrap().instead.take();
         if let Some(instead) = instead {
             return Err(instead());
         }
         // SAFETY: see above.
-        unsafe { self.raw.replay(baked, slots, ticket) }
+        unsafe { self.raw.replay(baked, ticket) }
     }
     unsafe fn unbake(&self, baked: RawBaked) {
         // SAFETY: see above.

@@ -16,8 +16,8 @@ use super::workspace::Workspaces;
 use super::{Isa, caches, machine, memory};
 use crate::{
     Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, NativeFn,
-    NativeKernel, Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, SlotWord, Span, StreamFn,
-    ThreadTimes, Ticket,
+    NativeKernel, Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, Span, StreamFn, ThreadTimes,
+    Ticket,
 };
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,9 +73,7 @@ pub(crate) struct Kernel {
 /// A list ready to be run again. A [`RawBaked`] is the address of a boxed one.
 struct Baked {
     plan: Plan,
-    /// Parameter words, those of slots as the last replay had them.
     params: Vec<u32>,
-    slots: Vec<SlotWord>,
 }
 
 struct CpuDevice {
@@ -189,21 +187,16 @@ unsafe impl RawDevice for CpuDevice {
         // SAFETY: the caller's promise.
         unsafe { plan.build(list, &self.info) };
         self.provide(&mut self.turn().workspaces, &plan)?;
-        let baked = Box::new(Baked { plan, params: list.params.clone(), slots: list.slots.clone() });
+        let baked = Box::new(Baked { plan, params: list.params.clone() });
         Ok(RawBaked(Box::into_raw(baked).expose_provenance() as u64))
     }
 
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
-        // Held to the end: one list runs at a time, and so nobody else has this one.
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
+        // Held to the end: one list runs at a time.
         let turn = self.turn();
-        let baked = std::ptr::with_exposed_provenance_mut::<Baked>(baked.0 as usize);
-        // SAFETY: a live baked list is the exposed address of a leaked box, and whoever has the turn has it alone.
-        let Baked { plan, params, slots: words } = unsafe { &mut *baked };
-        for SlotWord { word, slot } in words {
-            if let (Some(word), Some(value)) = (params.get_mut(*word as usize), slots.get(*slot as usize)) {
-                *word = *value;
-            }
-        }
+        let baked = std::ptr::with_exposed_provenance::<Baked>(baked.0 as usize);
+        // SAFETY: a live baked list is the exposed address of a leaked box (`bake`).
+        let Baked { plan, params } = unsafe { &*baked };
         self.run((plan, params), &turn.workspaces, ticket);
         Ok(())
     }

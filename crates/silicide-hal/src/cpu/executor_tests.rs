@@ -23,6 +23,14 @@ unsafe fn affine(tile: &Tile<'_>) {
     out[0] = out[0].wrapping_mul(tile.param(0)).wrapping_add(tile.param(1)).wrapping_add(i as u32);
 }
 
+/// Panics at the tile whose index is word 0 of its binding.
+unsafe fn fail_as_told(tile: &Tile<'_>) {
+    // SAFETY: the tests bind one u32, which only the host writes.
+    if tile.index[0] == unsafe { tile.read::<u32>(0)[0] } {
+        std::panic::resume_unwind(Box::new("as told".to_owned()));
+    }
+}
+
 /// Panics at tile `params[0]`, without a word on the terminal.
 unsafe fn fail(tile: &Tile<'_>) {
     if tile.index[0] == tile.param(0) {
@@ -224,8 +232,8 @@ fn traced_lists_tell_what_each_thread_did() {
     let baked = unsafe { bench.device.bake(&list).unwrap() };
     for _ in 0..3 {
         bench.last.0 += 1;
-        // SAFETY: baked above, without slots.
-        unsafe { bench.device.replay(baked, &[], bench.last).unwrap() };
+        // SAFETY: baked above.
+        unsafe { bench.device.replay(baked, bench.last).unwrap() };
         let times = bench.device.thread_times(bench.last);
         assert_eq!(times.dropped, 0);
         let spans = bench.device.spans(bench.last);
@@ -384,25 +392,24 @@ fn a_replay_is_a_submission() {
         let mut bench = Bench::new(threads);
         let pipeline = bench.compile(&kernel!("affine", affine));
         let (submitted, replayed) = (bench.words(&[1; 700]), bench.words(&[1; 700]));
-        let list = |data: Binding, word: u32| {
+        let list = |data: Binding| {
             let mut list = CommandList::default();
             list.commands.push(Command::Mark { label: "all" });
             for round in 0..3 {
-                list.dispatch(pipeline, [700, 1, 1], &[data], &[3, if round == 1 { word } else { round }]);
+                list.dispatch(pipeline, [700, 1, 1], &[data], &[3, round]);
                 list.commands.push(Command::Barrier);
             }
-            list.slots.push(crate::SlotWord { word: 3, slot: 1 });
             list
         };
         // SAFETY: handles stay live until the list is unbaked.
-        let baked = unsafe { bench.device.bake(&list(replayed, 0)).unwrap() };
-        for word in [5, 5, 900, 0] {
-            bench.submit(&list(submitted, word)).unwrap();
+        let baked = unsafe { bench.device.bake(&list(replayed)).unwrap() };
+        for turn in 0..4 {
+            bench.submit(&list(submitted)).unwrap();
             bench.last.0 += 1;
-            // SAFETY: as above; both slots have a value.
-            unsafe { bench.device.replay(baked, &[77, word], bench.last).unwrap() };
+            // SAFETY: baked above.
+            unsafe { bench.device.replay(baked, bench.last).unwrap() };
             bench.device.wait(bench.last, Duration::ZERO).unwrap();
-            assert_eq!(bench.view(submitted), bench.view(replayed), "{threads} threads, {word}");
+            assert_eq!(bench.view(submitted), bench.view(replayed), "{threads} threads, turn {turn}");
             assert_eq!(bench.device.spans(bench.last).len(), 1);
         }
         // SAFETY: everything was reached.
@@ -413,15 +420,16 @@ fn a_replay_is_a_submission() {
 #[test]
 fn a_replay_that_panics_can_be_replayed() {
     let mut bench = Bench::new(2);
-    let bad = bench.compile(&kernel!("bad", fail));
+    let bad = bench.compile(&kernel!("bad", fail_as_told));
+    let panics_at = bench.words(&[3]);
     let mut list = CommandList::default();
-    list.dispatch(bad, [8, 1, 1], &[], &[0]);
-    list.slots.push(crate::SlotWord { word: 0, slot: 0 });
-    // SAFETY: handles stay live until the list is unbaked, and there is one slot.
+    list.dispatch(bad, [8, 1, 1], &[panics_at], &[]);
+    // SAFETY: handles stay live until the list is unbaked; the word is written while nothing runs.
     unsafe {
         let baked = bench.device.bake(&list).unwrap();
-        bench.device.replay(baked, &[3], Ticket(1)).unwrap();
-        bench.device.replay(baked, &[9], Ticket(2)).unwrap();
+        bench.device.replay(baked, Ticket(1)).unwrap();
+        bench.view(panics_at)[0] = 9;
+        bench.device.replay(baked, Ticket(2)).unwrap();
         bench.device.unbake(baked);
     }
     assert!(matches!(bench.device.wait(Ticket(1), Duration::ZERO), Err(HalError::KernelPanicked { .. })));
@@ -503,13 +511,13 @@ fn a_baked_list_has_its_workspaces_before_it_runs() {
     let pipeline = bench.compile(&Program::Native(&STAGE));
     let mut list = CommandList::default();
     list.dispatch(pipeline, [40, 1, 1], &[words], &[]);
-    // SAFETY: handles live until the list is unbaked, nothing conflicts, and there are no slots.
+    // SAFETY: handles live until the list is unbaked, and nothing conflicts.
     unsafe {
         let baked = bench.device.bake(&list).unwrap();
         let reserved = bench.device.workspace_bytes();
         assert!(reserved >= 2 * size_of::<Staged>());
         bench.last.0 += 1;
-        bench.device.replay(baked, &[], bench.last).unwrap();
+        bench.device.replay(baked, bench.last).unwrap();
         bench.device.wait(bench.last, Duration::ZERO).unwrap();
         assert_eq!(bench.device.workspace_bytes(), reserved);
         bench.device.unbake(baked);

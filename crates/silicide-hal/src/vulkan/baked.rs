@@ -2,8 +2,7 @@
 //!
 //! A list without marks is recorded for simultaneous use, so that a replay need not wait for the one before: the
 //! barriers at both ends of a command buffer order the two. One with marks writes its timestamps to the same places each
-//! time, and waits. Parameter words lie in the command buffer, so values of slots that differ from the last ones mean
-//! that it is recorded anew; lists that read what changes from memory have no slots and never are.
+//! time, and waits.
 
 use super::record::{Objects, Recording};
 use super::submit::Queue;
@@ -14,9 +13,6 @@ use ash::vk;
 /// A recorded list that stays.
 pub(super) struct Baked {
     pub(super) recording: Recording,
-    /// The list, where it may have to be recorded anew: as it was recorded last.
-    list: Option<CommandList>,
-    usage: vk::CommandBufferUsageFlags,
     /// The last ticket it was submitted with.
     last: u64,
 }
@@ -38,46 +34,27 @@ impl Queue {
         if let Some(error) = recorded.err().or(complaint) {
             return Err(error);
         }
-        let list = (!list.slots.is_empty()).then(|| list.clone());
-        Ok(RawBaked(self.lock().baked.insert(Baked { recording, list, usage, last: 0 }) as u64))
+        Ok(RawBaked(self.lock().baked.insert(Baked { recording, last: 0 }) as u64))
     }
 
     /// See [`RawDevice::replay`](crate::RawDevice::replay).
     ///
     /// # Safety
     /// As there.
-    pub(super) unsafe fn replay(
-        &self,
-        (baked, slots): (RawBaked, &[u32]),
-        ticket: Ticket,
-        objects: &Objects<'_>,
-        timeline: &Timeline,
-    ) -> Result<()> {
+    pub(super) unsafe fn replay(&self, baked: RawBaked, ticket: Ticket, timeline: &Timeline) -> Result<()> {
         let key = baked.0 as usize;
         let mut state = self.lock();
         state.make_room(timeline)?;
-        let unknown = || HalError::Driver { call: "replay", detail: format!("{baked:?} is no baked list") };
-        let entry = state.baked.get_mut(key).ok_or_else(unknown)?;
-        let changed = entry.list.as_mut().is_some_and(|list| list.fill_slots(slots));
-        let has_marks = entry.recording.timestamps.has_marks();
-        let last = entry.last;
-        if changed || has_marks {
-            // Its marks are read, or its buffer recorded anew: only once the device is through with it.
+        let unknown = || HalError::Driver { call: "replay", detail: format!("{baked:?} is not live") };
+        let entry = state.baked.get(key).ok_or_else(unknown)?;
+        let (has_marks, last) = (entry.recording.timestamps.has_marks(), entry.last);
+        if has_marks {
+            // Timestamps of the last replay are read before this one overwrites them.
             state.wait_for(last, timeline)?;
         }
         let entry = state.baked.get_mut(key).ok_or_else(unknown)?;
-        match &entry.list {
-            Some(list) if changed => {
-                let (recording, usage) = (&mut entry.recording, entry.usage);
-                // SAFETY: the caller's promise; the device is through with the recording.
-                let (recorded, complaint) =
-                    self.gpu().watched(|| unsafe { recording.record(list, objects, usage) });
-                if let Some(error) = recorded.err().or(complaint) {
-                    return Err(error);
-                }
-            }
-            _ if has_marks => entry.recording.timestamps.rearm(),
-            _ => {}
+        if has_marks {
+            entry.recording.timestamps.rearm();
         }
         self.fly(entry.recording.buffer, ticket, timeline)?;
         entry.last = ticket.0;

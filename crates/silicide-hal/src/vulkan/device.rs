@@ -100,11 +100,9 @@ unsafe impl RawDevice for VulkanDevice {
         unsafe { self.queue.bake(list, &objects) }
     }
 
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
-        let (blocks, pipelines) = (self.blocks.read(), self.pipelines.read());
-        let objects = Objects { blocks: &blocks, pipelines: &pipelines };
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
         // SAFETY: the caller's promise.
-        let outcome = unsafe { self.queue.replay((baked, slots), ticket, &objects, &self.timeline) };
+        let outcome = unsafe { self.queue.replay(baked, ticket, &self.timeline) };
         if let Err(error) = &outcome {
             self.timeline.ledger.skip(ticket, error);
         }
