@@ -33,6 +33,7 @@
 //! |---|---|
 //! | [`RawDevice`] | the verbs of a backend |
 //! | [`CommandList`] | the flat command list |
+//! | [`Forward`] | a wrapper of a device that states only what differs |
 //! | [`baked`] | lists kept for replay by backends without a form of their own for it |
 //! | [`Program`] | what a pipeline is made from: a native function or WGSL |
 //! | [`DeviceInfo`] | limits, features and memory of a device |
@@ -49,6 +50,7 @@ pub mod baked;
 mod command;
 pub mod cpu;
 mod error;
+mod forward;
 // What the GPU backends share.
 #[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod history;
@@ -69,6 +71,7 @@ mod window;
 
 pub use command::{Binding, Command, CommandList, Dispatch, Words};
 pub use error::{HalError, Result};
+pub use forward::Forward;
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
 pub use native_msl::{Math, NativeMsl};
 pub use program::{
