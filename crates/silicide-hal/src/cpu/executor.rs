@@ -269,7 +269,3 @@ fn describe(isa: Isa, threads: usize) -> DeviceInfo {
     };
     info
 }
-
-#[cfg(test)]
-#[path = "executor_tests.rs"]
-mod tests;
