@@ -22,7 +22,7 @@
 //!
 //!     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
 //!         self.submissions.fetch_add(1, Ordering::Relaxed);
-//!         // SAFETY: the same call, with the same promises.
+//!         // SAFETY: the same call, with the same conditions.
 //!         unsafe { self.inner.submit(list, ticket) }
 //!     }
 //! }

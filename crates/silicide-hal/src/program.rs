@@ -1,5 +1,5 @@
-//! What a pipeline is made from: a native function with one variant per instruction set, or WGSL joined from
-//! named snippets. Both are cheap values made of `'static` parts, so that planning a dispatch allocates nothing.
+//! Programs, from which pipelines are compiled: a native function with one variant per instruction set, or WGSL joined
+//! from named snippets. Both are cheap values made of `'static` parts, so that planning a dispatch allocates nothing.
 
 use crate::cpu::Isa;
 use crate::native_msl::{Math, NativeMsl};
@@ -105,13 +105,13 @@ impl Hash for NativeKernel {
 /// A function and the instruction set it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct NativeVariant {
-    /// What the machine must have.
+    /// The instruction set that the function needs.
     pub isa: Isa,
     /// The function.
     pub entry: NativeFn,
 }
 
-/// What a native kernel sees of its dispatch: one tile of the grid, the bindings and the parameters.
+/// The arguments of a native kernel: one tile of the grid, the bindings and the parameters.
 #[derive(Debug)]
 pub struct Tile<'a> {
     /// Which tile of the grid.
@@ -124,7 +124,7 @@ pub struct Tile<'a> {
     workspace: Workspace,
 }
 
-/// What the start of a [`Workspace`] is aligned to, in bytes: a cache line, and the widest vector.
+/// Alignment of the start of a [`Workspace`] in bytes: a cache line, and the widest vector.
 pub const WORKSPACE_ALIGNMENT: usize = 64;
 
 /// Memory that one thread owns, for the panels and staging of the tile that it runs. Its contents are unspecified when a
@@ -151,9 +151,9 @@ pub struct TileBinding {
     pub bytes: usize,
 }
 
-// SAFETY: a binding is an address and a length; the contract of `NativeFn` says who may touch the bytes.
+// SAFETY: a binding is an address and a length; bytes are touched only under the conditions of `NativeFn`.
 unsafe impl Send for TileBinding {}
-// SAFETY: as above.
+// SAFETY: a shared binding allows no more than a copied one.
 unsafe impl Sync for TileBinding {}
 
 impl<'a> Tile<'a> {
@@ -215,7 +215,7 @@ impl<'a> Tile<'a> {
     /// reads while the slice lives.
     #[inline(always)]
     pub unsafe fn read<T: Copy>(&self, i: usize) -> &'a [T] {
-        // SAFETY: the caller's promise; the core aligned the view to its dtype.
+        // SAFETY: the binding exists and holds whole elements that nothing writes (`# Safety`); the core aligned it to its dtype.
         unsafe {
             let binding = self.bindings.get_unchecked(i);
             std::slice::from_raw_parts(binding.start.cast::<T>(), binding.bytes / size_of::<T>())
@@ -226,11 +226,11 @@ impl<'a> Tile<'a> {
     /// elements, which other tiles may be writing.
     ///
     /// # Safety
-    /// The binding exists and holds elements of type `T` up to `range.end`; no one writes them while the slice
+    /// The binding exists and holds elements of type `T` up to `range.end`; nothing writes them while the slice
     /// lives.
     #[inline(always)]
     pub unsafe fn read_part<T: Copy>(&self, i: usize, range: std::ops::Range<usize>) -> &'a [T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the binding exists and holds elements up to `range.end`, which nothing writes (`# Safety`).
         unsafe {
             let binding = self.bindings.get_unchecked(i);
             std::slice::from_raw_parts(
@@ -244,12 +244,12 @@ impl<'a> Tile<'a> {
     /// must be disjoint.
     ///
     /// # Safety
-    /// The binding exists and holds elements of type `T` up to `range.end`; no one else touches them while the
+    /// The binding exists and holds elements of type `T` up to `range.end`; nothing else touches them while the
     /// slice lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn write<T: Copy>(&self, i: usize, range: std::ops::Range<usize>) -> &'a mut [T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the binding exists and holds elements up to `range.end`, which nothing else touches (`# Safety`).
         unsafe {
             let binding = self.bindings.get_unchecked(i);
             std::slice::from_raw_parts_mut(
@@ -429,7 +429,7 @@ impl WgslKernel {
         self
     }
 
-    /// The joined text. `enable` directives are collected at the top, where WGSL wants them, without doubles.
+    /// The joined text. `enable` directives are collected at the top, as WGSL requires, without duplicates.
     pub fn source(&self) -> String {
         let mut enables: Vec<&str> = Vec::new();
         let mut body = String::new();

@@ -7,7 +7,7 @@ use libloading::Library;
 use silicide_core::{Device, DeviceOptions};
 use silicide_hal::baked::BakedLists;
 use silicide_hal::null::{self, NullDevice, NullOptions};
-use silicide_hal::wgsl::MslTarget;
+use silicide_hal::wgsl::{MslTarget, kernel_of};
 use silicide_hal::{
     Backend, Binding, Command, CommandList, DeviceInfo, Dispatch, Features, Forward, HalError, Memory,
     Program, RawBaked, RawDevice, RawPipeline, Result, Ticket,
@@ -189,12 +189,9 @@ unsafe impl Forward for MslDevice {
 
     unsafe fn compile(&self, label: &str, program: &Program, _binary: Option<&[u8]>) -> Result<RawPipeline> {
         let failed = |detail: String| HalError::Compile { label: label.to_owned(), detail };
-        let Program::Wgsl(program) = program else {
-            return Err(failed("native functions have no MSL".to_owned()));
-        };
-        let kernel = Kernel::new(label, program, &self.target)?;
+        let kernel = Kernel::new(label, kernel_of(program)?, &self.target)?;
         // SAFETY: the null device compiles nothing; it numbers pipelines.
-        let pipeline = unsafe { self.state.compile(label, &Program::Wgsl(program.clone()), None) }?;
+        let pipeline = unsafe { self.state.compile(label, program, None) }?;
         let path = self.place.path().join(format!("{}.so", pipeline.0));
         unit(std::slice::from_ref(&kernel))
             .and_then(|unit| self.clang.build(&unit, &path))

@@ -6,12 +6,12 @@
 
 use super::record::{Objects, Recording};
 use super::submit::Queue;
-use super::timeline::Timeline;
+use super::timeline::VulkanTimeline;
 use crate::{CommandList, HalError, RawBaked, Result, Ticket};
 use ash::vk;
 
 /// A recorded list that stays.
-pub(super) struct Baked {
+pub(super) struct BakedRecording {
     pub(super) recording: Recording,
     /// The last ticket it was submitted with.
     last: u64,
@@ -21,7 +21,7 @@ impl Queue {
     /// See [`RawDevice::bake`](crate::RawDevice::bake).
     ///
     /// # Safety
-    /// As there.
+    /// Handles of `list` stay live, and its ranges inside their blocks, until the list is unbaked.
     pub(super) unsafe fn bake(&self, list: &CommandList, objects: &Objects<'_>) -> Result<RawBaked> {
         let has_marks = list.commands.iter().any(|command| matches!(command, crate::Command::Mark { .. }));
         let usage = match has_marks {
@@ -29,19 +29,24 @@ impl Queue {
             false => vk::CommandBufferUsageFlags::SIMULTANEOUS_USE,
         };
         let mut recording = Recording::new(self.gpu())?;
-        // SAFETY: the caller's promise; nothing was recorded before.
+        // SAFETY: the conditions of `RawDevice::submit` hold for `list` (`# Safety`); nothing was recorded before.
         let (recorded, complaint) = self.gpu().watched(|| unsafe { recording.record(list, objects, usage) });
         if let Some(error) = recorded.err().or(complaint) {
             return Err(error);
         }
-        Ok(RawBaked(self.lock().baked.insert(Baked { recording, last: 0 }) as u64))
+        Ok(RawBaked(self.lock().baked.insert(BakedRecording { recording, last: 0 }) as u64))
     }
 
     /// See [`RawDevice::replay`](crate::RawDevice::replay).
     ///
     /// # Safety
-    /// As there.
-    pub(super) unsafe fn replay(&self, baked: RawBaked, ticket: Ticket, timeline: &Timeline) -> Result<()> {
+    /// `baked` is live, and `ticket` is greater than every ticket submitted before.
+    pub(super) unsafe fn replay(
+        &self,
+        baked: RawBaked,
+        ticket: Ticket,
+        timeline: &VulkanTimeline,
+    ) -> Result<()> {
         let key = baked.0 as usize;
         let mut state = self.lock();
         state.make_room(timeline)?;
@@ -65,8 +70,8 @@ impl Queue {
     /// See [`RawDevice::unbake`](crate::RawDevice::unbake).
     ///
     /// # Safety
-    /// As there.
-    pub(super) unsafe fn unbake(&self, baked: RawBaked, timeline: &Timeline) {
+    /// `baked` is live, and every ticket that it was replayed with was reached.
+    pub(super) unsafe fn unbake(&self, baked: RawBaked, timeline: &VulkanTimeline) {
         let mut state = self.lock();
         // Its tickets were reached: nothing that is still noted as flying may find another list under its number.
         let last = state.baked.get(baked.0 as usize).map_or(0, |baked| baked.last);

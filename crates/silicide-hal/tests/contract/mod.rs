@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `bench.rs` | a device under test, with what was made on it |
 //! | `kernels.rs` | kernels in WGSL and as native functions, with the same bindings and parameters |
-//! | `open.rs` | what a device says of itself; opening, dropping, captures |
+//! | `open.rs` | the description of a device; opening, dropping, captures |
 //! | `memory.rs` | blocks: allocated, mapped, imported |
 //! | `lists.rs` | dispatches, copies, fills, barriers, tickets |
 //! | `replays.rs` | baked lists |

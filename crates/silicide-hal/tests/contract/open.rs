@@ -1,4 +1,4 @@
-//! What a device says of itself; opening, dropping, captures.
+//! The description of a device; opening, dropping, captures.
 
 use super::{Bench, Rig, TestKernel};
 use silicide_hal::{CommandList, HalError};

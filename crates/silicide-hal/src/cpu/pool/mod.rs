@@ -1,9 +1,9 @@
 //! The thread pool: persistent threads that enter a job once and run its groups together with the caller.
 //!
 //! The shares of each group are fixed by the job. Every thread claims from its own range first, then from the back of
-//! the others'; whoever finishes the last share opens the next group, so there is no barrier to wait at and no
+//! the others'; the thread that finishes the last share opens the next group, so there is no barrier to wait at and no
 //! leader that can be missing. Waiting is a bounded spin, then parking: an idle pool costs nothing. A team that keeps
-//! waiting for a member who lost its core works without it for a while.
+//! waiting for a thread that lost its core works without it for a while.
 //!
 //! | file | what |
 //! |---|---|
@@ -76,7 +76,7 @@ impl Drop for Pool {
         self.protocol.quit();
         for worker in self.workers.drain(..) {
             worker.thread().unpark();
-            // Workers run nothing that unwinds; if one did, there is nobody left to tell.
+            // Workers run nothing that unwinds. A panic of one could not be reported any more.
             let _ = worker.join();
         }
     }

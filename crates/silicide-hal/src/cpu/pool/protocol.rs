@@ -1,4 +1,4 @@
-//! What the threads of a pool share: claiming, finishing, opening the next group, sleeping.
+//! The protocol of a pool's threads: claim shares, finish them, open the next group, sleep.
 //!
 //! # The state
 //!
@@ -14,12 +14,12 @@
 //!   group's number; the group cannot end before the share does. Only then is `posted` followed, so a thread that
 //!   was away for any length of time never looks at a job that is over: its exchanges fail.
 //! - **What earlier groups wrote is visible.** Each finisher releases its writes by `left.fetch_sub`, the last one
-//!   acquires them all and publishes the next group with a release; everyone enters a group by an acquiring load.
+//!   acquires them all and publishes the next group with a release; every thread enters a group by an acquiring load.
 //! - **No wake-up is lost.** A sleeper sets its bit, then looks at the gate; an opener sets the gate, then looks at
 //!   the bits; a sequentially consistent fence stands between on both sides, so one of them sees the other. Only the
 //!   caller's wake-up matters for progress: any other thread that sleeps holds no share.
-//! - **Numbers may wrap.** A job has far fewer groups than half of all numbers, and ranges that nobody touched for
-//!   long are brought up to date between jobs.
+//! - **Numbers may wrap.** A job has far fewer groups than half of all numbers, and old ranges that no thread has
+//!   touched are refreshed between jobs.
 //!
 //! `loom_tests` checks the orderings by exhaustive search on small jobs.
 
@@ -32,13 +32,13 @@ use super::word::{End, Gate, Number, Range};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::{OnceLock, PoisonError};
 
-/// Looks at the gate before the clock is first asked.
+/// Looks at the gate before the clock is first read.
 const QUICK_LOOKS: u32 = 8;
 /// The most threads that one thread wakes for a group. Those wake others in turn.
 const WAKES: u32 = 2;
-/// The caller reviews the team after so many looks at the gate.
+/// The caller reviews the team each time it has looked at the gate this often.
 const REVIEW_EVERY: u32 = 16;
-/// Ranges are brought up to date when so many groups have passed.
+/// Ranges are refreshed after this many groups.
 const REFRESH_AFTER: u64 = 1 << 36;
 
 /// Groups of shares of work. Groups run in order; shares of one group may run at once.
@@ -64,7 +64,7 @@ pub(crate) trait Job: Sync {
 
 /// A job and the number of its first group. Lies on the caller's stack while the job runs. Threads copy it, and make
 /// a reference of the pointer only for calls that return before the end of the job is published: a reference that
-/// outlives what it refers to is undefined behaviour even when nobody uses it any more.
+/// outlives what it refers to is undefined behaviour even when it is not used.
 #[derive(Clone, Copy)]
 struct Posted {
     job: *const dyn Job,
@@ -73,7 +73,8 @@ struct Posted {
 
 impl Posted {
     fn new(job: &dyn Job, first: Number) -> Posted {
-        // SAFETY: only the lifetime changes; whoever follows the pointer shows that the job is still running.
+        // SAFETY: only the lifetime changes. The pointer is followed only while a claimed share, or the gate that is
+        // not published yet, keeps the job running (`work`, `open`).
         let job = unsafe { std::mem::transmute::<*const dyn Job, *const dyn Job>(&raw const *job) };
         Posted { job, first }
     }
@@ -87,7 +88,7 @@ struct Slept {
 
 impl Slept {
     /// The wait beyond the time that the thread itself had worked on the group, which it entered at `entered`. Parts
-    /// of a group are alike, so whoever waits longer than that waits for a thread that lost its core.
+    /// of a group are alike, so a longer wait is for a thread that lost its core.
     fn beyond(&self, entered: u64) -> u64 {
         let (waited, worked) = (self.until.saturating_sub(self.since), self.since.saturating_sub(entered));
         waited.saturating_sub(worked)
@@ -183,7 +184,7 @@ impl Protocol {
         }
     }
 
-    /// Makes [`Protocol::serve`] return; whoever sleeps has to be unparked after this.
+    /// Makes [`Protocol::serve`] return. The caller unparks sleeping threads after this.
     pub(super) fn quit(&self) {
         self.quit.store(true, Relaxed);
     }
@@ -207,7 +208,7 @@ impl Protocol {
                 // SAFETY: the claimed share is not finished, so its job is still running and is the one posted.
                 let posted = unsafe { *self.posted.0.load(Relaxed) };
                 let group = gate.number().since(posted.first) as usize;
-                // SAFETY: as above.
+                // SAFETY: the claimed share is not finished, so its job is still running.
                 unsafe { (*posted.job).run_share(group, share, me) };
                 done += 1;
                 held = Some((posted, group));
@@ -254,7 +255,7 @@ impl Protocol {
         self.wake(gate);
     }
 
-    /// Wakes some of the sleepers that the group wants, the caller first.
+    /// Wakes some of the sleeping threads that the group is for, the caller first.
     #[inline]
     fn wake(&self, gate: Gate) {
         let sleepers = self.asleep.0.load(Relaxed) & gate.wanted();
@@ -269,7 +270,7 @@ impl Protocol {
             let thread = sleepers.trailing_zeros() as usize;
             let bit = sleepers & sleepers.wrapping_neg();
             sleepers &= !bit;
-            // Whoever clears the bit is the one to unpark.
+            // The thread that clears the bit unparks.
             if self.asleep.0.fetch_and(!bit, Relaxed) & bit == 0 {
                 continue;
             }
@@ -282,7 +283,7 @@ impl Protocol {
         }
     }
 
-    /// Waits until a group other than `gate` is published that wants this thread, and prefetches meanwhile. Returns the
+    /// Waits until a group other than `gate` is published for this thread, and prefetches meanwhile. Returns the
     /// published group, and when this thread slept.
     #[inline]
     fn wait(&self, gate: Gate, me: usize, prefetcher: &mut Prefetcher) -> (Gate, Option<Slept>) {
@@ -320,7 +321,7 @@ impl Protocol {
         (gate, Some(Slept { since, until: clock::now() }))
     }
 
-    /// Sleeps until something else than `gate` is published that wants this thread. A wake-up for anything less is
+    /// Sleeps until a group other than `gate` is published for this thread. A wake-up for anything less is
     /// slept through: threads that woke each other without cause would never rest.
     #[cold]
     fn sleep(&self, gate: Gate, me: usize) -> Gate {
@@ -338,7 +339,7 @@ impl Protocol {
         }
     }
 
-    /// Brings ranges up to date that would soon be so old that they read as new. Between jobs nobody claims.
+    /// Refreshes ranges before they are so old that they read as new. No thread claims between jobs.
     fn refresh(&self, gate: Gate) {
         let last = Gate::from_bits(self.refreshed.load(Relaxed));
         if gate.number().since(last.number()) > REFRESH_AFTER {
