@@ -14,18 +14,12 @@ impl BakedLists {
         RawBaked(self.lists().insert(list.clone()) as u64)
     }
 
-    /// Does something with a list whose slots have these values. A handle that was not given out is an error.
-    pub fn with<T>(
-        &self,
-        baked: RawBaked,
-        slots: &[u32],
-        run: impl FnOnce(&CommandList) -> Result<T>,
-    ) -> Result<T> {
-        let mut lists = self.lists();
-        let Some(list) = lists.get_mut(baked.0 as usize) else {
-            return Err(HalError::Driver { call: "replay", detail: format!("{baked:?} is no baked list") });
+    /// Calls `run` with a list. A handle that is not live is an error.
+    pub fn with<T>(&self, baked: RawBaked, run: impl FnOnce(&CommandList) -> Result<T>) -> Result<T> {
+        let lists = self.lists();
+        let Some(list) = lists.get(baked.0 as usize) else {
+            return Err(HalError::Driver { call: "replay", detail: format!("{baked:?} is not live") });
         };
-        list.fill_slots(slots);
         run(list)
     }
 

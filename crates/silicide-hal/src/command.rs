@@ -74,15 +74,6 @@ pub enum Command {
     },
 }
 
-/// A parameter word that every replay of a baked list brings anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotWord {
-    /// Its index in [`CommandList::params`].
-    pub word: u32,
-    /// Which of the values given to [`RawDevice::replay`](crate::RawDevice::replay) it gets.
-    pub slot: u32,
-}
-
 /// A recorded list of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandList {
@@ -92,8 +83,6 @@ pub struct CommandList {
     pub bindings: Vec<Binding>,
     /// Parameter words of all dispatches.
     pub params: Vec<u32>,
-    /// Those among them that replays fill in; a submission takes them as they are.
-    pub slots: Vec<SlotWord>,
     /// Whether a device that is made of threads notes what each of them does, if there are marks.
     pub traced: bool,
 }
@@ -118,25 +107,11 @@ impl CommandList {
         self.commands.push(Command::Dispatch(Dispatch { pipeline, grid, bindings: bound, params: words }));
     }
 
-    /// Fills parameter words in from the values of their slots; says whether any has changed.
-    pub fn fill_slots(&mut self, values: &[u32]) -> bool {
-        let mut changed = false;
-        for SlotWord { word, slot } in &self.slots {
-            let (word, value) = (self.params.get_mut(*word as usize), values.get(*slot as usize));
-            if let (Some(word), Some(value)) = (word, value) {
-                changed |= word != value;
-                *word = *value;
-            }
-        }
-        changed
-    }
-
     /// Removes everything, keeping the memory.
     pub fn clear(&mut self) {
         self.commands.clear();
         self.bindings.clear();
         self.params.clear();
-        self.slots.clear();
         self.traced = false;
     }
 }

@@ -1,28 +1,28 @@
-//! What a backend can report: only what its caller could not foresee.
+//! Errors of a backend: only those that its caller could not foresee.
 
 /// The result of a backend's verb.
 pub type Result<T> = std::result::Result<T, HalError>;
 
-/// Trouble below the safe core.
+/// An error below the safe core.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HalError {
     /// Memory ran out.
-    #[error("out of device memory: {requested} bytes asked for")]
+    #[error("out of device memory: {requested} bytes requested")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: usize,
     },
     /// The device is gone; nothing on it can be used any more.
     #[error("device lost: {detail}")]
     DeviceLost {
-        /// What the driver said.
+        /// The driver's message.
         detail: String,
     },
     /// The wait ended first; the work goes on.
     #[error("not finished after {millis} ms")]
     Timeout {
-        /// How long was waited.
+        /// The timeout of the wait.
         millis: u64,
     },
     /// A kernel did not compile.
@@ -30,7 +30,7 @@ pub enum HalError {
     Compile {
         /// The kernel.
         label: String,
-        /// The compiler's words, with the offending line where known.
+        /// The compiler's message, with the line where known.
         detail: String,
     },
     /// A kernel panicked while running; what its list should have written is not there.
@@ -57,12 +57,12 @@ pub enum HalError {
         /// Its message.
         message: String,
     },
-    /// The driver failed in a way that fits nowhere else.
+    /// Any other failure of the driver.
     #[error("{call} failed: {detail}")]
     Driver {
         /// The call that failed.
         call: &'static str,
-        /// What it returned.
+        /// The value or message that it returned.
         detail: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Spans of the last lists that had marks, kept until someone asks.
+//! Spans of the last lists that had marks.
 
 use crate::Span;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn spans_of_the_oldest_list_are_dropped() {
         let mut history = History::default();
         let span = |ticket| Span { label: "a", start_ns: 0, duration_ns: ticket };
         (1..=KEPT as u64 + 1).for_each(|ticket| history.keep(ticket, |spans| spans.push(span(ticket))));

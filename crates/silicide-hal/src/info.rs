@@ -1,4 +1,4 @@
-//! What a device is and can do: filled in once when it is opened, read by kernel selection and the allocator.
+//! Limits, features and memory of a device: filled in once when it is opened, read by kernel selection and the allocator.
 
 use crate::cpu::Isa;
 use std::fmt;
@@ -46,7 +46,7 @@ pub struct DeviceInfo {
     pub backend: Backend,
     /// The name it is opened by: `cpu`, `vulkan:0`, `metal:0`, `null`.
     pub id: String,
-    /// What the maker calls it.
+    /// Product name.
     pub name: String,
     /// Driver and version, for people.
     pub driver: String,
@@ -56,7 +56,7 @@ pub struct DeviceInfo {
     pub software: bool,
     /// Hard limits.
     pub limits: Limits,
-    /// What kernels may rely on.
+    /// Features that kernels may use.
     pub features: Features,
     /// Memory sizes.
     pub memory: Memory,
@@ -64,7 +64,7 @@ pub struct DeviceInfo {
     pub isa: Option<Isa>,
     /// Threads that run kernels, on the CPU backend; 0 elsewhere.
     pub threads: usize,
-    /// Bytes of the second cache of a core, on the CPU backend; 0 elsewhere.
+    /// Bytes of a core's L2 cache, on the CPU backend; 0 elsewhere.
     pub core_cache: usize,
 }
 
@@ -89,7 +89,7 @@ pub struct Limits {
     pub max_workgroup_bytes: usize,
 }
 
-/// What kernels may rely on.
+/// Features that kernels may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Features {
     /// f16 arithmetic in kernels.
@@ -125,12 +125,12 @@ pub struct Features {
 pub struct Memory {
     /// All memory of the device.
     pub total: usize,
-    /// What was free when the device was opened, where the system tells; otherwise `total`.
+    /// Free memory when the device was opened, where the system reports it; otherwise `total`.
     pub available: usize,
 }
 
 impl DeviceInfo {
-    /// An info with conservative limits and no features, for a backend to fill in.
+    /// Returns an info with conservative limits and no features, for a backend to fill in.
     pub fn new(backend: Backend, id: impl Into<String>, name: impl Into<String>) -> DeviceInfo {
         DeviceInfo {
             backend,
@@ -157,12 +157,30 @@ impl DeviceInfo {
         }
     }
 
-    /// Bytes that the workspaces of all threads take where the largest kernel declares `largest` bytes.
+    /// Sets the limits and features of a device whose kernels run on the host: every integer and float type, host memory in
+    /// place, and grids of any size.
+    pub(crate) fn with_host_kernels(mut self) -> DeviceInfo {
+        self.limits =
+            Limits { max_param_bytes: 4096, max_bindings: 16, max_grid: [u32::MAX; 3], ..self.limits };
+        self.features = Features {
+            f16: true,
+            storage_16: true,
+            storage_8: true,
+            int_16: true,
+            int_64: true,
+            unified_memory: true,
+            host_import: true,
+            ..self.features
+        };
+        self
+    }
+
+    /// Returns the bytes of all threads' workspaces if the largest kernel declares `largest` bytes.
     pub fn workspace_bytes(&self, largest: usize) -> usize {
         self.threads.saturating_mul(largest.checked_next_multiple_of(WORKSPACE_PAGE).unwrap_or(largest))
     }
 
-    /// True for backends that run WGSL.
+    /// Returns true for backends that run WGSL.
     pub fn is_gpu(&self) -> bool {
         matches!(self.backend, Backend::Vulkan | Backend::Metal)
     }

@@ -1,5 +1,5 @@
-//! Which tickets a GPU was given, which it was not, and what went wrong: the bookkeeping of a timeline that some
-//! counter of the device drives.
+//! The bookkeeping of a GPU's timeline: tickets submitted, tickets skipped, and failures. A counter of the device drives
+//! the timeline.
 //!
 //! A ticket whose list could not be submitted is never signalled: it counts as reached together with the last one
 //! submitted before it, and waiting for it reports why.
@@ -9,20 +9,20 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Failures kept for those who still wait.
+/// Failures kept for later waits.
 const KEPT: usize = 1024;
 
-/// What is known about tickets, beside how far the device has counted.
+/// Tickets submitted, skipped and failed.
 #[derive(Default)]
 pub(crate) struct Ledger {
     /// The last ticket given to the device.
     submitted: AtomicU64,
     /// The last ticket that was not.
     skipped: AtomicU64,
-    failures: Mutex<VecDeque<Entry>>,
+    failures: Mutex<VecDeque<FailedTicket>>,
 }
 
-struct Entry {
+struct FailedTicket {
     ticket: u64,
     failure: Failure,
 }
@@ -46,7 +46,7 @@ impl Ledger {
         Announced { before: self.submitted.swap(ticket.0, Ordering::AcqRel) }
     }
 
-    /// Takes an announcement back: the device refused the list.
+    /// Undoes an announcement: the device refused the list.
     pub(crate) fn retract(&self, announced: Announced) {
         self.submitted.store(announced.before, Ordering::Release);
     }
@@ -62,12 +62,12 @@ impl Ledger {
         self.note(ticket.0, self.submitted(), error);
     }
 
-    /// Notes that a ticket's list runs, or ran, but not as it should.
+    /// Records that the list of a ticket failed while it ran.
     pub(crate) fn fail(&self, ticket: Ticket, error: &HalError) {
         self.note(ticket.0, ticket.0, error);
     }
 
-    /// How a ticket failed, if it is known to have.
+    /// Returns the failure of a ticket, if it has failed so far.
     pub(crate) fn failure(&self, ticket: Ticket) -> Option<Failure> {
         let failures = self.failures();
         let found = failures.iter().find(|entry| entry.ticket == ticket.0);
@@ -88,10 +88,10 @@ impl Ledger {
         if failures.len() == KEPT {
             failures.pop_front();
         }
-        failures.push_back(Entry { ticket, failure: Failure { over, error: error.clone() } });
+        failures.push_back(FailedTicket { ticket, failure: Failure { over, error: error.clone() } });
     }
 
-    fn failures(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+    fn failures(&self) -> MutexGuard<'_, VecDeque<FailedTicket>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,24 +2,24 @@
 //!
 //! # The constitution
 //!
-//! 1. **A backend knows no ops.** It has the dozen verbs of [`RawDevice`]: memory, pipelines, lists, waiting.
-//!    A new op never adds a verb.
+//! 1. **A backend has no ops.** It has the 22 verbs of [`RawDevice`], 7 of them optional: memory, pipelines, lists,
+//!    waiting, times. A new op never adds a verb.
 //! 2. **Handles are words** ([`RawBlock`], [`RawPipeline`]), so the trait is object-safe, command lists are
 //!    plain data (`Clone + Send`), and nothing is downcast.
 //! 3. **All validation happens above.** Calling a verb with a freed handle, a range outside its block or a list
 //!    whose hazards are not separated by barriers is undefined behaviour; the safe core proves that it never
 //!    does. A backend must not half-check such things: a check here would suggest that the core need not.
-//! 4. **Errors are what nobody could foresee**: out of memory, a lost device, a time-out, driver trouble, a kernel
-//!    that panicked. No device error is dropped: what goes wrong after [`RawDevice::submit`] has returned is
-//!    reported by every [`RawDevice::wait`] for that ticket, and status is read *after* waiting.
+//! 4. **Errors are those that the core cannot foresee**: out of memory, a lost device, a time-out, a failure of the driver,
+//!    a kernel that panicked. No device error is dropped: every [`RawDevice::wait`] for a ticket returns the error of
+//!    its list, and status is read *after* waiting.
 //! 5. **The core numbers the timeline.** Tickets given to `submit` strictly increase; a backend reaches them in
 //!    order. Ticket 0 is always reached.
 //! 6. **Order.** Submissions take effect in the order of their tickets, as if a barrier stood between them. Within
 //!    a list only [`Command::Barrier`] orders: everything before it happens, and is visible, before anything
 //!    after it. Commands of one group (between two barriers) may run at once.
 //! 7. **A baked list is a list.** [`RawDevice::bake`] puts it into the form that the device runs, once;
-//!    [`RawDevice::replay`] is a submission of it, with the same promises on both sides. What a list uses, its
-//!    baked form uses until it is unbaked. Replays may follow each other without waiting.
+//!    [`RawDevice::replay`] is a submission of it, with the same promises on both sides. A replay changes no word of the
+//!    list: what changes between replays is read from blocks. What a list uses, its baked form uses until it is unbaked. Replays may follow each other without waiting.
 //! 8. **A native kernel has no large frame.** Panels and staging lie in a workspace that each thread of the CPU backend
 //!    owns, never in local arrays of 32 KiB or more. A kernel declares how many bytes its tiles use
 //!    ([`NativeKernel::with_workspace`]); [`Tile::workspace`] gives them. The backend makes every thread's workspace as
@@ -33,12 +33,13 @@
 //! |---|---|
 //! | [`RawDevice`] | the verbs of a backend |
 //! | [`CommandList`] | the flat command list |
+//! | [`Forward`] | a wrapper of a device that states only what differs |
 //! | [`baked`] | lists kept for replay by backends without a form of their own for it |
-//! | [`Program`] | what a pipeline is made from: a native function or WGSL |
+//! | [`Program`] | the source of a pipeline: a native function or WGSL |
 //! | [`DeviceInfo`] | limits, features and memory of a device |
 //! | [`HalError`] | errors of a backend |
 //! | [`cpu`], `vulkan`, `metal` (on Apple's systems), [`null`] | the backends |
-//! | `wgsl` | the only user of naga: WGSL to SPIR-V and MSL |
+//! | `wgsl` | translation of WGSL to SPIR-V and MSL; the only user of naga |
 //!
 //! # Features
 //!
@@ -49,7 +50,8 @@ pub mod baked;
 mod command;
 pub mod cpu;
 mod error;
-// What the GPU backends share.
+mod forward;
+// Shared by the GPU backends.
 #[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod history;
 mod info;
@@ -67,13 +69,14 @@ pub mod wgsl;
 #[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod window;
 
-pub use command::{Binding, Command, CommandList, Dispatch, SlotWord, Words};
+pub use command::{Binding, Command, CommandList, Dispatch, Words};
 pub use error::{HalError, Result};
+pub use forward::Forward;
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
 pub use native_msl::{Math, NativeMsl};
 pub use program::{
-    NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, StreamFn, Stretch, Tile, TileBinding,
-    WORKSPACE_ALIGNMENT, WgslKernel, Workspace,
+    NativeFn, NativeKernel, NativeVariant, Part, PrefetchRange, Program, Snippet, StreamFn, Tile,
+    TileBinding, WORKSPACE_ALIGNMENT, WgslKernel, Workspace,
 };
 
 use std::ffi::c_void;
@@ -97,7 +100,7 @@ pub struct RawBaked(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Ticket(pub u64);
 
-/// Who can see a block.
+/// Which of host and device can access a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryKind {
     /// Mapped for the host as long as it lives, and coherent.
@@ -107,12 +110,12 @@ pub enum MemoryKind {
     Private,
 }
 
-/// What to allocate.
+/// Size and kind of a block to allocate.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockDesc {
     /// Size in bytes, at least 1.
     pub bytes: usize,
-    /// Who must be able to see it.
+    /// Which of host and device must be able to access it.
     pub kind: MemoryKind,
 }
 
@@ -175,12 +178,12 @@ pub struct ThreadSpan {
     pub duration_ns: u64,
 }
 
-/// What the threads of the CPU device did in a list.
+/// Times of the CPU device's threads in a list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadTimes {
-    /// Thread by thread; those of one thread in order, and without overlap.
+    /// Spans, thread by thread. Spans of one thread are in order and do not overlap.
     pub spans: Vec<ThreadSpan>,
-    /// More that there were, for which there was no room.
+    /// Spans that did not fit.
     pub dropped: u64,
 }
 
@@ -201,14 +204,14 @@ pub unsafe trait RawDevice: Send + Sync {
     /// `desc.bytes` is between 1 and `Limits::max_block`.
     unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock>;
 
-    /// Uses host memory in place as a block, or says `None` where the device can't.
+    /// Uses host memory in place as a block. Returns `None` where the device can't.
     ///
     /// # Safety
-    /// As for [`HostRegion`].
+    /// The memory of `host` stays valid, and only this device and the lists submitted to it touch it, until the block is freed.
     unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>>;
 
-    /// Uses a buffer of the backend's own API (an `MTLBuffer`) as a block, or says `None` where there is no such thing.
-    /// The block keeps the object alive.
+    /// Uses a buffer of the backend's own API (an `MTLBuffer`) as a block. Returns `None` if the API has no such buffers. The
+    /// block keeps the object alive.
     ///
     /// # Safety
     /// `object` is a live object of that type, of this device, whose bytes are unchanged by others until the block is
@@ -218,35 +221,37 @@ pub unsafe trait RawDevice: Send + Sync {
         Ok(None)
     }
 
-    /// The object of the backend's own API behind something, where there is one. It belongs to the device.
+    /// Returns an object of the backend's own API, where there is one. The device owns it.
     ///
     /// # Safety
-    /// A block is live. What is done with the object keeps the constitution.
+    /// A block in `of` is live. The object is used only in ways that keep the constitution.
     unsafe fn native(&self, of: NativeObject) -> Option<NonNull<c_void>> {
         let _ = of;
         None
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     ///
     /// # Safety
     /// The block is live and every ticket that used it was reached.
     unsafe fn free(&self, block: RawBlock);
 
-    /// The host's view of a block (not of an import), or `None` for memory that the host can't see.
+    /// Returns the mapping of a block (not of an import), or `None` for memory that the host can't access.
     ///
     /// # Safety
-    /// The block is live; bytes that a device is writing are not touched through the pointer.
+    /// The block is live. The pointer is not used after `free`, nor for bytes that a list in flight writes.
     unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>>;
 
-    /// Turns a program into what this device keeps on disk to compile it faster next time (SPIR-V on Vulkan), or
-    /// `None` where there is nothing worth keeping.
+    /// Translates a program into the form that is kept on disk to compile it faster next time (SPIR-V on Vulkan). Returns
+    /// `None` where nothing is worth keeping.
     fn translate(&self, program: &Program) -> Result<Option<Vec<u8>>>;
 
-    /// Compiles a program. `binary` is what [`RawDevice::translate`] gave for it, when at hand. Any thread, at once.
+    /// Compiles a program. `binary` is the result of [`RawDevice::translate`] for it, if at hand. Threads may compile at the
+    /// same time.
     ///
     /// # Safety
-    /// The program is sound for every list it will be dispatched in: it stays inside its bindings.
+    /// The program stays inside its bindings in every list that dispatches it. `binary` is a result of `translate` for this
+    /// program, possibly damaged on disk.
     unsafe fn compile(&self, label: &str, program: &Program, binary: Option<&[u8]>) -> Result<RawPipeline>;
 
     /// Frees a pipeline.
@@ -255,12 +260,12 @@ pub unsafe trait RawDevice: Send + Sync {
     /// The pipeline is live and every ticket that used it was reached.
     unsafe fn discard(&self, pipeline: RawPipeline);
 
-    /// Driver data worth keeping between runs (a Vulkan pipeline cache); empty where there is none.
+    /// Returns driver data for the next run (a Vulkan pipeline cache); empty where there is none.
     fn driver_cache(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// Runs a list. May return before it has run. When it fails, nothing of the list runs and the ticket is skipped.
+    /// Runs a list. May return before the list has run. If it fails, nothing of the list runs and the ticket is skipped.
     ///
     /// # Safety
     /// Handles are live, ranges lie in their blocks, hazards are separated by barriers, `ticket` is greater than
@@ -270,15 +275,16 @@ pub unsafe trait RawDevice: Send + Sync {
     /// Puts a list into the form that this device runs, for [`RawDevice::replay`]. Nothing runs.
     ///
     /// # Safety
-    /// As for `submit`, from now until the list is unbaked: handles stay live, and their ranges where they are.
+    /// Until the list is unbaked: handles are live, ranges lie in their blocks. Hazards are separated by barriers.
     unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked>;
 
-    /// Runs a baked list, with these values of its slots: one for each slot that [`CommandList::slots`] names. Otherwise
-    /// as `submit`.
+    /// Runs a baked list: a submission of the list that was baked. Values that change between replays lie in blocks that
+    /// the list reads.
     ///
     /// # Safety
-    /// The list is baked and there is a value for each of its slots. The rest is as for `submit`.
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()>;
+    /// `baked` is live. Hazards are separated by barriers, `ticket` is greater than every ticket submitted before, and
+    /// submissions do not race each other.
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()>;
 
     /// Frees a baked list.
     ///
@@ -286,38 +292,39 @@ pub unsafe trait RawDevice: Send + Sync {
     /// It is baked, and every ticket that it was replayed with was reached.
     unsafe fn unbake(&self, baked: RawBaked);
 
-    /// Waits until `ticket` is reached and says how its list went.
+    /// Waits until `ticket` is reached and returns the error of its list, if any.
     fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()>;
 
-    /// The last ticket reached.
+    /// Returns the last ticket reached.
     fn reached(&self) -> Result<Ticket>;
 
-    /// Bytes of the workspaces of all threads that run native kernels; 0 where there are none.
+    /// Returns the bytes of the workspaces of all threads that run native kernels; 0 where there are none.
     fn workspace_bytes(&self) -> usize {
         0
     }
 
-    /// Times of the marks of a list that was reached; empty without marks or timestamps. Kept for the last 64 lists.
+    /// Returns the spans of a list that was reached; empty without marks or timestamps. Kept for the last 64 lists with
+    /// marks.
     fn spans(&self, ticket: Ticket) -> Vec<Span>;
 
-    /// What each thread did in a traced list with marks that was reached, where the device is made of threads. Kept as long as spans.
+    /// Returns the times of each thread in a traced list with marks that was reached; empty on devices other than the CPU. Kept
+    /// as long as spans.
     fn thread_times(&self, ticket: Ticket) -> ThreadTimes {
         let _ = ticket;
         ThreadTimes::default()
     }
 
-    /// Begins to record everything that the device does into a file for the maker's debugger (a `.gputrace`), or with
-    /// `None` ends it.
+    /// Starts to capture the device's work into a file for the vendor's debugger (a `.gputrace`); with `None`, stops.
     fn capture(&self, to: Option<&Path>) -> Result<()> {
         let _ = to;
         Err(HalError::Unavailable {
             backend: self.info().backend.name(),
             detail: "it has no way to capture its work".to_owned(),
-            advice: "Use the tools of the GPU's maker, or a Metal device",
+            advice: "Use the tools of the GPU's vendor, or a Metal device",
         })
     }
 
-    /// Messages of a validation layer since the last call.
+    /// Returns the messages of the validation layer since the last call.
     fn validation_messages(&self) -> Vec<String> {
         Vec::new()
     }

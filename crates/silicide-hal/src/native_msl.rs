@@ -1,12 +1,12 @@
-//! What a WGSL kernel may say about Metal: how freely its arithmetic may be treated, and a version of itself written
-//! by hand in the Metal Shading Language.
+//! Options of a WGSL kernel for Metal: how strict its arithmetic is, and a version written by hand in the Metal Shading
+//! Language.
 //!
-//! A hand-written version stands behind the same bindings, parameters and grid as the WGSL, so nothing above knows
-//! about it, and the same cases prove it. Other backends never see it.
+//! A hand-written version stands behind the same bindings, parameters and grid as the WGSL, so nothing above
+//! depends on it, and the same cases prove it. Other backends ignore it.
 
 use std::hash::{Hash, Hasher};
 
-/// What a compiler may assume about floating-point arithmetic, where it can be told.
+/// How strict a compiler must be about floating-point arithmetic, where it has the option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Math {
     /// Infinities and NaN are what they should be, functions are precise, sums keep their order.
@@ -25,7 +25,7 @@ pub enum Math {
 /// follow the bindings; threadgroup memory is `[[threadgroup(i)]]`.
 #[derive(Debug)]
 pub struct NativeMsl {
-    /// What the kernel function is called in the text.
+    /// Name of the kernel function in the text.
     pub entry: &'static str,
     /// The text.
     pub text: &'static str,

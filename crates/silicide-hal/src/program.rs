@@ -1,5 +1,5 @@
-//! What a pipeline is made from: a native function with one variant per instruction set, or WGSL joined from
-//! named snippets. Both are cheap values made of `'static` parts, so that planning a dispatch allocates nothing.
+//! Programs, from which pipelines are compiled: a native function with one variant per instruction set, or WGSL joined
+//! from named snippets. Both are cheap values made of `'static` parts, so that planning a dispatch allocates nothing.
 
 use crate::cpu::Isa;
 use crate::native_msl::{Math, NativeMsl};
@@ -45,17 +45,17 @@ impl Program {
 /// kernel expects, live and free of conflicting access: the core guarantees both.
 pub type NativeFn = unsafe fn(&Tile<'_>);
 
-/// Says what a tile will stream from memory that its list only reads, such as weights: at most two stretches, empty where there
-/// are fewer. Threads that wait have them brought nearer meanwhile, so it is a hint: it sees the tile before anything that comes
-/// first has run, and looks at extents and parameters, never at bytes.
-pub type StreamFn = fn(&Tile<'_>) -> [Stretch; 2];
+/// Returns the read-only address ranges (at most two) that this tile streams, such as weights, so that idle threads can prefetch
+/// them. Unused ranges are empty. A hint only. It is called before earlier commands have run: it uses extents and parameters,
+/// never buffer contents.
+pub type StreamFn = fn(&Tile<'_>) -> [PrefetchRange; 2];
 
-/// Bytes beside each other, by address: to be hinted at, not to be read.
+/// A range of addresses to prefetch. Nothing reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stretch {
-    /// The address of the first.
+pub struct PrefetchRange {
+    /// Address of the first byte.
     pub start: usize,
-    /// How many.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
@@ -66,7 +66,7 @@ pub struct NativeKernel {
     pub name: &'static str,
     /// Best first; the last has [`Isa::Portable`].
     pub variants: &'static [NativeVariant],
-    /// What its tiles stream, if they do.
+    /// Returns the ranges that a tile streams; `None` if tiles stream nothing.
     pub streams: Option<StreamFn>,
     /// Bytes of workspace that a tile uses, at most: see [`Tile::workspace`].
     pub workspace: usize,
@@ -83,7 +83,7 @@ impl NativeKernel {
         NativeKernel { workspace: bytes, ..self }
     }
 
-    /// Says what tiles stream.
+    /// Declares the ranges that tiles stream.
     pub const fn streaming(self, streams: StreamFn) -> NativeKernel {
         NativeKernel { streams: Some(streams), ..self }
     }
@@ -105,13 +105,13 @@ impl Hash for NativeKernel {
 /// A function and the instruction set it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct NativeVariant {
-    /// What the machine must have.
+    /// The instruction set that the function needs.
     pub isa: Isa,
     /// The function.
     pub entry: NativeFn,
 }
 
-/// What a native kernel sees of its dispatch: one tile of the grid, the bindings and the parameters.
+/// The arguments of a native kernel: one tile of the grid, the bindings and the parameters.
 #[derive(Debug)]
 pub struct Tile<'a> {
     /// Which tile of the grid.
@@ -124,7 +124,7 @@ pub struct Tile<'a> {
     workspace: Workspace,
 }
 
-/// What the start of a [`Workspace`] is aligned to, in bytes: a cache line, and the widest vector.
+/// Alignment of the start of a [`Workspace`] in bytes: a cache line, and the widest vector.
 pub const WORKSPACE_ALIGNMENT: usize = 64;
 
 /// Memory that one thread owns, for the panels and staging of the tile that it runs. Its contents are unspecified when a
@@ -151,9 +151,9 @@ pub struct TileBinding {
     pub bytes: usize,
 }
 
-// SAFETY: a binding is an address and a length; the contract of `NativeFn` says who may touch the bytes.
+// SAFETY: a binding is an address and a length; bytes are touched only under the conditions of `NativeFn`.
 unsafe impl Send for TileBinding {}
-// SAFETY: as above.
+// SAFETY: a shared binding allows no more than a copied one.
 unsafe impl Sync for TileBinding {}
 
 impl<'a> Tile<'a> {
@@ -215,7 +215,7 @@ impl<'a> Tile<'a> {
     /// reads while the slice lives.
     #[inline(always)]
     pub unsafe fn read<T: Copy>(&self, i: usize) -> &'a [T] {
-        // SAFETY: the caller's promise; the core aligned the view to its dtype.
+        // SAFETY: the binding exists and holds whole elements that nothing writes (`# Safety`); the core aligned it to its dtype.
         unsafe {
             let binding = self.bindings.get_unchecked(i);
             std::slice::from_raw_parts(binding.start.cast::<T>(), binding.bytes / size_of::<T>())
@@ -226,11 +226,11 @@ impl<'a> Tile<'a> {
     /// elements, which other tiles may be writing.
     ///
     /// # Safety
-    /// The binding exists and holds elements of type `T` up to `range.end`; no one writes them while the slice
+    /// The binding exists and holds elements of type `T` up to `range.end`; nothing writes them while the slice
     /// lives.
     #[inline(always)]
     pub unsafe fn read_part<T: Copy>(&self, i: usize, range: std::ops::Range<usize>) -> &'a [T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the binding exists and holds elements up to `range.end`, which nothing writes (`# Safety`).
         unsafe {
             let binding = self.bindings.get_unchecked(i);
             std::slice::from_raw_parts(
@@ -244,12 +244,12 @@ impl<'a> Tile<'a> {
     /// must be disjoint.
     ///
     /// # Safety
-    /// The binding exists and holds elements of type `T` up to `range.end`; no one else touches them while the
+    /// The binding exists and holds elements of type `T` up to `range.end`; nothing else touches them while the
     /// slice lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn write<T: Copy>(&self, i: usize, range: std::ops::Range<usize>) -> &'a mut [T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the binding exists and holds elements up to `range.end`, which nothing else touches (`# Safety`).
         unsafe {
             let binding = self.bindings.get_unchecked(i);
             std::slice::from_raw_parts_mut(
@@ -429,7 +429,7 @@ impl WgslKernel {
         self
     }
 
-    /// The joined text. `enable` directives are collected at the top, where WGSL wants them, without doubles.
+    /// The joined text. `enable` directives are collected at the top, as WGSL requires, without duplicates.
     pub fn source(&self) -> String {
         let mut enables: Vec<&str> = Vec::new();
         let mut body = String::new();

@@ -1,10 +1,6 @@
-//! A backend that notes how long its verbs take: what is left of a token's time is the host's.
+//! A backend that measures the time spent in it. The rest of a token's time is the host's.
 
-use silicide_hal::{
-    BlockDesc, CommandList, DeviceInfo, HostRegion, Imported, Program, RawBaked, RawBlock, RawDevice,
-    RawPipeline, Result, Span, Ticket,
-};
-use std::ptr::NonNull;
+use silicide_hal::{CommandList, Forward, RawBaked, RawDevice, Result, Ticket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -37,61 +33,23 @@ fn timed<T>(counter: &AtomicU64, run: impl FnOnce() -> T) -> T {
     result
 }
 
-// SAFETY: everything is done by the backend inside.
-unsafe impl RawDevice for Watched {
-    fn info(&self) -> &DeviceInfo {
-        self.raw.info()
+// SAFETY: every verb is that of the inner backend; only its time is added up.
+unsafe impl Forward for Watched {
+    fn inner(&self) -> &dyn RawDevice {
+        &*self.raw
     }
-    unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
-        // SAFETY: the caller's promise, here and below.
-        unsafe { self.raw.alloc(desc) }
-    }
-    unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
-        // SAFETY: see above.
-        unsafe { self.raw.import(host) }
-    }
-    unsafe fn free(&self, block: RawBlock) {
-        // SAFETY: see above.
-        unsafe { self.raw.free(block) }
-    }
-    unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>> {
-        // SAFETY: see above.
-        unsafe { self.raw.map(block) }
-    }
-    fn translate(&self, program: &Program) -> Result<Option<Vec<u8>>> {
-        self.raw.translate(program)
-    }
-    unsafe fn compile(&self, label: &str, program: &Program, binary: Option<&[u8]>) -> Result<RawPipeline> {
-        // SAFETY: see above.
-        unsafe { self.raw.compile(label, program, binary) }
-    }
-    unsafe fn discard(&self, pipeline: RawPipeline) {
-        // SAFETY: see above.
-        unsafe { self.raw.discard(pipeline) }
-    }
+
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
-        // SAFETY: see above.
+        // SAFETY: the same call, with the same conditions.
         timed(&self.submitting, || unsafe { self.raw.submit(list, ticket) })
     }
-    unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
-        // SAFETY: see above.
-        unsafe { self.raw.bake(list) }
+
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
+        // SAFETY: the same call, with the same conditions.
+        timed(&self.submitting, || unsafe { self.raw.replay(baked, ticket) })
     }
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
-        // SAFETY: see above.
-        timed(&self.submitting, || unsafe { self.raw.replay(baked, slots, ticket) })
-    }
-    unsafe fn unbake(&self, baked: RawBaked) {
-        // SAFETY: see above.
-        unsafe { self.raw.unbake(baked) }
-    }
+
     fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {
         timed(&self.waiting, || self.raw.wait(ticket, timeout))
-    }
-    fn reached(&self) -> Result<Ticket> {
-        self.raw.reached()
-    }
-    fn spans(&self, ticket: Ticket) -> Vec<Span> {
-        self.raw.spans(ticket)
     }
 }

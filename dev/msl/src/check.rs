@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Kernels in a process: enough that the headers cost little, and few enough that all cores stay busy to the end.
 const BATCH: usize = 24;
 
-/// Checks kernels. Gives what is wrong with them: each message names a kernel and a line.
+/// Checks kernels. Returns the errors: each message names a kernel and a line.
 pub fn check(clang: &Clang, kernels: &[Kernel]) -> Vec<String> {
     let batches: Vec<&[Kernel]> = kernels.chunks(BATCH).collect();
     let next = AtomicUsize::new(0);

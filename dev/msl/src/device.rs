@@ -7,16 +7,14 @@ use libloading::Library;
 use silicide_core::{Device, DeviceOptions};
 use silicide_hal::baked::BakedLists;
 use silicide_hal::null::{self, NullDevice, NullOptions};
-use silicide_hal::wgsl::MslTarget;
+use silicide_hal::wgsl::{MslTarget, kernel_of};
 use silicide_hal::{
-    Backend, Binding, BlockDesc, Command, CommandList, DeviceInfo, Dispatch, Features, HalError, HostRegion,
-    Imported, Memory, Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
+    Backend, Binding, Command, CommandList, DeviceInfo, Dispatch, Features, Forward, HalError, Memory,
+    Program, RawBaked, RawDevice, RawPipeline, Result, Ticket,
 };
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// The largest block: what the null device keeps real memory for.
@@ -25,11 +23,11 @@ const LARGEST: usize = 1 << 30;
 /// Opens a device that takes kernels as `target` does.
 pub fn open(options: &DeviceOptions, target: MslTarget) -> std::result::Result<Device, String> {
     let device = MslDevice::new(Clang::find()?, target).map_err(|error| error.to_string())?;
-    // SAFETY: nobody else has this backend.
+    // SAFETY: the backend was just made, and only this `Device` uses it.
     Ok(unsafe { Device::with_backend(Arc::new(device), options) })
 }
 
-/// What an Apple GPU offers to kernels: those of the first generation of Macs with their own processors.
+/// Returns limits and features of the first Apple GPUs of Macs (M1).
 pub fn info() -> DeviceInfo {
     let mut info = DeviceInfo::new(Backend::Metal, "msl", "Metal kernels on the host");
     info.software = true;
@@ -178,45 +176,22 @@ impl MslDevice {
     }
 }
 
-// SAFETY: memory and tickets are kept by the null device, which keeps the rules; a list has run, in order, before its
-// ticket is reached, and what went wrong is said by every wait for it.
-unsafe impl RawDevice for MslDevice {
+// SAFETY: memory and tickets are those of the null device, which keeps the contract; a list has run, in order, before
+// its ticket is reached, and every wait for the ticket returns its failure.
+unsafe impl Forward for MslDevice {
+    fn inner(&self) -> &dyn RawDevice {
+        &*self.state
+    }
+
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
-        // SAFETY: the caller's promise.
-        unsafe { self.state.alloc(desc) }
-    }
-
-    unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
-        // SAFETY: the caller's promise.
-        unsafe { self.state.import(host) }
-    }
-
-    unsafe fn free(&self, block: RawBlock) {
-        // SAFETY: the caller's promise.
-        unsafe { self.state.free(block) }
-    }
-
-    unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>> {
-        // SAFETY: the caller's promise.
-        unsafe { self.state.map(block) }
-    }
-
-    fn translate(&self, _program: &Program) -> Result<Option<Vec<u8>>> {
-        Ok(None)
-    }
-
     unsafe fn compile(&self, label: &str, program: &Program, _binary: Option<&[u8]>) -> Result<RawPipeline> {
         let failed = |detail: String| HalError::Compile { label: label.to_owned(), detail };
-        let Program::Wgsl(program) = program else {
-            return Err(failed("native functions have no MSL".to_owned()));
-        };
-        let kernel = Kernel::new(label, program, &self.target)?;
+        let kernel = Kernel::new(label, kernel_of(program)?, &self.target)?;
         // SAFETY: the null device compiles nothing; it numbers pipelines.
-        let pipeline = unsafe { self.state.compile(label, &Program::Wgsl(program.clone()), None) }?;
+        let pipeline = unsafe { self.state.compile(label, program, None) }?;
         let path = self.place.path().join(format!("{}.so", pipeline.0));
         unit(std::slice::from_ref(&kernel))
             .and_then(|unit| self.clang.build(&unit, &path))
@@ -230,17 +205,17 @@ unsafe impl RawDevice for MslDevice {
 
     unsafe fn discard(&self, pipeline: RawPipeline) {
         self.pipelines.write().unwrap_or_else(PoisonError::into_inner).remove(&pipeline);
-        // SAFETY: the caller's promise.
+        // SAFETY: the handle is the null device's own (`compile`), and live by `RawDevice::discard`.
         unsafe { self.state.discard(pipeline) }
     }
 
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
-        // Every other list runs its threads in reverse: who lacks a barrier gets two different results.
-        // SAFETY: the caller's promises.
+        // Every other list runs its threads in reverse: a kernel that lacks a barrier then has two different results.
+        // SAFETY: the conditions of `RawDevice::submit` hold for this list.
         if let Err(error) = unsafe { self.run(list, ticket.0 % 2 == 1) } {
             self.state.fail_ticket(ticket, error);
         }
-        // SAFETY: the caller's promises; this moves the timeline.
+        // SAFETY: the same list and ticket; the null device runs nothing and moves the timeline.
         unsafe { self.state.submit(list, ticket) }
     }
 
@@ -248,24 +223,12 @@ unsafe impl RawDevice for MslDevice {
         Ok(self.baked.bake(list))
     }
 
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
-        // SAFETY: the caller's promises; a baked list is a list.
-        self.baked.with(baked, slots, |list| unsafe { self.submit(list, ticket) })
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
+        // SAFETY: `bake` demands of its list what `submit` does, until it is unbaked.
+        self.baked.with(baked, |list| unsafe { Forward::submit(self, list, ticket) })
     }
 
     unsafe fn unbake(&self, baked: RawBaked) {
         self.baked.unbake(baked);
-    }
-
-    fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {
-        self.state.wait(ticket, timeout)
-    }
-
-    fn reached(&self) -> Result<Ticket> {
-        self.state.reached()
-    }
-
-    fn spans(&self, _ticket: Ticket) -> Vec<Span> {
-        Vec::new()
     }
 }

@@ -1,7 +1,7 @@
 //! The parameters of a kernel's entry point, by their attributes, and the call that fills them.
 //!
-//! What the host is told to bind (slots, sizes of parameters and of threadgroup memory) is written into the call as
-//! types that only accept parameters of that size: a difference does not compile.
+//! The slots and sizes that the host binds (parameters, threadgroup memory) are written into the call as types that only
+//! accept parameters of that size: a difference does not compile.
 
 use silicide_hal::wgsl::Msl;
 
@@ -60,7 +60,7 @@ fn attribute(parameter: &str) -> Option<&str> {
     Some(after.split_once("]]")?.0.trim())
 }
 
-/// What a parameter with this attribute is given.
+/// Returns the argument for a parameter with this attribute.
 fn value(attribute: &str, msl: &Msl) -> Option<String> {
     if let Some(slot) = attribute.strip_prefix("buffer(").and_then(|rest| rest.strip_suffix(')')) {
         let slot: u32 = slot.parse().ok()?;

@@ -18,7 +18,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// What a kernel is on a device: written by hand where the device takes that, or translated.
+    /// A kernel for one device: written by hand where the device takes that, or translated.
     pub fn new(
         name: impl Into<String>,
         program: &WgslKernel,

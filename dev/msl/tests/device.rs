@@ -13,7 +13,7 @@ use silicide_hal::{
 use std::time::Duration;
 
 /// Runs a kernel of two bindings and no parameters of its own, once as it stands and once with its threads in reverse.
-/// `x` holds 0, 1, 2...; gives what is in `y` after each run.
+/// `x` holds 0, 1, 2...; returns the contents of `y` after each run.
 /// `None` without a compiler.
 fn run(snippet: &'static Snippet, threads: u32, groups: u32) -> Option<Result<[Vec<u32>; 2], HalError>> {
     support::clang().map(|clang| run_twice(&MslDevice::new(clang, NEWEST)?, snippet, threads, groups))
@@ -29,7 +29,7 @@ fn run_twice(
     let program = WgslKernel::new("test", &[Part::plain(snippet)], 2, 0).constant("WG", threads);
     let desc = BlockDesc { bytes: 4 * count, kind: MemoryKind::Shared };
     let mut results = [Vec::new(), Vec::new()];
-    // SAFETY: blocks and pipelines live to the end; bindings cover them; kernels of this file stay inside; nobody else
+    // SAFETY: blocks and pipelines live to the end; bindings cover them; kernels of this file stay inside; nothing else
     // touches the memory between a wait and the next submission.
     unsafe {
         let pipeline = device.compile("test", &Program::Wgsl(program), None)?;

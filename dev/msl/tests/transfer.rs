@@ -38,7 +38,7 @@ var<immediate> p: Params;
 fn main() { y[0] = x[0] + p.first; }",
 };
 
-/// Runs a transfer between blocks of 4096 bytes, bound from byte 8 and byte 4 on; gives the target's bytes.
+/// Runs a transfer between blocks of 4096 bytes, bound from byte 8 and byte 4 on. Returns the target's bytes.
 fn run(native: &'static NativeMsl, words: [u32; 4], groups: u32) -> Option<Vec<u8>> {
     let device = MslDevice::new(support::clang()?, NEWEST).unwrap();
     let program = WgslKernel::new("transfer", &[Part::plain(&SHAPE)], 2, 2).native_msl(native);
@@ -64,7 +64,7 @@ fn pattern(i: usize) -> u8 {
     (i * 7 + i / 256) as u8
 }
 
-/// What the target holds when `bytes` were written from `at` on.
+/// Returns the target's contents after `bytes` were written from `at` on.
 fn expected(at: usize, bytes: impl Iterator<Item = u8>) -> Vec<u8> {
     let mut all = vec![0xee; 4096];
     for (place, byte) in all[at..].iter_mut().zip(bytes) {

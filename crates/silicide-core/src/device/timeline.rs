@@ -113,8 +113,8 @@ impl Timeline {
     pub(crate) fn replay(&self, device: &Device, baked: &Arc<BakedList>) -> Result<Ticket> {
         let mut queue = self.queue();
         let ticket = queue.claim(&baked.uses, &baked.touches)?;
-        // SAFETY: as for `submit`; the flight holds the baked list, which holds all that it uses, and it has no slots.
-        if let Err(error) = unsafe { device.raw().replay(baked.raw, &[], ticket) } {
+        // SAFETY: as for `submit`; the flight holds the baked list, which holds all that it uses.
+        if let Err(error) = unsafe { device.raw().replay(baked.raw, ticket) } {
             return Err(refused(device, &baked.uses, ticket, error));
         }
         self.fly(device, queue, Flight { ticket, held: Held::Baked(Arc::clone(baked)) });

@@ -5,14 +5,13 @@ use super::Released;
 use silicide_core::hal::cpu::{self, CpuOptions};
 use silicide_core::hal::null::{self, NullDevice, NullOptions};
 use silicide_core::hal::{
-    BlockDesc, CommandList, DeviceInfo, HalError, HostRegion, Imported, MemoryKind, Program, RawBaked,
-    RawBlock, RawDevice, RawPipeline, Span, Ticket,
+    BlockDesc, CommandList, DeviceInfo, Forward, HalError, HostRegion, Imported, MemoryKind, RawBaked,
+    RawBlock, RawDevice, Ticket,
 };
 use silicide_core::{Device, DeviceOptions};
 use std::collections::HashSet;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 type Result<T> = std::result::Result<T, HalError>;
 /// Done instead of a submission.
@@ -68,15 +67,26 @@ impl Wrapped {
     pub(crate) fn instead_of_submit(&self, instead: impl FnOnce() -> HalError + Send + 'static) {
         self.state.lock().unwrap().instead = Some(Box::new(instead));
     }
+
+    /// Fails with what was to be done instead of this submission, if anything.
+    fn interrupt(&self) -> Result<()> {
+        let instead = self.state.lock().unwrap().instead.take();
+        instead.map_or(Ok(()), |instead| Err(instead()))
+    }
 }
 
-// SAFETY: everything is done by the backend inside; hiding a mapping or refusing a list breaks no promise.
-unsafe impl RawDevice for Wrapped {
+// SAFETY: verbs are those of the inner backend; hiding a mapping or refusing a list breaks no promise.
+unsafe impl Forward for Wrapped {
+    fn inner(&self) -> &dyn RawDevice {
+        &*self.raw
+    }
+
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
+
     unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the same call, with the same conditions.
         let block = unsafe { self.raw.alloc(desc) }?;
         let mut state = self.state.lock().unwrap();
         state.live.insert(block);
@@ -85,69 +95,40 @@ unsafe impl RawDevice for Wrapped {
         }
         Ok(block)
     }
+
     unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
         if !self.info.features.host_import {
             return Ok(None);
         }
-        // SAFETY: see above.
+        // SAFETY: the same call, with the same conditions.
         unsafe { self.raw.import(host) }
     }
+
     unsafe fn free(&self, block: RawBlock) {
         let mut state = self.state.lock().unwrap();
         assert!(state.live.remove(&block), "freed twice");
         state.hidden.remove(&block);
-        // SAFETY: see above.
+        // SAFETY: the same call, with the same conditions.
         unsafe { self.raw.free(block) }
     }
+
     unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>> {
         if self.state.lock().unwrap().hidden.contains(&block) {
             return None;
         }
-        // SAFETY: see above.
+        // SAFETY: the same call, with the same conditions.
         unsafe { self.raw.map(block) }
     }
-    fn translate(&self, program: &Program) -> Result<Option<Vec<u8>>> {
-        self.raw.translate(program)
-    }
-    unsafe fn compile(&self, label: &str, program: &Program, binary: Option<&[u8]>) -> Result<RawPipeline> {
-        // SAFETY: see above.
-        unsafe { self.raw.compile(label, program, binary) }
-    }
-    unsafe fn discard(&self, pipeline: RawPipeline) {
-        // SAFETY: see above.
-        unsafe { self.raw.discard(pipeline) }
-    }
+
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
-        let instead = self.state.lock().unwrap().instead.take();
-        if let Some(instead) = instead {
-            return Err(instead());
-        }
-        // SAFETY: see above.
+        self.interrupt()?;
+        // SAFETY: the same call, with the same conditions.
         unsafe { self.raw.submit(list, ticket) }
     }
-    unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
-        // SAFETY: see above.
-        unsafe { self.raw.bake(list) }
-    }
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
-        let instead = self.state.lock().unwrap().instead.take();
-        if let Some(instead) = instead {
-            return Err(instead());
-        }
-        // SAFETY: see above.
-        unsafe { self.raw.replay(baked, slots, ticket) }
-    }
-    unsafe fn unbake(&self, baked: RawBaked) {
-        // SAFETY: see above.
-        unsafe { self.raw.unbake(baked) }
-    }
-    fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {
-        self.raw.wait(ticket, timeout)
-    }
-    fn reached(&self) -> Result<Ticket> {
-        self.raw.reached()
-    }
-    fn spans(&self, ticket: Ticket) -> Vec<Span> {
-        self.raw.spans(ticket)
+
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
+        self.interrupt()?;
+        // SAFETY: the same call, with the same conditions.
+        unsafe { self.raw.replay(baked, ticket) }
     }
 }

@@ -1,16 +1,16 @@
-//! How large the second cache of a core is: from the processor itself on x86-64, from the system elsewhere, or a usual size.
+//! The size of a core's L2 cache: from CPUID on x86-64, from the system elsewhere, or a usual size.
 
-/// What is assumed where nobody tells.
+/// Bytes assumed where neither the processor nor the system reports a size.
 const USUAL: usize = 1 << 20;
-/// Sizes that are believed.
+/// Plausible sizes; others count as not reported.
 const SANE: std::ops::RangeInclusive<usize> = 64 << 10..=256 << 20;
 
-/// Bytes of the second cache of a core.
-pub(crate) fn second() -> usize {
+/// Returns the bytes of a core's L2 cache.
+pub(crate) fn l2_bytes() -> usize {
     from_processor().or_else(from_system).filter(|bytes| SANE.contains(bytes)).unwrap_or(USUAL)
 }
 
-/// Asks the processor, which lists its caches one by one: Intel's in one table, AMD's in another of the same form.
+/// Reads the cache tables of CPUID: leaf 4 on Intel, leaf 0x8000001d of the same form on AMD.
 #[cfg(target_arch = "x86_64")]
 fn from_processor() -> Option<usize> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -32,7 +32,7 @@ fn from_processor() -> Option<usize> {
     None
 }
 
-/// What Linux says of the first processor.
+/// Reads the caches of the first processor from sysfs.
 #[cfg(not(target_os = "macos"))]
 fn from_system() -> Option<usize> {
     let read = |i: usize, what: &str| {
@@ -57,7 +57,7 @@ fn parse(size: &str) -> Option<usize> {
 #[cfg(target_os = "macos")]
 fn from_system() -> Option<usize> {
     let (mut value, mut bytes) = (0u64, size_of::<u64>());
-    // SAFETY: the name is a C string, the value has as many bytes as are told, and nothing is set.
+    // SAFETY: the name is a C string, `value` has `bytes` bytes, and nothing is set.
     let status = unsafe {
         libc::sysctlbyname(
             c"hw.l2cachesize".as_ptr(),
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_has_a_second_cache_of_some_size() {
-        assert!(SANE.contains(&second()));
+    fn this_machine_has_an_l2_cache_of_a_plausible_size() {
+        assert!(SANE.contains(&l2_bytes()));
     }
 
     #[cfg(not(target_os = "macos"))]

@@ -11,13 +11,12 @@ use super::fault::Fault;
 use super::options::CpuOptions;
 use super::plan::{Plan, Run};
 use super::pool::Pool;
-use super::timeline::{Timeline, Times};
+use super::timeline::{CpuTimeline, Times};
 use super::workspace::Workspaces;
 use super::{Isa, caches, machine, memory};
 use crate::{
-    Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, NativeFn,
-    NativeKernel, Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, SlotWord, Span, StreamFn,
-    ThreadTimes, Ticket,
+    Backend, BlockDesc, CommandList, DeviceInfo, HalError, HostRegion, Imported, NativeFn, NativeKernel,
+    Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, Span, StreamFn, ThreadTimes, Ticket,
 };
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,7 +38,7 @@ pub fn open(options: &CpuOptions) -> Result<Arc<dyn RawDevice>> {
         turn: Mutex::new(Turn { plan: Plan::default(), workspaces: Workspaces::new(threads) }),
         workspace_bytes: AtomicUsize::new(0),
         fault: Fault::default(),
-        timeline: Timeline::default(),
+        timeline: CpuTimeline::default(),
     }))
 }
 
@@ -64,18 +63,16 @@ pub(crate) struct Kernel {
     pub name: &'static str,
     /// For messages.
     pub label: String,
-    /// What its tiles stream.
+    /// Returns the ranges that a tile streams.
     pub streams: Option<StreamFn>,
     /// Bytes of workspace that its tiles use.
     pub workspace: usize,
 }
 
 /// A list ready to be run again. A [`RawBaked`] is the address of a boxed one.
-struct Baked {
+struct BakedPlan {
     plan: Plan,
-    /// Parameter words, those of slots as the last replay had them.
     params: Vec<u32>,
-    slots: Vec<SlotWord>,
 }
 
 struct CpuDevice {
@@ -87,7 +84,7 @@ struct CpuDevice {
     /// Bytes of all workspaces, to be read while a list runs.
     workspace_bytes: AtomicUsize,
     fault: Fault,
-    timeline: Timeline,
+    timeline: CpuTimeline,
 }
 
 /// What one submission at a time has.
@@ -111,7 +108,7 @@ impl CpuDevice {
     }
 
     /// Runs a plan to its end and notes how it went. The workspaces are those of the turn, which the caller holds.
-    fn run(&self, (plan, params): (&Plan, &[u32]), workspaces: &Workspaces, ticket: Ticket) {
+    fn run(&self, plan: &Plan, params: &[u32], workspaces: &Workspaces, ticket: Ticket) {
         plan.begin();
         self.pool.run(&Run { plan, params, workspaces, fault: &self.fault });
         let failure = self.fault.take();
@@ -139,12 +136,12 @@ unsafe impl RawDevice for CpuDevice {
     }
 
     unsafe fn free(&self, block: RawBlock) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `RawDevice::free` demands a live block that no list in flight uses.
         unsafe { memory::release(block) }
     }
 
     unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `RawDevice::map` demands a live block; the record is read before this call returns.
         let block = unsafe { memory::resolve(block) };
         Some(NonNull::slice_from_raw_parts(block.start, block.bytes))
     }
@@ -177,39 +174,34 @@ unsafe impl RawDevice for CpuDevice {
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
         let mut turn = self.turn();
         let Turn { plan, workspaces } = &mut *turn;
-        // SAFETY: the caller's promise.
+        // SAFETY: `RawDevice::submit` demands live handles and ranges inside blocks; the plan runs before it returns.
         unsafe { plan.build(list, &self.info) };
         self.provide(workspaces, plan)?;
-        self.run((plan, &list.params), workspaces, ticket);
+        self.run(plan, &list.params, workspaces, ticket);
         Ok(())
     }
 
     unsafe fn bake(&self, list: &CommandList) -> Result<RawBaked> {
         let mut plan = Plan::default();
-        // SAFETY: the caller's promise.
+        // SAFETY: `RawDevice::bake` demands live handles and ranges inside blocks until the list is unbaked.
         unsafe { plan.build(list, &self.info) };
         self.provide(&mut self.turn().workspaces, &plan)?;
-        let baked = Box::new(Baked { plan, params: list.params.clone(), slots: list.slots.clone() });
+        let baked = Box::new(BakedPlan { plan, params: list.params.clone() });
         Ok(RawBaked(Box::into_raw(baked).expose_provenance() as u64))
     }
 
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
-        // Held to the end: one list runs at a time, and so nobody else has this one.
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
+        // Held to the end: one list runs at a time.
         let turn = self.turn();
-        let baked = std::ptr::with_exposed_provenance_mut::<Baked>(baked.0 as usize);
-        // SAFETY: a live baked list is the exposed address of a leaked box, and whoever has the turn has it alone.
-        let Baked { plan, params, slots: words } = unsafe { &mut *baked };
-        for SlotWord { word, slot } in words {
-            if let (Some(word), Some(value)) = (params.get_mut(*word as usize), slots.get(*slot as usize)) {
-                *word = *value;
-            }
-        }
-        self.run((plan, params), &turn.workspaces, ticket);
+        let baked = std::ptr::with_exposed_provenance::<BakedPlan>(baked.0 as usize);
+        // SAFETY: a live baked list is the exposed address of a leaked box (`bake`).
+        let BakedPlan { plan, params } = unsafe { &*baked };
+        self.run(plan, params, &turn.workspaces, ticket);
         Ok(())
     }
 
     unsafe fn unbake(&self, baked: RawBaked) {
-        let baked = std::ptr::with_exposed_provenance_mut::<Baked>(baked.0 as usize);
+        let baked = std::ptr::with_exposed_provenance_mut::<BakedPlan>(baked.0 as usize);
         // SAFETY: a live baked list is the exposed address of a leaked box.
         drop(unsafe { Box::from_raw(baked) });
     }
@@ -245,38 +237,19 @@ fn missing(isa: Isa) -> HalError {
 }
 
 fn describe(isa: Isa, threads: usize) -> DeviceInfo {
-    let mut info = DeviceInfo::new(Backend::Cpu, Backend::Cpu.name(), machine::processor_name());
+    let mut info =
+        DeviceInfo::new(Backend::Cpu, Backend::Cpu.name(), machine::processor_name()).with_host_kernels();
     let version = env!("CARGO_PKG_VERSION");
     info.driver = format!("silicide-hal {version}, {isa}, {threads} threads");
     info.fingerprint = format!("cpu-{version}-{}-{isa}", std::env::consts::ARCH);
     info.isa = Some(isa);
     info.threads = threads;
     info.memory = machine::memory();
-    info.core_cache = caches::second();
-    info.limits = Limits {
-        max_block: memory::MAX_BLOCK,
-        max_binding: memory::MAX_BLOCK,
-        binding_alignment: 1,
-        max_param_bytes: 4096,
-        max_bindings: 16,
-        max_grid: [u32::MAX; 3],
-        ..info.limits
-    };
-    info.features = Features {
-        f16: true,
-        storage_16: true,
-        storage_8: true,
-        int_16: true,
-        int_64: true,
-        integer_dot: isa >= Isa::Avx512 || isa == Isa::Neon,
-        unified_memory: true,
-        host_import: true,
-        timestamps: true,
-        ..info.features
-    };
+    info.core_cache = caches::l2_bytes();
+    info.limits.max_block = memory::MAX_BLOCK;
+    info.limits.max_binding = memory::MAX_BLOCK;
+    info.limits.binding_alignment = 1;
+    info.features.integer_dot = isa >= Isa::Avx512 || isa == Isa::Neon;
+    info.features.timestamps = true;
     info
 }
-
-#[cfg(test)]
-#[path = "executor_tests.rs"]
-mod tests;

@@ -1,4 +1,4 @@
-//! What each thread ran when, for lists that are traced: one entry for each run of tiles of one command.
+//! Times of each thread in a traced list: one entry for consecutive tiles of one command.
 //!
 //! A lane is written by one thread while its list runs and read when the list is over; the pool orders the two. Lanes are
 //! made with the plan and never grow: what does not fit is counted.
@@ -14,31 +14,31 @@ const SPARE: usize = 16;
 /// A lane for each thread.
 pub(super) struct Lanes(Box<[Lane]>);
 
-/// What one thread did. Kept apart from the others' for the sake of the caches.
+/// The entries of one thread. Aligned so that two lanes share no cache line.
 #[repr(align(128))]
 struct Lane {
     /// The step whose tiles run.
     running: AtomicU32,
     /// Entries so far, with those that found no place.
     count: AtomicUsize,
-    entries: Box<[Entry]>,
+    entries: Box<[LaneEntry]>,
 }
 
 /// Tiles of a step; times as the plan counts them.
 #[derive(Default)]
-struct Entry {
+struct LaneEntry {
     step: AtomicU32,
     start: AtomicU64,
     end: AtomicU64,
 }
 
 impl Lanes {
-    /// Lanes for the threads of a pool, and for a list of so many steps.
+    /// Makes a lane for each of `threads` threads, with room for a list of `steps` steps.
     pub(super) fn new(threads: usize, steps: usize) -> Lanes {
         let lane = |_| Lane {
             running: AtomicU32::new(NONE),
             count: AtomicUsize::new(0),
-            entries: (0..2 * steps + SPARE).map(|_| Entry::default()).collect(),
+            entries: (0..2 * steps + SPARE).map(|_| LaneEntry::default()).collect(),
         };
         Lanes((0..threads).map(lane).collect())
     }
@@ -51,7 +51,7 @@ impl Lanes {
         }
     }
 
-    /// A thread is about to run tiles of a step. The clock is asked only if it ran others before.
+    /// A thread is about to run tiles of a step. The clock is read only if the step is new.
     pub(super) fn enter(&self, thread: usize, step: u32, now: impl FnOnce() -> u64) {
         let Some(lane) = self.0.get(thread) else { return };
         let before = lane.running.load(Relaxed);
@@ -79,7 +79,7 @@ impl Lanes {
         }
     }
 
-    /// What was noted from time `from` on, thread by thread. `label` names steps.
+    /// Returns the entries that began at `from` or later, thread by thread. `label` names steps.
     pub(super) fn times(&self, from: u64, label: impl Fn(u32) -> &'static str) -> ThreadTimes {
         let mut times = ThreadTimes::default();
         for (thread, lane) in (0u32..).zip(&self.0) {
@@ -115,7 +115,7 @@ mod tests {
         let lanes = Lanes::new(2, 1);
         let label = |step: u32| if step == 0 { "zero" } else { "other" };
         lanes.enter(1, 0, || 10);
-        lanes.enter(1, 0, || unreachable!("the same step: nobody looks at the clock"));
+        lanes.enter(1, 0, || unreachable!("the same step: the clock is not read"));
         lanes.enter(1, 7, || 15);
         lanes.leave(1, || 19);
         lanes.leave(1, || unreachable!("nothing runs"));

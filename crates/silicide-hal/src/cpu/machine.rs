@@ -1,14 +1,14 @@
-//! What the system says about its processor and memory. Every answer has a fallback: a file that is missing or
-//! reads differently costs a name or a figure, never an error.
+//! Name of the processor and size of memory, as the system reports them. A value that is missing or malformed has a
+//! fallback, and is never an error.
 
 use crate::Memory;
 
-/// What the maker calls the processor, or the architecture's name.
+/// Returns the product name of the processor, or the architecture's name.
 pub(crate) fn processor_name() -> String {
     from_system().filter(|name| !name.is_empty()).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-/// Total and available memory in bytes; zeros where the system does not tell.
+/// Returns total and available memory in bytes; zeros where the system reports none.
 pub(crate) fn memory() -> Memory {
     std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_meminfo(&text)).unwrap_or_else(pages)
 }
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(
             parse_meminfo("MemTotal: 1 kB\n"),
             Some(Memory { total: 1024, available: 1024 }),
-            "old kernels do not say what is available"
+            "old kernels do not report MemAvailable"
         );
         assert_eq!(parse_meminfo("nonsense"), None);
     }

@@ -1,4 +1,4 @@
-//! Blocks of host memory. A [`RawBlock`] is the address of a boxed [`Block`], so that resolving a binding is one
+//! Blocks of host memory. A [`RawBlock`] is the address of a boxed [`HostBlock`], so that resolving a binding is one
 //! load; allocating and freeing touch no shared table. The null backend keeps its memory here too.
 //!
 //! Invariant: the bytes of a block are always initialised (zeroed by the allocator or the importer's own), so a
@@ -9,25 +9,25 @@ use crate::{HalError, HostRegion, RawBlock, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// What every block is aligned to: more than a cache line or a vector needs, and what GPU backends promise.
+/// Alignment of every block in bytes: what `RawDevice::alloc` promises.
 const ALIGNMENT: usize = 256;
 /// The size of a huge page, and the alignment of blocks that are given some.
 const HUGE_PAGE: usize = 2 << 20;
-/// Blocks from this size on ask for huge pages.
+/// Blocks from this size on use huge pages.
 const HUGE_FROM: usize = 2 * HUGE_PAGE;
 /// The alignment that allocators give without extra work.
 const NATURAL: usize = 16;
 
-/// The largest block that can be asked for: the size, alignment included, must stay in `isize`.
+/// The largest block: its size, alignment included, must stay in `isize`.
 pub(crate) const MAX_BLOCK: usize = (isize::MAX as usize) & !(2 * HUGE_PAGE - 1);
 
 /// A live block.
-pub(crate) struct Block {
+pub(crate) struct HostBlock {
     /// First byte.
     pub start: NonNull<u8>,
     /// Length in bytes.
     pub bytes: usize,
-    /// What to give back to the allocator; `None` for imported memory.
+    /// The allocation to free; `None` for imported memory.
     owned: Option<(NonNull<u8>, Layout)>,
 }
 
@@ -44,41 +44,42 @@ pub(crate) fn allocate(bytes: usize) -> Result<RawBlock> {
     if alignment == HUGE_PAGE {
         advise_huge_pages(start, bytes);
     }
-    Ok(seal(Block { start, bytes, owned: Some((base, layout)) }))
+    Ok(seal(HostBlock { start, bytes, owned: Some((base, layout)) }))
 }
 
-/// Wraps memory that someone else owns.
+/// Makes a block of host memory that the caller owns.
 pub(crate) fn import(host: HostRegion) -> RawBlock {
-    seal(Block { start: host.start, bytes: host.bytes, owned: None })
+    seal(HostBlock { start: host.start, bytes: host.bytes, owned: None })
 }
 
-fn seal(block: Block) -> RawBlock {
+fn seal(block: HostBlock) -> RawBlock {
     RawBlock(Box::into_raw(Box::new(block)).expose_provenance() as u64)
 }
 
-/// The record of a block.
+/// Returns the record of a block.
 ///
 /// # Safety
 /// The block is live and stays so while the reference is used.
-pub(crate) unsafe fn resolve<'a>(block: RawBlock) -> &'a Block {
+pub(crate) unsafe fn resolve<'a>(block: RawBlock) -> &'a HostBlock {
     // SAFETY: a live handle is the exposed address of a leaked box.
-    unsafe { &*std::ptr::with_exposed_provenance::<Block>(block.0 as usize) }
+    unsafe { &*std::ptr::with_exposed_provenance::<HostBlock>(block.0 as usize) }
 }
 
-/// Gives a block back.
+/// Frees a block.
 ///
 /// # Safety
-/// The block is live, and nobody uses it any more.
+/// `block` is live, and neither a list in flight nor a reference from [`resolve`] uses it.
 pub(crate) unsafe fn release(block: RawBlock) {
     // SAFETY: a live handle is the exposed address of a leaked box; taking it back ends its life.
-    let block = unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Block>(block.0 as usize)) };
+    let block =
+        unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<HostBlock>(block.0 as usize)) };
     if let Some((base, layout)) = block.owned {
         // SAFETY: allocated with this layout in `allocate`.
         unsafe { dealloc(base.as_ptr(), layout) };
     }
 }
 
-/// Asks for huge pages, which save a fifth of the time of streaming through weights. Only advice: a refusal is fine.
+/// Advises the system to use huge pages, which save a fifth of the time of streaming weights. A refusal is ignored.
 #[cfg(target_os = "linux")]
 fn advise_huge_pages(start: NonNull<u8>, bytes: usize) {
     // SAFETY: whole huge pages inside memory just allocated; the advice changes no bytes.

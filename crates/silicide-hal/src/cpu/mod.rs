@@ -12,8 +12,8 @@
 //! | `fault` | the first panic of a submission |
 //! | `timeline` | tickets reached, failures and spans kept |
 //! | `memory` | blocks of host memory |
-//! | `caches` | how large the second cache is |
-//! | `machine` | what the system says about processor and memory |
+//! | `caches` | the size of the L2 cache |
+//! | `machine` | name of the processor, size of memory |
 
 mod caches;
 mod executor;

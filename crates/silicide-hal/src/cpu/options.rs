@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(crate) const MAX_THREADS: usize = 64;
 
 /// How to open the CPU device. Nothing here changes results except `isa`: tiles are fixed by the command list, so
-/// any number of threads gives the same bits.
+/// results have the same bits with any number of threads.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CpuOptions {
@@ -45,7 +45,7 @@ impl CpuOptions {
         self
     }
 
-    /// The number of threads these options ask for on this machine.
+    /// Returns the number of threads on this machine.
     pub(crate) fn thread_count(&self) -> usize {
         let system = || std::thread::available_parallelism().map_or(1, |count| count.get());
         self.threads.unwrap_or_else(system).clamp(1, MAX_THREADS)

@@ -11,28 +11,29 @@
 //! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
 //! being submitted or replayed, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
 
-mod streams;
+mod prefetch;
 
 use super::{
     executor::Kernel,
     fault::Fault,
     lanes::Lanes,
     memory,
-    pool::{Job, MAX_SHARES, Next},
+    pool::{Job, MAX_SHARES, NextRanges},
     workspace::Workspaces,
 };
 use crate::command::{Binding, Command, CommandList, Dispatch, Words};
 use crate::program::{Tile, TileBinding};
 use crate::{DeviceInfo, RawPipeline, Span, ThreadTimes};
+use prefetch::PrefetchPlan;
 use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use streams::Streams;
 
 /// Copies and fills are split into tiles of this many bytes.
 const COPY_TILE: usize = 256 << 10;
-/// A group of nothing but copies and fills of so few bytes is not worth a second thread.
+/// A group of copies and fills of at most this many bytes is not worth a second thread.
 const LIGHT_BYTES: usize = 64 << 10;
 
 /// The groups of a list, ready to run. Kept between submissions for its memory.
@@ -41,8 +42,8 @@ pub(crate) struct Plan {
     bindings: Vec<TileBinding>,
     groups: Vec<Group>,
     marks: Vec<Mark>,
-    /// What threads stream.
-    streams: Streams,
+    /// The ranges that threads stream.
+    prefetch: PrefetchPlan,
     /// Bytes of workspace that tiles use, at most.
     workspace: usize,
     /// What stamps count from.
@@ -83,10 +84,10 @@ enum Work {
     Fill { dst: *mut u8, bytes: usize, value: u32 },
 }
 
-// SAFETY: addresses of blocks and pipelines that outlive the run (see the module); tiles of one group touch disjoint
-// bytes or only read them, which the hazards of the list guarantee.
+// SAFETY: the addresses are of blocks and pipelines that outlive the run (see the module). Tiles of one group touch
+// disjoint bytes or only read them: `RawDevice::submit` demands barriers between hazards.
 unsafe impl Sync for Plan {}
-// SAFETY: as above.
+// SAFETY: the addresses are valid on every thread; none is of a thread's own memory.
 unsafe impl Send for Plan {}
 
 struct Mark {
@@ -102,7 +103,7 @@ impl Default for Plan {
             bindings: Vec::new(),
             groups: Vec::new(),
             marks: Vec::new(),
-            streams: Streams::default(),
+            prefetch: PrefetchPlan::default(),
             workspace: 0,
             epoch: Instant::now(),
             lanes: None,
@@ -111,10 +112,10 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Forgets the list before and plans this one, for the pool of this device.
+    /// Replaces the plan by one of `list`, for the pool of the device `on`.
     ///
     /// # Safety
-    /// The handles of the list are live until the plan has run.
+    /// Handles of `list` are live and its ranges lie in their blocks, until the plan has run for the last time.
     pub(crate) unsafe fn build(&mut self, list: &CommandList, on: &DeviceInfo) {
         self.steps.clear();
         self.bindings.clear();
@@ -129,17 +130,17 @@ impl Plan {
                     self.close(&mut open);
                     self.mark(label);
                 }
-                // SAFETY: the caller's promise.
+                // SAFETY: the handles of `list` are live, so those of its dispatch are.
                 Command::Dispatch(dispatch) => unsafe { self.launch(&mut open, list, dispatch) },
                 Command::Copy { src, dst } => {
                     let bytes = dst.bytes as usize;
-                    // SAFETY: the caller's promise.
+                    // SAFETY: both blocks are live, and `RawDevice::submit` demands ranges inside them.
                     let (src, dst) = unsafe { (address(src), address(dst)) };
                     self.transfer(&mut open, bytes, Work::Copy { src, dst, bytes });
                 }
                 Command::Fill { dst, value } => {
                     let bytes = dst.bytes as usize;
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the block is live, and `RawDevice::submit` demands a range inside it.
                     let dst = unsafe { address(dst) };
                     self.transfer(&mut open, bytes, Work::Fill { dst, bytes, value: *value });
                 }
@@ -148,7 +149,7 @@ impl Plan {
         self.close(&mut open);
         let traced = list.traced && !self.marks.is_empty();
         self.lanes = traced.then(|| Lanes::new(on.threads, self.steps.len()));
-        self.find_streams(&list.params, on.threads, on.core_cache);
+        self.plan_prefetch(&list.params, on.threads, on.core_cache);
     }
 
     /// Bytes of workspace that every thread needs to run the plan.
@@ -163,11 +164,15 @@ impl Plan {
         }
     }
 
+    /// Adds a dispatch of `list` to the group that is being filled.
+    ///
+    /// # Safety
+    /// The pipeline and the blocks of `dispatch` are live, and its bindings lie in their blocks.
     unsafe fn launch(&mut self, open: &mut Opened, list: &CommandList, dispatch: &Dispatch) {
         let Dispatch { pipeline: RawPipeline(kernel), grid, params, .. } = *dispatch;
         let start = self.bindings.len() as u32;
         for binding in list.bindings_of(dispatch) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the block is live and the binding lies in it (`# Safety`).
             let start = unsafe { address(binding) };
             self.bindings.push(TileBinding { start, bytes: binding.bytes as usize });
         }
@@ -231,10 +236,10 @@ impl Plan {
         lanes.times(first.stamp.load(Ordering::Relaxed), |step| self.name(step as usize))
     }
 
-    /// What a step runs.
+    /// Returns the name of a step's command, for traces.
     fn name(&self, step: usize) -> &'static str {
         match self.steps.get(step).map(|step| &step.work) {
-            // SAFETY: the pipeline is live (see the module).
+            // SAFETY: the pipeline is live while its plan runs (see the module).
             Some(Work::Launch { kernel, .. }) => unsafe { (**kernel).name },
             Some(Work::Copy { .. }) => "copy",
             _ => "fill",
@@ -262,12 +267,12 @@ struct Opened {
     launches: bool,
 }
 
-/// Where a binding begins.
+/// Returns the address of a binding's first byte.
 ///
 /// # Safety
-/// The block is live, and the binding lies in it.
+/// The block of `binding` is live, and the binding lies in it.
 unsafe fn address(binding: &Binding) -> *mut u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the block is live, and the offset does not leave its bytes.
     unsafe { memory::resolve(binding.block).start.as_ptr().add(binding.offset as usize) }
 }
 
@@ -280,48 +285,48 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs tiles `from..to` of a group. `current` says at which step it is, should one panic.
-    fn run_tiles(&self, group: Group, (from, to): (u64, u64), me: usize, current: &Cell<usize>) {
+    /// Runs tiles of a group as thread `me`. `current` holds the step that runs, for the report of a panic.
+    fn run_tiles(&self, group: Group, tiles: Range<u64>, me: usize, current: &Cell<usize>) {
         let steps = self.plan.steps.get(group.steps.range()).unwrap_or(&[]);
-        let mut at = steps.partition_point(|step| step.first <= from).saturating_sub(1);
-        let mut tile = from;
-        while tile < to
+        let mut at = steps.partition_point(|step| step.first <= tiles.start).saturating_sub(1);
+        let mut tile = tiles.start;
+        while tile < tiles.end
             && let Some(step) = steps.get(at)
         {
             current.set(group.steps.start as usize + at);
             if let Some(lanes) = &self.plan.lanes {
                 lanes.enter(me, group.steps.start + at as u32, || self.plan.now());
             }
-            let end = steps.get(at + 1).map_or(group.tiles, |next| next.first).min(to);
-            self.run_step(&step.work, (tile - step.first, end - step.first), me);
+            let end = steps.get(at + 1).map_or(group.tiles, |next| next.first).min(tiles.end);
+            self.run_step(&step.work, tile - step.first..end - step.first, me);
             tile = end;
             at += 1;
         }
     }
 
-    /// Runs tiles `from..to` of one step, as thread `me`.
-    fn run_step(&self, work: &Work, (from, to): (u64, u64), me: usize) {
+    /// Runs tiles of one step as thread `me`.
+    fn run_step(&self, work: &Work, tiles: Range<u64>, me: usize) {
         match *work {
             Work::Launch { kernel, grid, bindings, params } => {
                 let bindings = self.plan.bindings.get(bindings.range()).unwrap_or(&[]);
                 let params = self.params.get(params.range()).unwrap_or(&[]);
-                // SAFETY: the pipeline is live (see the module).
+                // SAFETY: the pipeline is live while its plan runs (see the module).
                 let entry = unsafe { (*kernel).entry };
                 let workspace = self.workspaces.of(me);
-                for index in indices(grid, from, to) {
+                for index in indices(grid, tiles) {
                     let tile = Tile::new(index, grid, params, bindings).with_workspace(workspace);
-                    // SAFETY: `compile` chose an entry whose instruction set is there; the rest is the promise of
-                    // whoever submitted the list.
+                    // SAFETY: `compile` chose an entry for an instruction set of this machine. `RawDevice::compile` and
+                    // `submit` demand a kernel that stays inside its bindings and barriers between hazards.
                     unsafe { entry(&tile) };
                 }
             }
             Work::Copy { src, dst, bytes } => {
-                let (start, len) = byte_range(bytes, from, to);
+                let (start, len) = byte_range(bytes, tiles);
                 // SAFETY: inside both bindings, which are live and do not overlap.
                 unsafe { std::ptr::copy_nonoverlapping(src.add(start), dst.add(start), len) };
             }
             Work::Fill { dst, bytes, value } => {
-                let (start, len) = byte_range(bytes, from, to);
+                let (start, len) = byte_range(bytes, tiles);
                 for offset in (start..start + len).step_by(4) {
                     // SAFETY: inside the binding; imported memory may begin at any address.
                     unsafe { dst.add(offset).cast::<u32>().write_unaligned(value) };
@@ -331,14 +336,14 @@ impl Run<'_> {
     }
 
     /// Runs tiles, unless the submission has failed, and keeps a panic.
-    fn guarded(&self, group: Group, tiles: (u64, u64), me: usize) {
+    fn guarded(&self, group: Group, tiles: Range<u64>, me: usize) {
         if self.fault.is_set() {
             return;
         }
         let current = Cell::new(0);
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_tiles(group, tiles, me, &current))) {
             let label = match self.plan.steps.get(current.get()) {
-                // SAFETY: the pipeline is live (see the module).
+                // SAFETY: the pipeline is live while its plan runs (see the module).
                 Some(Step { work: Work::Launch { kernel, .. }, .. }) => unsafe { &(**kernel).label },
                 _ => "copy",
             };
@@ -367,7 +372,7 @@ impl Job for Run<'_> {
                 mark.stamp.store(self.plan.now(), Ordering::Relaxed);
             }
         } else {
-            self.guarded(group, (0, group.tiles), me);
+            self.guarded(group, 0..group.tiles, me);
             self.leave(me);
         }
     }
@@ -375,7 +380,7 @@ impl Job for Run<'_> {
     fn run_share(&self, group: usize, share: u32, me: usize) {
         let group = self.plan.group(group);
         let from = u64::from(share).saturating_mul(group.chunk);
-        self.guarded(group, (from, from.saturating_add(group.chunk).min(group.tiles)), me);
+        self.guarded(group, from..from.saturating_add(group.chunk).min(group.tiles), me);
     }
 
     #[inline]
@@ -386,8 +391,8 @@ impl Job for Run<'_> {
     }
 
     #[inline]
-    fn ahead(&self, group: usize, me: usize, team: usize) -> Next {
-        self.plan.ahead(group, me, team)
+    fn next_ranges(&self, group: usize, me: usize, team: usize) -> NextRanges {
+        self.plan.next_ranges(group, me, team)
     }
 
     #[inline]
@@ -396,18 +401,18 @@ impl Job for Run<'_> {
     }
 }
 
-/// The bytes of tiles `from..to` of a copy or fill: start and length.
-fn byte_range(bytes: usize, from: u64, to: u64) -> (usize, usize) {
-    let start = from as usize * COPY_TILE;
-    (start, (to as usize * COPY_TILE).min(bytes).saturating_sub(start))
+/// Returns the bytes of some tiles of a copy or fill: start and length.
+fn byte_range(bytes: usize, tiles: Range<u64>) -> (usize, usize) {
+    let start = tiles.start as usize * COPY_TILE;
+    (start, (tiles.end as usize * COPY_TILE).min(bytes).saturating_sub(start))
 }
 
-/// Positions `from..to` of a grid, x running fastest.
-fn indices(grid: [u32; 3], from: u64, to: u64) -> impl Iterator<Item = [u32; 3]> {
+/// Iterates over positions of a grid, x fastest.
+fn indices(grid: [u32; 3], tiles: Range<u64>) -> impl Iterator<Item = [u32; 3]> {
     let [width, height] = [u64::from(grid[0].max(1)), u64::from(grid[1].max(1))];
-    let row = from / width;
-    let mut index = [(from % width) as u32, (row % height) as u32, (row / height) as u32];
-    (from..to).map(move |_| {
+    let row = tiles.start / width;
+    let mut index = [(tiles.start % width) as u32, (row % height) as u32, (row / height) as u32];
+    tiles.map(move |_| {
         let here = index;
         index[0] += 1;
         if index[0] >= grid[0] {
@@ -429,20 +434,20 @@ mod tests {
     #[test]
     fn indices_walk_the_grid_from_anywhere() {
         let grid = [3, 2, 4];
-        let all: Vec<[u32; 3]> = indices(grid, 0, 24).collect();
+        let all: Vec<[u32; 3]> = indices(grid, 0..24).collect();
         let expected: Vec<[u32; 3]> =
             (0..4).flat_map(|z| (0..2).flat_map(move |y| (0..3).map(move |x| [x, y, z]))).collect();
         assert_eq!(all, expected);
         for from in 0..24 {
-            assert_eq!(indices(grid, from, 24).collect::<Vec<_>>(), &expected[from as usize..]);
+            assert_eq!(indices(grid, from..24).collect::<Vec<_>>(), &expected[from as usize..]);
         }
     }
 
     #[test]
     fn a_copy_is_cut_without_gaps() {
         let bytes = 2 * COPY_TILE + 12;
-        assert_eq!(byte_range(bytes, 0, 1), (0, COPY_TILE));
-        assert_eq!(byte_range(bytes, 1, 3), (COPY_TILE, COPY_TILE + 12));
-        assert_eq!(byte_range(bytes, 2, 3), (2 * COPY_TILE, 12));
+        assert_eq!(byte_range(bytes, 0..1), (0, COPY_TILE));
+        assert_eq!(byte_range(bytes, 1..3), (COPY_TILE, COPY_TILE + 12));
+        assert_eq!(byte_range(bytes, 2..3), (2 * COPY_TILE, 12));
     }
 }

@@ -1,7 +1,7 @@
 //! The device's timeline: which tickets were reached, which failed, and the times of the last lists that had marks.
 //!
-//! Invariant: `reached` is raised only after the outcome of its list is recorded, so whoever sees a ticket reached
-//! sees its failure too. Asking about a reached ticket takes no lock while nothing has ever failed.
+//! Invariant: `reached` is raised only after the outcome of its list is recorded, so a thread that sees a ticket
+//! reached sees its failure too. A wait for a reached ticket takes no lock while nothing has ever failed.
 
 use crate::{HalError, Result, Span, ThreadTimes, Ticket};
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +16,7 @@ const TIMES_KEPT: usize = 64;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Timeline {
+pub(crate) struct CpuTimeline {
     reached: AtomicU64,
     failed: AtomicBool,
     record: Mutex<Record>,
@@ -29,15 +29,15 @@ struct Record {
     times: VecDeque<(Ticket, Times)>,
 }
 
-/// What was measured of a list.
+/// Measured times of a list.
 #[derive(Default)]
 pub(crate) struct Times {
     pub spans: Vec<Span>,
     pub threads: ThreadTimes,
 }
 
-impl Timeline {
-    /// Records how the list of `ticket` went and wakes those who wait for it.
+impl CpuTimeline {
+    /// Records the outcome of the list of `ticket` and wakes the threads that wait for it.
     pub(crate) fn finish(&self, ticket: Ticket, failure: Option<HalError>, times: Times) {
         let mut record = self.lock();
         if let Some(failure) = failure {
@@ -63,7 +63,7 @@ impl Timeline {
         Ticket(self.reached.load(Ordering::Acquire))
     }
 
-    /// Waits until `ticket` is reached and says how its list went.
+    /// Waits until `ticket` is reached and returns the failure of its list, if any.
     pub(crate) fn wait(&self, ticket: Ticket, timeout: Duration) -> Result<()> {
         if self.reached() >= ticket && !self.failed.load(Ordering::Relaxed) {
             return Ok(());
@@ -96,7 +96,7 @@ impl Timeline {
         found.map(|(_, times)| pick(times)).unwrap_or_default()
     }
 
-    /// Nothing that is done under the lock can panic half-way, so a poisoned lock is as good as any.
+    /// Nothing under the lock can panic half-way, so a poisoned lock is used like any other.
     fn lock(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn failures_are_reported_every_time_and_bounded() {
-        let timeline = Timeline::default();
+        let timeline = CpuTimeline::default();
         for n in 1..=FAILURES_KEPT as u64 + 1 {
             timeline.finish(Ticket(n), Some(failure(n)), Times::default());
         }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn waiting_ends_by_time_or_by_another_thread() {
-        let timeline = Timeline::default();
+        let timeline = CpuTimeline::default();
         assert_eq!(timeline.wait(Ticket(0), Duration::ZERO), Ok(()));
         let timeout = Duration::from_millis(3);
         assert_eq!(timeline.wait(Ticket(1), timeout), Err(HalError::Timeout { millis: 3 }));
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn times_are_kept_for_the_last_lists() {
-        let timeline = Timeline::default();
+        let timeline = CpuTimeline::default();
         let span = Span { label: "a", start_ns: 0, duration_ns: 5 };
         for n in 1..=TIMES_KEPT as u64 + 1 {
             let threads = ThreadTimes { dropped: n, ..ThreadTimes::default() };

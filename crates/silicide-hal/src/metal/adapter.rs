@@ -1,4 +1,4 @@
-//! What a device is and can do: the [`DeviceInfo`] that the core sees, and what opening it will need.
+//! Description of a device: the [`DeviceInfo`] for the core, and the facts that opening needs.
 //!
 //! Only devices that can be opened become adapters. The system's own choice comes first, otherwise they are in the
 //! system's order. That order numbers them.
@@ -53,7 +53,7 @@ pub(super) struct Adapter {
     pub(super) is_apple: bool,
 }
 
-/// What is the same for all devices.
+/// Facts of the system, the same for all devices.
 struct System {
     macos: u32,
     version: String,
@@ -148,7 +148,7 @@ fn sampling(device: &Object<dyn MTLDevice>, wanted: bool) -> Sampling {
     }
 }
 
-/// What the system recommends to use at most counts as the device's memory: beyond it, work becomes slow or fails.
+/// Returns the recommended working set as the device's memory: beyond it, work becomes slow or fails.
 fn memory_sizes(device: &Object<dyn MTLDevice>, max_buffer: usize) -> Memory {
     let recommended = usize::try_from(device.recommendedMaxWorkingSetSize()).unwrap_or(usize::MAX);
     let total = if recommended == 0 { max_buffer } else { recommended };

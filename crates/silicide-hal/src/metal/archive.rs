@@ -19,22 +19,21 @@ use tempfile::TempDir;
 
 /// Pipelines from disk, and those to be put there.
 pub(super) struct Archive {
-    state: Mutex<State>,
-    /// Whether there is anything in it to be found.
+    state: Mutex<ArchiveState>,
+    /// Whether the archive holds pipelines of an earlier run.
     was_loaded: bool,
     /// Where the files are, as long as Metal may read them.
     directory: TempDir,
 }
 
-struct State {
+struct ArchiveState {
     raw: Object<dyn MTLBinaryArchive>,
     /// Pipelines that were not found.
     missed: Vec<Retained<MTLComputePipelineDescriptor>>,
 }
 
-// SAFETY: the archive and the descriptors may be used from any thread, and are used by one at a time: whoever holds the
-// lock.
-unsafe impl Send for State {}
+// SAFETY: Metal's archives and descriptors may be used from any thread, one at a time; `Archive` keeps this behind a lock.
+unsafe impl Send for ArchiveState {}
 
 impl Archive {
     /// An archive over what an earlier run left; over nothing when that is not good any more. `None` when there can't
@@ -48,7 +47,7 @@ impl Archive {
         };
         let was_loaded = loaded.is_some();
         let raw = loaded.or_else(|| create(gpu, None))?;
-        Some(Archive { state: Mutex::new(State { raw, missed: Vec::new() }), was_loaded, directory })
+        Some(Archive { state: Mutex::new(ArchiveState { raw, missed: Vec::new() }), was_loaded, directory })
     }
 
     /// A pipeline, from the archive if it is there.
@@ -91,7 +90,7 @@ impl Archive {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ArchiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +120,7 @@ fn create(gpu: &Gpu, from: Option<&Path>) -> Option<Object<dyn MTLBinaryArchive>
     made.ok()
 }
 
-/// A path as Metal wants it; `None` for names that are not Unicode.
+/// Returns a path as a file URL; `None` for names that are not Unicode.
 pub(super) fn url(path: &Path) -> Option<Retained<NSURL>> {
     Some(NSURL::fileURLWithPath(&text(path.to_str()?)))
 }

@@ -1,4 +1,4 @@
-//! What a dispatch, copy or fill hands to its kernel beside buffers. Plain arithmetic.
+//! Arguments of dispatches, copies and fills other than buffers. Plain arithmetic.
 
 use crate::{Binding, Command};
 use bytemuck::{Pod, Zeroable};
@@ -68,12 +68,12 @@ impl Transfer {
     }
 }
 
-/// Where the buffer of a copy or fill is bound: Metal wants whole words there.
+/// Returns the offset at which the buffer of a copy or fill is bound: a whole word, as Metal requires.
 pub(super) fn bind_offset(binding: &Binding) -> u64 {
     binding.offset / 4 * 4
 }
 
-/// The sizes that a kernel is given, in the order that it wants them.
+/// Returns the sizes that a kernel is given, in its order.
 pub(super) fn sizes(sized: &[u32], bindings: &[Binding]) -> SmallVec<[u32; 8]> {
     let bytes = |binding: &u32| bindings.get(*binding as usize).map_or(0, |binding| binding.bytes);
     // No binding is longer than the limit that the device reports.

@@ -52,18 +52,16 @@ unsafe impl RawDevice for MetalDevice {
     }
 
     unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
-        self.gpu.check()?;
         self.blocks.alloc(desc)
     }
 
     unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
-        self.gpu.check()?;
         self.blocks.import(host)
     }
 
     unsafe fn adopt(&self, object: NonNull<c_void>) -> Result<Option<RawBlock>> {
         self.gpu.check()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: `RawDevice::adopt` demands a live `MTLBuffer`.
         unsafe { self.blocks.adopt(object) }
     }
 
@@ -92,7 +90,6 @@ unsafe impl RawDevice for MetalDevice {
     }
 
     unsafe fn compile(&self, label: &str, program: &Program, binary: Option<&[u8]>) -> Result<RawPipeline> {
-        self.gpu.check()?;
         self.pipelines.compile(label, program, binary)
     }
 
@@ -108,7 +105,7 @@ unsafe impl RawDevice for MetalDevice {
         let (blocks, pipelines) = (self.blocks.read(), self.pipelines.read());
         let objects =
             Objects { blocks: &blocks, pipelines: &pipelines, transfers: &self.pipelines.transfers };
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are those of `RawDevice::submit`; both slabs stay locked until the list is encoded.
         let outcome = unsafe { self.queue.submit(list, ticket, &objects) };
         if let Err(error) = &outcome {
             self.queue.timeline.ledger.skip(ticket, error);
@@ -121,10 +118,10 @@ unsafe impl RawDevice for MetalDevice {
         Ok(self.baked.bake(list))
     }
 
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
         // Command buffers are used once, so the list is encoded anew.
-        // SAFETY: the caller's promise; a baked list is a list.
-        self.baked.with(baked, slots, |list| unsafe { self.submit(list, ticket) })
+        // SAFETY: `RawDevice::bake` demands of its list what `submit` does, until it is unbaked.
+        self.baked.with(baked, |list| unsafe { self.submit(list, ticket) })
     }
 
     unsafe fn unbake(&self, baked: RawBaked) {

@@ -30,7 +30,7 @@ pub(super) struct Gpu {
     pub(super) fence: Object<dyn MTLFence>,
     /// Whether errors should name the pass that failed.
     pub(super) validation: bool,
-    /// Whether passes should be labelled, for those who look.
+    /// Whether passes are labelled, for debuggers.
     pub(super) labels: AtomicBool,
     lost: OnceLock<String>,
 }
@@ -77,7 +77,7 @@ impl Gpu {
         }
     }
 
-    /// What a command buffer's error means, remembering a lost device.
+    /// Converts the error of a command buffer, and records a lost device.
     pub(super) fn failed(&self, error: Option<Retained<NSError>>) -> HalError {
         let Some(error) = error else {
             let detail = "the work failed, and Metal does not say why".to_owned();
@@ -96,7 +96,7 @@ impl Gpu {
     }
 }
 
-/// The labels of the passes that faulted, where the command buffer was asked to know.
+/// The labels of the passes that faulted, where the command buffer records them.
 fn faulted(error: &NSError) -> Vec<String> {
     // SAFETY: a constant of the framework, never written.
     let key = unsafe { MTLCommandBufferEncoderInfoErrorKey };

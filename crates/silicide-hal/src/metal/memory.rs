@@ -1,4 +1,4 @@
-//! Blocks: one `MTLBuffer` each, allocated, laid over host memory, or brought by someone else.
+//! Blocks: one `MTLBuffer` each, allocated, laid over host memory, or adopted from the application.
 //!
 //! The core cuts its buffers out of few big blocks, so nothing here is made for being called often; reading a block
 //! while encoding is a look into a slab. Metal tracks no hazards of these buffers: the fence and the list's barriers
@@ -18,23 +18,22 @@ use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A buffer.
-pub(super) struct Block {
+pub(super) struct MetalBlock {
     pub(super) buffer: Object<dyn MTLBuffer>,
     /// Where the host sees it; nowhere for imports, which the host has already.
     host: Option<NonNull<[u8]>>,
 }
 
-// SAFETY: Metal's buffers may be used from any thread; what is not safe about them is touching their bytes, and who may
-// do that is the core's business.
-unsafe impl Send for Block {}
-// SAFETY: as above.
-unsafe impl Sync for Block {}
+// SAFETY: Metal's buffers may be used from any thread. Their bytes are touched only as `RawDevice::map` and `submit` allow.
+unsafe impl Send for MetalBlock {}
+// SAFETY: Metal's buffers may be used from several threads at once; nothing here writes to the object.
+unsafe impl Sync for MetalBlock {}
 
 /// All blocks of a device.
 pub(super) struct Blocks {
     gpu: Arc<Gpu>,
     residency: Arc<Residency>,
-    blocks: RwLock<Slab<Block>>,
+    blocks: RwLock<Slab<MetalBlock>>,
 }
 
 impl Blocks {
@@ -43,12 +42,13 @@ impl Blocks {
     }
 
     /// The blocks, for looking many up.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<Block>> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<MetalBlock>> {
         self.blocks.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// See [`RawDevice::alloc`](crate::RawDevice::alloc).
     pub(super) fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
+        self.gpu.check()?;
         let out_of_memory = HalError::OutOfMemory { requested: desc.bytes };
         // Whole words, so that fills and word-sized views reach the last byte. Beyond the longest buffer Metal aborts
         // instead of refusing.
@@ -76,6 +76,7 @@ impl Blocks {
 
     /// See [`RawDevice::import`](crate::RawDevice::import). The block is the window of whole pages round the region.
     pub(super) fn import(&self, region: HostRegion) -> Result<Option<Imported>> {
+        self.gpu.check()?;
         if !self.gpu.adapter.info.features.host_import {
             return Ok(None);
         }
@@ -105,7 +106,7 @@ impl Blocks {
     /// `object` is an `MTLBuffer`.
     pub(super) unsafe fn adopt(&self, object: NonNull<c_void>) -> Result<Option<RawBlock>> {
         autoreleasepool(|_| {
-            // SAFETY: the caller's promise.
+            // SAFETY: `object` is a live `MTLBuffer` (`# Safety`).
             let buffer = unsafe { Retained::retain(object.as_ptr().cast::<ProtocolObject<dyn MTLBuffer>>()) };
             let Some(buffer) = buffer else { return Ok(None) };
             if buffer.device().registryID() != self.gpu.device().registryID() {
@@ -117,7 +118,7 @@ impl Blocks {
                     Some(NonNull::slice_from_raw_parts(buffer.contents().cast(), buffer.length()))
                 }
                 MTLStorageMode::Private => None,
-                // Managed memory has two copies that someone must keep in step.
+                // Managed memory has two copies that would have to be synchronized.
                 _ => {
                     let detail = "only buffers of shared or private storage can be used".to_owned();
                     return Err(HalError::Driver { call: "adopt", detail });
@@ -145,10 +146,10 @@ impl Blocks {
 
     fn keep(&self, buffer: Object<dyn MTLBuffer>, host: Option<NonNull<[u8]>>) -> RawBlock {
         self.residency.add(&buffer);
-        RawBlock(self.write().insert(Block { buffer, host }) as u64)
+        RawBlock(self.write().insert(MetalBlock { buffer, host }) as u64)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Slab<Block>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Slab<MetalBlock>> {
         self.blocks.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

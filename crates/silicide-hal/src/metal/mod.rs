@@ -68,7 +68,7 @@ mod apple {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// The bindings that this backend speaks through, for those who speak to Metal beside it.
+    /// The bindings that this backend uses, for applications that call Metal too.
     pub mod bindings {
         pub use objc2;
         pub use objc2_foundation;
@@ -87,7 +87,7 @@ mod apple {
     #[derive(Clone, Debug)]
     #[non_exhaustive]
     pub struct MetalOptions {
-        /// Let errors of finished work name the pass that failed. Metal's own validation layer is asked for from
+        /// Let errors of finished work name the pass that failed. Metal's own validation layer is enabled from
         /// outside, with `MTL_DEBUG_LAYER=1`.
         pub validation: bool,
         /// Time marks. Apple's GPUs tell the time only between passes, so each mark then opens one, which costs.

@@ -10,7 +10,7 @@ use super::gpu::{Gpu, responds};
 use super::stored::{load, store};
 use super::traits::is_promised;
 use super::{Object, text};
-use crate::wgsl::{MSL_VERSION, Msl, msl_for};
+use crate::wgsl::{MSL_VERSION, Msl, kernel_of, msl_for};
 use crate::{HalError, Math, Program, RawPipeline, Result, WgslKernel};
 use objc2::rc::{Retained, autoreleasepool};
 use objc2::sel;
@@ -22,7 +22,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A compiled kernel, and what encoding a dispatch of it must know.
+/// A compiled kernel, with the facts that encoding a dispatch needs.
 pub(super) struct Pipeline {
     pub(super) state: Object<dyn MTLComputePipelineState>,
     /// Threads of a threadgroup.
@@ -84,7 +84,7 @@ impl Pipelines {
 
     /// A program as MSL, in the form that is kept on disk.
     pub(super) fn translate(&self, program: &Program) -> Result<Vec<u8>> {
-        Ok(store(&msl_for(wgsl(program)?, &self.gpu.adapter.target)?))
+        Ok(store(&msl_for(kernel_of(program)?, &self.gpu.adapter.target)?))
     }
 
     /// See [`RawDevice::compile`](crate::RawDevice::compile).
@@ -94,7 +94,8 @@ impl Pipelines {
         program: &Program,
         binary: Option<&[u8]>,
     ) -> Result<RawPipeline> {
-        let kernel = wgsl(program)?;
+        self.gpu.check()?;
+        let kernel = kernel_of(program)?;
         let msl = match binary.and_then(load) {
             Some(msl) => msl,
             None => msl_for(kernel, &self.gpu.adapter.target)?,
@@ -127,7 +128,7 @@ impl Pipelines {
         self.archive.as_ref().map(Archive::serialize).unwrap_or_default()
     }
 
-    /// A kernel beyond the device's limits would make Metal abort. Gives the threads of a threadgroup.
+    /// Returns the threads of a threadgroup, or an error for a kernel beyond the device's limits: Metal would abort.
     fn check_limits(&self, label: &str, kernel: &WgslKernel, msl: &Msl) -> Result<usize> {
         let limits = &self.gpu.adapter.info.limits;
         let threads: u64 = msl.workgroup.iter().map(|axis| u64::from(*axis)).product();
@@ -168,7 +169,7 @@ impl Transfers {
     }
 }
 
-/// Compiles a text. Wants a pool round it.
+/// Compiles a text. The caller holds an autorelease pool.
 fn create(
     gpu: &Gpu,
     archive: Option<&Archive>,
@@ -187,7 +188,7 @@ fn create(
     let descriptor = MTLComputePipelineDescriptor::new();
     descriptor.setLabel(Some(&text(of.label)));
     descriptor.setComputeFunction(Some(&function));
-    // The compiler then keeps within the registers that so many threads leave each other.
+    // The compiler then limits registers to what this number of threads can share.
     descriptor.setMaxTotalThreadsPerThreadgroup(of.threads);
     let features = &gpu.adapter.info.features;
     if gpu.adapter.is_apple && of.threads.is_multiple_of(features.subgroup_size.1.max(1) as usize) {
@@ -231,14 +232,4 @@ fn compile_options(of: &Text<'_>) -> Retained<MTLCompileOptions> {
         options.setFastMathEnabled(math == Math::Fast);
     }
     options
-}
-
-fn wgsl(program: &Program) -> Result<&WgslKernel> {
-    match program {
-        Program::Wgsl(kernel) => Ok(kernel),
-        Program::Native(kernel) => Err(HalError::Compile {
-            label: kernel.name.to_owned(),
-            detail: "a native kernel runs on the CPU backend only".to_owned(),
-        }),
-    }
 }

@@ -4,7 +4,7 @@
 //! it changed, the buffers that changed, the parameters and sizes, dispatch.
 
 use super::arguments::{TRANSFER_THREADS, Transfer, TransferKind, bind_offset, sizes};
-use super::memory::Block;
+use super::memory::MetalBlock;
 use super::pipeline::{Pipeline, Transfers};
 use super::text;
 use super::timestamps::Taking;
@@ -24,12 +24,12 @@ const NOTHING: u64 = u64::MAX;
 
 /// The objects that a list's handles stand for.
 pub(super) struct Objects<'a> {
-    pub(super) blocks: &'a Slab<Block>,
+    pub(super) blocks: &'a Slab<MetalBlock>,
     pub(super) pipelines: &'a Slab<Pipeline>,
     pub(super) transfers: &'a Transfers,
 }
 
-/// What the encoder is set to run.
+/// The pipeline that the encoder is set to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Running {
     Nothing,
@@ -67,17 +67,17 @@ impl<'a> Pass<'a> {
         for command in list.commands.get(commands).unwrap_or(&[]) {
             match command {
                 Command::Dispatch(dispatch) => {
-                    // SAFETY: the contract.
+                    // SAFETY: `RawDevice::submit` demands live handles and ranges inside their blocks.
                     unsafe { self.dispatch(list, dispatch) };
                 }
                 Command::Copy { src, dst } => {
                     let (kind, transfer) = Transfer::copy(src, dst);
-                    // SAFETY: the contract.
+                    // SAFETY: `Command::Copy` has ranges of one length that do not overlap, in live blocks.
                     unsafe { self.transfer(kind, Some(src), dst, &transfer) };
                 }
                 Command::Fill { dst, value } => {
                     let transfer = Transfer::fill(dst, *value);
-                    // SAFETY: the contract.
+                    // SAFETY: `RawDevice::submit` demands a range inside a live block.
                     unsafe { self.transfer(TransferKind::FillWords, None, dst, &transfer) };
                 }
                 Command::Barrier => self.encoder.memoryBarrierWithScope(MTLBarrierScope::Buffers),
@@ -91,10 +91,11 @@ impl<'a> Pass<'a> {
     }
 
     /// # Safety
-    /// The dispatch keeps the contract.
+    /// The pipeline and the blocks of `dispatch` are live, its bindings lie in their blocks at the device's alignment, and
+    /// bindings and parameter words are as many as the kernel declares.
     unsafe fn dispatch(&mut self, list: &CommandList, dispatch: &Dispatch) {
         debug_assert!(self.objects.pipelines.contains(dispatch.pipeline.0 as usize));
-        // SAFETY: the contract says that the handle is live.
+        // SAFETY: the pipeline is live (`# Safety`), so the slab holds its handle.
         let pipeline = unsafe { self.objects.pipelines.get_unchecked(dispatch.pipeline.0 as usize) };
         if self.running != Running::Kernel(dispatch.pipeline.0) {
             self.running = Running::Kernel(dispatch.pipeline.0);
@@ -106,10 +107,10 @@ impl<'a> Pass<'a> {
         }
         let bindings = list.bindings_of(dispatch);
         for (slot, binding) in bindings.iter().enumerate() {
-            // SAFETY: the contract; the offset is a multiple of the device's alignment.
+            // SAFETY: the block is live, and the binding begins inside it at the device's alignment (`# Safety`).
             unsafe { self.bind(slot, binding, binding.offset) };
         }
-        // SAFETY: as many words as the kernel declares, by contract; slots behind its bindings.
+        // SAFETY: as many words as the kernel declares (`# Safety`), in the slots that its MSL has for them.
         unsafe {
             self.give(pipeline.params_slot, bytemuck::cast_slice(list.params_of(dispatch)));
             let sizes = sizes(&pipeline.sized, bindings);
@@ -133,7 +134,7 @@ impl<'a> Pass<'a> {
             self.running = Running::Transfer(kind);
             self.encoder.setComputePipelineState(self.objects.transfers.get(kind));
         }
-        // SAFETY: the caller's promise; `transfer.metal` has these slots.
+        // SAFETY: both ranges lie in live blocks (`# Safety`); `transfer.metal` has these slots.
         unsafe {
             if let Some(from) = from {
                 self.bind(0, from, bind_offset(from));
@@ -157,10 +158,10 @@ impl<'a> Pass<'a> {
         let (block, before) = std::mem::replace(bound, (binding.block.0, offset));
         if block != binding.block.0 {
             debug_assert!(self.objects.blocks.contains(binding.block.0 as usize));
-            // SAFETY: the caller's promise.
+            // SAFETY: the block is live (`# Safety`), so the slab holds its handle.
             let buffer: &ProtocolObject<dyn MTLBuffer> =
                 unsafe { &self.objects.blocks.get_unchecked(binding.block.0 as usize).buffer };
-            // SAFETY: as above.
+            // SAFETY: the offset lies in the buffer (`# Safety`), and the encoder has this slot.
             unsafe { self.encoder.setBuffer_offset_atIndex(Some(buffer), offset as usize, slot) };
         } else if before != offset {
             // SAFETY: the slot holds this block's buffer.
@@ -181,7 +182,7 @@ impl<'a> Pass<'a> {
         }
         // The framework only reads them.
         let start = NonNull::from(bytes).cast::<c_void>();
-        // SAFETY: the caller's promise; the bytes live as long as the call, which copies them.
+        // SAFETY: at most 4096 bytes (`# Safety`), which live until the call has copied them.
         unsafe { self.encoder.setBytes_length_atIndex(start, bytes.len(), slot) };
     }
 

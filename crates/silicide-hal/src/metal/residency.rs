@@ -21,14 +21,14 @@ pub(super) struct Residency {
     shared: Option<Arc<Shared>>,
 }
 
-/// What the heart needs.
+/// State that the thread of the heart shares with the device.
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ResidencyState>,
     /// Rung when the device goes.
     bell: Condvar,
 }
 
-struct State {
+struct ResidencyState {
     set: Object<dyn MTLResidencySet>,
     warmth: Warmth,
     /// Whether the set changed since it was committed.
@@ -36,8 +36,8 @@ struct State {
     is_closed: bool,
 }
 
-// SAFETY: a residency set may be used from any thread, and is used by one at a time: whoever holds the lock.
-unsafe impl Send for State {}
+// SAFETY: Metal's residency sets may be used from any thread, one at a time; `Shared` keeps this behind a lock.
+unsafe impl Send for ResidencyState {}
 
 impl Residency {
     /// A set for the device's blocks, kept warm for `keep` after each use.
@@ -51,7 +51,7 @@ impl Residency {
             // Without a set everything works, only slower after a pause.
             let set = gpu.device().newResidencySetWithDescriptor_error(&descriptor).ok()?;
             gpu.queue.addResidencySet(&set);
-            let state = State { set, warmth: Warmth::new(keep), is_dirty: false, is_closed: false };
+            let state = ResidencyState { set, warmth: Warmth::new(keep), is_dirty: false, is_closed: false };
             Some(Arc::new(Shared { state: Mutex::new(state), bell: Condvar::new() }))
         });
         Residency { gpu: gpu.clone(), shared }
@@ -121,7 +121,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ResidencyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

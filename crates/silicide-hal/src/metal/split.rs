@@ -1,14 +1,14 @@
 //! A list cut into passes and command buffers.
 //!
 //! Usually a list is one pass in one command buffer. It is cut where the device should tell the time (marks, when they
-//! are timed), and where so much work has gathered that the desktop would stutter: the system draws between command
-//! buffers. Passes are ordered by a fence, so a cut is a barrier, and cutting anywhere is right; after a barrier of
+//! are timed), and before a command buffer has so much work that the desktop would stutter: the system draws between
+//! command buffers. Passes are ordered by a fence, so a cut is a barrier, and cutting anywhere is right; after a barrier of
 //! the list it is also free.
 
 use crate::{Command, CommandList};
 use std::ops::Range;
 
-/// The most command buffers of a list. All are made before the first one starts, and a queue has room for so many.
+/// The most command buffers of a list. All are made before the first one starts, and a queue holds this many.
 const MOST_BUFFERS: usize = 256;
 
 /// The most passes of a list: what one buffer of counter samples has room for.
@@ -17,7 +17,7 @@ pub(super) const MOST_PASSES: usize = 2048;
 /// A command buffer is never cut before it has this many dispatches, copies and fills: starting one has its price.
 const LEAST_COMMANDS: usize = 16;
 
-/// What a mark does beside naming what follows.
+/// How marks cut a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarkRule {
     /// Nothing.
@@ -37,7 +37,7 @@ pub(super) struct Piece {
     pub(super) label: Option<&'static str>,
     /// Which command buffer of the list, from 0 on.
     pub(super) buffer: usize,
-    /// How much work it is, in the units of the one who cuts.
+    /// Its work, in the units of the caller of [`cut`].
     pub(super) weight: u64,
 }
 
@@ -101,7 +101,7 @@ const TARGET_NS: f64 = 40e6;
 /// Work that says nothing about pace: mostly the time to start.
 const LEAST_WEIGHT: u64 = 1 << 16;
 
-/// What a command buffer may hold before anything was seen.
+/// The work of a command buffer before any time was measured.
 const FIRST_LIMIT: u64 = 1 << 28;
 
 impl Default for Pace {

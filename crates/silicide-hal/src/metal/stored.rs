@@ -1,6 +1,6 @@
 //! Translated kernels as bytes, for the core's cache on disk: a row of words, then the names and the text.
 //!
-//! What is read back is taken only when it is exactly what could have been written.
+//! Bytes from disk are used only if they are exactly what could have been written.
 
 use crate::wgsl::Msl;
 

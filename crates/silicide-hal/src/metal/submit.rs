@@ -11,7 +11,7 @@ use super::record::{Objects, Pass};
 use super::residency::Residency;
 use super::split::{Pace, Piece, cut};
 use super::text;
-use super::timeline::Timeline;
+use super::timeline::MetalTimeline;
 use super::timestamps::{Taking, Timestamps};
 use crate::history::History;
 use crate::{Command, CommandList, HalError, Result, Span, Ticket};
@@ -29,18 +29,18 @@ use std::time::{Duration, Instant};
 /// Submissions that may be under way; one more waits for the oldest. More would only hold more memory.
 const FLYING: usize = 64;
 
-/// A failed command buffer may never signal: those who wait look at it this often.
+/// A failed command buffer may never signal: a waiting thread looks at it this often.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The device's queue.
 pub(super) struct Queue {
     gpu: Arc<Gpu>,
     residency: Arc<Residency>,
-    pub(super) timeline: Timeline,
-    state: Mutex<State>,
+    pub(super) timeline: MetalTimeline,
+    state: Mutex<QueueState>,
 }
 
-struct State {
+struct QueueState {
     /// By ticket, oldest first.
     flying: VecDeque<Flight>,
     timestamps: Timestamps,
@@ -60,13 +60,13 @@ struct Flight {
     taking: Option<Taking>,
 }
 
-// SAFETY: command buffers and buffers of samples may be used from any thread, and are used by one at a time: whoever
-// holds the lock.
-unsafe impl Send for State {}
+// SAFETY: Metal's command buffers and sample buffers may be used from any thread, one at a time; `Queue` keeps them
+// behind a lock.
+unsafe impl Send for QueueState {}
 
 impl Queue {
     pub(super) fn new(gpu: &Arc<Gpu>, residency: &Arc<Residency>) -> Result<Queue> {
-        let state = State {
+        let state = QueueState {
             flying: VecDeque::new(),
             timestamps: Timestamps::new(gpu),
             history: History::default(),
@@ -76,7 +76,7 @@ impl Queue {
         Ok(Queue {
             gpu: gpu.clone(),
             residency: residency.clone(),
-            timeline: Timeline::new(gpu)?,
+            timeline: MetalTimeline::new(gpu)?,
             state: Mutex::new(state),
         })
     }
@@ -97,7 +97,7 @@ impl Queue {
         }
         autoreleasepool(|_| {
             let mut state = self.lock();
-            // SAFETY: the caller's promise.
+            // SAFETY: the conditions of `RawDevice::submit` hold for `list` (`# Safety`).
             let flight = unsafe { self.encode(list, ticket, objects, &mut state) }?;
             self.residency.touch();
             self.timeline.ledger.announce(ticket);
@@ -117,7 +117,7 @@ impl Queue {
         list: &CommandList,
         ticket: Ticket,
         objects: &Objects<'_>,
-        state: &mut State,
+        state: &mut QueueState,
     ) -> Result<Flight> {
         let threads = |command: &Command| match command {
             Command::Dispatch(dispatch) => {
@@ -150,7 +150,7 @@ impl Queue {
             }
             flight.has_passes = true;
             let labels = self.gpu.labels.load(Ordering::Relaxed);
-            // SAFETY: the caller's promise.
+            // SAFETY: the conditions of `RawDevice::submit` hold for `list` (`# Safety`).
             unsafe { Pass::new(&encoder, objects, labels).encode(list, piece.commands.clone(), &mut taking) };
             if index + 1 == pieces.len() {
                 taking.end(&encoder);
@@ -270,7 +270,7 @@ impl Queue {
     }
 
     /// Reads what became of a list.
-    fn look_at(&self, flight: Flight, state: &mut State) {
+    fn look_at(&self, flight: Flight, state: &mut QueueState) {
         let mut failure = None;
         for (buffer, weight) in flight.buffers.iter().zip(&flight.weights) {
             if buffer.status() == MTLCommandBufferStatus::Error {
@@ -284,7 +284,7 @@ impl Queue {
             let (history, timestamps) = (&mut state.history, &mut state.timestamps);
             history.keep(flight.ticket.0, |spans| timestamps.finish(taking, &flight.buffers, spans));
         }
-        // In this order: whoever sees that the ticket was reached also sees how.
+        // In this order: a thread that sees the ticket reached also sees its failure.
         if let Some(error) = failure {
             self.timeline.ledger.fail(flight.ticket, &error);
         }
@@ -297,7 +297,7 @@ impl Queue {
         state.flying.front().filter(|_| state.flying.len() >= FLYING).map(|flight| flight.ticket.0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
 //! The timeline: one shared event that the GPU counts to the ticket of the last list that finished, and how far the
-//! host has looked at what finished. The ledger knows what went wrong.
+//! host has looked at what finished. The ledger has the failures.
 
 use super::gpu::Gpu;
 use super::{Object, text};
@@ -11,27 +11,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The points that submissions signal.
-pub(super) struct Timeline {
+pub(super) struct MetalTimeline {
     pub(super) event: Object<dyn MTLSharedEvent>,
-    /// What is known about tickets beside the counter.
+    /// Tickets submitted, skipped and failed.
     pub(super) ledger: Ledger,
     /// The last ticket whose command buffers were seen complete.
     landed: AtomicU64,
 }
 
-impl Timeline {
-    pub(super) fn new(gpu: &Gpu) -> Result<Timeline> {
+impl MetalTimeline {
+    pub(super) fn new(gpu: &Gpu) -> Result<MetalTimeline> {
         autoreleasepool(|_| {
             let event = gpu.device().newSharedEvent().ok_or_else(|| HalError::Driver {
                 call: "newSharedEvent",
                 detail: "Metal gave nothing and no reason".to_owned(),
             })?;
             event.setLabel(Some(&text("silicide timeline")));
-            Ok(Timeline { event, ledger: Ledger::default(), landed: AtomicU64::new(0) })
+            Ok(MetalTimeline { event, ledger: Ledger::default(), landed: AtomicU64::new(0) })
         })
     }
 
-    /// Sleeps until the GPU signals a ticket, at most so long. True when it has.
+    /// Sleeps until the GPU signals `ticket`, for `at_most` at most. Returns whether it has.
     pub(super) fn sleep(&self, ticket: u64, at_most: Duration) -> bool {
         let millis = u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX).max(1);
         autoreleasepool(|_| self.event.waitUntilSignaledValue_timeoutMS(ticket, millis))

@@ -25,7 +25,7 @@ pub(super) fn macos_major(major: u32, is_macos: bool) -> u32 {
     }
 }
 
-/// What a GPU says about itself.
+/// Properties that a GPU reports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traits {
     /// The highest `MTLGPUFamilyApple` it belongs to; 0 for GPUs of other makers.
@@ -58,7 +58,7 @@ impl Traits {
         }
     }
 
-    /// What kernels may be written in.
+    /// Returns the MSL that the device takes.
     pub(super) fn target(&self) -> MslTarget {
         MslTarget { language: self.language(), simdgroup_matrix: self.apple >= 7 }
     }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Time between two beats. The system takes memory away about a second after it was last asked for.
+/// Time between two beats. The system unwires memory about a second after its last request.
 pub(super) const BEAT: Duration = Duration::from_millis(500);
 
 /// Whether the heart beats, and since when there was nothing to do.
@@ -17,7 +17,7 @@ pub(super) struct Warmth {
 /// What to do at a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beat {
-    /// Ask for the memory again, and come back in a while.
+    /// Request residency again, and wait for the next beat.
     Keep,
     /// Let the memory go and stop: the next use starts anew.
     Release,

@@ -1,26 +1,27 @@
-//! The null device, and what tests may ask it. All state lies behind one lock: nothing here has to be fast.
+//! The null device, with counters and injected failures for tests. All state lies behind one lock: nothing here has to be
+//! fast.
 //!
-//! Once lost, every verb that can fail says so, and nothing is in flight any more; blocks and pipelines can still be
-//! given back, so that tests see whether the layers above do.
+//! Once the device is lost, every verb that can fail returns `DeviceLost`, and nothing is in flight. Blocks and pipelines
+//! can still be freed, so that tests see whether the layers above free them.
 
 use super::options::NullOptions;
 use crate::baked::BakedLists;
 use crate::cpu::memory;
 use crate::{
-    Backend, BlockDesc, CommandList, DeviceInfo, Features, HalError, HostRegion, Imported, Limits, Memory,
-    Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
+    Backend, BlockDesc, CommandList, DeviceInfo, HalError, HostRegion, Imported, Memory, Program, RawBaked,
+    RawBlock, RawDevice, RawPipeline, Result, Span, Ticket,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Blocks above this size have no bytes behind them, so that tests can ask for more than the machine has.
+/// Blocks above this size have no bytes behind them, so that tests can allocate more than the machine has.
 const BACKED: usize = 1 << 30;
 
 /// Opens a null device.
 pub fn open(options: &NullOptions) -> Result<Arc<NullDevice>> {
-    let state = State { hold: options.hold, ..State::default() };
+    let state = NullState { hold: options.hold, ..NullState::default() };
     Ok(Arc::new(NullDevice {
         info: describe(options),
         options: options.clone(),
@@ -34,12 +35,12 @@ pub fn open(options: &NullOptions) -> Result<Arc<NullDevice>> {
 pub struct NullDevice {
     info: DeviceInfo,
     options: NullOptions,
-    state: Mutex<State>,
+    state: Mutex<NullState>,
     moved: Condvar,
     baked: BakedLists,
 }
 
-/// What a null device holds and was asked for.
+/// Live objects of a null device, and calls counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Live blocks, imported ones included.
@@ -59,8 +60,8 @@ pub struct Counts {
 }
 
 #[derive(Default)]
-struct State {
-    blocks: HashMap<RawBlock, Block>,
+struct NullState {
+    blocks: HashMap<RawBlock, NullBlock>,
     pipelines: HashMap<RawPipeline, String>,
     counts: Counts,
     last_handle: u64,
@@ -72,7 +73,7 @@ struct State {
     lost: bool,
 }
 
-enum Block {
+enum NullBlock {
     /// Host memory, allocated or imported: its handle, and the bytes that were allocated.
     Backed(RawBlock, usize),
     /// Only a number of bytes.
@@ -80,7 +81,7 @@ enum Block {
 }
 
 impl NullDevice {
-    /// What the device holds now and was asked for so far.
+    /// Returns the live objects and the calls so far.
     pub fn counts(&self) -> Counts {
         Counts { baked: self.baked.len(), ..self.lock().counts }
     }
@@ -113,23 +114,23 @@ impl NullDevice {
     }
 
     /// A test that panicked elsewhere must not hide what the device counted.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, NullState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_live(&self) -> Result<MutexGuard<'_, State>> {
+    fn lock_live(&self) -> Result<MutexGuard<'_, NullState>> {
         let state = self.lock();
         if state.lost { Err(lost()) } else { Ok(state) }
     }
 }
 
-impl State {
+impl NullState {
     fn handle(&mut self) -> u64 {
         self.last_handle += 1;
         self.last_handle
     }
 
-    fn insert(&mut self, block: Block) -> RawBlock {
+    fn insert(&mut self, block: NullBlock) -> RawBlock {
         let handle = RawBlock(self.handle());
         self.counts.blocks += 1;
         self.counts.bytes += block.allocated();
@@ -138,25 +139,25 @@ impl State {
     }
 }
 
-impl Block {
-    fn allocate(bytes: usize) -> Result<Block> {
+impl NullBlock {
+    fn allocate(bytes: usize) -> Result<NullBlock> {
         if bytes > BACKED {
-            Ok(Block::Unbacked(bytes))
+            Ok(NullBlock::Unbacked(bytes))
         } else {
-            Ok(Block::Backed(memory::allocate(bytes)?, bytes))
+            Ok(NullBlock::Backed(memory::allocate(bytes)?, bytes))
         }
     }
 
     fn allocated(&self) -> usize {
         match self {
-            Block::Backed(_, bytes) | Block::Unbacked(bytes) => *bytes,
+            NullBlock::Backed(_, bytes) | NullBlock::Unbacked(bytes) => *bytes,
         }
     }
 }
 
-impl Drop for Block {
+impl Drop for NullBlock {
     fn drop(&mut self) {
-        if let Block::Backed(block, _) = *self {
+        if let NullBlock::Backed(block, _) = *self {
             // SAFETY: made by `allocate` or `import` and owned by this value alone.
             unsafe { memory::release(block) }
         }
@@ -179,12 +180,12 @@ unsafe impl RawDevice for NullDevice {
         if self.options.fail_alloc.is_some_and(fails) {
             return Err(HalError::OutOfMemory { requested: desc.bytes });
         }
-        Ok(state.insert(Block::allocate(desc.bytes)?))
+        Ok(state.insert(NullBlock::allocate(desc.bytes)?))
     }
 
     unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
         let mut state = self.lock_live()?;
-        Ok(Some(Imported { block: state.insert(Block::Backed(memory::import(host), 0)), offset: 0 }))
+        Ok(Some(Imported { block: state.insert(NullBlock::Backed(memory::import(host), 0)), offset: 0 }))
     }
 
     unsafe fn free(&self, block: RawBlock) {
@@ -197,7 +198,7 @@ unsafe impl RawDevice for NullDevice {
 
     unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>> {
         let state = self.lock();
-        let Block::Backed(backing, _) = state.blocks.get(&block)? else { return None };
+        let NullBlock::Backed(backing, _) = state.blocks.get(&block)? else { return None };
         // SAFETY: as live as the record that owns it.
         let memory = unsafe { memory::resolve(*backing) };
         Some(NonNull::slice_from_raw_parts(memory.start, memory.bytes))
@@ -251,9 +252,9 @@ unsafe impl RawDevice for NullDevice {
         Ok(self.baked.bake(list))
     }
 
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
-        // SAFETY: the caller's promise; a baked list is a list.
-        self.baked.with(baked, slots, |list| unsafe { self.submit(list, ticket) })
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
+        // SAFETY: `RawDevice::bake` demands of its list what `submit` does, until it is unbaked.
+        self.baked.with(baked, |list| unsafe { self.submit(list, ticket) })
     }
 
     unsafe fn unbake(&self, baked: RawBaked) {
@@ -290,29 +291,14 @@ fn lost() -> HalError {
 }
 
 fn describe(options: &NullOptions) -> DeviceInfo {
-    let mut info = DeviceInfo::new(Backend::Null, Backend::Null.name(), "records and never runs");
+    let mut info =
+        DeviceInfo::new(Backend::Null, Backend::Null.name(), "records and never runs").with_host_kernels();
     info.driver = format!("silicide-hal {}", env!("CARGO_PKG_VERSION"));
     info.fingerprint = format!("null-{}", env!("CARGO_PKG_VERSION"));
     info.memory = Memory { total: options.memory, available: options.memory };
-    info.limits = Limits {
-        max_block: options.max_block,
-        max_binding: options.max_binding,
-        binding_alignment: options.binding_alignment,
-        max_param_bytes: 4096,
-        max_bindings: 16,
-        max_grid: [u32::MAX; 3],
-        ..info.limits
-    };
-    info.features = Features {
-        f16: true,
-        storage_16: true,
-        storage_8: true,
-        int_16: true,
-        int_64: true,
-        unified_memory: true,
-        host_import: true,
-        ..info.features
-    };
+    info.limits.max_block = options.max_block;
+    info.limits.max_binding = options.max_binding;
+    info.limits.binding_alignment = options.binding_alignment;
     info
 }
 

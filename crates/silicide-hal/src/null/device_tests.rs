@@ -73,25 +73,22 @@ fn lists_are_recorded_and_reached_at_once() {
 }
 
 #[test]
-fn a_replay_is_recorded_with_its_slots() {
+fn a_replay_is_recorded_as_a_submission_of_the_list() {
     let device = open(&NullOptions::default().hold()).unwrap();
     let mut list = CommandList::default();
     list.params.extend([1, 2, 3]);
-    list.slots.push(crate::SlotWord { word: 1, slot: 0 });
-    // SAFETY: the list has no handles, and one slot.
+    // SAFETY: the list has no handles.
     unsafe {
         let baked = device.bake(&list).unwrap();
         assert_eq!((device.counts().baked, device.counts().submissions), (1, 0));
-        for (ticket, value) in [(1, 20), (2, 30)] {
-            device.replay(baked, &[value], Ticket(ticket)).unwrap();
-        }
+        device.replay(baked, Ticket(1)).unwrap();
+        device.replay(baked, Ticket(2)).unwrap();
         assert_eq!(device.reached(), Ok(Ticket(0)));
         device.release_all();
         device.unbake(baked);
     }
     assert_eq!((device.counts().baked, device.counts().submissions), (0, 2));
-    let params: Vec<Vec<u32>> = device.lists().into_iter().map(|(_, list)| list.params).collect();
-    assert_eq!(params, [[1, 20, 3], [1, 30, 3]]);
+    assert_eq!(device.lists(), [(Ticket(1), list.clone()), (Ticket(2), list)]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub struct NullOptions {
     pub memory: usize,
     /// This allocation (imports are not counted) runs out of memory.
     pub fail_alloc: Option<u64>,
-    /// So many allocations run out of memory, from `fail_alloc` on.
+    /// The number of allocations that run out of memory, from `fail_alloc` on.
     pub failing_allocs: u64,
     /// This compilation fails, once.
     pub fail_compile: Option<u64>,
@@ -56,7 +56,7 @@ impl NullOptions {
         self
     }
 
-    /// Makes so many allocations run out of memory, from the first that does on.
+    /// Makes `count` allocations run out of memory, from the first that fails on.
     pub fn failing_allocs(mut self, count: u64) -> NullOptions {
         self.failing_allocs = count;
         self

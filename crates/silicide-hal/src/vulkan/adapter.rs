@@ -1,4 +1,4 @@
-//! What a physical device is and can do: the [`DeviceInfo`] that the core sees, and what opening it will need.
+//! Description of a physical device: the [`DeviceInfo`] for the core, and the facts that opening needs.
 //!
 //! Only devices that can be opened become adapters, in an order that never depends on the driver's mood: real GPUs
 //! first, software last, otherwise as the loader lists them. That order numbers them.
@@ -7,6 +7,7 @@ use super::VulkanOptions;
 use super::instance::{Instance, no_device};
 use super::matrix;
 use super::memory_types::MemoryTypes;
+use super::pipeline::CacheIdentity;
 use crate::wgsl::{SpirvTarget, TRANSLATOR};
 use crate::{Backend, DeviceInfo, Features, Limits, Memory, Result};
 use ash::vk;
@@ -34,7 +35,7 @@ pub(super) struct Adapter {
     pub(super) import_alignment: u64,
     pub(super) clock: Clock,
     /// Names the driver's pipeline cache format: vendor, device and UUID.
-    pub(super) cache_identity: (u32, u32, [u8; vk::UUID_SIZE]),
+    pub(super) cache_identity: CacheIdentity,
 }
 
 /// How to read the device's timestamps.
@@ -98,7 +99,7 @@ impl Adapter {
             let (major, minor) = (vk::api_version_major(version), vk::api_version_minor(version));
             return Err(format!("{name} has Vulkan {major}.{minor}, 1.2 is needed"));
         }
-        // SAFETY: as above.
+        // SAFETY: the physical device is the instance's.
         let extensions =
             unsafe { instance.raw.enumerate_device_extension_properties(physical) }.unwrap_or_default();
         let has = |name: &CStr| extensions.iter().any(|there| there.extension_name_as_c_str() == Ok(name));
@@ -162,11 +163,11 @@ impl Adapter {
                 nanoseconds_per_tick: f64::from(properties.core.limits.timestamp_period),
                 mask: u64::MAX.checked_shr(64 - timestamp_bits.min(64)).unwrap_or(0),
             },
-            cache_identity: (
-                properties.core.vendor_id,
-                properties.core.device_id,
-                properties.core.pipeline_cache_uuid,
-            ),
+            cache_identity: CacheIdentity {
+                vendor: properties.core.vendor_id,
+                device: properties.core.device_id,
+                uuid: properties.core.pipeline_cache_uuid,
+            },
         };
         Ok((rank(properties.core.device_type), adapter))
     }
@@ -275,7 +276,7 @@ impl Supported {
         self.v11.storage_buffer16_bit_access != 0 && self.v11.uniform_and_storage_buffer16_bit_access != 0
     }
 
-    /// What kernels may contain. The translator asks for 16-bit storage with every 16-bit type.
+    /// Returns the SPIR-V capabilities of the device. The translator needs 16-bit storage for every 16-bit type.
     fn target(&self, version: u32, properties: &Properties) -> SpirvTarget {
         let subgroup = vk::SubgroupFeatureFlags::BASIC
             | vk::SubgroupFeatureFlags::VOTE

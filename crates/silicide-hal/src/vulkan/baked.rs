@@ -2,21 +2,17 @@
 //!
 //! A list without marks is recorded for simultaneous use, so that a replay need not wait for the one before: the
 //! barriers at both ends of a command buffer order the two. One with marks writes its timestamps to the same places each
-//! time, and waits. Parameter words lie in the command buffer, so values of slots that differ from the last ones mean
-//! that it is recorded anew; lists that read what changes from memory have no slots and never are.
+//! time, and waits.
 
 use super::record::{Objects, Recording};
 use super::submit::Queue;
-use super::timeline::Timeline;
+use super::timeline::VulkanTimeline;
 use crate::{CommandList, HalError, RawBaked, Result, Ticket};
 use ash::vk;
 
 /// A recorded list that stays.
-pub(super) struct Baked {
+pub(super) struct BakedRecording {
     pub(super) recording: Recording,
-    /// The list, where it may have to be recorded anew: as it was recorded last.
-    list: Option<CommandList>,
-    usage: vk::CommandBufferUsageFlags,
     /// The last ticket it was submitted with.
     last: u64,
 }
@@ -25,7 +21,7 @@ impl Queue {
     /// See [`RawDevice::bake`](crate::RawDevice::bake).
     ///
     /// # Safety
-    /// As there.
+    /// Handles of `list` stay live, and its ranges inside their blocks, until the list is unbaked.
     pub(super) unsafe fn bake(&self, list: &CommandList, objects: &Objects<'_>) -> Result<RawBaked> {
         let has_marks = list.commands.iter().any(|command| matches!(command, crate::Command::Mark { .. }));
         let usage = match has_marks {
@@ -33,51 +29,37 @@ impl Queue {
             false => vk::CommandBufferUsageFlags::SIMULTANEOUS_USE,
         };
         let mut recording = Recording::new(self.gpu())?;
-        // SAFETY: the caller's promise; nothing was recorded before.
+        // SAFETY: the conditions of `RawDevice::submit` hold for `list` (`# Safety`); nothing was recorded before.
         let (recorded, complaint) = self.gpu().watched(|| unsafe { recording.record(list, objects, usage) });
         if let Some(error) = recorded.err().or(complaint) {
             return Err(error);
         }
-        let list = (!list.slots.is_empty()).then(|| list.clone());
-        Ok(RawBaked(self.lock().baked.insert(Baked { recording, list, usage, last: 0 }) as u64))
+        Ok(RawBaked(self.lock().baked.insert(BakedRecording { recording, last: 0 }) as u64))
     }
 
     /// See [`RawDevice::replay`](crate::RawDevice::replay).
     ///
     /// # Safety
-    /// As there.
+    /// `baked` is live, and `ticket` is greater than every ticket submitted before.
     pub(super) unsafe fn replay(
         &self,
-        (baked, slots): (RawBaked, &[u32]),
+        baked: RawBaked,
         ticket: Ticket,
-        objects: &Objects<'_>,
-        timeline: &Timeline,
+        timeline: &VulkanTimeline,
     ) -> Result<()> {
         let key = baked.0 as usize;
         let mut state = self.lock();
         state.make_room(timeline)?;
-        let unknown = || HalError::Driver { call: "replay", detail: format!("{baked:?} is no baked list") };
-        let entry = state.baked.get_mut(key).ok_or_else(unknown)?;
-        let changed = entry.list.as_mut().is_some_and(|list| list.fill_slots(slots));
-        let has_marks = entry.recording.timestamps.has_marks();
-        let last = entry.last;
-        if changed || has_marks {
-            // Its marks are read, or its buffer recorded anew: only once the device is through with it.
+        let unknown = || HalError::Driver { call: "replay", detail: format!("{baked:?} is not live") };
+        let entry = state.baked.get(key).ok_or_else(unknown)?;
+        let (has_marks, last) = (entry.recording.timestamps.has_marks(), entry.last);
+        if has_marks {
+            // Timestamps of the last replay are read before this one overwrites them.
             state.wait_for(last, timeline)?;
         }
         let entry = state.baked.get_mut(key).ok_or_else(unknown)?;
-        match &entry.list {
-            Some(list) if changed => {
-                let (recording, usage) = (&mut entry.recording, entry.usage);
-                // SAFETY: the caller's promise; the device is through with the recording.
-                let (recorded, complaint) =
-                    self.gpu().watched(|| unsafe { recording.record(list, objects, usage) });
-                if let Some(error) = recorded.err().or(complaint) {
-                    return Err(error);
-                }
-            }
-            _ if has_marks => entry.recording.timestamps.rearm(),
-            _ => {}
+        if has_marks {
+            entry.recording.timestamps.rearm();
         }
         self.fly(entry.recording.buffer, ticket, timeline)?;
         entry.last = ticket.0;
@@ -88,8 +70,8 @@ impl Queue {
     /// See [`RawDevice::unbake`](crate::RawDevice::unbake).
     ///
     /// # Safety
-    /// As there.
-    pub(super) unsafe fn unbake(&self, baked: RawBaked, timeline: &Timeline) {
+    /// `baked` is live, and every ticket that it was replayed with was reached.
+    pub(super) unsafe fn unbake(&self, baked: RawBaked, timeline: &VulkanTimeline) {
         let mut state = self.lock();
         // Its tickets were reached: nothing that is still noted as flying may find another list under its number.
         let last = state.baked.get(baked.0 as usize).map_or(0, |baked| baked.last);

@@ -1,8 +1,8 @@
-//! What the validation layer says, and labels for debuggers and profilers.
+//! Messages of the validation layer, and labels for debuggers and profilers.
 //!
-//! The layer speaks on the thread that made the offending call, while the call runs. So a caller that noted
-//! [`Messages::position`] before a call finds what the call caused with [`Messages::caused_since`], whatever other
-//! threads do meanwhile.
+//! The layer reports on the thread that made the offending call, while the call runs. So a caller that noted
+//! [`Messages::position`] before a call finds the messages of the call with [`Messages::caused_since`], independent of
+//! other threads.
 
 use crate::{HalError, Result};
 use ash::vk;
@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-/// Messages kept until they are asked for; a storm of them is cut here.
+/// The most messages kept until they are drained.
 const KEPT: usize = 1000;
 
 /// Messages of the validation layer.
@@ -102,14 +102,14 @@ impl Drop for Messenger {
     fn drop(&mut self) {
         // SAFETY: made in `new`, destroyed once, before its instance.
         unsafe { self.functions.destroy_debug_utils_messenger(self.raw, None) };
-        // What was said while the device was destroyed (objects that leaked) has no one left to ask for it.
+        // Messages about the destruction of the device (leaked objects) can't be returned by it any more.
         for text in self.messages.drain() {
             eprintln!("vulkan validation: {text}");
         }
     }
 }
 
-/// What the layer calls.
+/// The callback of the layer.
 ///
 /// # Safety
 /// `user` points to the [`Messages`] given to the messenger, `data` is the layer's.
@@ -146,7 +146,7 @@ impl Labels {
         let mut text = Vec::new();
         let name = terminated(&mut text, label);
         let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(name);
-        // SAFETY: the object is a live one of this device. A name that can't be set is no loss.
+        // SAFETY: the object is a live one of this device. A failure costs only the name.
         let _ = unsafe { self.functions.set_debug_utils_object_name(&info) };
     }
 

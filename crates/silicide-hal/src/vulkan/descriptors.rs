@@ -25,13 +25,13 @@ impl DescriptorPools {
         DescriptorPools { gpu: gpu.clone(), pools: Vec::new(), current: 0 }
     }
 
-    /// Gives all sets back.
+    /// Returns all sets to their pools.
     ///
     /// # Safety
-    /// The device is through with them.
+    /// The list that used the sets was reached.
     pub(super) unsafe fn reset(&mut self) -> Result<()> {
         for pool in self.pools.iter().take(self.current + 1) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the device does not use the sets of this pool any more (`# Safety`).
             unsafe { self.gpu.device.reset_descriptor_pool(*pool, vk::DescriptorPoolResetFlags::empty()) }
                 .map_err(|result| self.gpu.error("vkResetDescriptorPool", result))?;
         }

@@ -6,7 +6,7 @@ use super::memory::Blocks;
 use super::pipeline::Pipelines;
 use super::record::Objects;
 use super::submit::Queue;
-use super::timeline::Timeline;
+use super::timeline::VulkanTimeline;
 use crate::{
     BlockDesc, CommandList, DeviceInfo, HostRegion, Imported, Program, RawBaked, RawBlock, RawDevice,
     RawPipeline, Result, Span, Ticket,
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(super) struct VulkanDevice {
     gpu: Arc<Gpu>,
     queue: Queue,
-    timeline: Timeline,
+    timeline: VulkanTimeline,
     pipelines: Pipelines,
     blocks: Blocks,
 }
@@ -29,7 +29,7 @@ impl VulkanDevice {
         let gpu = Arc::new(Gpu::open(index, options)?);
         Ok(VulkanDevice {
             queue: Queue::new(&gpu),
-            timeline: Timeline::new(&gpu)?,
+            timeline: VulkanTimeline::new(&gpu)?,
             pipelines: Pipelines::new(&gpu, &options.driver_cache)?,
             blocks: Blocks::new(&gpu),
             gpu,
@@ -45,17 +45,15 @@ unsafe impl RawDevice for VulkanDevice {
     }
 
     unsafe fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
-        self.gpu.check()?;
         self.blocks.alloc(desc)
     }
 
     unsafe fn import(&self, host: HostRegion) -> Result<Option<Imported>> {
-        self.gpu.check()?;
         self.blocks.import(host)
     }
 
     unsafe fn free(&self, block: RawBlock) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `RawDevice::free` demands a live block whose tickets were reached.
         unsafe { self.blocks.free(block) };
     }
 
@@ -68,12 +66,11 @@ unsafe impl RawDevice for VulkanDevice {
     }
 
     unsafe fn compile(&self, label: &str, program: &Program, binary: Option<&[u8]>) -> Result<RawPipeline> {
-        self.gpu.check()?;
         self.pipelines.compile(label, program, binary)
     }
 
     unsafe fn discard(&self, pipeline: RawPipeline) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `RawDevice::discard` demands a live pipeline whose tickets were reached.
         unsafe { self.pipelines.discard(pipeline) };
     }
 
@@ -84,7 +81,7 @@ unsafe impl RawDevice for VulkanDevice {
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
         let (blocks, pipelines) = (self.blocks.read(), self.pipelines.read());
         let objects = Objects { blocks: &blocks, pipelines: &pipelines };
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are those of `RawDevice::submit`; both slabs stay locked until the list is recorded.
         let outcome = unsafe { self.queue.submit(list, ticket, &objects, &self.timeline) };
         if let Err(error) = &outcome {
             self.timeline.ledger.skip(ticket, error);
@@ -96,15 +93,13 @@ unsafe impl RawDevice for VulkanDevice {
         self.gpu.check()?;
         let (blocks, pipelines) = (self.blocks.read(), self.pipelines.read());
         let objects = Objects { blocks: &blocks, pipelines: &pipelines };
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are those of `RawDevice::bake`; both slabs stay locked until the list is recorded.
         unsafe { self.queue.bake(list, &objects) }
     }
 
-    unsafe fn replay(&self, baked: RawBaked, slots: &[u32], ticket: Ticket) -> Result<()> {
-        let (blocks, pipelines) = (self.blocks.read(), self.pipelines.read());
-        let objects = Objects { blocks: &blocks, pipelines: &pipelines };
-        // SAFETY: the caller's promise.
-        let outcome = unsafe { self.queue.replay((baked, slots), ticket, &objects, &self.timeline) };
+    unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
+        // SAFETY: the conditions are those of `RawDevice::replay`.
+        let outcome = unsafe { self.queue.replay(baked, ticket, &self.timeline) };
         if let Err(error) = &outcome {
             self.timeline.ledger.skip(ticket, error);
         }
@@ -112,7 +107,7 @@ unsafe impl RawDevice for VulkanDevice {
     }
 
     unsafe fn unbake(&self, baked: RawBaked) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions are those of `RawDevice::unbake`.
         unsafe { self.queue.unbake(baked, &self.timeline) };
     }
 
@@ -135,7 +130,7 @@ unsafe impl RawDevice for VulkanDevice {
 
 impl Drop for VulkanDevice {
     fn drop(&mut self) {
-        // SAFETY: no one else uses the device any more. When it was lost, nothing runs either.
+        // SAFETY: the device is being dropped, so no other thread uses it. A lost device runs nothing.
         let _ = unsafe { self.gpu.device.device_wait_idle() };
     }
 }

@@ -1,4 +1,4 @@
-//! What only the inside of a device shows: that nothing grows, nothing leaks and a lost device stays lost.
+//! Tests that need the inside of a device: nothing grows, nothing leaks, and a lost device stays lost.
 
 use super::*;
 use crate::{Binding, Command, HalError, MemoryKind, Part, Snippet, WgslKernel};
@@ -86,7 +86,7 @@ fn a_lost_device_stays_lost() {
     let lost = device.gpu.error("vkQueueSubmit", ash::vk::Result::ERROR_DEVICE_LOST);
     assert!(matches!(&lost, HalError::DeviceLost { detail } if detail.contains("vkQueueSubmit")), "{lost}");
     let desc = BlockDesc { bytes: 8, kind: MemoryKind::Private };
-    // SAFETY: as above.
+    // SAFETY: handles are live; the block is freed once.
     unsafe {
         assert_eq!(device.submit(&list, Ticket(2)), Err(lost.clone()));
         assert_eq!(device.alloc(&desc), Err(lost.clone()));
@@ -108,7 +108,7 @@ fn skipped_tickets_count_as_reached_with_those_before() {
     device.timeline.ledger.skip(Ticket(4), &error);
     assert_eq!(device.wait(Ticket(4), Duration::from_secs(60)), Err(error));
     assert_eq!(device.reached(), Ok(Ticket(4)));
-    // SAFETY: as above.
+    // SAFETY: handles are live, and the ticket is greater than all before.
     unsafe { device.submit(&list, Ticket(5)) }.unwrap();
     device.wait(Ticket(5), Duration::from_secs(60)).unwrap();
     assert_eq!(device.reached(), Ok(Ticket(5)));

@@ -1,7 +1,7 @@
 //! An opened device with the functions of the extensions it uses, and the memory of its loss.
 //!
 //! A device that was lost stays lost: [`Gpu::check`] stands at the door of every verb, and every failed call passes
-//! [`Gpu::error`], so that no one needs to look for the code of device loss.
+//! [`Gpu::error`], so that no caller has to look for the code of device loss.
 
 use super::VulkanOptions;
 use super::adapter::Adapter;
@@ -139,7 +139,7 @@ fn create_device(instance: &Instance, adapter: &Adapter) -> Result<ash::Device> 
         .queue_create_infos(&queues)
         .enabled_extension_names(&extensions)
         .push_next(&mut all);
-    // SAFETY: the physical device is the instance's and has what is asked for; the chain lives on this stack.
+    // SAFETY: the physical device is the instance's and has the extensions and features that are enabled; the chain lives on this stack.
     unsafe { instance.raw.create_device(adapter.physical, &create, None) }.map_err(|result| match result {
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
             HalError::OutOfMemory { requested: 0 }

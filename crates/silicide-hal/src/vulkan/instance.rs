@@ -1,4 +1,4 @@
-//! The Vulkan loader and one instance of it: the library is found at run time, layers and extensions are asked for
+//! The Vulkan loader and one instance of it: the library is found at run time, layers and extensions are enabled
 //! only where they are there.
 
 use super::VulkanOptions;

@@ -87,7 +87,7 @@ fn create(gpu: &Gpu, bindings: u32, words: u32, layout: &mut Layout) -> Result<(
     if words > 0 {
         pipeline = pipeline.push_constant_ranges(&ranges);
     }
-    // SAFETY: as above, and the set layout is live.
+    // SAFETY: the device is alive, the set layout was just made, and the arrays live on this stack.
     layout.pipeline = unsafe { gpu.device.create_pipeline_layout(&pipeline, None) }
         .map_err(|result| gpu.error("vkCreatePipelineLayout", result))?;
     if bindings == 0 {
@@ -111,7 +111,7 @@ fn create(gpu: &Gpu, bindings: u32, words: u32, layout: &mut Layout) -> Result<(
         .pipeline_bind_point(vk::PipelineBindPoint::COMPUTE)
         .pipeline_layout(layout.pipeline)
         .set(0);
-    // SAFETY: as above, and both layouts are live.
+    // SAFETY: the device is alive, both layouts were just made, and the entries live on this stack.
     layout.template = unsafe { gpu.device.create_descriptor_update_template(&template, None) }
         .map_err(|result| gpu.error("vkCreateDescriptorUpdateTemplate", result))?;
     Ok(())

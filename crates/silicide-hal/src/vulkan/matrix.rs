@@ -11,7 +11,7 @@ pub(super) fn multiplies_8x8(instance: &Instance, physical: vk::PhysicalDevice) 
     unsafe { instance.raw.get_physical_device_features2(physical, &mut features) };
     let mut property = vk::PhysicalDeviceCooperativeMatrixPropertiesKHR::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut property);
-    // SAFETY: as above.
+    // SAFETY: the physical device is the instance's; the chain lives on this stack.
     unsafe { instance.raw.get_physical_device_properties2(physical, &mut properties) };
     let in_compute = property.cooperative_matrix_supported_stages.contains(vk::ShaderStageFlags::COMPUTE);
     if feature.cooperative_matrix == 0 || !in_compute {

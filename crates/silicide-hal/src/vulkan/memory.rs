@@ -12,22 +12,22 @@ use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Memory with a buffer over it.
-pub(super) struct Block {
+pub(super) struct VulkanBlock {
     pub(super) buffer: vk::Buffer,
     memory: vk::DeviceMemory,
     /// Where it is mapped; nowhere for imports, which the host has already.
     host: Option<NonNull<[u8]>>,
 }
 
-// SAFETY: handles are words, and the host's view is an address; who may touch the bytes is the core's business.
-unsafe impl Send for Block {}
-// SAFETY: as above.
-unsafe impl Sync for Block {}
+// SAFETY: handles are words, and the mapping is an address. Bytes are touched only as `RawDevice::map` and `submit` allow.
+unsafe impl Send for VulkanBlock {}
+// SAFETY: a shared block allows reading its handles and its address, nothing else.
+unsafe impl Sync for VulkanBlock {}
 
 /// All blocks of a device.
 pub(super) struct Blocks {
     gpu: Arc<Gpu>,
-    blocks: RwLock<Slab<Block>>,
+    blocks: RwLock<Slab<VulkanBlock>>,
 }
 
 impl Blocks {
@@ -36,12 +36,13 @@ impl Blocks {
     }
 
     /// The blocks, for looking many up.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<Block>> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<VulkanBlock>> {
         self.blocks.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// See [`RawDevice::alloc`](crate::RawDevice::alloc).
     pub(super) fn alloc(&self, desc: &BlockDesc) -> Result<RawBlock> {
+        self.gpu.check()?;
         let out_of_memory = HalError::OutOfMemory { requested: desc.bytes };
         // Whole words, so that fills and word-sized views reach the last byte.
         let Some(size) = (desc.bytes as u64).checked_next_multiple_of(16) else { return Err(out_of_memory) };
@@ -73,6 +74,7 @@ impl Blocks {
 
     /// See [`RawDevice::import`](crate::RawDevice::import). The block is the aligned window round the region.
     pub(super) fn import(&self, region: HostRegion) -> Result<Option<Imported>> {
+        self.gpu.check()?;
         let Some(functions) = &self.gpu.host_memory else { return Ok(None) };
         let window = Window::round(&region, self.gpu.adapter.import_alignment);
         let Some(window) = window.filter(|w| w.bytes <= self.gpu.adapter.info.limits.max_block as u64) else {
@@ -123,7 +125,7 @@ impl Blocks {
     /// The block is live and every ticket that used it was reached.
     pub(super) unsafe fn free(&self, block: RawBlock) {
         if let Some(block) = self.write().try_remove(block.0 as usize) {
-            // SAFETY: no longer in the slab, and unused by the caller's promise.
+            // SAFETY: no longer in the slab, and the tickets that used it were reached (`# Safety`).
             unsafe { destroy(&self.gpu, &block) };
         }
     }
@@ -175,11 +177,11 @@ impl Blocks {
         memory: OwnedMemory<'_>,
         host: Option<NonNull<[u8]>>,
     ) -> RawBlock {
-        let block = Block { buffer: buffer.release(), memory: memory.release(), host };
+        let block = VulkanBlock { buffer: buffer.release(), memory: memory.release(), host };
         RawBlock(self.write().insert(block) as u64)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Slab<Block>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Slab<VulkanBlock>> {
         self.blocks.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -195,9 +197,9 @@ impl Drop for Blocks {
 }
 
 /// # Safety
-/// The block is used by no one and destroyed once.
-unsafe fn destroy(gpu: &Gpu, block: &Block) {
-    // SAFETY: the caller's promise. Freeing memory unmaps it.
+/// No list in flight uses the block, and it is destroyed once.
+unsafe fn destroy(gpu: &Gpu, block: &VulkanBlock) {
+    // SAFETY: unused and not destroyed before (`# Safety`). Freeing memory unmaps it.
     unsafe {
         gpu.device.destroy_buffer(block.buffer, None);
         gpu.device.free_memory(block.memory, None);

@@ -68,7 +68,7 @@ impl MemoryTypes {
             let types = self.properties.memory_types_as_slice();
             types.get(index as usize).map_or(vk::MemoryPropertyFlags::empty(), |t| t.property_flags)
         };
-        // Unified memory is visible whoever asks: a private block that the host can see saves a copy.
+        // Unified memory is host-visible for both kinds: a private block that the host can see saves a copy.
         let needed = match kind {
             MemoryKind::Private if !self.unified => vk::MemoryPropertyFlags::DEVICE_LOCAL,
             _ => VISIBLE,

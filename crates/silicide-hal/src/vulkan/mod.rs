@@ -46,7 +46,7 @@ use std::sync::Arc;
 pub struct VulkanOptions {
     /// Load the Khronos validation layer and turn its warnings and errors into errors of ours.
     pub validation: bool,
-    /// With `validation`: also look for missing barriers. It knows bound windows, not the elements that kernels touch
+    /// With `validation`: also look for missing barriers. It sees bound windows, not the elements that kernels touch
     /// in them: lists whose neighbouring views share a window make it complain without cause.
     pub synchronization_validation: bool,
     /// What [`RawDevice::driver_cache`] gave in an earlier run. Ignored when it is not from this device and driver.

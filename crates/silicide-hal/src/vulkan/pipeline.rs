@@ -4,7 +4,7 @@
 
 use super::gpu::Gpu;
 use super::layout::{Layout, Layouts};
-use crate::wgsl::{has_matrices, is_well_formed, to_spirv};
+use crate::wgsl::{has_matrices, is_well_formed, kernel_of, to_spirv};
 use crate::{HalError, Program, RawPipeline, Result, WgslKernel};
 use ash::vk;
 use slab::Slab;
@@ -14,6 +14,14 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(super) struct Pipeline {
     pub(super) raw: vk::Pipeline,
     pub(super) layout: Layout,
+}
+
+/// The device and driver that a pipeline cache is for.
+#[derive(Clone, Copy)]
+pub(super) struct CacheIdentity {
+    pub(super) vendor: u32,
+    pub(super) device: u32,
+    pub(super) uuid: [u8; vk::UUID_SIZE],
 }
 
 /// All pipelines of a device, their layouts, and the driver's cache.
@@ -45,7 +53,7 @@ impl Pipelines {
 
     /// A program as SPIR-V in little-endian bytes.
     pub(super) fn translate(&self, program: &Program) -> Result<Vec<u8>> {
-        let words = to_spirv(wgsl(program)?, &self.gpu.adapter.target)?;
+        let words = to_spirv(kernel_of(program)?, &self.gpu.adapter.target)?;
         Ok(words.iter().flat_map(|word| word.to_le_bytes()).collect())
     }
 
@@ -56,7 +64,8 @@ impl Pipelines {
         program: &Program,
         binary: Option<&[u8]>,
     ) -> Result<RawPipeline> {
-        let kernel = wgsl(program)?;
+        self.gpu.check()?;
+        let kernel = kernel_of(program)?;
         self.check_limits(label, kernel)?;
         let words = match binary.and_then(read_words) {
             Some(words) => words,
@@ -82,12 +91,12 @@ impl Pipelines {
     /// The pipeline is live and every ticket that used it was reached.
     pub(super) unsafe fn discard(&self, pipeline: RawPipeline) {
         if let Some(pipeline) = self.write().try_remove(pipeline.0 as usize) {
-            // SAFETY: no longer in the slab, and unused by the caller's promise.
+            // SAFETY: no longer in the slab, and the tickets that used it were reached (`# Safety`).
             unsafe { self.gpu.device.destroy_pipeline(pipeline.raw, None) };
         }
     }
 
-    /// What the driver wants to be given next time.
+    /// Returns the driver's cache, for the next run.
     pub(super) fn driver_cache(&self) -> Vec<u8> {
         // SAFETY: the cache is live. Without data the next run compiles again, nothing else.
         unsafe { self.gpu.device.get_pipeline_cache_data(self.cache) }.unwrap_or_default()
@@ -161,16 +170,6 @@ impl Drop for Pipelines {
     }
 }
 
-fn wgsl(program: &Program) -> Result<&WgslKernel> {
-    match program {
-        Program::Wgsl(kernel) => Ok(kernel),
-        Program::Native(kernel) => Err(HalError::Compile {
-            label: kernel.name.to_owned(),
-            detail: "a native kernel runs on the CPU backend only".to_owned(),
-        }),
-    }
-}
-
 /// The words of a binary from disk, unless it can't be a module.
 fn read_words(binary: &[u8]) -> Option<Vec<u32>> {
     let (words, []) = binary.as_chunks::<4>() else { return None };
@@ -178,9 +177,10 @@ fn read_words(binary: &[u8]) -> Option<Vec<u32>> {
     is_well_formed(&words).then_some(words)
 }
 
-/// Whether data is a pipeline cache that this driver wrote for this device: software drivers and crashes leave
-/// headers without content, and drivers trust what they are given.
-fn is_cache_of(data: &[u8], (vendor, device, uuid): (u32, u32, [u8; vk::UUID_SIZE])) -> bool {
+/// Returns whether `data` is a pipeline cache that this driver wrote for this device. Software drivers and crashes leave
+/// headers without content, and drivers do not check what they load.
+fn is_cache_of(data: &[u8], identity: CacheIdentity) -> bool {
+    let CacheIdentity { vendor, device, uuid } = identity;
     const HEADER: u32 = 32;
     let Some((header, _)) = data.split_first_chunk::<{ HEADER as usize }>() else { return false };
     let (words, _) = header.as_chunks::<4>();
@@ -203,12 +203,12 @@ mod tests {
             [32u32, 1, 0x1002, 0x73bf].iter().flat_map(|word| word.to_le_bytes()).collect();
         data.extend_from_slice(&uuid);
         data.extend_from_slice(b"compiled");
-        let identity = (0x1002, 0x73bf, uuid);
+        let identity = CacheIdentity { vendor: 0x1002, device: 0x73bf, uuid };
         assert!(is_cache_of(&data, identity));
         assert!(!is_cache_of(&[], identity));
         assert!(!is_cache_of(&data[..31], identity));
-        assert!(!is_cache_of(&data, (0x10de, 0x73bf, uuid)));
-        assert!(!is_cache_of(&data, (0x1002, 0x73bf, [8; vk::UUID_SIZE])));
+        assert!(!is_cache_of(&data, CacheIdentity { vendor: 0x10de, ..identity }));
+        assert!(!is_cache_of(&data, CacheIdentity { uuid: [8; vk::UUID_SIZE], ..identity }));
         for byte in [0, 1, 4] {
             let mut broken = data.clone();
             broken[byte] ^= 0xff;

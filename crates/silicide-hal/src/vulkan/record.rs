@@ -7,7 +7,7 @@
 use super::descriptors::DescriptorPools;
 use super::gpu::Gpu;
 use super::layout::Layout;
-use super::memory::Block;
+use super::memory::VulkanBlock;
 use super::pipeline::Pipeline;
 use super::timestamps::Timestamps;
 use crate::{Binding, Command, CommandList, Dispatch, Result};
@@ -15,7 +15,7 @@ use ash::vk;
 use slab::Slab;
 use std::sync::Arc;
 
-/// What commands do with memory.
+/// Stages that touch memory.
 const COMMANDS: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
     vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
 );
@@ -28,7 +28,7 @@ const READS: vk::AccessFlags = vk::AccessFlags::from_raw(
 
 /// The objects that a list's handles stand for.
 pub(super) struct Objects<'a> {
-    pub(super) blocks: &'a Slab<Block>,
+    pub(super) blocks: &'a Slab<VulkanBlock>,
     pub(super) pipelines: &'a Slab<Pipeline>,
 }
 
@@ -85,7 +85,7 @@ impl Recording {
         objects: &Objects<'_>,
         usage: vk::CommandBufferUsageFlags,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the list recorded before was reached (`# Safety`).
         unsafe { self.begin(usage) }?;
         self.barrier(COMMANDS, COMMANDS, READS | WRITES);
         let mut last = vk::Pipeline::null();
@@ -93,7 +93,7 @@ impl Recording {
             match command {
                 Command::Dispatch(dispatch) => {
                     debug_assert!(objects.pipelines.contains(dispatch.pipeline.0 as usize));
-                    // SAFETY: the contract says that the handle is live.
+                    // SAFETY: `RawDevice::submit` demands a live pipeline, so the slab holds its handle.
                     let pipeline = unsafe { objects.pipelines.get_unchecked(dispatch.pipeline.0 as usize) };
                     if pipeline.raw != last {
                         last = pipeline.raw;
@@ -101,15 +101,15 @@ impl Recording {
                         // SAFETY: the buffer is being recorded, the pipeline is live.
                         unsafe { self.gpu.device.cmd_bind_pipeline(self.buffer, point, last) };
                     }
-                    // SAFETY: the contract; the pipeline is bound.
+                    // SAFETY: `RawDevice::submit` demands live blocks and ranges inside them; the pipeline is bound.
                     unsafe { self.dispatch(list, dispatch, &pipeline.layout, objects.blocks) }?;
                 }
                 Command::Copy { src, dst } => {
-                    // SAFETY: the contract.
+                    // SAFETY: `Command::Copy` has ranges of one length that do not overlap, in live blocks.
                     unsafe { self.copy(src, dst, objects.blocks) };
                 }
                 Command::Fill { dst, value } => {
-                    // SAFETY: the contract.
+                    // SAFETY: `RawDevice::submit` demands a live block.
                     let buffer = unsafe { buffer_of(dst, objects.blocks) };
                     // SAFETY: the range lies in the buffer and is of whole words.
                     unsafe {
@@ -136,10 +136,10 @@ impl Recording {
     unsafe fn begin(&mut self, usage: vk::CommandBufferUsageFlags) -> Result<()> {
         self.timestamps.reset();
         self.is_labelled = false;
-        // SAFETY: the caller's promise.
+        // SAFETY: the list that used the sets was reached (`# Safety`).
         unsafe { self.descriptors.reset() }?;
         let device = &self.gpu.device;
-        // SAFETY: the caller's promise. The pool keeps its memory.
+        // SAFETY: the buffer's list was reached (`# Safety`). The pool keeps its memory.
         unsafe { device.reset_command_pool(self.pool, vk::CommandPoolResetFlags::empty()) }
             .map_err(|result| self.gpu.error("vkResetCommandPool", result))?;
         let begin = vk::CommandBufferBeginInfo::default().flags(usage);
@@ -159,29 +159,30 @@ impl Recording {
     }
 
     /// # Safety
-    /// The dispatch keeps the contract and its pipeline is bound.
+    /// The pipeline of `dispatch` is bound, its blocks are live, and its bindings lie in them. Bindings, parameter words and
+    /// grid are those that the pipeline was compiled for.
     unsafe fn dispatch(
         &mut self,
         list: &CommandList,
         dispatch: &Dispatch,
         layout: &Layout,
-        blocks: &Slab<Block>,
+        blocks: &Slab<VulkanBlock>,
     ) -> Result<()> {
         let bindings = list.bindings_of(dispatch);
         if !bindings.is_empty() {
             self.bound.clear();
             self.bound.extend(bindings.iter().map(|binding| {
-                // SAFETY: the contract says that the block is live.
+                // SAFETY: the block is live (`# Safety`).
                 let buffer = unsafe { buffer_of(binding, blocks) };
                 vk::DescriptorBufferInfo { buffer, offset: binding.offset, range: binding.bytes }
             }));
-            // SAFETY: the pipeline's layout has as many bindings as its dispatches, by contract.
+            // SAFETY: as many bindings as the pipeline's layout has (`# Safety`).
             unsafe { self.bind(layout) }?;
         }
         let device = &self.gpu.device;
         let params: &[u8] = bytemuck::cast_slice(list.params_of(dispatch));
         let [x, y, z] = dispatch.grid;
-        // SAFETY: the buffer is being recorded; parameters and grid are what the pipeline expects, by contract.
+        // SAFETY: the buffer is being recorded; parameters and grid are those of the pipeline (`# Safety`).
         unsafe {
             if !params.is_empty() {
                 let stage = vk::ShaderStageFlags::COMPUTE;
@@ -223,11 +224,11 @@ impl Recording {
 
     /// # Safety
     /// The ranges lie in live blocks, have the same length and do not overlap.
-    unsafe fn copy(&self, src: &Binding, dst: &Binding, blocks: &Slab<Block>) {
-        // SAFETY: the caller's promise.
+    unsafe fn copy(&self, src: &Binding, dst: &Binding, blocks: &Slab<VulkanBlock>) {
+        // SAFETY: both blocks are live (`# Safety`).
         let (from, to) = unsafe { (buffer_of(src, blocks), buffer_of(dst, blocks)) };
         let regions = [vk::BufferCopy { src_offset: src.offset, dst_offset: dst.offset, size: src.bytes }];
-        // SAFETY: the caller's promise. Copies between buffers are of any bytes.
+        // SAFETY: the ranges lie in their buffers and do not overlap (`# Safety`). Copies may have any length.
         unsafe { self.gpu.device.cmd_copy_buffer(self.buffer, from, to, &regions) };
     }
 
@@ -255,8 +256,8 @@ impl Drop for Recording {
 ///
 /// # Safety
 /// The block is live.
-unsafe fn buffer_of(binding: &Binding, blocks: &Slab<Block>) -> vk::Buffer {
+unsafe fn buffer_of(binding: &Binding, blocks: &Slab<VulkanBlock>) -> vk::Buffer {
     debug_assert!(blocks.contains(binding.block.0 as usize), "no block {:?} on this device", binding.block);
-    // SAFETY: the caller's promise.
+    // SAFETY: the block is live (`# Safety`), so the slab holds its handle.
     unsafe { blocks.get_unchecked(binding.block.0 as usize) }.buffer
 }

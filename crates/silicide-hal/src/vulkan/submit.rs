@@ -3,10 +3,10 @@
 //! In steady state a submission allocates nothing: idle recordings are taken, flying ones come back in ticket order.
 //! Baked lists are recordings that stay: see `baked`.
 
-use super::baked::Baked;
+use super::baked::BakedRecording;
 use super::gpu::Gpu;
 use super::record::{Objects, Recording};
-use super::timeline::Timeline;
+use super::timeline::VulkanTimeline;
 use crate::history::History;
 use crate::{CommandList, Result, Span, Ticket};
 use ash::vk;
@@ -22,19 +22,19 @@ const FLYING: usize = 64;
 pub(super) struct Queue {
     gpu: Arc<Gpu>,
     raw: vk::Queue,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct QueueState {
     idle: Vec<Recording>,
     /// By ticket, oldest first.
     flying: VecDeque<(u64, Flown)>,
     history: History,
-    pub(super) baked: Slab<Baked>,
+    pub(super) baked: Slab<BakedRecording>,
 }
 
-/// What a ticket runs. A recording is not boxed: submitting allocates nothing.
+/// The recording of a ticket. Not boxed: submitting allocates nothing.
 #[allow(clippy::large_enum_variant)]
 enum Flown {
     /// A recording that is used for another list afterwards.
@@ -53,13 +53,14 @@ impl Queue {
     /// Records and submits a list.
     ///
     /// # Safety
-    /// See [`RawDevice::submit`](crate::RawDevice::submit).
+    /// Handles of `list` are live, its ranges lie in their blocks, and hazards are separated by barriers. `ticket` is greater
+    /// than every ticket submitted before.
     pub(super) unsafe fn submit(
         &self,
         list: &CommandList,
         ticket: Ticket,
         objects: &Objects<'_>,
-        timeline: &Timeline,
+        timeline: &VulkanTimeline,
     ) -> Result<()> {
         let mut state = self.lock();
         state.make_room(timeline)?;
@@ -67,7 +68,7 @@ impl Queue {
             Some(recording) => recording,
             None => Recording::new(&self.gpu)?,
         };
-        // SAFETY: the caller's promise; the recording's last list was reached.
+        // SAFETY: the conditions of `RawDevice::submit` hold for `list` (`# Safety`); an idle recording's list was reached.
         let (recorded, complaint) = self.gpu.watched(|| unsafe {
             recording.record(list, objects, vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT)
         });
@@ -88,7 +89,12 @@ impl Queue {
     }
 
     /// Hands a recorded buffer to the device, and notes it.
-    pub(super) fn fly(&self, buffer: vk::CommandBuffer, ticket: Ticket, timeline: &Timeline) -> Result<()> {
+    pub(super) fn fly(
+        &self,
+        buffer: vk::CommandBuffer,
+        ticket: Ticket,
+        timeline: &VulkanTimeline,
+    ) -> Result<()> {
         let announced = timeline.ledger.announce(ticket);
         let (started, complaint) = self.gpu.watched(|| self.start(buffer, ticket, timeline));
         match (&started, complaint) {
@@ -99,7 +105,7 @@ impl Queue {
         started
     }
 
-    fn start(&self, buffer: vk::CommandBuffer, ticket: Ticket, timeline: &Timeline) -> Result<()> {
+    fn start(&self, buffer: vk::CommandBuffer, ticket: Ticket, timeline: &VulkanTimeline) -> Result<()> {
         let (buffers, semaphores, values) = ([buffer], [timeline.semaphore], [ticket.0]);
         let mut signal = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
         let submits = [vk::SubmitInfo::default()
@@ -112,7 +118,7 @@ impl Queue {
     }
 
     /// See [`RawDevice::spans`](crate::RawDevice::spans).
-    pub(super) fn spans(&self, ticket: Ticket, timeline: &Timeline) -> Vec<Span> {
+    pub(super) fn spans(&self, ticket: Ticket, timeline: &VulkanTimeline) -> Vec<Span> {
         let mut state = self.lock();
         if let Ok(reached) = timeline.counter() {
             state.land(reached);
@@ -131,21 +137,21 @@ impl Queue {
         &self.gpu
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     /// Takes back what has finished, and waits until one more list may be under way.
-    pub(super) fn make_room(&mut self, timeline: &Timeline) -> Result<()> {
+    pub(super) fn make_room(&mut self, timeline: &VulkanTimeline) -> Result<()> {
         self.land(timeline.counter()?);
         let oldest = self.flying.front().filter(|_| self.flying.len() >= FLYING).map(|(ticket, _)| *ticket);
         oldest.map_or(Ok(()), |oldest| self.wait_for(oldest, timeline))
     }
 
     /// Waits for a ticket and takes back what it ran.
-    pub(super) fn wait_for(&mut self, ticket: u64, timeline: &Timeline) -> Result<()> {
+    pub(super) fn wait_for(&mut self, ticket: u64, timeline: &VulkanTimeline) -> Result<()> {
         timeline.wait_for(ticket, Duration::MAX)?;
         self.land(ticket);
         Ok(())

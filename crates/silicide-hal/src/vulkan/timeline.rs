@@ -1,5 +1,5 @@
-//! The timeline: one semaphore that counts to the ticket of the last list that finished. The ledger knows what went
-//! wrong.
+//! The timeline: one semaphore that counts to the ticket of the last list that finished. The ledger has the
+//! failures.
 
 use super::gpu::Gpu;
 use crate::ledger::Ledger;
@@ -9,21 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The points that submissions signal.
-pub(super) struct Timeline {
+pub(super) struct VulkanTimeline {
     gpu: Arc<Gpu>,
     pub(super) semaphore: vk::Semaphore,
-    /// What is known about tickets beside the counter.
+    /// Tickets submitted, skipped and failed.
     pub(super) ledger: Ledger,
 }
 
-impl Timeline {
-    pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Timeline> {
+impl VulkanTimeline {
+    pub(super) fn new(gpu: &Arc<Gpu>) -> Result<VulkanTimeline> {
         let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let create = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
         // SAFETY: timeline semaphores are enabled; the chain lives on this stack.
         let semaphore = unsafe { gpu.device.create_semaphore(&create, None) }
             .map_err(|result| gpu.error("vkCreateSemaphore", result))?;
-        Ok(Timeline { gpu: gpu.clone(), semaphore, ledger: Ledger::default() })
+        Ok(VulkanTimeline { gpu: gpu.clone(), semaphore, ledger: Ledger::default() })
     }
 
     /// See [`RawDevice::wait`](crate::RawDevice::wait).
@@ -46,7 +46,7 @@ impl Timeline {
         let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         // SAFETY: the semaphore is live; the arrays live on this stack.
         match unsafe { self.gpu.device.wait_semaphores(&info, nanoseconds) } {
-            // A lost device lets everyone go: the counter tells.
+            // A lost device ends every wait; the counter shows that.
             Ok(()) => self.counter().map(drop),
             Err(vk::Result::TIMEOUT) => {
                 Err(HalError::Timeout { millis: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX) })
@@ -62,7 +62,7 @@ impl Timeline {
         let value = unsafe { self.gpu.device.get_semaphore_counter_value(self.semaphore) }
             .map_err(|result| self.gpu.error("vkGetSemaphoreCounterValue", result))?;
         if value > self.ledger.submitted() {
-            // Drivers free waiters of a lost device by a value that no one gave.
+            // Drivers end waits of a lost device with a value that was never submitted.
             return Err(self.gpu.lose(format!("the timeline jumped to {value}")));
         }
         Ok(value)
@@ -74,9 +74,9 @@ impl Timeline {
     }
 }
 
-impl Drop for Timeline {
+impl Drop for VulkanTimeline {
     fn drop(&mut self) {
-        // SAFETY: the device is idle when its parts are dropped, and no one waits.
+        // SAFETY: the device is idle when its parts are dropped, and no thread waits.
         unsafe { self.gpu.device.destroy_semaphore(self.semaphore, None) };
     }
 }

@@ -12,7 +12,7 @@
 //! | `specialise` | text to a checked module with constants baked in |
 //! | `spirv` | that module as SPIR-V for one device's capabilities |
 //! | `strip` | removes layout decorations where Vulkan forbids them |
-//! | `share` | says that workgroup memory is shared, where Vulkan's memory model wants to be told |
+//! | `share` | declares workgroup memory as shared, as Vulkan's memory model requires |
 //! | `msl` | that module as MSL, with the slots its arguments take |
 
 mod msl;
@@ -23,6 +23,19 @@ mod strip;
 
 pub use msl::{MSL_VERSION, Msl, MslTarget, msl_for, to_msl};
 pub use spirv::{SpirvTarget, has_matrices, is_well_formed, to_spirv};
+
+use crate::{HalError, Program, Result, WgslKernel};
+
+/// Returns the WGSL kernel of a program, or the error of a GPU backend for a native one.
+pub fn kernel_of(program: &Program) -> Result<&WgslKernel> {
+    match program {
+        Program::Wgsl(kernel) => Ok(kernel),
+        Program::Native(kernel) => Err(HalError::Compile {
+            label: kernel.name.to_owned(),
+            detail: "a native kernel runs on the CPU backend only".to_owned(),
+        }),
+    }
+}
 
 /// Names the translator in cache keys: changes whenever the same WGSL may give other code.
 pub const TRANSLATOR: &str = "naga 30.0.1 unchecked stripped 1";

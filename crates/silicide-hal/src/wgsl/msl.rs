@@ -1,4 +1,4 @@
-//! WGSL kernels as Metal source, with what the host must know to bind their arguments.
+//! WGSL kernels as Metal source, with the slots of their arguments.
 //!
 //! Slots: binding `i` is buffer `i`; the parameters come after the bindings, the sizes of the bound buffers last. A
 //! version written by hand has the same slots, and the workgroup of the WGSL that it stands for.
@@ -16,7 +16,7 @@ pub struct Msl {
     pub source: String,
     /// The version of the language that it is written in, major and minor.
     pub language: (u8, u8),
-    /// What the entry point is called in the text.
+    /// Name of the entry point in the text.
     pub entry: String,
     /// Threads in a threadgroup.
     pub workgroup: [u32; 3],
@@ -26,14 +26,14 @@ pub struct Msl {
     pub sizes_slot: u32,
     /// The bindings whose sizes the kernel is given, in the order of the sizes buffer.
     pub sized: Vec<u32>,
-    /// Bytes of each piece of threadgroup memory, in index order; multiples of 16, as Metal wants them.
+    /// Bytes of each piece of threadgroup memory, in index order; multiples of 16, as Metal requires.
     pub threadgroup_bytes: Vec<u32>,
 }
 
 /// The version of MSL that WGSL is translated to: what every supported system has.
 pub const MSL_VERSION: (u8, u8) = (3, 0);
 
-/// What a Metal device takes.
+/// The MSL that a Metal device takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MslTarget {
     /// The newest version of the language that it compiles, major and minor.
@@ -42,8 +42,8 @@ pub struct MslTarget {
     pub simdgroup_matrix: bool,
 }
 
-/// What a kernel is on a Metal device: the version written by hand where there is one that the device takes,
-/// otherwise the translation.
+/// Returns the MSL of a kernel: the version written by hand where there is one that the device takes, otherwise the
+/// translation.
 pub fn msl_for(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
     let translated = to_msl(kernel, target)?;
     let fits = |native: &&NativeMsl| {

@@ -59,7 +59,7 @@ pub(super) fn share_memory(module: &[u32]) -> Vec<u32> {
     out
 }
 
-/// What a module with Vulkan's memory model has to share.
+/// Workgroup variables of a module with Vulkan's memory model.
 struct Found {
     /// Pointers to workgroup memory.
     pointers: FxHashSet<u32>,

@@ -10,7 +10,7 @@ use crate::{Result, WgslKernel};
 use naga::back::spv;
 use naga::valid::Capabilities;
 
-/// What a device's SPIR-V may contain.
+/// The SPIR-V capabilities of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpirvTarget {
     /// Version of SPIR-V, major and minor.
@@ -46,7 +46,7 @@ impl SpirvTarget {
         }
     }
 
-    /// What the validator lets through: it refuses here what the writer would emit regardless.
+    /// Returns the capabilities that the validator accepts: it refuses what the writer would emit regardless.
     fn allowed(&self) -> Capabilities {
         let mut allowed = ALWAYS;
         allowed.set(Capabilities::SHADER_FLOAT16, self.f16);
@@ -58,7 +58,7 @@ impl SpirvTarget {
         allowed
     }
 
-    /// What the writer may choose from.
+    /// Returns the capabilities that the writer may use.
     fn capabilities(&self) -> impl Iterator<Item = spv::Capability> {
         use spv::Capability as C;
         let sets: [(bool, &[C]); 8] = [
@@ -208,7 +208,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
         words[5..].chunks(2).take_while(|pair| pair[0] == 2 << 16 | 17).map(|pair| pair[1]).collect()
     }
 
-    /// Asks spirv-val, which may be missing on a developer's machine but not in CI.
+    /// Runs spirv-val, which may be missing on a developer's machine but not in CI.
     fn validate(words: &[u32]) {
         let child =
             Command::new("spirv-val").args(["--target-env", "vulkan1.3", "-"]).stdin(Stdio::piped()).spawn();

@@ -1,62 +1,39 @@
-//! Finding and opening devices.
+//! Opening Metal devices: their objects, memory that is kept warm, captures.
 
-use crate::kernels::count;
-use crate::rig::{Rig, options, range};
-use silicide_hal::metal::{self, MetalOptions};
-use silicide_hal::{Backend, CommandList, HalError, NativeObject};
+use crate::contract::TestKernel;
+use crate::{bench, options};
+use silicide_hal::{CommandList, HalError, NativeObject};
+use std::time::Duration;
 
 #[test]
-fn devices_are_listed_as_they_open() {
-    let listed = metal::enumerate().unwrap();
-    assert!(!listed.is_empty());
-    for (index, info) in listed.iter().enumerate() {
-        let device = metal::open(index, &MetalOptions::default()).unwrap();
-        let opened = device.info();
-        assert_eq!((opened.backend, &opened.id), (Backend::Metal, &format!("metal:{index}")));
-        assert_eq!((opened.limits, opened.features, &opened.name), (info.limits, info.features, &info.name));
-        assert!(opened.is_gpu() && !opened.name.is_empty() && !opened.driver.is_empty());
-        assert!(opened.memory.total > 0 && opened.memory.available <= opened.memory.total);
-        for object in [NativeObject::Device, NativeObject::Queue, NativeObject::Timeline] {
-            // SAFETY: nothing is done with it.
-            assert!(unsafe { device.native(object) }.is_some(), "{object:?}");
-        }
+fn the_objects_of_a_device_can_be_had() {
+    let bench = bench(&options());
+    for object in [NativeObject::Device, NativeObject::Queue, NativeObject::Timeline] {
+        // SAFETY: nothing is done with it.
+        assert!(unsafe { bench.device.native(object) }.is_some(), "{object:?}");
     }
 }
 
 #[test]
-fn a_device_that_is_not_there_is_refused() {
-    let error = metal::open(99, &MetalOptions::default()).err().unwrap();
-    assert!(matches!(&error, HalError::Unavailable { detail, .. } if detail.contains("metal:99")), "{error}");
-}
-
-/// Opening, using and dropping devices, while memory is kept warm and when it is not, ends every heart.
-#[test]
-fn devices_come_and_go() {
+fn devices_come_and_go_while_memory_is_kept_warm() {
     for keep in [0, 1, 60] {
-        let mut options = options();
-        options.keep_warm = std::time::Duration::from_secs(keep);
         for _ in 0..10 {
-            let rig = Rig::with(&options);
-            let block = rig.alloc_with(&[1u32]);
+            let bench = bench(&options().keep_warm(Duration::from_secs(keep)));
+            let x = bench.bind(&[1u32]);
             let mut list = CommandList::default();
-            list.dispatch(rig.compile(count()), [1, 1, 1], &[range(block, 0, 4)], &[0, 1]);
-            rig.run(&list);
-            assert_eq!(rig.read::<u32>(block), [2]);
+            list.dispatch(bench.compile(TestKernel::Affine), [1, 1, 1], &[x], &[0, 1, 1, 1, 1]);
+            bench.run(&list);
+            assert_eq!(bench.read::<u32>(x), [2]);
         }
     }
 }
 
 #[test]
-fn captures_work_or_say_what_to_set() {
-    let rig = Rig::new();
+fn a_refused_capture_names_the_variable_to_set() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("work.gputrace");
-    match rig.device.capture(Some(&path)) {
-        Ok(()) => {
-            rig.run(&CommandList::default());
-            rig.device.capture(None).unwrap();
-            assert!(path.exists());
-        }
+    let bench = bench(&options());
+    match bench.device.capture(Some(&directory.path().join("work.gputrace"))) {
+        Ok(()) => bench.device.capture(None).unwrap(),
         Err(HalError::Unavailable { advice, .. }) => assert!(advice.contains("METAL_CAPTURE_ENABLED")),
         Err(other) => panic!("{other}"),
     }

@@ -1,205 +1,44 @@
-//! Lists: order, barriers, copies, fills, marks, waiting, and submissions that fail.
+//! Lists that the validation layer refuses, and lists that need more than one pool of descriptor sets.
 
-use crate::kernels::{count, spin};
-use crate::rig::{LONG, Rig, options, range};
-use silicide_hal::{Command, CommandList, HalError, SlotWord, Ticket};
-use std::time::Duration;
-
-#[test]
-fn a_barrier_orders_two_dispatches() {
-    let rig = Rig::new();
-    let pipeline = rig.compile(count());
-    let block = rig.alloc_with(&[5u32]);
-    let mut list = CommandList::default();
-    list.dispatch(pipeline, [1, 1, 1], &[range(block, 0, 4)], &[0, 10]);
-    list.commands.push(Command::Barrier);
-    list.dispatch(pipeline, [1, 1, 1], &[range(block, 0, 4)], &[0, 100]);
-    rig.run(&list);
-    assert_eq!(rig.read::<u32>(block), [115]);
-}
+use crate::contract::{LONG, TestKernel};
+use crate::{bench, options};
+use silicide_hal::{Command, CommandList, HalError};
 
 #[test]
 fn a_missing_barrier_fails_the_submission() {
-    let rig = Rig::new();
-    let pipeline = rig.compile(count());
-    let block = rig.alloc_with(&[5u32]);
+    let bench = bench(&options());
+    let pipeline = bench.compile(TestKernel::Affine);
+    let x = bench.bind(&[5u32]);
     let mut list = CommandList::default();
-    list.dispatch(pipeline, [1, 1, 1], &[range(block, 0, 4)], &[0, 1]);
-    rig.run(&list);
+    list.dispatch(pipeline, [1, 1, 1], &[x], &[0, 1, 1, 1, 1]);
+    bench.run(&list);
     let mut wrong = list.clone();
-    wrong.commands.push(Command::Fill { dst: range(block, 0, 4), value: 9 });
-    let (ticket, outcome) = rig.submit(&wrong);
+    wrong.commands.push(Command::Fill { dst: x, value: 9 });
+    let (ticket, outcome) = bench.submit(&wrong);
     let error = outcome.unwrap_err();
     assert!(matches!(&error, HalError::Validation { message } if message.contains("SYNC-HAZARD")), "{error}");
-    // Every wait says so, the timeline goes on, and nothing of the list ran.
+    // Every wait reports it, the timeline goes on, and nothing of the list ran.
     for _ in 0..2 {
-        assert_eq!(rig.device.wait(ticket, LONG), Err(error.clone()));
+        assert_eq!(bench.device.wait(ticket, LONG), Err(error.clone()));
     }
-    assert_eq!(rig.device.reached().unwrap(), ticket);
-    assert_eq!(rig.device.validation_messages().len(), 1);
-    rig.run(&list);
-    assert_eq!(rig.read::<u32>(block), [7]);
+    assert_eq!(bench.device.reached(), Ok(ticket));
+    assert_eq!(bench.device.validation_messages().len(), 1);
+    bench.run(&list);
+    assert_eq!(bench.read::<u32>(x), [7]);
 }
 
 #[test]
-fn submissions_follow_each_other_without_waiting() {
-    let rig = Rig::new();
-    let pipeline = rig.compile(count());
-    let block = rig.alloc_with(&[0u32]);
-    let mut last = Ticket(0);
-    for step in 0..200 {
-        let mut list = CommandList::default();
-        list.dispatch(pipeline, [1, 1, 1], &[range(block, 0, 4)], &[0, step]);
-        let (ticket, outcome) = rig.submit(&list);
-        outcome.unwrap();
-        last = ticket;
-    }
-    rig.device.wait(last, LONG).unwrap();
-    assert_eq!(rig.device.reached().unwrap(), last);
-    assert_eq!(rig.read::<u32>(block), [199 * 200 / 2]);
-}
-
-#[test]
-fn copies_and_fills_are_of_any_bytes() {
-    let rig = Rig::new();
-    let from: Vec<u8> = (0..=255).collect();
-    let (src, dst) = (rig.alloc_with(&from), rig.alloc(256));
-    let mut list = CommandList::default();
-    list.commands.push(Command::Fill { dst: range(dst, 0, 256), value: 0xaabb_ccdd });
-    list.commands.push(Command::Barrier);
-    list.commands.push(Command::Copy { src: range(src, 3, 13), dst: range(dst, 21, 13) });
-    list.commands.push(Command::Copy { src: range(src, 255, 1), dst: range(dst, 255, 1) });
-    list.commands.push(Command::Fill { dst: range(dst, 64, 12), value: 0x0102_0304 });
-    // Within one block, too.
-    list.commands.push(Command::Barrier);
-    list.commands.push(Command::Copy { src: range(dst, 21, 5), dst: range(dst, 101, 5) });
-    rig.run(&list);
-    let mut want: Vec<u8> = [0xdd, 0xcc, 0xbb, 0xaa].repeat(64);
-    want[21..34].copy_from_slice(&from[3..16]);
-    want[255] = 255;
-    want[64..76].copy_from_slice(&[4, 3, 2, 1].repeat(3));
-    want[101..106].copy_from_slice(&from[3..8]);
-    assert_eq!(rig.bytes(dst), want);
-}
-
-#[test]
-fn marks_are_timed() {
-    let rig = Rig::new();
-    let pipeline = rig.compile(spin());
-    let block = rig.alloc(400);
-    let mut list = CommandList::default();
-    let dispatch = |list: &mut CommandList, label, rounds| {
-        list.commands.push(Command::Mark { label });
-        list.dispatch(pipeline, [100, 1, 1], &[range(block, 0, 400)], &[0, rounds]);
-        list.commands.push(Command::Barrier);
-    };
-    dispatch(&mut list, "short", 1);
-    dispatch(&mut list, "long", 60_000);
-    let first = rig.run(&list);
-    let spans = rig.device.spans(first);
-    assert_eq!(spans.iter().map(|span| span.label).collect::<Vec<_>>(), ["short", "long"]);
-    assert_eq!(spans[0].start_ns, 0);
-    assert!(spans[1].start_ns >= spans[0].duration_ns && spans[1].duration_ns > 500_000, "{spans:?}");
-    // More marks than fit in one pool, and a list without any.
-    let mut many = CommandList::default();
-    (0..300).for_each(|_| many.commands.push(Command::Mark { label: "tick" }));
-    let many = rig.run(&many);
-    assert_eq!(rig.device.spans(many).len(), 300);
-    let plain = rig.run(&CommandList::default());
-    assert!(rig.device.spans(plain).is_empty());
-    // The last 64 are kept.
-    assert_eq!(rig.device.spans(first).len(), 2);
-    let mut one = CommandList::default();
-    one.commands.push(Command::Mark { label: "one" });
-    for _ in 0..63 {
-        rig.run(&one);
-    }
-    assert!(rig.device.spans(first).is_empty());
-    assert_eq!(rig.device.spans(many).len(), 300);
-}
-
-#[test]
-fn a_wait_can_time_out() {
-    let rig = Rig::new();
-    let pipeline = rig.compile(spin());
-    let words = 1_000;
-    let block = rig.alloc(words as usize * 4);
-    let mut list = CommandList::default();
-    list.dispatch(pipeline, [words, 1, 1], &[range(block, 0, u64::from(words) * 4)], &[0, 1]);
-    rig.run(&list);
-    list.params[1] = 60_000;
-    let (ticket, outcome) = rig.submit(&list);
-    outcome.unwrap();
-    assert_eq!(rig.device.wait(ticket, Duration::from_millis(5)), Err(HalError::Timeout { millis: 5 }));
-    assert!(rig.device.reached().unwrap() < ticket);
-    assert!(rig.device.spans(ticket).is_empty());
-    rig.device.wait(ticket, LONG).unwrap();
-    assert_eq!(rig.device.reached().unwrap(), ticket);
-}
-
-#[test]
-fn devices_without_push_descriptors_use_sets() {
-    let mut options = options();
-    options.push_descriptors = false;
-    let rig = Rig::with(&options);
-    let pipeline = rig.compile(count());
-    let block = rig.alloc_with(&[0u32]);
-    // More dispatches than a pool has sets, twice, so that pools are emptied and used again.
+fn a_list_may_need_more_descriptor_sets_than_a_pool_has() {
+    let bench = bench(&options().push_descriptors(false));
+    let pipeline = bench.compile(TestKernel::Affine);
+    let x = bench.bind(&[0u32]);
     let mut list = CommandList::default();
     for _ in 0..1500 {
-        list.dispatch(pipeline, [1, 1, 1], &[range(block, 0, 4)], &[0, 2]);
+        list.dispatch(pipeline, [1, 1, 1], &[x], &[0, 1, 2, 1, 1]);
         list.commands.push(Command::Barrier);
     }
-    rig.run(&list);
-    rig.run(&list);
-    assert_eq!(rig.read::<u32>(block), [6000]);
-}
-
-#[test]
-fn replays_follow_each_other_without_waiting() {
-    let rig = Rig::new();
-    let pipeline = rig.compile(count());
-    let block = rig.alloc_with(&[0u32]);
-    let mut list = CommandList::default();
-    for _ in 0..3 {
-        list.dispatch(pipeline, [1, 1, 1], &[range(block, 0, 4)], &[0, 2]);
-        list.commands.push(Command::Barrier);
-    }
-    // SAFETY: handles are live to the end of the test.
-    let baked = unsafe { rig.device.bake(&list) }.unwrap();
-    let last = (0..200).map(|_| rig.replay(baked, &[])).last().unwrap();
-    rig.device.wait(last, LONG).unwrap();
-    assert_eq!(rig.read::<u32>(block), [1200]);
-    // SAFETY: all were reached.
-    unsafe { rig.device.unbake(baked) };
-    // Its number may be used again, and lists are submitted in between.
-    // SAFETY: as above.
-    let baked = unsafe { rig.device.bake(&list) }.unwrap();
-    rig.run(&list);
-    rig.device.wait(rig.replay(baked, &[]), LONG).unwrap();
-    assert_eq!(rig.read::<u32>(block), [1212]);
-    // SAFETY: all were reached.
-    unsafe { rig.device.unbake(baked) };
-}
-
-#[test]
-fn replays_get_values_and_times_of_their_own() {
-    let rig = Rig::new();
-    let pipeline = rig.compile(count());
-    let block = rig.alloc_with(&[0u32]);
-    let mut list = CommandList::default();
-    list.commands.push(Command::Mark { label: "count" });
-    list.dispatch(pipeline, [1, 1, 1], &[range(block, 0, 4)], &[0, 0]);
-    list.slots.push(SlotWord { word: 1, slot: 0 });
-    // SAFETY: handles are live to the end of the test.
-    let baked = unsafe { rig.device.bake(&list) }.unwrap();
-    let tickets: Vec<Ticket> = [1, 1, 100, 10_000, 10_000].map(|value| rig.replay(baked, &[value])).into();
-    rig.device.wait(tickets[4], LONG).unwrap();
-    assert_eq!(rig.read::<u32>(block), [20_102]);
-    for ticket in tickets {
-        let spans = rig.device.spans(ticket);
-        assert!(spans.len() == 1 || !rig.device.info().features.timestamps, "{spans:?}");
-    }
-    // SAFETY: all were reached.
-    unsafe { rig.device.unbake(baked) };
+    // Twice, so that pools are emptied and used again.
+    bench.run(&list);
+    bench.run(&list);
+    assert_eq!(bench.read::<u32>(x), [6000]);
 }

@@ -1,93 +1,46 @@
-//! Programs: binaries from disk, the driver's cache, many threads, and what does not compile.
+//! SPIR-V from disk, the driver's cache, and limits on parameters.
 
-use crate::kernels::{add, count};
-use crate::rig::{Rig, options, range};
-use silicide_hal::{CommandList, HalError, NativeKernel, Part, Program, RawPipeline, Snippet, WgslKernel};
-
-fn runs(rig: &Rig, pipeline: RawPipeline) {
-    let block = rig.alloc_with(&[1u32]);
-    let mut list = CommandList::default();
-    list.dispatch(pipeline, [1, 1, 1], &[range(block, 0, 4)], &[0, 41]);
-    rig.run(&list);
-    assert_eq!(rig.read::<u32>(block), [42]);
-}
+use crate::contract::programs::computes;
+use crate::contract::{TestKernel, kernels};
+use crate::{bench, options};
+use silicide_hal::{HalError, Program, WgslKernel};
 
 #[test]
-fn binaries_are_used_when_they_are_whole() {
-    let rig = Rig::new();
-    let program = Program::Wgsl(count());
-    let binary = rig.device.translate(&program).unwrap().unwrap();
-    assert_eq!(rig.device.translate(&program).unwrap().unwrap(), binary);
-    assert_eq!(binary[..4], [0x03, 0x02, 0x23, 0x07]);
-    // Used as given: the binary is that of `count`, whatever the text says.
-    let wrong_text = Program::Wgsl(WgslKernel::new("broken", &[Part::plain(&BROKEN)], 1, 1));
-    // SAFETY: the binary is sound for the dispatch below.
-    runs(&rig, unsafe { rig.device.compile("count", &wrong_text, Some(&binary)) }.unwrap());
+fn a_whole_binary_is_used_whatever_the_text_says() {
+    let bench = bench(&options());
+    let program = Program::Wgsl(kernels::wgsl(TestKernel::Affine));
+    let binary = bench.device.translate(&program).unwrap().unwrap();
+    assert_eq!(binary[..4], [0x03, 0x02, 0x23, 0x07], "SPIR-V");
+    let Program::Wgsl(broken) = kernels::broken_wgsl() else { panic!("it is WGSL") };
+    let broken = Program::Wgsl(WgslKernel::new("broken", &broken.parts, 1, 4));
+    computes(&bench, bench.compile_binary(&broken, Some(&binary)).unwrap());
+    // A module of no instructions, and one that ends in the middle of an instruction.
     let mut damaged = binary.clone();
-    damaged[20] = 0;
-    damaged[22] = 0;
-    for malformed in [&binary[..binary.len() - 4], &binary[..binary.len() - 1], &[], &[0; 64], &damaged] {
-        // SAFETY: the kernel is sound for the dispatch below.
-        let pipeline = unsafe { rig.device.compile("count", &program, Some(malformed)) }.unwrap();
-        runs(&rig, pipeline);
-        // SAFETY: live, its ticket was reached.
-        unsafe { rig.device.discard(pipeline) };
-    }
-}
-
-static BROKEN: Snippet =
-    Snippet { name: "broken", text: "@compute @workgroup_size(1)\nfn main() { let a = missing; }" };
-
-#[test]
-fn what_does_not_compile_says_where() {
-    let rig = Rig::new();
-    let broken = Program::Wgsl(WgslKernel::new("broken", &[Part::plain(&BROKEN)], 0, 0));
-    // SAFETY: nothing is compiled.
-    let error = unsafe { rig.device.compile("broken", &broken, None) }.unwrap_err();
-    assert!(matches!(&error, HalError::Compile { detail, .. } if detail.contains("missing")), "{error}");
-    static NATIVE: NativeKernel = NativeKernel::new("native", &[]);
-    // SAFETY: as above.
-    let error = unsafe { rig.device.compile("native", &Program::Native(&NATIVE), None) }.unwrap_err();
-    assert!(matches!(&error, HalError::Compile { label, .. } if label == "native"), "{error}");
-    let words = rig.device.info().limits.max_param_bytes as u32 / 4 + 1;
-    let greedy = Program::Wgsl(WgslKernel::new("greedy", &[Part::plain(&BROKEN)], 0, words));
-    // SAFETY: as above.
-    let error = unsafe { rig.device.compile("greedy", &greedy, None) }.unwrap_err();
-    assert!(
-        matches!(&error, HalError::Compile { detail, .. } if detail.contains("parameter words")),
-        "{error}"
-    );
+    (damaged[20], damaged[22]) = (0, 0);
+    computes(&bench, bench.compile_binary(&program, Some(&damaged)).unwrap());
 }
 
 #[test]
-fn many_threads_compile_at_once() {
-    let rig = Rig::new();
-    let pipelines: Vec<RawPipeline> = std::thread::scope(|scope| {
-        let rig = &rig;
-        let threads: Vec<_> = (0..6)
-            .map(|i| scope.spawn(move || rig.compile(if i % 2 == 0 { count() } else { add() })))
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    for (i, pipeline) in pipelines.iter().enumerate() {
-        assert!(pipelines[..i].iter().all(|other| other != pipeline));
-    }
-    pipelines.iter().step_by(2).for_each(|pipeline| runs(&rig, *pipeline));
+fn more_parameter_words_than_the_limit_do_not_compile() {
+    let bench = bench(&options());
+    let words = bench.device.info().limits.max_param_bytes as u32 / 4 + 1;
+    let greedy = WgslKernel::new("greedy", &kernels::wgsl(TestKernel::Affine).parts, 0, words);
+    let error = bench.compile_program(&Program::Wgsl(greedy)).unwrap_err();
+    let HalError::Compile { detail, .. } = &error else { panic!("{error}") };
+    assert!(detail.contains("parameter words"), "{detail}");
 }
 
 #[test]
-fn the_drivers_cache_is_given_back() {
-    let first = Rig::new();
-    runs(&first, first.compile(count()));
+fn a_driver_cache_of_an_earlier_run_is_used_and_a_damaged_one_is_not() {
+    let first = bench(&options());
+    computes(&first, first.compile(TestKernel::Affine));
     let cache = first.device.driver_cache();
     assert!(cache.len() >= 32);
     let mut damaged = cache.clone();
     damaged[16] ^= 1;
     for driver_cache in [cache.clone(), damaged, cache[..31].to_vec(), vec![0; 40]] {
-        let mut options = options();
-        options.driver_cache = driver_cache;
-        let rig = Rig::with(&options);
-        runs(&rig, rig.compile(count()));
-        assert_eq!(rig.device.driver_cache()[..32], cache[..32]);
+        let bench = bench(&options().driver_cache(driver_cache));
+        computes(&bench, bench.compile(TestKernel::Affine));
+        assert_eq!(bench.device.driver_cache()[..32], cache[..32]);
     }
 }

@@ -27,7 +27,7 @@ use crate::cpu::native_kernel;
 use few::Rows;
 use pack::{Columns, Weight};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{Backend, DeviceInfo, NativeKernel, Program, Stretch, Tile};
+use silicide_hal::{Backend, DeviceInfo, NativeKernel, PrefetchRange, Program, Tile};
 use silicide_quant::DType;
 use tile::Block;
 use vector::Unit;
@@ -231,7 +231,7 @@ fn stream_columns(bytes: usize, all: usize) -> usize {
 
 /// The weights of a tile of some columns, where there are few rows: all kernels that stream have the number of rows, of columns, and
 /// of a tile's columns in the same places.
-pub(crate) fn streamed(tile: &Tile<'_>) -> [Stretch; 2] {
+pub(crate) fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
     let [rows, columns, tile_columns] = [0, 1, 3].map(|i| tile.param(i) as usize);
     let ([x, _, batch], [_, _, batches]) = (tile.index, tile.grid);
     let first = x as usize * tile_columns;
@@ -242,7 +242,7 @@ pub(crate) fn streamed(tile: &Tile<'_>) -> [Stretch; 2] {
         return Default::default();
     }
     let start = tile.start(1).addr() + batch as usize * all + bytes(first);
-    [Stretch { start, bytes: bytes(first + tile_columns) - bytes(first) }, Stretch::default()]
+    [PrefetchRange { start, bytes: bytes(first + tile_columns) - bytes(first) }, PrefetchRange::default()]
 }
 
 /// Into how many parts the rows of each of so many tiles should be cut.

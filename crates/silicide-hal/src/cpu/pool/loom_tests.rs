@@ -5,7 +5,7 @@
 //! The data that shares write lies in cells that loom watches: a share that is not ordered after the groups before it,
 //! or runs twice at once, or touches a job that is over, is reported as a race; a lost wake-up as a deadlock.
 
-use super::ahead::Next;
+use super::prefetch::NextRanges;
 use super::protocol::{Job, Protocol};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -56,8 +56,8 @@ impl Job for Chain {
         self.groups[group][share as usize].with_mut(|value| unsafe { *value += sum + 1 });
     }
     fn leave(&self, _me: usize) {}
-    fn ahead(&self, _group: usize, _me: usize, _team: usize) -> Next {
-        Next::default()
+    fn next_ranges(&self, _group: usize, _me: usize, _team: usize) -> NextRanges {
+        NextRanges::default()
     }
     fn stopped(&self) -> bool {
         false

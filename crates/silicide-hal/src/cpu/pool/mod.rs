@@ -1,21 +1,21 @@
 //! The thread pool: persistent threads that enter a job once and run its groups together with the caller.
 //!
 //! The shares of each group are fixed by the job. Every thread claims from its own range first, then from the back of
-//! the others'; whoever finishes the last share opens the next group, so there is no barrier to wait at and no
+//! the others'; the thread that finishes the last share opens the next group, so there is no barrier to wait at and no
 //! leader that can be missing. Waiting is a bounded spin, then parking: an idle pool costs nothing. A team that keeps
-//! waiting for a member who lost its core works without it for a while.
+//! waiting for a thread that lost its core works without it for a while.
 //!
 //! | file | what |
 //! |---|---|
 //! | `word` | the packed words that the threads meet at |
 //! | `protocol` | claiming, finishing, opening, sleeping: all that is shared between threads |
 //! | `team` | how many threads take part, from the time lost in waiting |
-//! | `ahead` | what waiting threads have brought nearer |
+//! | `prefetch` | waiting threads prefetch the weights that they stream next |
 //! | `clock` | cheap time |
 //! | `sync` | atomics and threads, or loom's models of them |
 
-mod ahead;
 mod clock;
+mod prefetch;
 mod protocol;
 mod sync;
 mod team;
@@ -26,7 +26,7 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use ahead::Next;
+pub(crate) use prefetch::NextRanges;
 pub(crate) use protocol::Job;
 pub(crate) use word::MAX_SHARES;
 
@@ -76,7 +76,7 @@ impl Drop for Pool {
         self.protocol.quit();
         for worker in self.workers.drain(..) {
             worker.thread().unpark();
-            // Workers run nothing that unwinds; if one did, there is nobody left to tell.
+            // Workers run nothing that unwinds. A panic of one could not be reported any more.
             let _ = worker.join();
         }
     }

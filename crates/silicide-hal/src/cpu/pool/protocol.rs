@@ -1,4 +1,4 @@
-//! What the threads of a pool share: claiming, finishing, opening the next group, sleeping.
+//! The protocol of a pool's threads: claim shares, finish them, open the next group, sleep.
 //!
 //! # The state
 //!
@@ -14,17 +14,17 @@
 //!   group's number; the group cannot end before the share does. Only then is `posted` followed, so a thread that
 //!   was away for any length of time never looks at a job that is over: its exchanges fail.
 //! - **What earlier groups wrote is visible.** Each finisher releases its writes by `left.fetch_sub`, the last one
-//!   acquires them all and publishes the next group with a release; everyone enters a group by an acquiring load.
+//!   acquires them all and publishes the next group with a release; every thread enters a group by an acquiring load.
 //! - **No wake-up is lost.** A sleeper sets its bit, then looks at the gate; an opener sets the gate, then looks at
 //!   the bits; a sequentially consistent fence stands between on both sides, so one of them sees the other. Only the
 //!   caller's wake-up matters for progress: any other thread that sleeps holds no share.
-//! - **Numbers may wrap.** A job has far fewer groups than half of all numbers, and ranges that nobody touched for
-//!   long are brought up to date between jobs.
+//! - **Numbers may wrap.** A job has far fewer groups than half of all numbers, and old ranges that no thread has
+//!   touched are refreshed between jobs.
 //!
 //! `loom_tests` checks the orderings by exhaustive search on small jobs.
 
-use super::ahead::{Ahead, Next};
 use super::clock;
+use super::prefetch::{NextRanges, Prefetcher};
 use super::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, Padded, SPINS, Thread, current, fence, park,
 };
@@ -32,13 +32,13 @@ use super::word::{End, Gate, Number, Range};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::{OnceLock, PoisonError};
 
-/// Looks at the gate before the clock is first asked.
+/// Looks at the gate before the clock is first read.
 const QUICK_LOOKS: u32 = 8;
 /// The most threads that one thread wakes for a group. Those wake others in turn.
 const WAKES: u32 = 2;
-/// The caller reviews the team after so many looks at the gate.
+/// The caller reviews the team each time it has looked at the gate this often.
 const REVIEW_EVERY: u32 = 16;
-/// Ranges are brought up to date when so many groups have passed.
+/// Ranges are refreshed after this many groups.
 const REFRESH_AFTER: u64 = 1 << 36;
 
 /// Groups of shares of work. Groups run in order; shares of one group may run at once.
@@ -56,15 +56,15 @@ pub(crate) trait Job: Sync {
     fn run_share(&self, group: usize, share: u32, me: usize);
     /// Thread `me` has run all shares of a group that it could get.
     fn leave(&self, me: usize);
-    /// What thread `me` of a team streams first in groups after this one; asked for while it has not left.
-    fn ahead(&self, group: usize, me: usize, team: usize) -> Next;
+    /// Returns the ranges that thread `me` streams first in the groups after `group`, with `team` threads.
+    fn next_ranges(&self, group: usize, me: usize, team: usize) -> NextRanges;
     /// Whether the rest of the job is to be skipped.
     fn stopped(&self) -> bool;
 }
 
 /// A job and the number of its first group. Lies on the caller's stack while the job runs. Threads copy it, and make
 /// a reference of the pointer only for calls that return before the end of the job is published: a reference that
-/// outlives what it refers to is undefined behaviour even when nobody uses it any more.
+/// outlives what it refers to is undefined behaviour even when it is not used.
 #[derive(Clone, Copy)]
 struct Posted {
     job: *const dyn Job,
@@ -73,7 +73,8 @@ struct Posted {
 
 impl Posted {
     fn new(job: &dyn Job, first: Number) -> Posted {
-        // SAFETY: only the lifetime changes; whoever follows the pointer shows that the job is still running.
+        // SAFETY: only the lifetime changes. The pointer is followed only while a claimed share, or the gate that is
+        // not published yet, keeps the job running (`work`, `open`).
         let job = unsafe { std::mem::transmute::<*const dyn Job, *const dyn Job>(&raw const *job) };
         Posted { job, first }
     }
@@ -87,7 +88,7 @@ struct Slept {
 
 impl Slept {
     /// The wait beyond the time that the thread itself had worked on the group, which it entered at `entered`. Parts
-    /// of a group are alike, so whoever waits longer than that waits for a thread that lost its core.
+    /// of a group are alike, so a longer wait is for a thread that lost its core.
     fn beyond(&self, entered: u64) -> u64 {
         let (waited, worked) = (self.until.saturating_sub(self.since), self.since.saturating_sub(entered));
         waited.saturating_sub(worked)
@@ -152,11 +153,11 @@ impl Protocol {
         self.open(posted, 0, 0);
         let mut gate = self.look();
         let mut looks = 0;
-        let mut ahead = Ahead::default();
+        let mut prefetcher = Prefetcher::default();
         while gate.number() != end {
             let entered = clock::now();
-            let worked = self.work(gate, 0, &mut ahead);
-            let (next, slept) = self.wait(gate, 0, &mut ahead);
+            let worked = self.work(gate, 0, &mut prefetcher);
+            let (next, slept) = self.wait(gate, 0, &mut prefetcher);
             gate = next;
             looks += 1;
             let lost = slept.filter(|_| worked).map_or(0, |slept| slept.beyond(entered));
@@ -172,10 +173,10 @@ impl Protocol {
             handle.get_or_init(current);
         }
         let mut gate = self.look();
-        let mut ahead = Ahead::default();
+        let mut prefetcher = Prefetcher::default();
         while !self.quit.load(Relaxed) {
-            self.work(gate, me, &mut ahead);
-            let (next, slept) = self.wait(gate, me, &mut ahead);
+            self.work(gate, me, &mut prefetcher);
+            let (next, slept) = self.wait(gate, me, &mut prefetcher);
             gate = next;
             if slept.is_some() {
                 self.wake(gate);
@@ -183,7 +184,7 @@ impl Protocol {
         }
     }
 
-    /// Makes [`Protocol::serve`] return; whoever sleeps has to be unparked after this.
+    /// Makes [`Protocol::serve`] return. The caller unparks sleeping threads after this.
     pub(super) fn quit(&self) {
         self.quit.store(true, Relaxed);
     }
@@ -192,9 +193,10 @@ impl Protocol {
         Gate::from_bits(self.gate.0.load(Acquire))
     }
 
-    /// Runs every share of the published group that it can get. Returns whether there was one; `ahead` is then what comes next.
+    /// Runs every share of the published group that it can claim. Returns whether there was one; `prefetcher` then has the
+    /// ranges of the next groups.
     #[inline]
-    fn work(&self, gate: Gate, me: usize, ahead: &mut Ahead) -> bool {
+    fn work(&self, gate: Gate, me: usize, prefetcher: &mut Prefetcher) -> bool {
         if gate.shares() == 0 || !gate.wants(me) {
             return false;
         }
@@ -206,7 +208,7 @@ impl Protocol {
                 // SAFETY: the claimed share is not finished, so its job is still running and is the one posted.
                 let posted = unsafe { *self.posted.0.load(Relaxed) };
                 let group = gate.number().since(posted.first) as usize;
-                // SAFETY: as above.
+                // SAFETY: the claimed share is not finished, so its job is still running.
                 unsafe { (*posted.job).run_share(group, share, me) };
                 done += 1;
                 held = Some((posted, group));
@@ -216,12 +218,12 @@ impl Protocol {
         // SAFETY: the claimed shares are not finished, so the job is still running.
         unsafe {
             (*posted.job).leave(me);
-            ahead.turn_to((*posted.job).ahead(group, me, gate.team()));
+            prefetcher.set((*posted.job).next_ranges(group, me, gate.team()));
         }
         if self.left.0.fetch_sub(done, AcqRel) == done {
             // The job waits for this thread to open what comes next, so it is still there.
-            // What is asked for comes while groups of one share are run.
-            ahead.bring();
+            // The lines arrive while this thread runs groups of one share.
+            prefetcher.step();
             self.open(posted, group + 1, me);
         }
         true
@@ -253,7 +255,7 @@ impl Protocol {
         self.wake(gate);
     }
 
-    /// Wakes some of the sleepers that the group wants, the caller first.
+    /// Wakes some of the sleeping threads that the group is for, the caller first.
     #[inline]
     fn wake(&self, gate: Gate) {
         let sleepers = self.asleep.0.load(Relaxed) & gate.wanted();
@@ -268,7 +270,7 @@ impl Protocol {
             let thread = sleepers.trailing_zeros() as usize;
             let bit = sleepers & sleepers.wrapping_neg();
             sleepers &= !bit;
-            // Whoever clears the bit is the one to unpark.
+            // The thread that clears the bit unparks.
             if self.asleep.0.fetch_and(!bit, Relaxed) & bit == 0 {
                 continue;
             }
@@ -281,10 +283,10 @@ impl Protocol {
         }
     }
 
-    /// Waits until something else than `gate` is published that wants this thread, and has what is ahead brought nearer. Returns
-    /// what was published, and when it slept.
+    /// Waits until a group other than `gate` is published for this thread, and prefetches meanwhile. Returns the
+    /// published group, and when this thread slept.
     #[inline]
-    fn wait(&self, gate: Gate, me: usize, ahead: &mut Ahead) -> (Gate, Option<Slept>) {
+    fn wait(&self, gate: Gate, me: usize, prefetcher: &mut Prefetcher) -> (Gate, Option<Slept>) {
         for _ in 0..QUICK_LOOKS {
             let now = self.look();
             if now != gate && now.wants(me) {
@@ -293,14 +295,14 @@ impl Protocol {
             if !SPINS {
                 break;
             }
-            if !ahead.bring() {
+            if !prefetcher.step() {
                 std::hint::spin_loop();
             }
         }
-        self.wait_long(gate, me, ahead)
+        self.wait_long(gate, me, prefetcher)
     }
 
-    fn wait_long(&self, gate: Gate, me: usize, ahead: &mut Ahead) -> (Gate, Option<Slept>) {
+    fn wait_long(&self, gate: Gate, me: usize, prefetcher: &mut Prefetcher) -> (Gate, Option<Slept>) {
         let since = clock::now();
         // A thread that the team left out sleeps at once.
         let spins = SPINS && (gate.shares() == 0 || gate.wants(me));
@@ -310,7 +312,7 @@ impl Protocol {
                 if now != gate && now.wants(me) {
                     return (now, None);
                 }
-                if !ahead.bring() {
+                if !prefetcher.step() {
                     std::hint::spin_loop();
                 }
             }
@@ -319,7 +321,7 @@ impl Protocol {
         (gate, Some(Slept { since, until: clock::now() }))
     }
 
-    /// Sleeps until something else than `gate` is published that wants this thread. A wake-up for anything less is
+    /// Sleeps until a group other than `gate` is published for this thread. A wake-up for anything less is
     /// slept through: threads that woke each other without cause would never rest.
     #[cold]
     fn sleep(&self, gate: Gate, me: usize) -> Gate {
@@ -337,7 +339,7 @@ impl Protocol {
         }
     }
 
-    /// Brings ranges up to date that would soon be so old that they read as new. Between jobs nobody claims.
+    /// Refreshes ranges before they are so old that they read as new. No thread claims between jobs.
     fn refresh(&self, gate: Gate) {
         let last = Gate::from_bits(self.refreshed.load(Relaxed));
         if gate.number().since(last.number()) > REFRESH_AFTER {

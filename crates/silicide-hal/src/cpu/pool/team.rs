@@ -1,4 +1,4 @@
-//! How many threads take part: a thread that keeps losing its core to someone else is worse than none, since every
+//! How many threads take part: a thread that keeps losing its core to another process is worse than none, since every
 //! group waits for it.
 //!
 //! Time lost in waiting fills a bucket that leaks a twentieth of the time that passes. When it overflows, the team

@@ -59,8 +59,8 @@ impl Job for Counting {
         }
     }
     fn leave(&self, _me: usize) {}
-    fn ahead(&self, _group: usize, _me: usize, _team: usize) -> Next {
-        Next::default()
+    fn next_ranges(&self, _group: usize, _me: usize, _team: usize) -> NextRanges {
+        NextRanges::default()
     }
     fn stopped(&self) -> bool {
         self.stopped.load(Relaxed)

@@ -1,5 +1,5 @@
 //! The packed words that the threads meet at. Both carry the number of the group they speak of, so that a word left
-//! over from an older group is recognised wherever it is found, and nobody has to reset anything between groups.
+//! over from an older group is recognised, and nothing has to be reset between groups.
 //!
 //! Numbers have 40 bits and wrap; what is compared is less than half that apart (the protocol sees to it).
 
@@ -63,7 +63,7 @@ impl Gate {
         (self.0 & FIELD) as u32
     }
 
-    /// The threads that the group wants, one bit each. The caller, thread 0, always wants to know: it may be the end.
+    /// Returns the threads that the group is for, one bit each. The caller, thread 0, is always one: the group may be the end.
     pub(super) fn wanted(self) -> u64 {
         match self.team() {
             _ if self.shares() == 0 => 1,
@@ -104,8 +104,8 @@ impl Range {
         self.0
     }
 
-    /// What the word means while `gate` is published, for the range of `thread`. A word of an older group stands
-    /// for the thread's whole part of this one. `None`: the word is of a newer group, so `gate` is history.
+    /// Returns the range of `thread` while `gate` is published. A word of an older group stands for the thread's
+    /// whole part of this one. `None`: the word is of a newer group, so `gate` is over.
     #[inline(always)]
     pub(super) fn during(self, gate: Gate, thread: usize) -> Option<Range> {
         let number = Number(self.0 >> (2 * BITS));

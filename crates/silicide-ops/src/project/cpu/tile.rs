@@ -11,7 +11,7 @@ use crate::elementwise::activation::activate;
 use crate::matmul::cpu::integer::activations::round_part;
 use silicide_core::kernel::Launch;
 use silicide_hal::cpu::Isa;
-use silicide_hal::{NativeKernel, NativeVariant, Program, Stretch, Tile, TileBinding};
+use silicide_hal::{NativeKernel, NativeVariant, PrefetchRange, Program, Tile, TileBinding};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -164,7 +164,7 @@ impl Product {
     }
 
     /// What one of its tiles streams.
-    fn streamed(&self, tile: &Tile<'_>, number: u32) -> Option<[Stretch; 2]> {
+    fn streamed(&self, tile: &Tile<'_>, number: u32) -> Option<[PrefetchRange; 2]> {
         let streams = PROGRAMS.get(self.program)?.0.streams?;
         Some(streams(&self.tile(tile, number, &mut { NOTHING_BOUND })?))
     }
@@ -240,8 +240,8 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>, isa: Isa) {
     }
 }
 
-/// What a tile streams: that of its product, or a stretch for each that is gated.
-fn streamed(tile: &Tile<'_>) -> [Stretch; 2] {
+/// What a tile streams: that of its product, or a range for each gated product.
+fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
     let [number, ..] = tile.index;
     let product = |index: usize| Product::read(tile.params, index);
     if tile.param(1) > 0 {

@@ -1,0 +1,218 @@
+//! The address ranges that each thread streams first in a group. They are computed when the list is planned, so that a waiting
+//! thread can prefetch them.
+//!
+//! A replayed plan starts over after its last group, so the ranges after the last group are those of the first one that
+//! streams. A list that runs only once then prefetches lines that it never uses, at a time when memory is idle.
+
+use super::{Group, Kind, Plan, Step, Work};
+use crate::cpu::pool::NextRanges;
+use crate::program::{PrefetchRange, Tile};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// At most this fraction (one over) of a core's L2 cache is prefetched.
+const CACHE_FRACTION: usize = 4;
+/// The most tiles of one thread that are examined, so that planning stays quick. Smaller tiles are not limited by memory.
+const MOST_TILES: usize = 64;
+
+/// The ranges of all groups that stream.
+#[derive(Default)]
+pub(super) struct PrefetchPlan {
+    threads: usize,
+    /// For each group that streams, the ranges of every thread.
+    ranges: Vec<[PrefetchRange; 2]>,
+    /// For every group, the number of groups before it that stream.
+    before: Vec<u32>,
+}
+
+/// One thread of a team.
+#[derive(Clone, Copy)]
+struct Member {
+    thread: usize,
+    team: usize,
+}
+
+impl Plan {
+    /// Computes the ranges that `threads` threads stream in each group, with the parameter words `params`. A thread
+    /// prefetches a fraction of `l2_bytes` at most.
+    pub(super) fn plan_prefetch(&mut self, params: &[u32], threads: usize, l2_bytes: usize) {
+        let mut plan = std::mem::take(&mut self.prefetch);
+        plan.threads = threads;
+        plan.ranges.clear();
+        plan.before.clear();
+        // A thread alone never waits.
+        for group in self.groups.iter().filter(|_| threads > 1) {
+            plan.before.push((plan.ranges.len() / threads) as u32);
+            if self.streams(group, params) {
+                let member = |thread| Member { thread, team: threads };
+                let most = l2_bytes / CACHE_FRACTION;
+                plan.ranges.extend(
+                    (0..threads).map(|thread| self.first_ranges(group, member(thread), params, most)),
+                );
+            }
+        }
+        self.prefetch = plan;
+    }
+
+    /// Returns the ranges that thread `me` streams first after `group`; none if `team` is smaller than planned for.
+    #[inline]
+    pub(super) fn next_ranges(&self, group: usize, me: usize, team: usize) -> NextRanges {
+        let PrefetchPlan { threads, ranges, before } = &self.prefetch;
+        if team != *threads || ranges.is_empty() {
+            return NextRanges::default();
+        }
+        let all = ranges.len() / threads;
+        let streamed = |group: usize| before.get(group).map_or(all, |before| *before as usize);
+        let (here, next) = (streamed(group), streamed(group + 1));
+        let ranges = ranges.get(next % all * threads + me).copied().unwrap_or_default();
+        NextRanges { ranges, evicted: here != next }
+    }
+
+    /// Returns whether the first tile of a group streams.
+    fn streams(&self, group: &Group, params: &[u32]) -> bool {
+        matches!(group.kind, Kind::Shared(_)) && self.tile_ranges(group, 0, params).is_some()
+    }
+
+    /// Returns the ranges that a thread streams first: those of its first tiles, joined while they are contiguous, and
+    /// `most` bytes together at most.
+    fn first_ranges(&self, group: &Group, member: Member, params: &[u32], most: usize) -> [PrefetchRange; 2] {
+        let Kind::Shared(chunks) = group.kind else { return Default::default() };
+        // The same split as the pool's.
+        let first_tile = |thread: usize| {
+            let chunk = u64::from(chunks) * thread as u64 / member.team as u64;
+            chunk.saturating_mul(group.chunk).min(group.tiles)
+        };
+        let mut joined = [PrefetchRange::default(); 2];
+        for tile in (first_tile(member.thread)..first_tile(member.thread + 1)).take(MOST_TILES) {
+            let Some(ranges) = self.tile_ranges(group, tile, params) else { break };
+            let contiguous = |(joined, range): (&PrefetchRange, &PrefetchRange)| {
+                joined.bytes == 0 || joined.start.checked_add(joined.bytes) == Some(range.start)
+            };
+            if !joined.iter().zip(&ranges).all(contiguous) {
+                break;
+            }
+            for (joined, range) in joined.iter_mut().zip(&ranges) {
+                let start = if joined.bytes == 0 { range.start } else { joined.start };
+                *joined = PrefetchRange { start, bytes: joined.bytes.saturating_add(range.bytes) };
+            }
+            if joined[0].bytes.saturating_add(joined[1].bytes) >= most {
+                break;
+            }
+        }
+        let [one, two] = joined;
+        let streams = 1 + usize::from(one.bytes.min(two.bytes) > 0);
+        joined.map(|range| PrefetchRange { bytes: range.bytes.min(most / streams), ..range })
+    }
+
+    /// Returns the ranges that a tile streams, or `None` if it streams nothing.
+    fn tile_ranges(&self, group: &Group, tile: u64, params: &[u32]) -> Option<[PrefetchRange; 2]> {
+        let steps = self.steps.get(group.steps.range())?;
+        let step = steps.partition_point(|step| step.first <= tile).checked_sub(1)?;
+        let Step { first, work: Work::Launch { kernel, grid, bindings, params: words } } = steps.get(step)?
+        else {
+            return None;
+        };
+        // SAFETY: the pipeline is live while its plan is built (`Plan::build`).
+        let streams = unsafe { (**kernel).streams }?;
+        let [width, height] = [grid[0].max(1), grid[1].max(1)].map(u64::from);
+        let (number, row) = (tile - first, (tile - first) / width);
+        let index = [number % width, row % height, row / height].map(|i| i as u32);
+        let (params, bindings) = (params.get(words.range())?, self.bindings.get(bindings.range())?);
+        let tile = Tile::new(index, *grid, params, bindings);
+        // Ranges are only hints: a panic counts as no ranges.
+        let ranges = catch_unwind(AssertUnwindSafe(|| streams(&tile))).ok()?;
+        (ranges[0].bytes > 0).then_some(ranges)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kernel, Opened, Words};
+    use super::*;
+
+    /// A tile streams 64 bytes; with a parameter, 64 bytes of each of two weights.
+    fn streams(tile: &Tile<'_>) -> [PrefetchRange; 2] {
+        let at = |start: usize| PrefetchRange { start: start + 64 * tile.index[0] as usize, bytes: 64 };
+        [at(1000), if tile.param(0) > 0 { at(9000) } else { PrefetchRange::default() }]
+    }
+
+    unsafe fn nothing(_: &Tile<'_>) {}
+
+    /// A plan with a group for each (kernel, number of tiles, number of parameter words).
+    fn plan(groups: &[(&Kernel, u32, u32)], l2_bytes: usize) -> Plan {
+        let mut plan = Plan::default();
+        for (kernel, tiles, params) in groups {
+            let none = Words { start: 0, len: 0 };
+            let work = Work::Launch {
+                kernel: *kernel,
+                grid: [*tiles, 1, 1],
+                bindings: none,
+                params: Words { start: 0, len: *params },
+            };
+            let first_step = plan.steps.len() as u32;
+            plan.steps.push(Step { first: 0, work });
+            plan.close(&mut Opened { first_step, tiles: u64::from(*tiles), bytes: 0, launches: true });
+        }
+        plan.plan_prefetch(&[1], 2, l2_bytes);
+        plan
+    }
+
+    #[test]
+    fn a_thread_prefetches_the_start_of_its_part_in_the_next_group_that_streams() {
+        let kernel =
+            |streams| Kernel { entry: nothing, name: "", label: String::new(), streams, workspace: 0 };
+        let (weights, other) = (kernel(Some(streams as crate::StreamFn)), kernel(None));
+        let range = |start, bytes| PrefetchRange { start, bytes };
+        let none = PrefetchRange::default();
+        let plan =
+            plan(&[(&other, 4, 0), (&weights, 8, 0), (&other, 1, 0), (&other, 4, 0), (&weights, 4, 1)], 1024);
+        // Four tiles of each thread fill a quarter of the cache.
+        assert_eq!(plan.next_ranges(0, 0, 2).ranges, [range(1000, 256), none]);
+        assert_eq!(plan.next_ranges(0, 1, 2).ranges, [range(1256, 256), none]);
+        for group in 1..4 {
+            assert_eq!(
+                plan.next_ranges(group, 1, 2).ranges,
+                [range(1128, 128), range(9128, 128)],
+                "after group {group}"
+            );
+        }
+        assert_eq!(plan.next_ranges(4, 0, 2).ranges, [range(1000, 256), none], "a replay starts over");
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|group| plan.next_ranges(group, 0, 2).evicted),
+            [false, true, false, false, true]
+        );
+        assert_eq!(plan.next_ranges(0, 0, 1), NextRanges::default(), "a smaller team has other parts");
+    }
+
+    #[test]
+    fn no_more_than_a_fraction_of_the_cache_is_prefetched() {
+        let kernel =
+            Kernel { entry: nothing, name: "", label: String::new(), streams: Some(streams), workspace: 0 };
+        let [one, two] = plan(&[(&kernel, 64, 1)], 1024).next_ranges(0, 0, 2).ranges;
+        assert_eq!((one.bytes, two.bytes), (128, 128));
+        let [one, two] = plan(&[(&kernel, 64, 0)], 1024).next_ranges(0, 1, 2).ranges;
+        assert_eq!((one, two.bytes), (PrefetchRange { start: 1000 + 64 * 32, bytes: 256 }, 0));
+    }
+
+    #[test]
+    fn planning_examines_a_bounded_number_of_tiles_and_survives_wrong_hints() {
+        let kernel = |streams| Kernel {
+            entry: nothing,
+            name: "",
+            label: String::new(),
+            streams: Some(streams),
+            workspace: 0,
+        };
+        let [one, _] = plan(&[(&kernel(streams), 4000, 0)], 1 << 30).next_ranges(0, 0, 2).ranges;
+        assert_eq!(one.bytes, 64 * MOST_TILES);
+        fn panics(tile: &Tile<'_>) -> [PrefetchRange; 2] {
+            [PrefetchRange { start: tile.params[7] as usize, bytes: 1 }; 2]
+        }
+        assert_eq!(plan(&[(&kernel(panics), 8, 0)], 1024).next_ranges(0, 0, 2), NextRanges::default());
+        // Address arithmetic saturates.
+        fn endless(_: &Tile<'_>) -> [PrefetchRange; 2] {
+            [PrefetchRange { start: usize::MAX, bytes: usize::MAX }; 2]
+        }
+        let [one, two] = plan(&[(&kernel(endless), 8, 0)], 1024).next_ranges(0, 0, 2).ranges;
+        assert_eq!((one.bytes, two.bytes), (128, 128));
+    }
+}
