@@ -235,5 +235,7 @@ fn devices_are_listed() {
     assert!(cpu["isa"].is_string() && cpu["limits"]["max_block"].is_u64());
     let vulkan = devices.iter().any(|device| device["backend"] == "vulkan");
     assert!(vulkan || !json["missing"].as_array().unwrap().is_empty());
-    assert!(vulkan || std::env::var_os("CI").is_none(), "{json}");
+    if !vulkan {
+        samples::not_tested(format!("Vulkan: {}", json["missing"]));
+    }
 }

@@ -24,5 +24,6 @@ mod recording;
 mod registry;
 mod rules;
 mod rules_graph;
+mod rules_inputs;
 mod submission;
 mod weights;

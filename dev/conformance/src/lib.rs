@@ -8,7 +8,7 @@ mod risk;
 pub mod support;
 
 pub use msl_target::open;
-pub use risk::by_risk;
+pub use risk::{Cover, PRODUCTS, by_risk, covering};
 pub use silicide_conformance::{
     Call, Declined, Effort, Event, Failure, Layout, Mismatch, Problem, Report, Spot, Subject, Tally, Target,
     Unsupported, compare, layouts, programs, run,

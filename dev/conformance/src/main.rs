@@ -2,7 +2,7 @@
 //! wrong; a device that can't be opened counts as wrong unless `--device` leaves it out.
 
 use clap::Parser;
-use conformance::{Call, Effort, Event, Target, open, run, support};
+use conformance::{Call, Cover, Effort, Event, PRODUCTS, Target, covering, open, run, support};
 use indicatif::{ProgressBar, ProgressStyle};
 use silicide_core::Isa;
 use std::path::PathBuf;
@@ -10,6 +10,9 @@ use std::process::ExitCode;
 
 /// The GPU of this system.
 const GPU: &str = if cfg!(target_vendor = "apple") { "metal:0" } else { "vulkan:0" };
+
+/// The largest case of a kernel that `--pairs` keeps, in bytes and operations.
+const LARGEST: u64 = 1 << 20;
 
 /// Holds every kernel on every device against the reference of its op.
 #[derive(Debug, Parser)]
@@ -39,6 +42,9 @@ struct Arguments {
     /// Try fewer memory layouts.
     #[arg(long)]
     quick: bool,
+    /// Of matrix products, try each kernel once with each block format and each constant, not with every combination.
+    #[arg(long)]
+    pairs: bool,
 }
 
 fn main() -> ExitCode {
@@ -72,6 +78,11 @@ fn conform(arguments: &Arguments) -> Result<bool, String> {
     let (mut targets, missing) = open(&arguments.device, arguments.isa);
     if arguments.single {
         targets = targets.into_iter().map(Target::single).collect();
+    }
+    if let Some(target) = targets.first().filter(|_| arguments.pairs) {
+        for (_, cases) in ops.iter_mut().filter(|(op, _)| PRODUCTS.contains(op)) {
+            *cases = covering(std::mem::take(cases), target.main.info(), LARGEST, Cover::Pairs);
+        }
     }
     let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
     // Hidden where standard error is no terminal.

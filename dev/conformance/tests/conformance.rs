@@ -1,18 +1,15 @@
 //! Every op on the CPU with every instruction set, every op on Vulkan, and a fresh support table. One test per op and
 //! device, so that they run side by side and a failure names its op.
 //!
-//! On a software driver of Vulkan, cases are chosen by risk ([`conformance::by_risk`]); `SILICIDE_TEST_ALL=1`
-//! (`scripts/test --all`) runs all of them there too, in every layout.
+//! On a software driver of Vulkan, cases are chosen by risk ([`conformance::by_risk`], and [`conformance::covering`] for
+//! matrix products). `SILICIDE_TEST_ALL=1` (`scripts/test --all`) runs all of them there too, in every layout. `scripts/check-msl`
+//! runs products of every kernel with every block format.
 
-use conformance::{Effort, Target, by_risk, open, run, support};
+use conformance::{Cover, Effort, PRODUCTS, Target, by_risk, covering, open, run, support};
 use std::path::Path;
 
 /// The largest case, in bytes and operations, that a software driver runs.
 const MOST: u64 = 1 << 20;
-
-/// The programs of this op join two or three of `matmul`'s, which has a case for each: a software driver, which compiles one
-/// for seconds, runs every fourth case.
-const JOINED: (&str, usize) = ("project", 4);
 
 #[track_caller]
 fn conforms(device: &str, op: &str) {
@@ -25,9 +22,10 @@ fn conforms(device: &str, op: &str) {
     if let Some(target) = targets.iter().find(|target| slow(target) && !all) {
         effort = Effort::Quick;
         for (name, cases) in &mut ops {
-            let stride = if *name == JOINED.0 { JOINED.1 } else { 1 };
-            let some = std::mem::take(cases).into_iter().step_by(stride).collect();
-            *cases = by_risk(some, target.main.info(), MOST);
+            let (all, on) = (std::mem::take(cases), target.main.info());
+            let is_product = PRODUCTS.contains(name);
+            *cases =
+                if is_product { covering(all, on, MOST, Cover::Kernels) } else { by_risk(all, on, MOST) };
         }
     }
     let mut report = run(&ops, &targets, effort, &|_| ());

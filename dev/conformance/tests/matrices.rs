@@ -13,9 +13,8 @@ use silicide_quant::{DType, Shape};
 fn device(target: MslTarget) -> Option<Device> {
     match msl::open(&DeviceOptions::default(), target) {
         Ok(device) => Some(device),
-        Err(what) if std::env::var_os("CI").is_some() => panic!("{what}"),
         Err(what) => {
-            eprintln!("skipped: {what}");
+            samples::not_tested(what);
             None
         }
     }

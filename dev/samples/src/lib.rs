@@ -1,9 +1,9 @@
 //! Where tests find the files they read: small ones in `testdata`, and a real model outside the repository;
-//! and where they note which instruction sets they ran with.
+//! where they note which instruction sets they opened devices with; and how they say what they could not test.
 //!
 //! The real model is SmolLM2-135M-Instruct in Q4_1. `scripts/test` fetches it once, checks it, and names it in
 //! `SILICIDE_SAMPLE_MODEL`; without that variable it is looked for where the script puts it, in `target/models`.
-//! Tests that do not find it say so and pass on a developer's machine; where `CI` is set they fail.
+//! Tests that do not find it call [`not_tested`].
 #![allow(clippy::panic, reason = "only tests use this")]
 
 use std::io::Write;
@@ -21,31 +21,44 @@ pub fn testdata(path: &str) -> PathBuf {
 pub fn model() -> Option<PathBuf> {
     let path = std::env::var_os(SAMPLE_MODEL)
         .map_or_else(|| root().join("target/models/smollm2.gguf"), PathBuf::from);
-    match path.is_file() {
-        true => Some(path),
-        false if std::env::var_os("CI").is_none() => {
-            eprintln!(
-                "NOT TESTED with a real model: {} is not there; run scripts/fetch-model",
-                path.display()
-            );
-            None
-        }
-        false => panic!("no real model: {} is not there; run scripts/fetch-model", path.display()),
+    if path.is_file() {
+        return Some(path);
+    }
+    not_tested(format!("a real model: {} is not there; run scripts/fetch-model", path.display()));
+    None
+}
+
+/// The variable that names the file in which tests note what they skip.
+pub const SKIP_LOG: &str = "SILICIDE_SKIP_LOG";
+
+/// Says that a test skips what needs `what`: a device, a model, a tool. Where `CI` is set this fails the test. Elsewhere it
+/// writes to standard error, past the capture of the test harness, and to the file that [`SKIP_LOG`] names, if it is set.
+#[track_caller]
+pub fn not_tested(what: impl std::fmt::Display) {
+    let line = format!("NOT TESTED: {}\n", what.to_string().replace('\n', " "));
+    assert!(std::env::var_os("CI").is_none(), "{line}");
+    // The harness shows what passing tests print only on request, and captures only what macros print.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(path) = std::env::var_os(SKIP_LOG) {
+        append(Path::new(&path), &line);
     }
 }
 
 /// The variable that names the file in which tests note instruction sets.
 pub const ISA_LOG: &str = "SILICIDE_ISA_LOG";
 
-/// Notes that `what` ran with the instruction set `isa`, in the file that [`ISA_LOG`] names, if it is set.
+/// Notes that `what` opens a device with the instruction set `isa`, in the file that [`ISA_LOG`] names, if it is set.
 /// `cargo xtask isas` makes a table of the file.
 pub fn note_isa(isa: &str, what: &str) {
-    let Some(path) = std::env::var_os(ISA_LOG) else { return };
-    let noted = std::fs::OpenOptions::new().create(true).append(true).open(&path).and_then(|mut file| {
-        // One write, so that lines of tests that run at once stay whole.
-        file.write_all(format!("{isa}\t{what}\n").as_bytes())
-    });
-    if let Err(error) = noted {
+    if let Some(path) = std::env::var_os(ISA_LOG) {
+        append(Path::new(&path), &format!("{isa}\t{what}\n"));
+    }
+}
+
+/// Appends a line to a file, in one write, so that lines of tests that run at once stay whole.
+fn append(path: &Path, line: &str) {
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    if let Err(error) = opened.and_then(|mut file| file.write_all(line.as_bytes())) {
         panic!("{}: {error}", path.display());
     }
 }

@@ -1,8 +1,9 @@
-//! The instruction sets that tests ran with: a table at the end of a test run.
+//! The instruction sets that tests opened devices with: a table at the end of a test run.
 //!
-//! Tests that force an instruction set append a line, the set and what was tested, to the file that `SILICIDE_ISA_LOG`
-//! names (`samples::note_isa`). The table has a row for every set: those that ran with what, and those that this CPU does
-//! not have. A set that the CPU has and that no test ran with is an error, as is an empty log.
+//! Tests that open a device with an instruction set append a line, the set and what they test, to the file that
+//! `SILICIDE_ISA_LOG` names (`samples::note_isa`). The table has a row for every set: the tests that opened a device with it,
+//! or that this CPU does not have it. A row does not say that the tests passed: their own steps do. A set that the CPU has
+//! and that no test opened a device with is an error, as is an empty log.
 
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use silicide_hal::cpu::Isa;
@@ -16,17 +17,20 @@ pub(crate) fn table(log: &Path) -> Result<(), String> {
     })?;
     let (table, missed) = rows(&text, &Isa::available());
     println!("{table}");
+    println!(
+        "A row says which tests opened a device with the set; whether they passed is the result of their own steps."
+    );
     match missed.as_slice() {
         [] => Ok(()),
-        missed => Err(format!("no test ran with {}, which this CPU has", missed.join(", "))),
+        missed => Err(format!("no test opened a device with {}, which this CPU has", missed.join(", "))),
     }
 }
 
-/// The table of a log on a CPU that has some sets, and those of them that did not run.
+/// The table of a log on a CPU that has some sets, and those of them that no test opened a device with.
 fn rows(log: &str, available: &[Isa]) -> (Table, Vec<&'static str>) {
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN);
-    table.set_header(["instruction set", "ran", "tests"]);
+    table.set_header(["instruction set", "opened by a test", "tests"]);
     let mut missed = Vec::new();
     for isa in Isa::ALL {
         let lines = log.lines().filter_map(|line| line.split_once('\t'));

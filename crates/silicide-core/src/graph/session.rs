@@ -329,13 +329,27 @@ fn in_slot(arena: &Buffer, slot: Range<usize>, dtype: DType, shape: Shape) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, TestRunner};
 
+    /// A tensor lies in its slot or is refused, also where the arena has bytes behind the slot: those are another value's.
     #[test]
     fn rules_keep_a_tensor_inside_its_slot_of_the_arena() {
-        let arena = arena(&Device::cpu().unwrap(), 1024).unwrap().unwrap();
-        let of = |elements: usize| in_slot(&arena, 256..512, DType::F32, Shape::new(&[elements]).unwrap());
-        assert_eq!(of(64).unwrap().range(), 256..512);
-        // The arena has bytes for it, which are another value's.
-        assert!(matches!(of(65), Err(Error::OutOfBounds { what: "arena", size: 256, .. })));
+        let arena = arena(&Device::cpu().unwrap(), 4096).unwrap().unwrap();
+        let slots = (0..8usize, 1..=8usize).prop_map(|(start, size)| start * 256..(start + size) * 256);
+        let dtype = prop_oneof![Just(DType::U8), Just(DType::F16), Just(DType::F32)];
+        let config = Config { cases: 1000, failure_persistence: None, ..Config::default() };
+        let run = |(slot, dtype, elements): (Range<usize>, DType, usize)| {
+            let shape = Shape::new(&[elements]).unwrap();
+            let bytes = elements * dtype.size();
+            match in_slot(&arena, slot.clone(), dtype, shape) {
+                Ok(tensor) => prop_assert_eq!(tensor.range(), slot.start..slot.start + bytes),
+                Err(Error::OutOfBounds { what: "arena", .. }) => {}
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+            prop_assert_eq!(in_slot(&arena, slot.clone(), dtype, shape).is_ok(), bytes <= slot.len());
+            Ok(())
+        };
+        TestRunner::new(config).run(&(slots, dtype, 1..=1024usize), run).unwrap();
     }
 }

@@ -213,7 +213,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
         let child =
             Command::new("spirv-val").args(["--target-env", "vulkan1.3", "-"]).stdin(Stdio::piped()).spawn();
         let mut child = match child {
-            Err(error) if error.kind() == ErrorKind::NotFound && std::env::var_os("CI").is_none() => return,
+            Err(error) if error.kind() == ErrorKind::NotFound => return samples::not_tested("spirv-val"),
             child => child.unwrap(),
         };
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -6,9 +6,8 @@ use msl::Clang;
 pub(crate) fn clang() -> Option<Clang> {
     match Clang::find() {
         Ok(clang) => Some(clang),
-        Err(what) if std::env::var_os("CI").is_some() => panic!("{what}"),
         Err(what) => {
-            eprintln!("skipped: {what}");
+            samples::not_tested(what);
             None
         }
     }
