@@ -16,7 +16,8 @@ it is the time of OLD over the time of NEW, so below 1 is always slower. The int
 statistics of the ratios, as many steps from the ends as keep a coverage of 95 % (10 pairs: the second and the ninth, 97.9 %).
 
 A figure fails if the upper end of its interval is below the bound: 0.97 for block formats, 0.90 for F16, BF16 and F32. It is unclear if
-only the lower end is, or with fewer than six pairs: more pairs or a quieter machine would tell. Exit code 1 if a figure fails or NEW can't run it, 2 if nothing could be run.
+only the lower end is, or with fewer than six pairs: more pairs or a quieter machine would tell. Exit code 1 if a figure fails, if NEW can't run it, or if nothing
+was compared.
 Model files that are missing are made by NEW.
 """
 import argparse

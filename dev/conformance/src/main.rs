@@ -79,6 +79,9 @@ fn conform(arguments: &Arguments) -> Result<bool, String> {
     if arguments.single {
         targets = targets.into_iter().map(Target::single).collect();
     }
+    if arguments.pairs && targets.len() > 1 {
+        return Err("--pairs chooses cases for one device; give one --device".to_owned());
+    }
     if let Some(target) = targets.first().filter(|_| arguments.pairs) {
         for (_, cases) in ops.iter_mut().filter(|(op, _)| PRODUCTS.contains(op)) {
             *cases = covering(std::mem::take(cases), target.main.info(), LARGEST, Cover::Pairs);

@@ -150,9 +150,6 @@ impl ModelArgs {
         options.reading = Some(Arc::new(move |event| {
             shown.set_length(event.total);
             shown.set_position(event.done);
-            if event.done == event.total {
-                shown.finish_and_clear();
-            }
         }));
         let model = options.clone().device(&device).open(&path);
         reading.finish_and_clear();
