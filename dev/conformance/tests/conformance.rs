@@ -23,12 +23,9 @@ fn conforms(device: &str, op: &str) {
         effort = Effort::Quick;
         for (name, cases) in &mut ops {
             let (all, on) = (std::mem::take(cases), target.main.info());
-            *cases = match *name {
-                // The decoders of block formats are the same for all products.
-                "matmul" => covering(all, on, MOST, Cover::Families),
-                name if PRODUCTS.contains(&name) => covering(all, on, MOST, Cover::Kernels),
-                _ => by_risk(all, on, MOST),
-            };
+            let is_product = PRODUCTS.contains(name);
+            *cases =
+                if is_product { covering(all, on, MOST, Cover::Kernels) } else { by_risk(all, on, MOST) };
         }
     }
     let mut report = run(&ops, &targets, effort, &|_| ());
