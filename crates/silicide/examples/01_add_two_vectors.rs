@@ -1,7 +1,7 @@
 //! Add two vectors on a device: the whole path from memory to result.
 //!
-//!     cargo run --release --example 01_add_two_vectors            # the best device
-//!     cargo run --release --example 01_add_two_vectors -- vulkan  # another one
+//!     cargo run --release -p silicide --example 01_add_two_vectors            # the best device
+//!     cargo run --release -p silicide --example 01_add_two_vectors -- vulkan  # another one
 
 use silicide::prelude::*;
 

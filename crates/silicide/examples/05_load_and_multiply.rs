@@ -1,6 +1,6 @@
 //! Weights from a file: a tensor is used where it lies, in the format it is stored in, and multiplied by one vector.
 //!
-//! `cargo run --release --example 05_load_and_multiply -- [device] [model file or folder] [tensor]`
+//! `cargo run --release -p silicide --example 05_load_and_multiply -- [device] [model file or folder] [tensor]`
 
 use silicide::prelude::*;
 use silicide::weights::Source;

@@ -1,7 +1,7 @@
 //! A language model by hand: everything that a decoder of the Llama kind does with a token, from ops alone. It reads any
 //! such GGUF file (SmolLM2, Llama, Mistral, without stretched frequencies) and goes on with some token ids.
 //!
-//! `cargo run --release --example 06_forward_pass -- [device] [model.gguf] [token,token,...]`
+//! `cargo run --release -p silicide --example 06_forward_pass -- [device] [model.gguf] [token,token,...]`
 
 use silicide::ops::attention::{Attention, AttentionInputs};
 use silicide::ops::glu::Activation;

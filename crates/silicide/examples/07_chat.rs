@@ -1,6 +1,6 @@
 //! A chat: messages in, streamed text out. The chat remembers what was said.
 //!
-//! `cargo run --release --example 07_chat -- [device] [model file or folder]`
+//! `cargo run --release -p silicide --example 07_chat -- [device] [model file or folder]`
 
 use silicide::prelude::*;
 

@@ -1,6 +1,6 @@
 //! A reply is an iterator. It can be cancelled from another thread, stopped, or dropped; the chat goes on from what was said.
 //!
-//! `cargo run --release --example 08_stream_and_cancel -- [device] [model file or folder]`
+//! `cargo run --release -p silicide --example 08_stream_and_cancel -- [device] [model file or folder]`
 
 use silicide::prelude::*;
 use std::time::Duration;
