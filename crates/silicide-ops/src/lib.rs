@@ -44,6 +44,7 @@ pub mod mlx_dequantize;
 pub mod mlx_gather_rows;
 pub mod mlx_matmul;
 pub mod permute;
+mod product;
 pub mod project;
 pub mod reduce;
 pub mod rms_norm;

@@ -13,7 +13,7 @@ mod weigh;
 use super::{Attend, Attention, Extents};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
-use crate::matmul::cpu::integer::activations::rounds;
+use crate::product::activations::rounds;
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::DType;

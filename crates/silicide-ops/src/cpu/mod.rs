@@ -7,21 +7,19 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `simd` | what differs between instruction sets: fused multiply-add, half floats |
 //! | `math` | exp, log, tanh, sigmoid, the normal distribution, in code that vectorises |
 //! | `element` | elements of a binding to f32 lanes and back |
 //! | `stream` | stores that do not read the line first, for outputs larger than the caches |
 
 pub(crate) mod element;
 pub(crate) mod math;
-mod simd;
 pub(crate) mod stream;
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) use simd::Neon;
+pub(crate) use silicide_gemm::isa::Neon;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use simd::{Avx2, Avx512};
-pub(crate) use simd::{Portable, Simd};
+pub(crate) use silicide_gemm::isa::{Avx2, Avx512};
+pub(crate) use silicide_gemm::isa::{Portable, Simd};
 
 use silicide_hal::Tile;
 use std::ops::Range;

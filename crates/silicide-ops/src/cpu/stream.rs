@@ -3,6 +3,7 @@
 
 use super::Simd;
 use silicide_core::kernel::Io;
+pub(crate) use silicide_gemm::prefetch::{LINE, fetch};
 
 /// Calls that touch more bytes than this write past the caches.
 const LARGE: usize = 8 << 20;
@@ -18,9 +19,6 @@ pub(crate) fn worthwhile(io: &Io<'_>) -> u32 {
 pub(crate) fn is_large(bytes: usize) -> bool {
     bytes > LARGE
 }
-
-/// Bytes of a cache line.
-pub(crate) const LINE: usize = 64;
 
 /// Copies `from` to `to`, of the same length, past the caches. [`fence`] must follow before the tile ends.
 ///
@@ -52,33 +50,6 @@ pub(crate) fn fence() {
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }
-}
-
-/// Asks for the line at an address, any address, to be brought to the second cache; or, if `FIRST`, to the first. It is asked for
-/// where the code says so: an intrinsic would be moved to the end of what is computed meanwhile.
-#[inline(always)]
-pub(crate) fn fetch<const FIRST: bool>(address: *const u8) {
-    // SAFETY: every machine of the target has the instruction; it reads nothing and never faults. It is said to touch memory, so
-    // that it stays between loads.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        if FIRST {
-            std::arch::asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags));
-        } else {
-            std::arch::asm!("prefetcht1 [{}]", in(reg) address, options(nostack, preserves_flags));
-        }
-    }
-    // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        if FIRST {
-            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
-        } else {
-            std::arch::asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, preserves_flags));
-        }
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = address;
 }
 
 #[cfg(test)]

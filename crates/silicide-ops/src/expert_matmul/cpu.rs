@@ -1,22 +1,22 @@
 //! How experts are multiplied on the CPU: a tile is some columns of one expert and a strip of the pairs that go to it ([`strips`]).
 //!
 //! Activations are first put in the order of strips, so that those of a strip lie together: rounded to 8 bits for block formats
-//! (`matmul`'s kernels in integers, [`integer`]), as they are for others. Outputs of a strip are computed together and then put where
+//! ([`integer`]), as they are for others. Outputs of a strip are computed together and then put where
 //! their pairs belong. Strips depend on the ids alone and every output is summed in an order of its own, so any number of threads
 //! gives the same bits.
 
-pub(crate) mod strips;
+mod integer;
+mod strips;
 
 use super::{ExpertMatmul, Problem};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
-use crate::matmul::cpu::few::{self, Rows};
-use crate::matmul::cpu::integer::experts as integer;
-use crate::matmul::cpu::pack::{self, Columns, Weight};
-use crate::matmul::cpu::tile::Block;
-use crate::matmul::cpu::vector::Unit;
-use crate::matmul::cpu::{PANEL_DEPTH, Panel, TILE_COLUMNS};
+use crate::product::{PANEL_DEPTH, Panel, TILE_COLUMNS};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::f32::few::{self, Rows};
+use silicide_gemm::f32::pack::{self, Columns, Weight};
+use silicide_gemm::f32::tile::Block;
+use silicide_gemm::f32::vector::Unit;
 use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
 use silicide_quant::{DType, Format};
 use std::ops::Range;

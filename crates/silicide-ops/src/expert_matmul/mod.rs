@@ -11,11 +11,9 @@ pub mod cases;
 mod cpu;
 mod gpu;
 
-pub(crate) use cpu::strips;
-
 use crate::elementwise::{inputs, is_float};
 use crate::interleave::{interleaved_values, interleaves};
-use crate::matmul::cpu::may_round_blocks;
+use crate::product::integer::may_round;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Format, Shape};
@@ -171,7 +169,7 @@ impl Op for ExpertMatmul {
 
     fn tolerance(&self, io: &Io<'_>, _: &TensorInfo) -> Tolerance {
         let k = io.input(0).shape.last() as f64;
-        if self.interleaved.is_some() || (!self.exact && may_round_blocks(io.input(1).dtype)) {
+        if self.interleaved.is_some() || (!self.exact && may_round(io.input(1).dtype)) {
             // On the CPU, activations are rounded to 8 bits: an error of at most 1/254 of the largest of 32.
             return Tolerance { nmse: 2e-4, max: 2e-2 };
         }

@@ -5,7 +5,7 @@ use crate::cpu::element::{Target, code, read_on, size};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::activation::activate;
 use crate::elementwise::fits_cpu;
-use crate::matmul::cpu::integer::activations::{round_part, rounds};
+use crate::product::activations::{round_part, rounds};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::DType;

@@ -1,13 +1,46 @@
-//! `interleave` on the CPU: a tile is some groups of columns. The program is beside the products that read what it makes.
+//! `interleave` on the CPU: a tile is some groups of columns.
 
-use super::{Interleave, TOGETHER};
+use super::{Interleave, Parts, TOGETHER};
+use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
-use crate::matmul::cpu::integer::rearrange::INTERLEAVE;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program};
+use silicide_gemm::q8::Integers;
+use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_quant::Format;
 
 /// Bytes that one tile moves, about.
 const TILE_BYTES: usize = 64 << 10;
+
+native_kernel!(
+    /// Blocks of columns, side by side.
+    INTERLEAVE,
+    "interleave.words.cpu",
+    tile::<S>
+);
+
+/// A tile: some groups of columns.
+///
+/// # Safety
+///
+/// The instruction set is present; bindings are as many bytes of columns as the parameters say, and as many to write.
+#[inline(always)]
+unsafe fn tile<S: Integers>(tile: &Tile<'_>) {
+    let [groups, bytes, tile_groups] = [0, 1, 2].map(|i| tile.param(i) as usize);
+    let Some(parts) = Format::ALL.get(tile.param(3) as usize).and_then(|format| Parts::of(*format)) else {
+        return;
+    };
+    let first = tile.index[0] as usize * tile_groups;
+    for group in first..(first + tile_groups).min(groups) {
+        let range = group * TOGETHER * bytes..(group + 1) * TOGETHER * bytes;
+        // SAFETY: the planner made the grid for these extents; tiles have different groups.
+        let (from, to) = unsafe { (tile.read_part::<u8>(0, range.clone()), tile.write::<u8>(1, range)) };
+        for (block, to) in to.chunks_exact_mut(TOGETHER * parts.block).enumerate() {
+            let from = from.get(block * parts.block..).unwrap_or_default();
+            // SAFETY: the instruction set is present; this block of each of sixteen columns follows, `bytes` apart.
+            unsafe { S::interleave(parts, from.as_ptr(), bytes, to) };
+        }
+    }
+}
 
 /// The kernel.
 pub(super) struct Words;

@@ -11,13 +11,14 @@ pub mod cases;
 mod cpu;
 
 use crate::elementwise::inputs;
-use crate::matmul::cpu::integer;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance};
 use silicide_core::{Error, Recorder, Result};
+use silicide_gemm::q8;
+pub(crate) use silicide_gemm::q8::Parts;
 use silicide_quant::{DType, Format};
 
 /// Columns that are interleaved.
-pub const TOGETHER: usize = integer::TOGETHER;
+pub const TOGETHER: usize = q8::TOGETHER;
 
 /// The op. Input: `x`, the bytes of blocks, `[..., n, bytes of a column]`. Output: `y`, as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,36 +31,6 @@ pub struct Interleave {
 pub fn interleaves(format: Format, columns: usize, elements: usize) -> bool {
     let whole = columns.is_multiple_of(TOGETHER) && elements.is_multiple_of(format.block_len());
     whole && columns > 0 && elements > 0 && Parts::of(format).is_some()
-}
-
-/// How blocks of a format are taken apart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parts {
-    /// Bytes of a block.
-    pub(crate) block: usize,
-    /// The bytes that are in no word: the first of them, and how many.
-    pub(crate) odd: (usize, usize),
-    /// The first byte of the first word.
-    pub(crate) words: usize,
-}
-
-impl Parts {
-    /// Those of a format, if it can be interleaved.
-    pub(crate) fn of(format: Format) -> Option<Parts> {
-        let (block, words) = (format.block_bytes(), integer::words_at(format)?);
-        let odd = block % 4;
-        Some(Parts { block, odd: (if words > 0 { 0 } else { block - odd }, odd), words })
-    }
-
-    /// Where byte `at` of column `column` of sixteen goes in their interleaved blocks.
-    pub(crate) fn place(self, column: usize, at: usize) -> usize {
-        let (first, odd) = self.odd;
-        if (first..first + odd).contains(&at) {
-            return column * odd + at - first;
-        }
-        let at = at - self.words;
-        TOGETHER * odd + (at / 4 * TOGETHER + column) * 4 + at % 4
-    }
 }
 
 /// The numbers that interleaved weights stand for, for references.
@@ -161,21 +132,6 @@ pub fn interleave_into<R: Recorder>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_byte_has_a_place_of_its_own() {
-        let mut formats = 0;
-        for format in Format::ALL {
-            let Some(parts) = Parts::of(format) else { continue };
-            formats += 1;
-            let all =
-                (0..TOGETHER).flat_map(|column| (0..parts.block).map(move |at| parts.place(column, at)));
-            let mut places: Vec<usize> = all.collect();
-            places.sort_unstable();
-            assert!(places.iter().enumerate().all(|(i, place)| i == *place), "{format}");
-        }
-        assert!(formats >= 16);
-    }
 
     #[test]
     fn refusals_say_what_would_do() {

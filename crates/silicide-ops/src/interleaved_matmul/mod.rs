@@ -7,6 +7,8 @@
 pub mod cases;
 mod cpu;
 
+pub(crate) use cpu::PROGRAMS;
+
 use crate::interleave::{interleaved_values, interleaves};
 use crate::matmul::Problem;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};

@@ -1,54 +1,36 @@
 //! How matrices are multiplied on the CPU: the table of weight formats, and the choice of tiles.
 //!
-//! Two kernels per format of single elements; block formats are in [`blocks`]. For a few rows the weights stream past once ([`few`]); for many, each tile packs a panel
-//! of weight columns in its thread's workspace and multiplies it with all its rows ([`tile`]). Both sum every output in a fixed
+//! Two kernels per format of single elements; block formats are in [`blocks`]. For a few rows the weights stream past once ([`silicide_gemm::f32::few`]); for many, each tile packs a panel
+//! of weight columns in its thread's workspace and multiplies it with all its rows ([`silicide_gemm::f32::tile`]). Both sum every output in a fixed
 //! order that no tile boundary changes, so any number of threads gives the same bits; the two kernels differ from
 //! each other in the last places.
 
-pub(crate) mod blocks;
-pub(crate) mod few;
-pub(crate) mod integer;
-pub(crate) mod pack;
-pub(crate) mod tile;
-pub(crate) mod vector;
-pub(crate) mod weighted;
-#[cfg(target_arch = "x86_64")]
-mod x86;
+mod blocks;
+mod integer;
 
 #[cfg(test)]
 mod tests;
 
 pub(super) use blocks::{BLOCKS_FEW, BLOCKS_MANY};
 pub(super) use integer::INTEGER;
-pub(crate) use integer::may_round as may_round_blocks;
 
 use super::{Matmul, Problem};
 use crate::cpu::native_kernel;
-use few::Rows;
-use pack::{Columns, Weight};
+use crate::product::{
+    Cut, FEW_ROWS_16, PANEL_DEPTH, Panel, TILE_COLUMNS, enough_tiles, stream_columns, streamed,
+};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{Backend, DeviceInfo, NativeKernel, PrefetchRange, Program, Tile};
+use silicide_gemm::f32::few::{self, Rows};
+use silicide_gemm::f32::pack::{self, Columns, Weight};
+use silicide_gemm::f32::tile::Block;
+use silicide_gemm::f32::vector::Unit;
+use silicide_hal::{Backend, DeviceInfo, NativeKernel, Program, Tile};
 use silicide_quant::DType;
-use tile::Block;
-use vector::Unit;
 
-/// Columns of a tile: 1 x 48, 3 x 16 or 6 x 8 in register tiles.
-pub(crate) const TILE_COLUMNS: usize = 48;
-/// Words of depth in a panel.
-pub(crate) const PANEL_DEPTH: usize = 1024;
-/// Words of a panel: 192 KiB, to stay in the second-level cache beside the activations that pass.
-const PANEL_WORDS: usize = TILE_COLUMNS * PANEL_DEPTH;
 /// Up to this many rows, packing a panel does not pay, with weights of 32 bits and of 16, which move less.
 const FEW_ROWS_32: usize = 8;
-const FEW_ROWS_16: usize = 16;
-/// Bytes of weights that one tile of a kernel for few rows reads, at least: about a microsecond.
-const STREAM_BYTES: usize = 16 << 10;
-/// Tiles into which large weights are cut, about.
-const STREAM_TILES: usize = 64;
 /// A multiple of every number of columns that the kernel for few rows takes at a time.
 const BLOCKS: usize = 24;
-/// Tiles that keep many threads busy.
-const ENOUGH_TILES: usize = 32;
 /// Fewer rows than this do not make up for packing a panel.
 const LEAST_ROWS: usize = 96;
 /// More rows than this gain nothing, and their activations fall out of the caches.
@@ -64,6 +46,19 @@ native_kernel!(FEW_BF16, "matmul.bf16.few.cpu", few_rows::<S, pack::BF16>, strea
 native_kernel!(MANY_F32, "matmul.f32.many.cpu", many_rows::<S, pack::F32>, workspace size_of::<Panel>());
 native_kernel!(MANY_F16, "matmul.f16.many.cpu", many_rows::<S, pack::F16>, workspace size_of::<Panel>());
 native_kernel!(MANY_BF16, "matmul.bf16.many.cpu", many_rows::<S, pack::BF16>, workspace size_of::<Panel>());
+
+/// Every program of the op, and how its tiles cut the output.
+pub(crate) static PROGRAMS: [(&NativeKernel, Cut); 9] = [
+    (&FEW_F32, Cut::Columns(3)),
+    (&FEW_F16, Cut::Columns(3)),
+    (&FEW_BF16, Cut::Columns(3)),
+    (&MANY_F32, Cut::Rows(TILE_COLUMNS, 3)),
+    (&MANY_F16, Cut::Rows(TILE_COLUMNS, 3)),
+    (&MANY_BF16, Cut::Rows(TILE_COLUMNS, 3)),
+    (&blocks::FEW, Cut::Columns(3)),
+    (&blocks::MANY, Cut::Rows(TILE_COLUMNS, 3)),
+    (&integer::MULTIPLY, Cut::Both(3, 4)),
+];
 
 /// A tile of the kernel for few rows: some columns of one batch, all rows.
 ///
@@ -93,10 +88,6 @@ unsafe fn few_rows<U: Unit, W: Weight>(tile: &Tile<'_>) {
         });
     }
 }
-
-/// Workspace: a panel of packed weights.
-#[repr(C, align(64))]
-pub(crate) struct Panel(pub(crate) [f32; PANEL_WORDS]);
 
 /// A tile of the kernel for many rows: some columns and some rows of one batch.
 ///
@@ -222,32 +213,6 @@ unsafe impl Kernel for Many {
         let (params, grid) = tiles(&problem);
         Plan::launch(Program::Native(self.program), &ARGS, &params, grid)
     }
-}
-
-/// Columns of a tile for few rows, from the bytes of one and the number of all.
-fn stream_columns(bytes: usize, all: usize) -> usize {
-    (STREAM_BYTES / bytes).max(all / STREAM_TILES).clamp(1, 4096)
-}
-
-/// The weights of a tile of some columns, where there are few rows: all kernels that stream have the number of rows, of columns, and
-/// of a tile's columns in the same places.
-pub(crate) fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
-    let [rows, columns, tile_columns] = [0, 1, 3].map(|i| tile.param(i) as usize);
-    let ([x, _, batch], [_, _, batches]) = (tile.index, tile.grid);
-    let first = x as usize * tile_columns;
-    let all = tile.bytes(1) / batches.max(1) as usize;
-    // Rounded where columns are not whole bytes of all, which a hint may be.
-    let bytes = |column: usize| (all as u128 * column.min(columns) as u128 / columns.max(1) as u128) as usize;
-    if rows > FEW_ROWS_16 {
-        return Default::default();
-    }
-    let start = tile.start(1).addr() + batch as usize * all + bytes(first);
-    [PrefetchRange { start, bytes: bytes(first + tile_columns) - bytes(first) }, PrefetchRange::default()]
-}
-
-/// Into how many parts the rows of each of so many tiles should be cut.
-fn enough_tiles(tiles: usize) -> usize {
-    ENOUGH_TILES.div_ceil(tiles)
 }
 
 /// Parameters and grid for many rows. Rows are cut only where there are too few columns to keep many threads busy,

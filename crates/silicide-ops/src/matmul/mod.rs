@@ -13,11 +13,14 @@
 //! differ in the last places.
 
 pub mod cases;
-pub(crate) mod cpu;
+mod cpu;
 pub(crate) mod gpu;
 pub(crate) mod matrix;
 
+pub(crate) use cpu::PROGRAMS;
+
 use crate::elementwise::is_float;
+use crate::product::integer::may_round;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape};
@@ -132,7 +135,7 @@ impl Op for Matmul {
 
     fn tolerance(&self, io: &Io<'_>, _: &TensorInfo) -> Tolerance {
         let k = io.input(0).shape.last() as f64;
-        if !self.exact && cpu::may_round_blocks(io.input(1).dtype) {
+        if !self.exact && may_round(io.input(1).dtype) {
             // On the CPU, activations are rounded to 8 bits: an error of at most 1/254 of the largest of 32.
             return Tolerance { nmse: 2e-4, max: 2e-2 };
         }

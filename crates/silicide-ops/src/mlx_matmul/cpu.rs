@@ -1,24 +1,26 @@
-//! `mlx_matmul` on the CPU. Affine codes are multiplied in integers, with activations rounded to 8 bits, by the kernels of
-//! `matmul`. Groups of any format are decoded to f32 by the format's own decoder, into memory that stays in the first cache, and
+//! `mlx_matmul` on the CPU. Affine codes are multiplied in integers, with activations rounded to 8 bits, by the products of
+//! `silicide-gemm`. Groups of any format are decoded to f32 by the format's own decoder, into memory that stays in the first cache, and
 //! multiplied there with all rows. Sums are in a fixed order that no tile boundary changes.
+
+mod integer;
 
 use super::{MlxMatmul, problem};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
 use crate::matmul::Problem;
-use crate::matmul::cpu::few::{self, Rows};
-use crate::matmul::cpu::integer::mlx as integer;
-use crate::matmul::cpu::pack;
-use crate::matmul::cpu::vector::Unit;
 use crate::mlx::{self, Planes};
+use crate::product::Cut;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_gemm::f32::few::{self, Rows};
+use silicide_gemm::f32::pack;
+use silicide_gemm::f32::vector::Unit;
+use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
 use smallvec::SmallVec;
 
 /// Elements of a column that are decoded at a time: whole groups of every format, whose longest has 128.
 const RUN: usize = 256;
 /// Columns that are decoded at a time, and those of a tile: a multiple of what is multiplied at a time.
-pub(crate) const COLUMNS: usize = 24;
+const COLUMNS: usize = 24;
 
 /// Runs of columns, decoded.
 #[repr(align(64))]
@@ -71,6 +73,10 @@ unsafe impl Kernel for Groups {
 }
 
 native_kernel!(GROUPS, "mlx_matmul.groups.cpu", groups::<S>);
+
+/// Every program of the op, and how its tiles cut the output.
+pub(crate) static PROGRAMS: [(&NativeKernel, Cut); 2] =
+    [(&integer::MULTIPLY, Cut::Both(3, 4)), (&GROUPS, Cut::Fixed(COLUMNS))];
 
 /// A tile: some columns, all rows.
 ///

@@ -1,11 +1,13 @@
 //! Matrix multiplication with MLX weights: `y = a · bᵀ`, with activations `a` in f32 and a weight `b` in planes.
 //!
 //! `a` is `[..., m, k]`, the weight `[n, k]`, `y` is `[..., m, n]` in f32. Weights are decoded to f32 and products summed
-//! in f32, or activations are rounded within the tolerance stated here, as in `matmul`, with whose parts this is made.
+//! in f32, or activations are rounded within the tolerance stated here, as in `matmul`.
 
 pub mod cases;
-pub(crate) mod cpu;
+mod cpu;
 mod gpu;
+
+pub(crate) use cpu::PROGRAMS;
 
 use crate::matmul::Problem;
 use crate::mlx::{self, MlxOperands};

@@ -9,7 +9,7 @@ mod tile;
 
 use super::{Place, Project, Projection};
 use crate::elementwise::fits_cpu;
-use crate::matmul::cpu::integer::activations::rounds;
+use crate::product::activations::rounds;
 use silicide_core::kernel::{
     Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Operand, Plan, Step, TensorInfo,
 };

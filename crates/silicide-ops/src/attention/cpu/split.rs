@@ -6,8 +6,8 @@ use super::weigh::Seen;
 use super::{Call, Extents, HEADER, OUT, PARTS, Q, ROUNDED};
 use crate::attention::MOST_DIM;
 use crate::cpu::Simd;
-use crate::matmul::cpu::integer::activations::round_part;
-use crate::matmul::cpu::vector::Unit;
+use crate::product::activations::round_part;
+use silicide_gemm::f32::vector::Unit;
 use silicide_hal::Tile;
 use std::ops::Range;
 

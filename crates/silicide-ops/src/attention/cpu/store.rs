@@ -2,10 +2,10 @@
 //!
 //! f32, f16 and bf16 are read in place. Blocks are decoded first, a few keys at a time, into room that the caller has.
 
-use crate::matmul::cpu::few::{self, Rows};
-use crate::matmul::cpu::pack::{self, Columns, Weight, load_part};
-use crate::matmul::cpu::vector::{Unit, Vector};
-use crate::matmul::cpu::weighted::{self, Weighted};
+use silicide_gemm::f32::few::{self, Rows};
+use silicide_gemm::f32::pack::{self, Columns};
+use silicide_gemm::f32::vector::Unit;
+use silicide_gemm::f32::weighted::{self, Weighted};
 use silicide_hal::Tile;
 use silicide_quant::{DType, Format};
 
@@ -216,37 +216,13 @@ impl Stored {
     /// The unit's instruction set is present; the panel has room for rows of whole vectors.
     #[inline(always)]
     pub(super) unsafe fn pack_depth<U: Unit>(&self, panel: *mut f32) {
+        let (dim, count) = (self.dim, self.count);
         // SAFETY: the caller's promise.
         unsafe {
             match self.code {
-                F16 => pack_rows::<U, pack::F16>(self, panel),
-                BF16 => pack_rows::<U, pack::BF16>(self, panel),
-                _ => pack_rows::<U, pack::F32>(self, panel),
-            }
-        }
-    }
-}
-
-/// See [`Stored::pack_depth`]: sub-panels as wide as the register tile, each with its part of every row.
-#[inline(always)]
-unsafe fn pack_rows<U: Unit, W: Weight>(stored: &Stored, panel: *mut f32) {
-    let (lanes, width) = (U::Vector::LANES, U::VECTORS * U::Vector::LANES);
-    let start = stored.start.cast::<W::Stored>();
-    for column in (0..stored.dim).step_by(width) {
-        let width = (stored.dim - column).next_multiple_of(lanes).min(width);
-        // SAFETY: only elements that exist are read; a sub-panel is `count` rows of its width.
-        unsafe {
-            let panel = panel.add(column * stored.count);
-            for row in 0..stored.count {
-                let (from, to) = (start.add(row * stored.dim + column), panel.add(row * width));
-                let whole = width.min(stored.dim - column) / lanes * lanes;
-                for at in (0..whole).step_by(lanes) {
-                    W::load::<U::Vector>(from.add(at)).store(to.add(at));
-                }
-                if whole < width {
-                    let left = stored.dim - column - whole;
-                    load_part::<U::Vector, W>(from.add(whole), left).store(to.add(whole));
-                }
+                F16 => pack::pack_depth::<U, pack::F16>(self.start.cast(), dim, count, panel),
+                BF16 => pack::pack_depth::<U, pack::BF16>(self.start.cast(), dim, count, panel),
+                _ => pack::pack_depth::<U, pack::F32>(self.start.cast(), dim, count, panel),
             }
         }
     }

@@ -7,8 +7,8 @@ use super::weigh::Seen;
 use super::{Call, Extents, HEADER, OUT, Q};
 use crate::attention::MOST_DIM;
 use crate::cpu::Simd;
-use crate::matmul::cpu::tile::Block;
-use crate::matmul::cpu::vector::Unit;
+use silicide_gemm::f32::tile::Block;
+use silicide_gemm::f32::vector::Unit;
 use silicide_hal::Tile;
 use std::ops::Range;
 

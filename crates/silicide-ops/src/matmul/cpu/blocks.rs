@@ -4,14 +4,15 @@
 //! One kernel for few rows and one for many, as for single elements, for all formats: what differs is in the table of
 //! formats. A new format works here at once; faster kernels come first in the list where there are some.
 
-use super::few::{self, Rows};
-use super::pack::{self, Columns};
-use super::tile::Block;
-use super::vector::Unit;
-use super::{ARGS, FEW_ROWS_32, PANEL_DEPTH, Panel, TILE_COLUMNS, on_cpu, stream_columns, tiles};
+use super::{ARGS, FEW_ROWS_32, on_cpu, tiles};
 use crate::cpu::native_kernel;
 use crate::matmul::{Matmul, Problem};
+use crate::product::{PANEL_DEPTH, Panel, TILE_COLUMNS, stream_columns};
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::f32::few::{self, Rows};
+use silicide_gemm::f32::pack::{self, Columns};
+use silicide_gemm::f32::tile::Block;
+use silicide_gemm::f32::vector::Unit;
 use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
 use silicide_quant::Format;
 

@@ -145,7 +145,10 @@ fn every_kernel_agrees_with_the_reference() {
 
 /// Formats with integer products.
 fn integer_formats() -> impl Iterator<Item = DType> {
-    silicide_quant::Format::ALL.into_iter().map(DType::Block).filter(|dtype| may_round_blocks(*dtype))
+    silicide_quant::Format::ALL
+        .into_iter()
+        .map(DType::Block)
+        .filter(|dtype| crate::product::integer::may_round(*dtype))
 }
 
 /// In integers an output is the same sum in the same order, however many rows and columns are computed beside it.

@@ -5,10 +5,11 @@
 //! rounded rows and one where there are some, and the runs of a row. Then a [`Product`] each, followed by its bindings and its
 //! own parameters.
 
-use super::programs::{self, Cut, PROGRAMS};
+use super::programs::{self, PROGRAMS};
 use crate::cpu::{Portable, Simd};
 use crate::elementwise::activation::activate;
-use crate::matmul::cpu::integer::activations::round_part;
+use crate::product::Cut;
+use crate::product::activations::round_part;
 use silicide_core::kernel::Launch;
 use silicide_hal::cpu::Isa;
 use silicide_hal::{NativeKernel, NativeVariant, PrefetchRange, Program, Tile, TileBinding};

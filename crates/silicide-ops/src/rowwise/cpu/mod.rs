@@ -15,7 +15,7 @@ pub(crate) use tile::{RowBlock, RowBlocks, RowResult, RowSpan, finish, partial, 
 
 use super::{RowOp, RowWords};
 use crate::cpu::{Simd, TILE};
-use crate::matmul::cpu::integer::activations::rounds;
+use crate::product::activations::rounds;
 use header::RowHeader;
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
 use silicide_hal::{Backend, DeviceInfo, NativeKernel, Program};

@@ -8,7 +8,7 @@ use super::RowFormula;
 use super::header::{INDEX, RowHeader, RowTensor};
 use crate::cpu::element::{Float, Target, read_coded, size, view_coded};
 use crate::cpu::{CHUNK, Simd, stream};
-use crate::matmul::cpu::integer::activations::round_part;
+use crate::product::activations::round_part;
 use silicide_hal::Tile;
 use silicide_quant::{DType, bf16, f16};
 use std::marker::PhantomData;

@@ -1,0 +1,70 @@
+//! What the ops that multiply share on the CPU: sizes of tiles and panels, the weights that a tile streams, and the rounding of
+//! activations. The products themselves are in `silicide-gemm`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `activations` | rounding activations, in a launch or in a part of one |
+//! | `integer` | tiles of products in integers |
+
+pub(crate) mod activations;
+pub(crate) mod integer;
+
+use silicide_hal::{PrefetchRange, Tile};
+
+/// Columns of a tile: 1 x 48, 3 x 16 or 6 x 8 in register tiles.
+pub(crate) const TILE_COLUMNS: usize = 48;
+/// Words of depth in a panel.
+pub(crate) const PANEL_DEPTH: usize = 1024;
+/// Words of a panel: 192 KiB, to stay in the second-level cache beside the activations that pass.
+const PANEL_WORDS: usize = TILE_COLUMNS * PANEL_DEPTH;
+/// Up to this many rows, packing a panel does not pay, with weights of 16 bits.
+pub(crate) const FEW_ROWS_16: usize = 16;
+/// Bytes of weights that one tile of a kernel for few rows reads, at least: about a microsecond.
+const STREAM_BYTES: usize = 16 << 10;
+/// Tiles into which large weights are cut, about.
+const STREAM_TILES: usize = 64;
+/// Tiles that keep many threads busy.
+const ENOUGH_TILES: usize = 32;
+
+/// Workspace: a panel of packed weights.
+#[repr(C, align(64))]
+pub(crate) struct Panel(pub(crate) [f32; PANEL_WORDS]);
+
+/// How the tiles of a program cut its output.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cut {
+    /// By columns, of which a parameter says how many; all rows.
+    Columns(usize),
+    /// By so many columns, and by rows, of which a parameter says how many.
+    Rows(usize, usize),
+    /// By columns and by rows, of which parameters say how many.
+    Both(usize, usize),
+    /// By so many columns; all rows.
+    Fixed(usize),
+}
+
+/// Columns of a tile for few rows, from the bytes of one and the number of all.
+pub(crate) fn stream_columns(bytes: usize, all: usize) -> usize {
+    (STREAM_BYTES / bytes).max(all / STREAM_TILES).clamp(1, 4096)
+}
+
+/// The weights of a tile of some columns, where there are few rows: all kernels that stream have the number of rows, of columns, and
+/// of a tile's columns in the same places.
+pub(crate) fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
+    let [rows, columns, tile_columns] = [0, 1, 3].map(|i| tile.param(i) as usize);
+    let ([x, _, batch], [_, _, batches]) = (tile.index, tile.grid);
+    let first = x as usize * tile_columns;
+    let all = tile.bytes(1) / batches.max(1) as usize;
+    // Rounded where columns are not whole bytes of all, which a hint may be.
+    let bytes = |column: usize| (all as u128 * column.min(columns) as u128 / columns.max(1) as u128) as usize;
+    if rows > FEW_ROWS_16 {
+        return Default::default();
+    }
+    let start = tile.start(1).addr() + batch as usize * all + bytes(first);
+    [PrefetchRange { start, bytes: bytes(first + tile_columns) - bytes(first) }, PrefetchRange::default()]
+}
+
+/// Into how many parts the rows of each of so many tiles should be cut.
+pub(crate) fn enough_tiles(tiles: usize) -> usize {
+    ENOUGH_TILES.div_ceil(tiles)
+}
