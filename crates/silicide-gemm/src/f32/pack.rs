@@ -17,6 +17,10 @@ pub unsafe trait Weight {
     /// Whether stored elements are the panel's words already.
     const RAW: bool;
     /// A vector of words.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set of `V`; `LANES` elements can be read.
     unsafe fn load<V: Vector>(from: *const Self::Stored) -> V;
 }
 

@@ -25,22 +25,58 @@ pub unsafe trait Vector: Copy {
     const REGISTERS: usize;
 
     /// All zero.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set.
     unsafe fn zero() -> Self;
     /// One word in all lanes.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; the word can be read.
     unsafe fn splat(from: *const f32) -> Self;
     /// `LANES` words.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; `LANES` words can be read.
     unsafe fn load(from: *const f32) -> Self;
     /// `LANES` half-precision numbers, as f32.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; `LANES` numbers can be read.
     unsafe fn load_f16(from: *const u16) -> Self;
     /// `LANES` upper halves of f32, as f32.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; `LANES` numbers can be read.
     unsafe fn load_bf16(from: *const u16) -> Self;
     /// Writes `LANES` words.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; `LANES` words can be written.
     unsafe fn store(self, to: *mut f32);
     /// `self * other + sum`, in f32.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set.
     unsafe fn multiply_add(self, other: Self, sum: Self) -> Self;
     /// The sum of the lanes of each of four vectors, in a fixed order: for less than four, others stand in.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set.
     unsafe fn sums(of: [Self; 4]) -> [f32; 4];
     /// Four words from each of `LANES` rows that are `stride` words apart: vector `i` holds word `i` of each row.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; four words of each row can be read.
     unsafe fn transpose(from: *const f32, stride: usize) -> [Self; 4];
 }
 
@@ -61,10 +97,22 @@ pub unsafe trait Unit {
     const VECTORS: usize;
 
     /// [`tile::multiply`], compiled once for the instruction set: inside larger functions, registers run short.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; the rest is that of [`tile::multiply`].
     unsafe fn multiply(block: &Block);
-    /// [`few::columns`], likewise.
+    /// Multiplies `ROWS` rows with all columns, likewise.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; the rest is that of [`few::multiply`], and there are `ROWS` rows.
     unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>);
-    /// [`weighted::columns`], likewise.
+    /// Adds all rows to `SUMS` sums, likewise.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; the rest is that of [`weighted::add`], and there are `SUMS` sums.
     unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>);
 }
 

@@ -1,6 +1,6 @@
 //! Rounding activations to 8 bits, for products in integers: the launch that does so, and rounding as a part of other launches.
 
-use crate::cpu::{Simd, native_kernel};
+use crate::cpu::native_kernel;
 use silicide_core::kernel::{Arg, Launch, Plan};
 use silicide_gemm::q8::{LEN, Row, round_run, sums};
 use silicide_hal::{Program, Tile};
@@ -14,7 +14,7 @@ native_kernel!(
     /// Activations to rounded rows.
     ACTIVATIONS,
     "matmul.activations.cpu",
-    tile::<S>
+    tile
 );
 
 /// Adds rounding argument 0, of so many rows and runs, to a plan; returns the scratch with the rounded rows. Calls that share an
@@ -44,7 +44,7 @@ pub(crate) fn rounds(launch: &Launch) -> Option<[u32; 2]> {
 ///
 /// The instruction set is present; bindings are rows of f32 and as many rounded rows as the parameters say.
 #[inline(always)]
-unsafe fn tile<S: Simd>(tile: &Tile<'_>) {
+unsafe fn tile(tile: &Tile<'_>) {
     let [rows, runs, tile_rows] = [0, 1, 2].map(|i| tile.param(i) as usize);
     let first = tile.index[0] as usize * tile_rows;
     for row in first..(first + tile_rows).min(rows) {

@@ -2,7 +2,7 @@
 //! some columns of an expert for a strip.
 
 use super::strips::{self, Cut, HEADER, STRIP, Strip};
-use crate::cpu::{Simd, native_kernel};
+use crate::cpu::native_kernel;
 use crate::expert_matmul::Problem;
 use crate::product::integer::{FEW_ROWS, may_round, panel_columns};
 use crate::product::{activations, stream_columns};
@@ -30,7 +30,7 @@ native_kernel!(
     /// Activations to rounded rows, in the order of strips.
     ROUND,
     "expert_matmul.activations.cpu",
-    round::<S>
+    round
 );
 
 /// Rounds rows, in the order of strips.
@@ -39,7 +39,7 @@ native_kernel!(
 ///
 /// Parameters and bindings are those of [`strips::sort`], for rounded rows.
 #[inline(always)]
-unsafe fn round<S: Simd>(tile: &Tile<'_>) {
+unsafe fn round(tile: &Tile<'_>) {
     let runs = tile.param(4) as usize;
     // SAFETY: the planner made the grid for these extents; tiles have different places.
     unsafe {
