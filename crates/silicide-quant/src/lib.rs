@@ -20,7 +20,7 @@ mod simd;
 pub use convert::{decode, decode_into, encode, encode_into};
 pub use dtype::DType;
 pub use element::Element;
-pub use format::{Format, FormatError, FormatInfo, SPELLED_LEN, books};
+pub use format::{DECODE_I8_LEN, Format, FormatError, FormatInfo, books};
 pub use ggml::GgmlType;
 pub use half::{bf16, f16};
 pub use mlx::{MlxFormat, MlxMode, MlxPlanes};

@@ -5,14 +5,14 @@ use super::format::{Codes, LEN, Layout, Part, Place, Sink, Zero, bytes_of_run};
 use super::source::{Columns, Source, Strided};
 use super::unit::Unit;
 use crate::f32::vector::{MAX_LANES, Vector};
-use silicide_quant::{Format, Isa, SPELLED_LEN};
+use silicide_quant::{DECODE_I8_LEN, Format, Isa};
 
 /// Runs that are spelled at a time, to stay in the first cache: whole blocks of every format.
 const RUNS: usize = 16;
 /// Codes of a column that are spelled at a time.
 const CODES: usize = RUNS * LEN;
 /// Scales of as many.
-const SCALES: usize = CODES / SPELLED_LEN;
+const SCALES: usize = CODES / DECODE_I8_LEN;
 
 /// Signed bytes as they are; scales are somebody else's.
 struct Bytes;
@@ -46,8 +46,8 @@ struct Spelled([[i8; CODES]; MAX_LANES]);
 
 /// What a format that is spelled unpacks to.
 pub(super) const fn layout(format: Format) -> Option<Layout> {
-    match format.spelling() {
-        Some(same) => Some(Layout { zero: Zero::Bytes, halves: !same, minimums: false }),
+    match format.decode_i8_scale_len() {
+        Some(weights) => Some(Layout { zero: Zero::Bytes, halves: weights < LEN, minimums: false }),
         None => None,
     }
 }
@@ -58,7 +58,7 @@ pub(super) const fn layout(format: Format) -> Option<Layout> {
 ///
 /// As for [`Unit::unpack`].
 pub(super) unsafe fn unpack<U: Unit>(format: Format, part: &Part) {
-    let (isa, halves) = (Isa::best(), format.spelling() == Some(false));
+    let (isa, halves) = (Isa::best(), format.decode_i8_scale_len() == Some(LEN / 2));
     let mut scales = [0.0; SCALES];
     // SAFETY: the caller's promise; a column's part is whole blocks.
     unsafe {
@@ -67,9 +67,9 @@ pub(super) unsafe fn unpack<U: Unit>(format: Format, part: &Part) {
             let start = part.columns.start.add(lane * part.columns.stride + bytes(first));
             let runs = codes.len() / LEN;
             let blocks = std::slice::from_raw_parts(start, bytes(runs));
-            let scales = scales.get_mut(..codes.len() / SPELLED_LEN).unwrap_or_default();
+            let scales = scales.get_mut(..codes.len() / DECODE_I8_LEN).unwrap_or_default();
             // Lengths agree by construction, so spelling can't fail.
-            let _ = format.spell(isa, blocks, codes, scales);
+            let _ = format.decode_i8(isa, blocks, codes, scales);
             for (run, [one, two]) in scales.as_chunks::<2>().0.iter().enumerate() {
                 *to.scale(run, 0).add(lane) = *one;
                 if halves {

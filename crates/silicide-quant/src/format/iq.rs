@@ -73,8 +73,8 @@ pub(crate) struct Iq3S {
 /// What IQ1 elements are shifted by, up or down, before they are scaled.
 pub(crate) const IQ1_SHIFT: f32 = 0.125;
 
-/// Code words with their levels spelled out, `LANES` to a word.
-const fn spell<const WORDS: usize, const LANES: usize>(
+/// Code words with their levels written out, `LANES` to a word.
+const fn expand_book<const WORDS: usize, const LANES: usize>(
     packed: &[u16; WORDS],
     levels: &[i8],
 ) -> [[i8; LANES]; WORDS] {
@@ -95,12 +95,13 @@ const fn spell<const WORDS: usize, const LANES: usize>(
 
 const IQ2_LEVELS: [i8; 3] = [8, 25, 43];
 
-pub(crate) static IQ1_BOOK: [[i8; 8]; 2048] = spell(&iq_grids::IQ1, &[-1, 0, 1]);
-pub(crate) static IQ2_XXS_BOOK: [[i8; 8]; 256] = spell(&iq_grids::IQ2_XXS, &IQ2_LEVELS);
-pub(crate) static IQ2_XS_BOOK: [[i8; 8]; 512] = spell(&iq_grids::IQ2_XS, &IQ2_LEVELS);
-pub(crate) static IQ2_S_BOOK: [[i8; 8]; 1024] = spell(&iq_grids::IQ2_S, &IQ2_LEVELS);
-pub(crate) static IQ3_XXS_BOOK: [[i8; 4]; 256] = spell(&iq_grids::IQ3_XXS, &[4, 12, 20, 28, 36, 44, 52, 62]);
-pub(crate) static IQ3_S_BOOK: [[i8; 4]; 512] = spell(&iq_grids::IQ3_S, &[1, 3, 5, 7, 9, 11, 13, 15]);
+pub(crate) static IQ1_BOOK: [[i8; 8]; 2048] = expand_book(&iq_grids::IQ1, &[-1, 0, 1]);
+pub(crate) static IQ2_XXS_BOOK: [[i8; 8]; 256] = expand_book(&iq_grids::IQ2_XXS, &IQ2_LEVELS);
+pub(crate) static IQ2_XS_BOOK: [[i8; 8]; 512] = expand_book(&iq_grids::IQ2_XS, &IQ2_LEVELS);
+pub(crate) static IQ2_S_BOOK: [[i8; 8]; 1024] = expand_book(&iq_grids::IQ2_S, &IQ2_LEVELS);
+pub(crate) static IQ3_XXS_BOOK: [[i8; 4]; 256] =
+    expand_book(&iq_grids::IQ3_XXS, &[4, 12, 20, 28, 36, 44, 52, 62]);
+pub(crate) static IQ3_S_BOOK: [[i8; 4]; 512] = expand_book(&iq_grids::IQ3_S, &[1, 3, 5, 7, 9, 11, 13, 15]);
 
 /// Seven stored signs and the eighth, which makes their number even.
 #[inline(always)]

@@ -6,20 +6,20 @@
 
 pub(crate) mod block;
 pub mod books;
+mod decode_i8;
 pub(crate) mod fp4;
 pub(crate) mod iq;
 pub(crate) mod iq4;
 mod iq_grids;
 pub(crate) mod k;
 pub(crate) mod legacy;
-mod spell;
 mod table;
 pub(crate) mod ternary;
 mod wgsl;
 
 use crate::simd::Isa;
 use crate::{DType, MlxMode};
-pub use spell::SPELLED_LEN;
+pub use decode_i8::DECODE_I8_LEN;
 use std::fmt;
 pub use table::FormatInfo;
 

@@ -1,8 +1,8 @@
-//! Spelling: blocks as small whole numbers under scales, for arithmetic in integers. A weight is exactly `code * scale` with a
-//! code of 8 bits and a scale per 16 weights.
+//! Decodes blocks to i8 codes under scales, for integer arithmetic. A weight is exactly `code * scale`, with a scale per 16
+//! weights.
 //!
-//! Formats are spelled whose codes are not there to be taken out by shifts: they lie in code books or are digits. Neighbours: the
-//! families of formats have the structs; `simd` compiles this for every instruction set.
+//! Formats whose codes are indices of code books, or digits, have such a decoder. Codes of other formats are taken out by shifts.
+//! Neighbours: the families of formats have the structs; `simd` compiles this for every instruction set.
 
 use super::block::{Block, half, whole_blocks, words};
 use super::iq::{self, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs};
@@ -12,28 +12,28 @@ use bytemuck::cast;
 use std::marker::PhantomData;
 
 /// Weights under one of the scales.
-pub const SPELLED_LEN: usize = 16;
+pub const DECODE_I8_LEN: usize = 16;
 
-/// A block that can be spelled.
-trait Spell<const LEN: usize>: Block<LEN> {
-    /// The codes, and the scale of every [`SPELLED_LEN`] of them.
-    fn spell(&self, codes: &mut [i8; LEN], scales: &mut [f32]);
+/// A block that can be decoded to i8 codes.
+trait DecodeI8<const LEN: usize>: Block<LEN> {
+    /// The codes, and the scale of every [`DECODE_I8_LEN`] of them.
+    fn decode_i8(&self, codes: &mut [i8; LEN], scales: &mut [f32]);
 }
 
 impl Format {
-    /// Whether the format can be spelled, and if so, whether both halves of 32 weights always have the same scale.
-    pub const fn spelling(self) -> Option<bool> {
+    /// Returns how many weights share a scale in [`Format::decode_i8`], 16 or 32; `None` if the format has no such decoder.
+    pub const fn decode_i8_scale_len(self) -> Option<usize> {
         match self {
-            Format::Iq1M | Format::Iq2Xs | Format::Iq2S => Some(false),
-            Format::Iq1S | Format::Iq2Xxs | Format::Iq3Xxs | Format::Iq3S => Some(true),
-            Format::Tq1_0 | Format::Q2_0 => Some(true),
+            Format::Iq1M | Format::Iq2Xs | Format::Iq2S => Some(16),
+            Format::Iq1S | Format::Iq2Xxs | Format::Iq3Xxs | Format::Iq3S => Some(32),
+            Format::Tq1_0 | Format::Q2_0 => Some(32),
             _ => None,
         }
     }
 
-    /// Spells whole blocks: `bytes` must be exactly the blocks of `codes`, and `scales` has one for every [`SPELLED_LEN`] of
-    /// them. A format without [`Format::spelling`] leaves everything as it is.
-    pub fn spell(
+    /// Decodes whole blocks to i8 codes. `bytes` must be exactly the blocks of `codes`, and `scales` has one for every
+    /// [`DECODE_I8_LEN`] of them. A format without [`Format::decode_i8_scale_len`] leaves everything as it is.
+    pub fn decode_i8(
         self,
         isa: Isa,
         bytes: &[u8],
@@ -41,7 +41,7 @@ impl Format {
         scales: &mut [f32],
     ) -> Result<(), FormatError> {
         self.check(codes.len(), bytes.len())?;
-        let (elements, expected) = (codes.len(), codes.len() / SPELLED_LEN);
+        let (elements, expected) = (codes.len(), codes.len() / DECODE_I8_LEN);
         if scales.len() != expected {
             return Err(FormatError::Length { what: self.name(), elements, expected, got: scales.len() });
         }
@@ -61,18 +61,18 @@ impl Format {
     }
 }
 
-fn run<B: Spell<LEN>, const LEN: usize>(isa: Isa, bytes: &[u8], codes: &mut [i8], scales: &mut [f32]) {
-    isa.run(Spelling::<B, LEN> { bytes, codes, scales, block: PhantomData });
+fn run<B: DecodeI8<LEN>, const LEN: usize>(isa: Isa, bytes: &[u8], codes: &mut [i8], scales: &mut [f32]) {
+    isa.run(DecodeI8Task::<B, LEN> { bytes, codes, scales, block: PhantomData });
 }
 
-struct Spelling<'a, B, const LEN: usize> {
+struct DecodeI8Task<'a, B, const LEN: usize> {
     bytes: &'a [u8],
     codes: &'a mut [i8],
     scales: &'a mut [f32],
     block: PhantomData<B>,
 }
 
-impl<B: Spell<LEN>, const LEN: usize> Task for Spelling<'_, B, LEN> {
+impl<B: DecodeI8<LEN>, const LEN: usize> Task for DecodeI8Task<'_, B, LEN> {
     #[inline(always)]
     fn run(self) {
         let places = self
@@ -80,9 +80,9 @@ impl<B: Spell<LEN>, const LEN: usize> Task for Spelling<'_, B, LEN> {
             .as_chunks_mut::<LEN>()
             .0
             .iter_mut()
-            .zip(self.scales.chunks_exact_mut(LEN / SPELLED_LEN));
+            .zip(self.scales.chunks_exact_mut(LEN / DECODE_I8_LEN));
         for (block, (codes, scales)) in whole_blocks::<B>(self.bytes).iter().zip(places) {
-            block.spell(codes, scales);
+            block.decode_i8(codes, scales);
         }
     }
 }
@@ -173,9 +173,9 @@ fn shifted(levels: u64, down: bool) -> u64 {
 /// What eight-fold codes are scaled by.
 const SHIFTED: f32 = iq::IQ1_SHIFT;
 
-impl Spell<256> for Iq1S {
+impl DecodeI8<256> for Iq1S {
     #[inline(always)]
-    fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
+    fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         let high = words(&self.high);
         // Twice the number and one.
         scale_runs(scales, half(self.scale) * (2.0 * SHIFTED), high.map(|high| (high >> 12) as u8 & 7), 0.5);
@@ -189,9 +189,9 @@ impl Spell<256> for Iq1S {
     }
 }
 
-impl Spell<256> for Iq1M {
+impl DecodeI8<256> for Iq1M {
     #[inline(always)]
-    fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
+    fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         let words = words(&self.scales);
         let top = words.map(|word| word >> 12);
         let scale = half((top[0] | top[1] << 4 | top[2] << 8 | top[3] << 12).to_le_bytes()) * SHIFTED;
@@ -211,9 +211,9 @@ impl Spell<256> for Iq1M {
     }
 }
 
-impl Spell<256> for Iq2Xxs {
+impl DecodeI8<256> for Iq2Xxs {
     #[inline(always)]
-    fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
+    fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         scale_runs(scales, half(self.scale) * 0.25, self.groups.map(|[_, rest]| rest[3] >> 4), 0.5);
         for (i, codes) in runs(codes) {
             let [low, rest] = self.groups[i];
@@ -235,9 +235,9 @@ fn nibbles<const N: usize>(bytes: &[u8]) -> [u8; N] {
     all
 }
 
-impl Spell<256> for Iq2Xs {
+impl DecodeI8<256> for Iq2Xs {
     #[inline(always)]
-    fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
+    fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         scale_halves(scales, half(self.scale) * 0.25, nibbles(&self.scales), 0.5);
         for (i, codes) in runs(codes) {
             for (j, code) in words(&self.codes[i]).into_iter().enumerate() {
@@ -248,9 +248,9 @@ impl Spell<256> for Iq2Xs {
     }
 }
 
-impl Spell<256> for Iq2S {
+impl DecodeI8<256> for Iq2S {
     #[inline(always)]
-    fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
+    fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         scale_halves(scales, half(self.scale) * 0.25, nibbles(&self.scales), 0.5);
         for (i, codes) in runs(codes) {
             let high = usize::from(self.high[i]);
@@ -262,9 +262,9 @@ impl Spell<256> for Iq2S {
     }
 }
 
-impl Spell<256> for Iq3Xxs {
+impl DecodeI8<256> for Iq3Xxs {
     #[inline(always)]
-    fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
+    fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         scale_runs(scales, half(self.scale) * 0.5, self.signs.map(|rest| rest[3] >> 4), 0.5);
         for (i, codes) in runs(codes) {
             let rest = u32::from_le_bytes(self.signs[i]);
@@ -276,9 +276,9 @@ impl Spell<256> for Iq3Xxs {
     }
 }
 
-impl Spell<256> for Iq3S {
+impl DecodeI8<256> for Iq3S {
     #[inline(always)]
-    fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
+    fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         // Twice the number and one.
         scale_runs(scales, 2.0 * half(self.scale), nibbles(&self.scales), 0.5);
         for (i, codes) in runs(codes) {
@@ -306,9 +306,9 @@ fn digits<const N: usize>(bytes: &[u8; N], codes: &mut [i8]) {
     }
 }
 
-impl Spell<256> for ternary::Tq1_0 {
+impl DecodeI8<256> for ternary::Tq1_0 {
     #[inline(always)]
-    fn spell(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
+    fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         scales.fill(half(self.scale));
         let (first, rest) = codes.split_at_mut(160);
         let (second, third) = rest.split_at_mut(80);
@@ -322,9 +322,9 @@ impl Spell<256> for ternary::Tq1_0 {
     }
 }
 
-impl Spell<64> for ternary::Q2_0 {
+impl DecodeI8<64> for ternary::Q2_0 {
     #[inline(always)]
-    fn spell(&self, codes: &mut [i8; 64], scales: &mut [f32]) {
+    fn decode_i8(&self, codes: &mut [i8; 64], scales: &mut [f32]) {
         scales.fill(half(self.scale));
         for (codes, quants) in codes.as_chunks_mut::<4>().0.iter_mut().zip(self.quants) {
             for (i, code) in codes.iter_mut().enumerate() {
@@ -340,8 +340,8 @@ mod tests {
 
     /// Any bits: the products of codes and scales are what the decoder says, to the last bit or two.
     #[test]
-    fn spelling_is_decoding() {
-        for format in Format::ALL.into_iter().filter(|format| format.spelling().is_some()) {
+    fn codes_times_scales_are_the_decoded_values() {
+        for format in Format::ALL.into_iter().filter(|format| format.decode_i8_scale_len().is_some()) {
             let mut state = 1u64;
             let bytes: Vec<u8> = (0..40 * format.block_bytes())
                 .map(|_| {
@@ -353,15 +353,15 @@ mod tests {
             let mut values = vec![0.0; elements];
             format.decode(&bytes, &mut values).unwrap();
             for isa in Isa::available() {
-                let (mut codes, mut scales) = (vec![0; elements], vec![0.0; elements / SPELLED_LEN]);
-                format.spell(isa, &bytes, &mut codes, &mut scales).unwrap();
+                let (mut codes, mut scales) = (vec![0; elements], vec![0.0; elements / DECODE_I8_LEN]);
+                format.decode_i8(isa, &bytes, &mut codes, &mut scales).unwrap();
                 for (i, value) in values.iter().enumerate() {
-                    let spelled = f32::from(codes[i]) * scales[i / SPELLED_LEN];
-                    let close = (spelled - value).abs() <= value.abs() * 1e-6;
-                    assert!(close || !value.is_finite(), "{format} {isa} {i}: {spelled} for {value}");
+                    let product = f32::from(codes[i]) * scales[i / DECODE_I8_LEN];
+                    let close = (product - value).abs() <= value.abs() * 1e-6;
+                    assert!(close || !value.is_finite(), "{format} {isa} {i}: {product} for {value}");
                 }
                 let same = scales.as_chunks::<2>().0.iter().all(|[a, b]| a.to_bits() == b.to_bits());
-                assert!(same || format.spelling() == Some(false), "{format}");
+                assert!(same || format.decode_i8_scale_len() == Some(16), "{format}");
             }
         }
     }
@@ -369,11 +369,11 @@ mod tests {
     #[test]
     fn lengths_are_checked() {
         let bytes = [0; 50];
-        let spell = |codes: usize, scales: usize| {
-            Format::Iq1S.spell(Isa::PORTABLE, &bytes, &mut vec![0; codes], &mut vec![0.0; scales])
+        let decode = |codes: usize, scales: usize| {
+            Format::Iq1S.decode_i8(Isa::PORTABLE, &bytes, &mut vec![0; codes], &mut vec![0.0; scales])
         };
-        assert_eq!(spell(256, 16), Ok(()));
-        assert!(spell(255, 16).is_err());
-        assert!(spell(256, 15).is_err());
+        assert_eq!(decode(256, 16), Ok(()));
+        assert!(decode(255, 16).is_err());
+        assert!(decode(256, 15).is_err());
     }
 }
