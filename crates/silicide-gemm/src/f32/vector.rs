@@ -126,6 +126,14 @@ type Halves = Portable;
 #[derive(Clone, Copy)]
 pub struct Lanes8([f32; 8]);
 
+impl Lanes8 {
+    /// Returns a vector of these lanes.
+    #[inline(always)]
+    pub(crate) fn new(lanes: [f32; 8]) -> Lanes8 {
+        Lanes8(lanes)
+    }
+}
+
 // SAFETY: plain Rust, which every machine of the target runs.
 unsafe impl Vector for Lanes8 {
     const LANES: usize = 8;
@@ -152,8 +160,8 @@ unsafe impl Vector for Lanes8 {
     #[inline(always)]
     unsafe fn load_f16(from: *const u16) -> Self {
         let mut wide = [0.0; 8];
-        // SAFETY: the caller's promise.
-        unsafe { Halves::widen_f16(&from.cast::<[f16; 8]>().read_unaligned(), &mut wide) };
+        // SAFETY: the caller vouches for eight f16s; every CPU of the target has what `Halves` converts with.
+        unsafe { Halves::assume().widen_f16(&from.cast::<[f16; 8]>().read_unaligned(), &mut wide) };
         Lanes8(wide)
     }
 

@@ -1,313 +1,249 @@
-//! What differs between instruction sets, behind one trait: fused products, half floats, streamed stores. A kernel body generic over [`Simd`] and inlined in a
-//! function with the right `#[target_feature]` compiles to that set's own instructions.
+//! Instruction sets. A token is a value that only detection makes ([`Simd::detect`]) or a caller that vouches for the CPU
+//! ([`Simd::assume`]): holding one is the proof that the instructions exist. So operations on registers are safe functions; only
+//! those that read or write memory by pointer are not.
+//!
+//! | token | CPU | vector | integer dot product |
+//! |---|---|---|---|
+//! | [`Avx512`] | AVX-512 F, BW, DQ, CD, VL and VNNI | 16 lanes | `vpdpbusd`: unsigned by signed bytes |
+//! | [`Avx2`] | AVX2, FMA, F16C | 8 lanes | `vpmaddubsw`, `vpmaddwd` |
+//! | [`Neon`] | NEON with dot products | 8 lanes in two registers | `sdot`: signed bytes |
+//! | [`Portable`] | any | 8 lanes | plain Rust |
+//!
+//! A kernel is generic over the token and `#[inline(always)]`. Code gets an instruction set by being inlined into a function that
+//! has it: [`Simd::run`] calls a [`Task`] in such a function.
+//!
+//! What depends on the instruction set is a constant of it: lanes, MR of the register tile, streams of weights per thread.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod half;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod portable;
+
+#[cfg(target_arch = "x86_64")]
+pub use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub use avx512::Avx512;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512Vbmi;
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;
+pub use portable::Portable;
+
+use crate::f32::vector::Vector;
 use silicide_quant::f16;
 
-/// An instruction set level, as a type. Its functions may only run where the level is present.
-pub trait Simd: Copy + 'static {
-    /// Whether `a * b + c` is one instruction. Without it a fused product would be a slow call.
-    const FUSED: bool;
+/// Work that is compiled for an instruction set.
+pub trait Task {
+    /// What it returns.
+    type Output;
+    /// Does the work. Implementations are `#[inline(always)]`, as are the functions that they call.
+    fn run(self) -> Self::Output;
+}
 
-    /// `a * b + c`, fused where that is one instruction.
+/// A token of an instruction set.
+pub trait Simd: Copy + 'static {
+    /// Whether `a * b + c` is one instruction. Without it, a fused product is a slow call.
+    const FUSED: bool;
+    /// The name: `avx512`, `avx2`, `neon`, `portable`.
+    const NAME: &'static str;
+
+    /// Returns the token if this CPU has the instruction set.
+    fn detect() -> Option<Self>;
+
+    /// Returns the token without looking at the CPU.
+    ///
+    /// # Safety
+    /// The CPU has the instruction set.
+    unsafe fn assume() -> Self;
+
+    /// Runs a task, compiled for the instruction set.
+    fn run<T: Task>(self, task: T) -> T::Output;
+
+    /// Computes `a * b + c`, fused where that is one instruction.
     #[inline(always)]
     fn mul_add(a: f32, b: f32, c: f32) -> f32 {
         if Self::FUSED { a.mul_add(b, c) } else { a * b + c }
     }
 
-    /// Converts as many elements as both slices have.
-    ///
-    /// # Safety
-    /// The instruction set is present.
-    unsafe fn widen_f16(from: &[f16], to: &mut [f32]);
+    /// Converts f16 to f32, as many elements as both slices have.
+    fn widen_f16(self, from: &[f16], to: &mut [f32]);
 
-    /// Converts as many elements as both slices have, to nearest even.
-    ///
-    /// # Safety
-    /// The instruction set is present.
-    unsafe fn narrow_f16(from: &[f32], to: &mut [f16]);
+    /// Converts f32 to f16, to nearest even, as many elements as both slices have.
+    fn narrow_f16(self, from: &[f32], to: &mut [f16]);
 
     /// Copies one line of 64 bytes, past the caches where the machine can.
     ///
     /// # Safety
-    /// The instruction set is present, both pointers are good for 64 bytes, and `to` is aligned to them.
-    unsafe fn stream_line(from: *const u8, to: *mut u8);
+    /// Both pointers are good for 64 bytes, and `to` is aligned to them.
+    unsafe fn stream_line(self, from: *const u8, to: *mut u8);
 }
 
-/// What every machine has.
-#[derive(Clone, Copy)]
-pub struct Portable;
+/// Vectors of f32, one lane to an output.
+///
+/// # Safety
+///
+/// The operations of `Floats` need no more than the token's instruction set.
+pub(crate) unsafe trait FloatLanes: Simd {
+    /// A vector of f32.
+    type Floats: Vector;
+    /// f32s in a vector.
+    const LANES: usize = <Self::Floats as Vector>::LANES;
 
-impl Simd for Portable {
-    const FUSED: bool = false;
-
+    /// Returns zeros.
     #[inline(always)]
-    unsafe fn widen_f16(from: &[f16], to: &mut [f32]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = widen(from.to_bits());
-        }
+    fn zeros(self) -> Self::Floats {
+        // SAFETY: the token proves the instruction set of `Floats`.
+        unsafe { Self::Floats::zero() }
     }
 
+    /// Returns `value` in all lanes.
     #[inline(always)]
-    unsafe fn narrow_f16(from: &[f32], to: &mut [f16]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = f16::from_bits(narrow(*from));
-        }
+    fn broadcast(self, value: f32) -> Self::Floats {
+        // SAFETY: the token proves the instruction set of `Floats`; a reference is readable.
+        unsafe { Self::Floats::splat(&value) }
     }
 
+    /// Computes `a * b + c`, rounded once where the machine can.
     #[inline(always)]
-    unsafe fn stream_line(from: *const u8, to: *mut u8) {
-        #[cfg(target_arch = "x86_64")]
-        for part in 0..4 {
-            use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-            // SAFETY: SSE2 is part of x86-64; the pointers are the caller's promise.
-            unsafe {
-                _mm_stream_si128(
-                    to.cast::<__m128i>().add(part),
-                    _mm_loadu_si128(from.cast::<__m128i>().add(part)),
-                );
+    fn fma(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats {
+        // SAFETY: the token proves the instruction set of `Floats`.
+        unsafe { a.multiply_add(b, c) }
+    }
+
+    /// Loads a vector.
+    ///
+    /// # Safety
+    /// `LANES` f32s can be read, at any alignment.
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> Self::Floats {
+        // SAFETY: the token proves the instruction set; the caller vouches for the memory.
+        unsafe { Self::Floats::load(from) }
+    }
+
+    /// Loads a vector of f16, as f32.
+    ///
+    /// # Safety
+    /// `LANES` f16s can be read, at any alignment.
+    #[inline(always)]
+    unsafe fn load_f16(self, from: *const u16) -> Self::Floats {
+        // SAFETY: the token proves the instruction set; the caller vouches for the memory.
+        unsafe { Self::Floats::load_f16(from) }
+    }
+
+    /// Loads a vector of bf16, as f32.
+    ///
+    /// # Safety
+    /// `LANES` bf16s can be read, at any alignment.
+    #[inline(always)]
+    unsafe fn load_bf16(self, from: *const u16) -> Self::Floats {
+        // SAFETY: the token proves the instruction set; the caller vouches for the memory.
+        unsafe { Self::Floats::load_bf16(from) }
+    }
+
+    /// Stores a vector.
+    ///
+    /// # Safety
+    /// `LANES` f32s can be written, at any alignment.
+    #[inline(always)]
+    unsafe fn store(self, floats: Self::Floats, to: *mut f32) {
+        // SAFETY: the token proves the instruction set; the caller vouches for the memory.
+        unsafe { floats.store(to) }
+    }
+}
+
+/// Vectors of bytes and of 32-bit integers for dot products, one 32-bit lane to an output.
+pub(crate) trait IntLanes: FloatLanes {
+    /// Four bytes of each lane: codes of an output.
+    type Words: Copy;
+    /// An i32 for each lane.
+    type Sums: Copy;
+    /// What is added to signed codes by [`IntLanes::signed_codes`].
+    const ZERO: i32;
+    /// MR: rows of the register tile, at most [`MAX_MR`](crate::q8::MAX_MR).
+    const MR: usize;
+    /// What sums must start from for [`IntLanes::scale`].
+    const START: i32;
+    /// Whether [`IntLanes::dot`] must be told of signed codes.
+    const SIGNED: bool;
+    /// Streams of weights that a thread reads at once in a GEMV. 0 where instructions are the limit and not memory: panels do as well.
+    const GEMV_STREAMS: usize = 1;
+    /// Whether [`IntLanes::load_adjacent`] reads `Words` as they are stored.
+    const SIDE_BY_SIDE: bool = true;
+
+    /// Loads 16 bytes of each of `LANES` rows: word `i` has bytes `4i..4i + 4` of each.
+    ///
+    /// # Safety
+    /// 16 bytes can be read at `from + lane * stride` for every lane.
+    unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [Self::Words; 4];
+    /// Loads four bytes of each lane, side by side.
+    ///
+    /// # Safety
+    /// `4 * LANES` bytes can be read.
+    unsafe fn load_adjacent(self, from: *const u8) -> Self::Words;
+    /// Loads words that [`IntLanes::store_words`] has stored.
+    ///
+    /// # Safety
+    /// `4 * LANES` bytes can be read.
+    unsafe fn load_words(self, from: *const u8) -> Self::Words;
+    /// Stores words.
+    ///
+    /// # Safety
+    /// `4 * LANES` bytes can be written.
+    unsafe fn store_words(self, words: Self::Words, to: *mut u8);
+
+    /// Returns the lower nibbles of bytes.
+    fn low_nibbles(self, words: Self::Words) -> Self::Words;
+    /// Returns the upper nibbles of bytes.
+    fn high_nibbles(self, words: Self::Words) -> Self::Words;
+    /// Subtracts 128 from unsigned bytes: signed ones.
+    fn center(self, words: Self::Words) -> Self::Words;
+    /// Converts signed codes to what [`IntLanes::dot`] takes: adds [`IntLanes::ZERO`].
+    fn signed_codes(self, words: Self::Words) -> Self::Words;
+    /// Returns the bits of `mask` of every byte, counted from bit `shift`. `shift` plus the bits of `mask` is at most 8.
+    fn byte_bits(self, words: Self::Words, shift: u32, mask: u8) -> Self::Words;
+    /// Returns the bits of `mask` of every lane's word, counted from bit `shift`.
+    fn word_bits(self, words: Self::Words, shift: u32, mask: u8) -> Self::Words;
+    /// Returns the table's entry for every byte. Bytes are below 16.
+    fn lookup(self, words: Self::Words, table: &[u8; 16]) -> Self::Words;
+    /// Returns the nibbles of each lane in order, the lower one of each byte first: eight to a word, so two words.
+    fn nibble_pairs(self, words: Self::Words) -> [Self::Words; 2];
+    /// Returns bit `shift + i` of each lane's word as bit 4 of its byte `i`.
+    fn spread_bits(self, words: Self::Words, shift: u32) -> Self::Words;
+    /// Returns `words | upper << SHIFT`, byte by byte. Bits of `upper` stay inside their byte.
+    fn join<const SHIFT: u32>(self, words: Self::Words, upper: Self::Words) -> Self::Words;
+    /// Converts every lane's word, less `zero`, to f32.
+    fn to_floats(self, words: Self::Words, zero: i32) -> Self::Floats;
+    /// Converts the signed byte from bit `shift` on of every lane's word to f32.
+    fn signed_byte(self, words: Self::Words, shift: u32) -> Self::Floats;
+    /// Converts the f16 from bit `shift` on, 0 or 16, of every lane's word to f32.
+    fn f16_in_word(self, words: Self::Words, shift: u32) -> Self::Floats;
+    /// Returns `sum` in all lanes.
+    fn broadcast_sum(self, sum: i32) -> Self::Sums;
+    /// Adds the products of each lane's four codes with the four signed bytes of `x`. Codes are below 128, or, if `BYTES`, come
+    /// from [`IntLanes::signed_codes`].
+    fn dot<const BYTES: bool>(self, sums: Self::Sums, codes: Self::Words, x: i32) -> Self::Sums;
+    /// Returns what [`IntLanes::scale`] needs of scales.
+    fn scale_offset(self, scales: Self::Floats) -> Self::Floats;
+    /// Converts sums that began at [`IntLanes::START`] to f32, times scales of at most 22 bits of precision; rounded once.
+    fn scale(self, sums: Self::Sums, scales: Self::Floats, offset: Self::Floats) -> Self::Floats;
+}
+
+/// Declares [`Simd::run`]: a function with the features of the token calls the task.
+macro_rules! run_with {
+    ($features:literal) => {
+        #[inline(always)]
+        fn run<T: Task>(self, task: T) -> T::Output {
+            #[target_feature(enable = $features)]
+            fn run<T: Task>(task: T) -> T::Output {
+                task.run()
             }
+            // SAFETY: the token proves the features.
+            unsafe { run(task) }
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        // SAFETY: the caller's promise.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from, to, 64);
-        }
-    }
+    };
 }
-
-/// f16 bits to f32, without branches.
-#[inline(always)]
-fn widen(bits: u16) -> f32 {
-    let sign = u32::from(bits & 0x8000) << 16;
-    let size = u32::from(bits & 0x7fff);
-    // Moving the exponent by multiplication is exact and makes subnormals normal.
-    let value = (f32::from_bits(size << 13) * f32::from_bits(0x7780_0000)).to_bits();
-    let value = if size >= 0x7c00 { value | 0x7f80_0000 } else { value };
-    f32::from_bits(value | sign)
-}
-
-/// f32 to f16 bits, to nearest even, without branches.
-#[inline(always)]
-fn narrow(value: f32) -> u16 {
-    let bits = value.to_bits();
-    let sign = (bits >> 16) & 0x8000;
-    let size = bits & 0x7fff_ffff;
-    // Below the smallest normal half, adding 0.5 leaves the significand rounded to units of 2^-24 at the bottom.
-    let small = (f32::from_bits(size) + 0.5).to_bits().wrapping_sub(0x3f00_0000);
-    let normal = (size.wrapping_add(0xfff + ((size >> 13) & 1)) >> 13).wrapping_sub(0x1_c000).min(0x7c00);
-    let result = if size < 0x3880_0000 { small } else { normal };
-    let result = if size > 0x7f80_0000 { 0x7e00 } else { result };
-    (result | sign) as u16
-}
-
-/// x86-64 with AVX2, FMA and F16C.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy)]
-pub struct Avx2;
-
-#[cfg(target_arch = "x86_64")]
-impl Simd for Avx2 {
-    const FUSED: bool = true;
-
-    #[inline(always)]
-    unsafe fn widen_f16(from: &[f16], to: &mut [f32]) {
-        use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
-        let count = from.len().min(to.len());
-        let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
-        let (mut inputs, mut outputs) = (from.chunks_exact(8), to.chunks_exact_mut(8));
-        for (to, from) in (&mut outputs).zip(&mut inputs) {
-            // SAFETY: F16C is the caller's promise; both chunks hold 8 elements.
-            unsafe {
-                _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast())))
-            }
-        }
-        for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
-            *to = widen(from.to_bits());
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn narrow_f16(from: &[f32], to: &mut [f16]) {
-        use std::arch::x86_64::{
-            _MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps,
-        };
-        let count = from.len().min(to.len());
-        let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
-        let (mut inputs, mut outputs) = (from.chunks_exact(8), to.chunks_exact_mut(8));
-        for (to, from) in (&mut outputs).zip(&mut inputs) {
-            // SAFETY: F16C is the caller's promise; both chunks hold 8 elements.
-            unsafe {
-                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
-                _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
-            }
-        }
-        for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
-            *to = f16::from_bits(narrow(*from));
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn stream_line(from: *const u8, to: *mut u8) {
-        use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_stream_si256};
-        let (from, to) = (from.cast::<__m256i>(), to.cast::<__m256i>());
-        // SAFETY: the caller's promise.
-        unsafe {
-            _mm256_stream_si256(to, _mm256_loadu_si256(from));
-            _mm256_stream_si256(to.add(1), _mm256_loadu_si256(from.add(1)));
-        }
-    }
-}
-
-/// x86-64 with AVX-512.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy)]
-pub struct Avx512;
-
-#[cfg(target_arch = "x86_64")]
-impl Simd for Avx512 {
-    const FUSED: bool = true;
-
-    #[inline(always)]
-    unsafe fn widen_f16(from: &[f16], to: &mut [f32]) {
-        // SAFETY: AVX-512 includes F16C; 8 lanes at a time keep up with any memory.
-        unsafe { Avx2::widen_f16(from, to) }
-    }
-
-    #[inline(always)]
-    unsafe fn narrow_f16(from: &[f32], to: &mut [f16]) {
-        // SAFETY: as above.
-        unsafe { Avx2::narrow_f16(from, to) }
-    }
-
-    #[inline(always)]
-    unsafe fn stream_line(from: *const u8, to: *mut u8) {
-        use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast())) }
-    }
-}
-
-/// aarch64 with NEON.
-#[cfg(target_arch = "aarch64")]
-#[derive(Clone, Copy)]
-pub struct Neon;
-
-#[cfg(target_arch = "aarch64")]
-impl Simd for Neon {
-    const FUSED: bool = true;
-
-    #[inline(always)]
-    unsafe fn widen_f16(from: &[f16], to: &mut [f32]) {
-        use std::arch::{aarch64::*, asm};
-        let count = from.len().min(to.len());
-        let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
-        let (mut inputs, mut outputs) = (from.chunks_exact(4), to.chunks_exact_mut(4));
-        for (to, from) in (&mut outputs).zip(&mut inputs) {
-            // SAFETY: every aarch64 has the instruction; both chunks hold 4 elements.
-            unsafe {
-                let halves = vld1_u16(from.as_ptr().cast());
-                let wide: float32x4_t;
-                asm!("fcvtl {0:v}.4s, {1:v}.4h", lateout(vreg) wide, in(vreg) halves,
-                    options(pure, nomem, nostack, preserves_flags));
-                vst1q_f32(to.as_mut_ptr(), wide);
-            }
-        }
-        for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
-            *to = widen(from.to_bits());
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn narrow_f16(from: &[f32], to: &mut [f16]) {
-        use std::arch::{aarch64::*, asm};
-        let count = from.len().min(to.len());
-        let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
-        let (mut inputs, mut outputs) = (from.chunks_exact(4), to.chunks_exact_mut(4));
-        for (to, from) in (&mut outputs).zip(&mut inputs) {
-            // SAFETY: as above.
-            unsafe {
-                let wide = vld1q_f32(from.as_ptr());
-                let halves: uint16x4_t;
-                asm!("fcvtn {0:v}.4h, {1:v}.4s", lateout(vreg) halves, in(vreg) wide,
-                    options(pure, nomem, nostack, preserves_flags));
-                vst1_u16(to.as_mut_ptr().cast(), halves);
-            }
-        }
-        for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
-            *to = f16::from_bits(narrow(*from));
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn stream_line(from: *const u8, to: *mut u8) {
-        // SAFETY: the portable code needs nothing.
-        unsafe { Portable::stream_line(from, to) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use silicide_quant::Element;
-
-    #[test]
-    fn every_half_widens_and_returns() {
-        for bits in 0..=u16::MAX {
-            let wide = widen(bits);
-            let expected = f16::from_bits(bits).to_f32();
-            assert!(
-                wide.to_bits() == expected.to_bits() || (wide.is_nan() && expected.is_nan()),
-                "{bits:#x}"
-            );
-            assert!(narrow(wide) == bits || wide.is_nan(), "{bits:#x}");
-        }
-    }
-
-    #[test]
-    fn narrowing_rounds_as_the_definition_does() {
-        for step in 0..=u16::MAX {
-            // Every upper half, with the lower bits that decide ties and their neighbours.
-            for low in [0u32, 1, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x7fff, 0x8000, 0xffff] {
-                let value = f32::from_bits(u32::from(step) << 16 | low);
-                let expected = <f16 as Element>::from_f64(f64::from(value));
-                let got = f16::from_bits(narrow(value));
-                assert!(
-                    got.to_bits() == expected.to_bits() || (got.is_nan() && expected.is_nan()),
-                    "{value:e}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn the_machine_converts_as_the_portable_code_does() {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c")
-        {
-            converts_as_the_portable_code_does::<Avx2>();
-        }
-        #[cfg(target_arch = "aarch64")]
-        converts_as_the_portable_code_does::<Neon>();
-        converts_as_the_portable_code_does::<Portable>();
-    }
-
-    /// The instruction set is present.
-    fn converts_as_the_portable_code_does<S: Simd>() {
-        let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
-        let mut wide = vec![0.0; halves.len()];
-        // SAFETY: the instruction set is the caller's promise.
-        unsafe { S::widen_f16(halves.split_at(65_531).0, &mut wide) };
-        for (half, wide) in halves.iter().zip(&wide).take(65_531) {
-            let expected = widen(half.to_bits());
-            assert!(expected.to_bits() == wide.to_bits() || (expected.is_nan() && wide.is_nan()));
-        }
-        let mut back = vec![f16::ZERO; halves.len()];
-        // SAFETY: as above.
-        unsafe { S::narrow_f16(&wide, &mut back) };
-        for (half, back) in halves.iter().zip(&back).take(65_531) {
-            assert!(half.to_bits() == back.to_bits() || (half.is_nan() && back.is_nan()));
-        }
-    }
-}
+use run_with;

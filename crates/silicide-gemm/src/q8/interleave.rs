@@ -1,76 +1,140 @@
-//! Interleaving weights: blocks of sixteen columns are taken apart in words and put side by side, as
-//! [`Source`](super::source::Source) reads them.
+//! Interleaves the blocks of sixteen weight rows, as [`layout`](super::layout) draws it: odd bytes of all rows, then word by word.
+//!
+//! ```text
+//! for block b, for word w of it, for row r of 16: to[b][w][r] = from[r][b][w]
+//! ```
 
-use super::source::TOGETHER;
-use super::unit::Unit;
-use super::words_at;
-use crate::f32::vector::Vector;
+use super::formats::words_at;
+use super::layout::INTERLEAVE;
+use crate::isa::{IntLanes, Task};
+use crate::view::GemmError;
 use silicide_quant::Format;
 
-/// Words of a column that are moved at a time.
+/// Words of a row that are moved at a time.
 const WORDS: usize = 4;
 
-/// How blocks of a format are taken apart.
+/// How the blocks of a format are taken apart.
 #[derive(Clone, Copy, Debug)]
-pub struct Parts {
+pub struct InterleavedBlock {
     /// Bytes of a block.
-    pub block: usize,
-    /// The bytes that are in no word: the first of them, and how many.
-    pub odd: (usize, usize),
+    bytes: usize,
+    /// The first byte that is in no word.
+    odd_at: usize,
+    /// Bytes that are in no word.
+    odd: usize,
     /// The first byte of the first word.
-    pub words: usize,
+    words_at: usize,
 }
 
-impl Parts {
-    /// Those of a format, if it can be interleaved.
-    pub fn of(format: Format) -> Option<Parts> {
-        let (block, words) = (format.block_bytes(), words_at(format)?);
-        let odd = block % 4;
-        Some(Parts { block, odd: (if words > 0 { 0 } else { block - odd }, odd), words })
+impl InterleavedBlock {
+    /// Returns how a format is taken apart; `None` if it cannot be interleaved.
+    pub fn of(format: Format) -> Option<InterleavedBlock> {
+        let (bytes, words_at) = (format.block_bytes(), words_at(format)?);
+        let odd = bytes % 4;
+        Some(InterleavedBlock { bytes, odd_at: if words_at > 0 { 0 } else { bytes - odd }, odd, words_at })
     }
 
-    /// Where byte `at` of column `column` of sixteen goes in their interleaved blocks.
-    pub fn place(self, column: usize, at: usize) -> usize {
-        let (first, odd) = self.odd;
-        if (first..first + odd).contains(&at) {
-            return column * odd + at - first;
+    /// Bytes of a block.
+    pub fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// Returns where byte `at` of row `row` of sixteen goes in their interleaved blocks.
+    pub fn place(self, row: usize, at: usize) -> usize {
+        if (self.odd_at..self.odd_at + self.odd).contains(&at) {
+            return row * self.odd + at - self.odd_at;
         }
-        let at = at - self.words;
-        TOGETHER * odd + (at / 4 * TOGETHER + column) * 4 + at % 4
+        let at = at - self.words_at;
+        INTERLEAVE * self.odd + (at / 4 * INTERLEAVE + row) * 4 + at % 4
     }
 }
 
-/// Interleaves a block of each of sixteen columns, which are `stride` bytes apart.
+/// Interleaves sixteen weight rows.
+struct InterleaveRows<'a, I> {
+    isa: I,
+    block: InterleavedBlock,
+    from: &'a [u8],
+    to: &'a mut [u8],
+}
+
+/// Interleaves sixteen weight rows of `format`, which are `from`; `to` has as many bytes.
+#[inline(always)]
+pub(super) fn interleave<I: IntLanes>(
+    isa: I,
+    format: Format,
+    from: &[u8],
+    to: &mut [u8],
+) -> Result<(), GemmError> {
+    let argument = "weights";
+    let block = InterleavedBlock::of(format).ok_or_else(|| GemmError::Format {
+        argument,
+        format: format.name().to_owned(),
+        what: "interleaved layout",
+    })?;
+    if from.len() != to.len() {
+        return Err(GemmError::Length { argument: "interleaved weights", needed: from.len(), got: to.len() });
+    }
+    if !from.len().is_multiple_of(INTERLEAVE * block.bytes) {
+        return Err(GemmError::Multiple {
+            argument,
+            what: "bytes",
+            of: INTERLEAVE * block.bytes,
+            got: from.len(),
+        });
+    }
+    isa.run(InterleaveRows { isa, block, from, to });
+    Ok(())
+}
+
+impl<I: IntLanes> Task for InterleaveRows<'_, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { isa, block, from, to } = self;
+        let stride = from.len() / INTERLEAVE;
+        for (i, to) in to.chunks_exact_mut(INTERLEAVE * block.bytes).enumerate() {
+            let from = from.get(i * block.bytes..).unwrap_or_default();
+            // SAFETY: `interleave` checked that rows are whole blocks: block `i` of row `r` is at `r * stride`.
+            unsafe { interleave_block(isa, block, (from.as_ptr(), stride), to) };
+        }
+    }
+}
+
+/// Interleaves one block of each of sixteen rows, which are `stride` bytes apart.
 ///
 /// # Safety
-///
-/// The instruction set is present, and the blocks are there.
+/// The block can be read in sixteen rows; `to` has as many bytes.
 #[inline(always)]
-pub(super) unsafe fn interleave<U: Unit>(parts: Parts, from: *const u8, stride: usize, to: &mut [u8]) {
-    let (first, odd) = parts.odd;
-    let (head, words) = to.split_at_mut(TOGETHER * odd);
-    // SAFETY: the caller's promise; a column has `odd` bytes and its words, and what is written is inside of the block's room.
+unsafe fn interleave_block<I: IntLanes>(
+    isa: I,
+    block: InterleavedBlock,
+    (from, stride): (*const u8, usize),
+    to: &mut [u8],
+) {
+    let (head, words) = to.split_at_mut(INTERLEAVE * block.odd);
+    // SAFETY: the caller vouches for the rows; a row has `odd` bytes and its words, and what is written is inside `to`.
     unsafe {
-        for column in 0..TOGETHER * usize::from(odd > 0) {
-            let (from, to) = (from.add(column * stride + first), head.as_mut_ptr().add(column * odd));
-            std::ptr::copy_nonoverlapping(from, to, odd);
+        for row in 0..INTERLEAVE * usize::from(block.odd > 0) {
+            let (from, to) = (from.add(row * stride + block.odd_at), head.as_mut_ptr().add(row * block.odd));
+            std::ptr::copy_nonoverlapping(from, to, block.odd);
         }
-        let from = from.add(parts.words);
-        let count = words.len() / (4 * TOGETHER);
-        // Four words of a vector of columns at a time, where vectors hold columns side by side.
-        let whole = if U::SIDE_BY_SIDE { count / WORDS * WORDS } else { 0 };
+        let from = from.add(block.words_at);
+        let count = words.len() / (4 * INTERLEAVE);
+        // Four words of a vector of rows at a time, where vectors hold rows side by side.
+        let whole = if I::SIDE_BY_SIDE { count / WORDS * WORDS } else { 0 };
         for word in (0..whole).step_by(WORDS) {
-            for lane in (0..TOGETHER).step_by(U::Floats::LANES) {
-                let columns = U::transpose(from.add(lane * stride + 4 * word), stride);
-                for (i, columns) in columns.into_iter().enumerate() {
-                    U::store(columns, words.as_mut_ptr().add(4 * ((word + i) * TOGETHER + lane)));
+            for lane in (0..INTERLEAVE).step_by(I::LANES) {
+                let rows = isa.load_transposed(from.add(lane * stride + 4 * word), stride);
+                for (i, rows) in rows.into_iter().enumerate() {
+                    isa.store_words(rows, words.as_mut_ptr().add(4 * ((word + i) * INTERLEAVE + lane)));
                 }
             }
         }
         for word in whole..count {
-            for column in 0..TOGETHER {
-                let to = words.as_mut_ptr().add(4 * (word * TOGETHER + column));
-                std::ptr::copy_nonoverlapping(from.add(column * stride + 4 * word), to, 4);
+            for row in 0..INTERLEAVE {
+                let to = words.as_mut_ptr().add(4 * (word * INTERLEAVE + row));
+                std::ptr::copy_nonoverlapping(from.add(row * stride + 4 * word), to, 4);
             }
         }
     }
@@ -81,13 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_has_a_place_of_its_own() {
+    fn every_byte_of_sixteen_blocks_has_a_place_of_its_own() {
         let mut formats = 0;
         for format in Format::ALL {
-            let Some(parts) = Parts::of(format) else { continue };
+            let Some(block) = InterleavedBlock::of(format) else { continue };
             formats += 1;
-            let all =
-                (0..TOGETHER).flat_map(|column| (0..parts.block).map(move |at| parts.place(column, at)));
+            let all = (0..INTERLEAVE).flat_map(|row| (0..block.bytes).map(move |at| block.place(row, at)));
             let mut places: Vec<usize> = all.collect();
             places.sort_unstable();
             assert!(places.iter().enumerate().all(|(i, place)| i == *place), "{format}");

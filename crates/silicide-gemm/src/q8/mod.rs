@@ -1,232 +1,272 @@
-//! Weights multiplied in integers: activations are rounded to 8 bits under a scale per 32, and dot products of 32 codes
-//! are exact in 32 bits.
+//! Quantized weights: activations are quantized to 8 bits, and dot products of 32 codes are exact in 32 bits.
+//!
+//! `y[i][j] = sum over groups g of 32: dot(x[i][g], w[j][g] - zero) * w_scale[j][g] * x_scale[i][g] + w_minimum[j][g] * x_sum[i][g]`
+//!
+//! ```text
+//! for row i of the activations, for output j (a row of the weights):
+//!     sum = 0
+//!     for group g of 32 weights:                       # or each half of it, where halves have scales of their own
+//!         dot = sum of x_code[i][32 * g + l] * (w_code[j][32 * g + l] - zero), l = 0..32     # i32, exact
+//!         sum = fma(dot * w_scale[j][g], x_scale[i][g], sum)
+//!         if the format has minimums:
+//!             sum = fma(w_minimum[j][g], x_scale[i][g] * sum of x_code[i][32 * g + l], sum)
+//!     y[i][j] = sum
+//! ```
+//!
+//! Every kernel adds the groups of an output in this order. So its bits do not depend on the number of rows, the tile, the size of
+//! panels, the layout of the weights or the kernel.
 //!
 //! | file | what |
 //! |---|---|
-//! | `quantize` | rounding rows of activations, for all formats alike |
-//! | `format` | what formats say of themselves: how codes, scales and minimums of some columns are unpacked |
-//! | `source` | where the blocks of columns are: column after column, or interleaved |
-//! | `legacy`, `k`, `levels`, `affine` | formats that are taken apart by shifts and tables of sixteen |
-//! | `spelled` | all others |
-//! | `gathered` | multiplying few rows with those others, without spelling them |
-//! | `interleave` | interleaving blocks of sixteen columns |
-//! | `unit` | the operations on integers that kernels need, and their portable form; `x86` and `neon` have the others |
-//! | `panel` | multiplying a panel with rows: register tiles, for each layout of panels |
-//! | `stream` | multiplying few rows with codes in registers |
-//! | `product` | what a tile does otherwise: unpack some columns, multiply them with rows, go on |
+//! | `quantize` | quantizes activations to i8 under a scale per group of 32 |
+//! | `weights` | the RHS: format, layout and extents, checked |
+//! | `formats/` | block formats: how codes, scales and minimums of a vector of weight rows are unpacked |
+//! | `layout` | where blocks are in memory: row after row, or interleaved |
+//! | `interleave` | interleaves the blocks of sixteen weight rows |
+//! | `gemv` | up to four rows: codes go from memory to registers and are multiplied there |
+//! | `codebook_gemv/` | the same for code-book formats and affine codes, with AVX-512 VBMI |
+//! | `gemm` | more rows: unpacks panels of weights and multiplies them |
+//! | `microkernel` | the register tile: MR rows times a panel of NR outputs |
 //!
-//! Formats meet only where they are unpacked, so that everything else is compiled once for each instruction set. For few rows
-//! panels are small and stay in the first cache, and for fewest there are none: memory is the limit.
-//!
-//! Every output is the sum over runs of 32, one after the other, of scaled dot products; tiles, rows beside it and the size of
-//! panels do not change its bits.
-//!
-//! What rounding does: an activation moves by at most 1/254 of the largest of its run. A run of
-//! activations with a NaN or an infinity makes the outputs of its row NaN.
+//! Error of quantizing: an activation moves by at most 1/254 of the largest of its group. A NaN or an infinity in a group makes the
+//! outputs of its row NaN.
 
-mod affine;
-mod format;
 #[cfg(target_arch = "x86_64")]
-mod gathered;
+mod codebook_gemv;
+mod formats;
+mod gemm;
+mod gemv;
 mod interleave;
-mod k;
-mod legacy;
-mod levels;
-#[cfg(target_arch = "aarch64")]
-mod neon;
-mod panel;
-mod product;
+mod layout;
+mod microkernel;
 mod quantize;
-mod source;
-mod spelled;
-mod stream;
-mod unit;
-#[cfg(target_arch = "x86_64")]
-mod x86;
+#[cfg(test)]
+mod tests;
+mod weights;
 
-pub use format::{LEN, MAX_RUNS};
-pub use interleave::Parts;
-pub use panel::MAX_ROWS;
-pub use product::{COLUMN_BYTES, MAX_COLUMNS, Product, ProductWorkspace};
-pub use quantize::{Row, round_run, sums};
-pub use source::{Columns, Planes, TOGETHER};
+pub use formats::{GROUP, MAX_KC};
+pub use gemm::{Blocking, MAX_NC, PANEL_OUTPUT_BYTES, Q8Workspace};
+pub use interleave::InterleavedBlock;
+pub use layout::INTERLEAVE;
+pub use microkernel::MAX_MR;
+pub use quantize::{QuantizedRows, QuantizedRowsMut, quantize, quantized_row_bytes};
+pub use weights::Q8Weights;
 
 use crate::f32::vector::MAX_LANES;
-use crate::isa::Simd;
-use format::{Codes, Layout, Part};
-use k::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
-use legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-use levels::{Iq4Nl, Mxfp4, Nvfp4, Q1_0};
-use panel::VECTORS;
-use silicide_quant::{Format, MlxFormat};
-use source::{Interleaved, Strided};
+use crate::isa::{IntLanes, Simd};
+use crate::view::{GemmError, MatrixMut};
+use formats::{affine, panel_layout, unpack};
+use gemm::Q8Product;
+use microkernel::NR_VECTORS;
+use silicide_quant::Format;
 use std::ops::Range;
-use unit::Unit;
+use weights::WeightEncoding;
 
-/// Rows that are multiplied with codes in registers.
-const STREAM_ROWS: usize = 4;
-/// Runs of a panel for few rows, to stay in the first cache.
-pub const FEW_RUNS: usize = 16;
-/// Columns of a panel, or several.
-pub const PANEL: usize = VECTORS * MAX_LANES;
-/// A product has at least so many columns.
-pub const LEAST_COLUMNS: usize = MAX_LANES;
+/// The most rows of a GEMV.
+const GEMV_ROWS: usize = 4;
+/// KC, in groups, for few rows: a panel stays in L1.
+const GEMV_KC: usize = 16;
+/// NR of the widest vectors; a multiple of that of every instruction set.
+pub const NR: usize = NR_VECTORS * MAX_LANES;
+/// The fewest rows of weights: a vector of them.
+pub const MIN_OUTPUTS: usize = MAX_LANES;
 
-/// An instruction set that multiplies in integers: each function is compiled once for it.
-///
-/// # Safety
-///
-/// The functions may only run where the instruction set is present.
-pub unsafe trait Integers: Simd {
-    /// Computes the outputs of some columns in a format: as a stream, or by panels.
-    ///
-    /// # Safety
-    ///
-    /// The instruction set is present; rows, columns and outputs have the extents that the product says, and columns up to the end
-    /// of the range are at least [`LEAST_COLUMNS`]; nothing else touches these outputs or the workspace meanwhile.
-    unsafe fn multiply(format: Format, product: &Product, columns: Range<usize>);
-
-    /// Computes the outputs of some columns of affine codes, whose scales and biases are in planes.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Integers::multiply`].
-    unsafe fn multiply_affine(format: MlxFormat, product: &Product, columns: Range<usize>);
-
-    /// Interleaves a block of each of [`TOGETHER`] columns, which are `stride` bytes apart.
-    ///
-    /// # Safety
-    ///
-    /// The instruction set is present, and the blocks are there.
-    unsafe fn interleave(parts: Parts, from: *const u8, stride: usize, to: &mut [u8]);
+/// Returns whether there are integer products of a format.
+pub fn supports(format: Format) -> bool {
+    panel_layout(format).is_some()
 }
 
-/// Compiles the functions of [`Integers`] for an instruction set.
-macro_rules! integers {
-    ($(#[$meta:meta])* $name:ident $(, $features:literal)?) => {
-        $(#[$meta])*
-        // SAFETY: the functions need what their features say.
-        unsafe impl Integers for crate::isa::$name {
-            $(#[target_feature(enable = $features)])?
-            unsafe fn multiply(format: Format, product: &Product, columns: Range<usize>) {
-                // SAFETY: the caller's promise.
-                unsafe { multiply::<Self>(format, product, columns) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn multiply_affine(format: MlxFormat, product: &Product, columns: Range<usize>) {
-                // SAFETY: the caller's promise.
-                unsafe { affine::multiply::<Self>(format, product, columns) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn interleave(parts: Parts, from: *const u8, stride: usize, to: &mut [u8]) {
-                // SAFETY: the caller's promise.
-                unsafe { interleave::interleave::<Self>(parts, from, stride, to) }
-            }
-        }
-    };
+/// A product of quantized rows with some outputs of quantized weights.
+#[derive(Clone, Debug)]
+pub struct Q8Gemm<'a> {
+    /// The LHS.
+    pub lhs: QuantizedRows<'a>,
+    /// The RHS.
+    pub rhs: Q8Weights<'a>,
+    /// Which outputs are computed: rows of the RHS.
+    pub outputs: Range<usize>,
+    /// Block sizes, if there is no GEMV for the product.
+    pub blocking: Blocking,
 }
 
-integers!(
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
-);
-integers!(
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    "avx2,fma,f16c"
-);
-integers!(
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-    "neon,dotprod"
-);
-integers!(Portable);
+impl Q8Gemm<'_> {
+    /// Computes the outputs: row `i`, column `j` of `out` is row `i` of the LHS times row `outputs.start + j` of the RHS.
+    #[inline(always)]
+    pub fn compute<I: Q8Kernels>(
+        &self,
+        isa: I,
+        mut out: MatrixMut<'_, f32>,
+        workspace: &mut Q8Workspace,
+    ) -> Result<(), GemmError> {
+        self.check([out.rows(), out.columns()])?;
+        let product = Q8Product {
+            lhs: self.lhs,
+            weights: self.rhs.rows,
+            blocking: self.blocking,
+            y: out.as_mut_ptr().wrapping_sub(self.outputs.start),
+            y_stride: out.stride(),
+            workspace,
+        };
+        isa.multiply(&CheckedProduct { encoding: self.rhs.encoding, product, outputs: self.outputs.clone() });
+        Ok(())
+    }
 
-/// Declares the table of formats.
-macro_rules! table {
-    ($($format:ident),* $(,)?) => {
-        /// The layout that a format unpacks to, if it has integer products.
-        const fn layout(format: Format) -> Option<Layout> {
-            match format {
-                $(Format::$format => Some($format::LAYOUT),)*
-                _ => spelled::layout(format),
-            }
+    /// Checks that extents agree.
+    #[inline(always)]
+    fn check(&self, [rows, columns]: [usize; 2]) -> Result<(), GemmError> {
+        let extent = |argument, what, expected, got| Err(GemmError::Extent { argument, what, expected, got });
+        let Range { start, end } = self.outputs;
+        if self.lhs.rows() == 0 || start >= end {
+            let argument = if start >= end { "outputs" } else { "lhs" };
+            return Err(GemmError::Empty { argument, what: "rows" });
         }
-
-        /// Where words begin in the blocks of a format that can be interleaved.
-        const fn words_at(format: Format) -> Option<usize> {
-            match format {
-                $(Format::$format => Some($format::WORDS_AT),)*
-                _ => None,
-            }
+        if self.lhs.groups() != self.rhs.groups {
+            return extent("lhs", "groups", self.rhs.groups, self.lhs.groups());
         }
-
-        /// Unpacks a part of columns in a format.
-        ///
-        /// # Safety
-        ///
-        /// As for [`Unit::unpack`].
-        unsafe fn unpack<U: Unit>(format: Format, part: &Part) {
-            // SAFETY: the caller's promise.
-            unsafe {
-                match (format, part.columns.interleaved) {
-                    $((Format::$format, None) => U::unpack::<$format, Strided>(part),)*
-                    $((Format::$format, Some(_)) => U::unpack::<$format, Interleaved>(part),)*
-                    (format, _) => spelled::unpack::<U>(format, part),
+        // A vector that is not whole begins before the range, but not before the weights.
+        if end > self.rhs.n || end < MIN_OUTPUTS {
+            return Err(GemmError::Length {
+                argument: "outputs",
+                needed: end.max(MIN_OUTPUTS),
+                got: self.rhs.n.min(end),
+            });
+        }
+        if self.rhs.rows.interleaved.is_some() {
+            for (what, got) in [("start", start), ("end", end)] {
+                if !got.is_multiple_of(INTERLEAVE) {
+                    return Err(GemmError::Multiple { argument: "outputs", what, of: INTERLEAVE, got });
                 }
             }
         }
-
-        /// Multiplies few rows with a stream of columns in a format; says whether it could.
-        ///
-        /// # Safety
-        ///
-        /// As for [`Product::multiply`].
-        unsafe fn stream<U: Unit>(format: Format, product: &Product, columns: Range<usize>) -> bool {
-            if !U::STREAMS {
-                return false;
-            }
-            if product.runs > stream::MOST_RUNS {
-                return false;
-            }
-            // SAFETY: the caller's promise.
-            unsafe {
-                match (format, product.weights.interleaved, product.rows) {
-                    $((Format::$format, None, 1) => U::stream::<$format, Strided, 1>(product, columns),)*
-                    $((Format::$format, Some(_), 1) => U::stream::<$format, Interleaved, 1>(product, columns),)*
-                    $((Format::$format, Some(_), 2..=STREAM_ROWS) => {
-                        U::stream::<$format, Interleaved, STREAM_ROWS>(product, columns);
-                    })*
-                    _ => return U::look_up(format, product, columns),
-                }
-            }
-            true
+        if rows != self.lhs.rows() {
+            return extent("out", "rows", self.lhs.rows(), rows);
         }
-    };
-}
-
-table!(Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs, Tq2_0, Mxfp4, Nvfp4, Q1_0);
-
-/// Computes the outputs of some columns in a format: as a stream, or by panels.
-///
-/// # Safety
-///
-/// As for [`Product::multiply`].
-#[inline(always)]
-unsafe fn multiply<U: Unit>(format: Format, product: &Product, columns: Range<usize>) {
-    let Some(layout) = layout(format) else { return };
-    // SAFETY: the caller's promise.
-    unsafe {
-        if !stream::<U>(format, product, columns.clone()) {
-            product.multiply::<U, Format>(columns, layout, unpack::<U>, format);
+        if columns != end - start {
+            return extent("out", "columns", end - start, columns);
         }
+        let (Blocking { nc, kc }, argument) = (self.blocking, "blocking");
+        for (what, got, of, most) in [("nc", nc, NR, MAX_NC), ("kc", kc, self.rhs.encoding.groups(), MAX_KC)]
+        {
+            if got == 0 {
+                return Err(GemmError::Empty { argument, what });
+            }
+            if got > most {
+                return extent(argument, what, most, got);
+            }
+            if !got.is_multiple_of(of) {
+                return Err(GemmError::Multiple { argument, what, of, got });
+            }
+        }
+        Ok(())
     }
 }
 
-/// Whether there are integer products of a format.
-pub fn has_codes(format: Format) -> bool {
-    layout(format).is_some()
+/// A product whose extents were checked.
+#[derive(Clone)]
+pub struct CheckedProduct<'a> {
+    encoding: WeightEncoding,
+    product: Q8Product<'a>,
+    outputs: Range<usize>,
+}
+
+impl std::fmt::Debug for CheckedProduct<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CheckedProduct").field("outputs", &self.outputs).finish_non_exhaustive()
+    }
+}
+
+/// Interleaves sixteen weight rows of `format`, which follow each other in `from`. `to` has as many bytes.
+#[inline(always)]
+pub fn interleave<I: Q8Kernels>(isa: I, format: Format, from: &[u8], to: &mut [u8]) -> Result<(), GemmError> {
+    isa.interleave(format, from, to)
+}
+
+/// An instruction set with integer products. Each function is compiled once for it, in this crate.
+pub trait Q8Kernels: Simd {
+    /// Computes a product: a GEMV where there is one, else by panels.
+    #[doc(hidden)]
+    fn multiply(self, product: &CheckedProduct<'_>);
+    /// See [`interleave`](interleave()).
+    #[doc(hidden)]
+    fn interleave(self, format: Format, from: &[u8], to: &mut [u8]) -> Result<(), GemmError>;
+}
+
+/// Implements [`Q8Kernels`], with a GEMV for code books where the instruction set has one.
+macro_rules! q8_kernels {
+    ($(#[$meta:meta])* $name:ident, $codebook:expr, $affine:expr) => {
+        $(#[$meta])*
+        impl Q8Kernels for crate::isa::$name {
+            fn multiply(self, product: &CheckedProduct<'_>) {
+                multiply(self, product, $codebook, $affine);
+            }
+
+            fn interleave(self, format: Format, from: &[u8], to: &mut [u8]) -> Result<(), GemmError> {
+                interleave::interleave(self, format, from, to)
+            }
+        }
+    };
+}
+
+q8_kernels!(
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    codebook_gemv::gemv,
+    codebook_gemv::affine::gemv
+);
+q8_kernels!(
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    no_gemv::<_, Format>,
+    no_gemv::<_, usize>
+);
+q8_kernels!(
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    no_gemv::<_, Format>,
+    no_gemv::<_, usize>
+);
+q8_kernels!(Portable, no_gemv::<_, Format>, no_gemv::<_, usize>);
+
+/// A GEMV for `T`: a format, or bits of affine codes. It returns whether it computed the outputs.
+type GemvFn<I, T> = unsafe fn(I, T, &Q8Product<'_>, Range<usize>) -> bool;
+
+/// The GEMV of instruction sets that have none.
+///
+/// # Safety
+/// None is needed; the type is that of other GEMVs.
+unsafe fn no_gemv<I, T>(_: I, _: T, _: &Q8Product<'_>, _: Range<usize>) -> bool {
+    false
+}
+
+/// Computes a product: by a GEMV of the format, or by panels.
+#[inline(always)]
+fn multiply<I: IntLanes>(
+    isa: I,
+    checked: &CheckedProduct<'_>,
+    codebook: GemvFn<I, Format>,
+    affine_gemv: GemvFn<I, usize>,
+) {
+    let CheckedProduct { encoding, product, outputs } = checked;
+    // SAFETY: `Q8Gemm::check` has compared the extents: weights have the outputs and groups, at least a vector of rows, and `out` the
+    // outputs of all rows; views vouch for their memory, and the workspace is borrowed.
+    unsafe {
+        match *encoding {
+            WeightEncoding::Block(format) => {
+                let Some(layout) = panel_layout(format) else { return };
+                let done = gemv::gemv(isa, format, product, outputs.clone())
+                    || codebook(isa, format, product, outputs.clone());
+                if !done {
+                    product.multiply(isa, outputs.clone(), layout, |part| unpack(isa, format, part));
+                }
+            }
+            WeightEncoding::Affine(format) => {
+                if !affine_gemv(isa, format.bits(), product, outputs.clone()) {
+                    let layout = affine::panel_layout(format);
+                    product.multiply(isa, outputs.clone(), layout, |part| {
+                        affine::unpack(isa, format, part);
+                    });
+                }
+            }
+        }
+    }
 }

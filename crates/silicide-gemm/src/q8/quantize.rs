@@ -1,39 +1,213 @@
-//! Rounding activations: every 32 to 8 bits, under their own scale.
+//! Quantizes activations: every 32 to 8 bits, under a scale of their own.
 //!
-//! A rounded row ([`Row`]) depends on nothing but its activations: kernels for all formats and instruction sets read the same
-//! one. It has 32 signed bytes in -127..=127 for every run, then the scales of all runs as f32, then the sums of the first
-//! halves of runs and of the second halves, as i32.
+//! ```text
+//! for group g of 32 activations x:
+//!     scale[g] = max |x| / 127                     # NaN if one of them is not finite
+//!     code[l]  = round(x[l] * 127 / max |x|)       # -127..=127, ties to even
+//! ```
+//!
+//! A quantized row, the same for all formats and instruction sets:
+//!
+//! ```text
+//! | 32 codes of group 0 | of group 1 | ... | scales of all groups, f32 | sums of first halves, i32 | of second halves, i32 | padding |
+//! ```
+//!
+//! Sums of codes are what zero points and minimums of weights are multiplied with. Rows are whole cache lines.
 
-use super::format::LEN;
+use super::formats::GROUP;
+use crate::view::{GemmError, Matrix};
+use std::marker::PhantomData;
+use std::ops::Range;
 
-/// Where things are in a rounded row of so many runs, in bytes.
-#[derive(Clone, Copy)]
-pub struct Row {
-    /// The scales.
-    pub scales: usize,
-    /// The sums of first halves.
-    pub first: usize,
+/// Where things are in a quantized row, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowOffsets {
+    pub(super) scales: usize,
+    /// The sums of first halves of groups.
+    pub(super) first: usize,
     /// The sums of second halves.
-    pub second: usize,
-    /// Bytes from one row to the next: whole cache lines.
-    pub bytes: usize,
+    pub(super) second: usize,
+    /// Bytes from one row to the next.
+    pub(super) bytes: usize,
 }
 
-impl Row {
-    /// The places in a row of `runs` runs.
+impl RowOffsets {
+    /// The offsets in a row of `groups` groups.
     #[inline(always)]
-    pub const fn of(runs: usize) -> Row {
-        let (scales, sums) = (runs * LEN, runs * (LEN + 4));
-        Row { scales, first: sums, second: sums + 4 * runs, bytes: (sums + 8 * runs).next_multiple_of(64) }
+    pub(super) const fn new(groups: usize) -> RowOffsets {
+        let (scales, sums) = (groups * GROUP, groups * (GROUP + 4));
+        let bytes = (sums + 8 * groups).next_multiple_of(64);
+        RowOffsets { scales, first: sums, second: sums + 4 * groups, bytes }
     }
 }
 
-/// Rounds a run to codes; returns its scale.
+/// Returns the bytes of a quantized row of `groups` groups of 32.
+pub const fn quantized_row_bytes(groups: usize) -> usize {
+    RowOffsets::new(groups).bytes
+}
+
+/// What scales and sums are aligned to.
+const ALIGNMENT: usize = 4;
+
+/// Checks memory for quantized rows.
+fn check(bytes: &[u8], rows: usize, groups: usize) -> Result<(), GemmError> {
+    let argument = "quantized rows";
+    if rows == 0 || groups == 0 {
+        return Err(GemmError::Empty { argument, what: if rows == 0 { "rows" } else { "groups" } });
+    }
+    let needed = groups.checked_mul(GROUP + 16).and_then(|most| most.checked_mul(rows));
+    if needed.is_none_or(|most| most > isize::MAX as usize) {
+        return Err(GemmError::Overflow { argument });
+    }
+    let needed = rows * quantized_row_bytes(groups);
+    if bytes.len() < needed {
+        return Err(GemmError::Length { argument, needed, got: bytes.len() });
+    }
+    if !bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
+        return Err(GemmError::Alignment { argument, alignment: ALIGNMENT });
+    }
+    Ok(())
+}
+
+/// Quantized rows to read: the LHS of a product.
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizedRows<'a> {
+    start: *const u8,
+    rows: usize,
+    groups: usize,
+    memory: PhantomData<&'a [u8]>,
+}
+
+impl<'a> QuantizedRows<'a> {
+    /// Returns a view of `rows` rows of `groups` groups, which [`quantize`] has written.
+    pub fn new(bytes: &'a [u8], rows: usize, groups: usize) -> Result<QuantizedRows<'a>, GemmError> {
+        check(bytes, rows, groups)?;
+        Ok(QuantizedRows { start: bytes.as_ptr(), rows, groups, memory: PhantomData })
+    }
+
+    /// Returns a view of memory.
+    ///
+    /// # Safety
+    /// `rows` rows of [`quantized_row_bytes`] can be read at `start`, which is a multiple of 4; nothing writes them while the view is
+    /// used.
+    #[inline(always)]
+    pub unsafe fn from_raw_parts(start: *const u8, rows: usize, groups: usize) -> QuantizedRows<'a> {
+        QuantizedRows { start, rows, groups, memory: PhantomData }
+    }
+
+    /// The rows.
+    #[inline(always)]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Groups of 32 in a row.
+    #[inline(always)]
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// The address of row `row`; of the last one, if there are fewer.
+    #[inline(always)]
+    pub(super) fn row(&self, row: usize) -> *const u8 {
+        self.start.wrapping_add(row.min(self.rows - 1) * RowOffsets::new(self.groups).bytes)
+    }
+}
+
+/// Quantized rows to write.
+#[derive(Debug)]
+pub struct QuantizedRowsMut<'a> {
+    start: *mut u8,
+    rows: usize,
+    groups: usize,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> QuantizedRowsMut<'a> {
+    /// Returns a view of `rows` rows of `groups` groups.
+    pub fn new(bytes: &'a mut [u8], rows: usize, groups: usize) -> Result<QuantizedRowsMut<'a>, GemmError> {
+        check(bytes, rows, groups)?;
+        Ok(QuantizedRowsMut { start: bytes.as_mut_ptr(), rows, groups, memory: PhantomData })
+    }
+
+    /// Returns a view of memory.
+    ///
+    /// # Safety
+    /// `rows` rows of [`quantized_row_bytes`] can be written at `start`, which is a multiple of 4. Nothing else touches the groups that are
+    /// quantized through this view while it is used; other groups of a row may be others'.
+    #[inline(always)]
+    pub unsafe fn from_raw_parts(start: *mut u8, rows: usize, groups: usize) -> QuantizedRowsMut<'a> {
+        QuantizedRowsMut { start, rows, groups, memory: PhantomData }
+    }
+
+    /// Quantizes `from` to groups of row `row` from group `first` on; as many as both have. `from` is whole groups.
+    #[inline(always)]
+    pub fn quantize_groups(&mut self, row: usize, first: usize, from: &[f32]) {
+        let from = from.as_chunks::<GROUP>().0;
+        let first = first.min(self.groups);
+        let part = first..(first + from.len()).min(self.groups);
+        if row >= self.rows {
+            return;
+        }
+        let offsets = RowOffsets::new(self.groups);
+        let start = self.start.wrapping_add(row * offsets.bytes);
+        // SAFETY: the view covers the row, by its constructor; the parts of a row lie apart, and are aligned to 4 bytes as the row is.
+        let (codes, scales, first, second) = unsafe {
+            (
+                slice::<[i8; GROUP]>(start, part.clone()),
+                slice::<f32>(start.add(offsets.scales), part.clone()),
+                slice::<i32>(start.add(offsets.first), part.clone()),
+                slice::<i32>(start.add(offsets.second), part),
+            )
+        };
+        let parts = codes.iter_mut().zip(scales).zip(first.iter_mut().zip(second));
+        for (from, ((codes, scale), (first, second))) in from.iter().zip(parts) {
+            *scale = quantize_group(from, codes);
+            [*first, *second] = half_sums(codes);
+        }
+    }
+}
+
+/// Returns elements `part` of an array.
+///
+/// # Safety
+/// The elements can be written, are aligned, and nothing else touches them.
 #[inline(always)]
-pub fn round_run(from: &[f32; LEN], codes: &mut [i8; LEN]) -> f32 {
-    // Added to a small number, it leaves the nearest whole number in the lowest bits.
+unsafe fn slice<'a, T>(start: *mut u8, part: Range<usize>) -> &'a mut [T] {
+    // SAFETY: the caller vouches for the elements.
+    unsafe { std::slice::from_raw_parts_mut(start.cast::<T>().add(part.start), part.len()) }
+}
+
+/// Quantizes the rows of a matrix, whose columns are whole groups of 32.
+pub fn quantize(from: Matrix<'_, f32>, to: &mut QuantizedRowsMut<'_>) -> Result<(), GemmError> {
+    let argument = "quantized rows";
+    if !from.columns().is_multiple_of(GROUP) {
+        return Err(GemmError::Multiple {
+            argument: "activations",
+            what: "columns",
+            of: GROUP,
+            got: from.columns(),
+        });
+    }
+    let (expected, got) = (from.columns() / GROUP, to.groups);
+    if expected != got {
+        return Err(GemmError::Extent { argument, what: "groups", expected, got });
+    }
+    if from.rows() != to.rows {
+        return Err(GemmError::Extent { argument, what: "rows", expected: from.rows(), got: to.rows });
+    }
+    for row in 0..from.rows() {
+        to.quantize_groups(row, 0, from.row(row).unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Quantizes a group; returns its scale.
+#[inline(always)]
+fn quantize_group(from: &[f32; GROUP], codes: &mut [i8; GROUP]) -> f32 {
+    // Added to a small number, it leaves the nearest integer in the lowest bits.
     const ROUND: f32 = (3 << 22) as f32;
-    // Sizes have the order of their bits; those of infinities and NaN come after all numbers.
+    // Magnitudes have the order of their bits; those of infinities and NaN come after all numbers.
     let mut largest = [0u32; 16];
     for chunk in from.as_chunks::<16>().0 {
         for (largest, value) in largest.iter_mut().zip(chunk) {
@@ -49,11 +223,11 @@ pub fn round_run(from: &[f32; LEN], codes: &mut [i8; LEN]) -> f32 {
     scale
 }
 
-/// The sums of both halves of a run.
+/// Returns the sums of both halves of a group.
 #[inline(always)]
-pub fn sums(codes: &[i8; LEN]) -> [i32; 2] {
+fn half_sums(codes: &[i8; GROUP]) -> [i32; 2] {
     let mut sums = [0i32; 2];
-    for (sum, half) in sums.iter_mut().zip(codes.as_chunks::<{ LEN / 2 }>().0) {
+    for (sum, half) in sums.iter_mut().zip(codes.as_chunks::<{ GROUP / 2 }>().0) {
         for code in half {
             *sum += i32::from(*code);
         }

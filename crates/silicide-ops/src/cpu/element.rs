@@ -59,13 +59,13 @@ impl Float for f32 {
 impl Float for f16 {
     #[inline(always)]
     unsafe fn widen<S: Simd>(from: &[f16], to: &mut [f32]) {
-        // SAFETY: the caller's promise.
-        unsafe { S::widen_f16(from, to) }
+        // SAFETY: the caller runs on a CPU with `S`.
+        unsafe { S::assume() }.widen_f16(from, to);
     }
     #[inline(always)]
     unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [f16]) {
-        // SAFETY: the caller's promise.
-        unsafe { S::narrow_f16(from, to) }
+        // SAFETY: the caller runs on a CPU with `S`.
+        unsafe { S::assume() }.narrow_f16(from, to);
     }
 }
 

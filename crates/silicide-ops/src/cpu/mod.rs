@@ -100,3 +100,22 @@ macro_rules! native_kernel {
     };
 }
 pub(crate) use native_kernel;
+
+#[cfg(test)]
+mod tests {
+    use super::{Portable, Simd};
+    use silicide_hal::cpu::Isa;
+
+    /// The backend chooses a variant by `Isa`, and its body assumes a token: both must look for the same features.
+    #[test]
+    fn tokens_are_detected_where_the_backend_finds_the_instruction_set() {
+        assert_eq!(Portable::detect().is_some(), Isa::Portable.is_available());
+        #[cfg(target_arch = "x86_64")]
+        {
+            assert_eq!(super::Avx2::detect().is_some(), Isa::Avx2.is_available());
+            assert_eq!(super::Avx512::detect().is_some(), Isa::Avx512.is_available());
+        }
+        #[cfg(target_arch = "aarch64")]
+        assert_eq!(super::Neon::detect().is_some(), Isa::Neon.is_available());
+    }
+}

@@ -35,8 +35,8 @@ pub(crate) unsafe fn copy<S: Simd, T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
     to_head.copy_from_slice(from_head);
     let (mut from, mut to) = (from.chunks_exact(LINE), to.chunks_exact_mut(LINE));
     for (to, from) in (&mut to).zip(&mut from) {
-        // SAFETY: the instruction set is the caller's promise; both chunks are lines, and `to` starts one.
-        unsafe { S::stream_line(from.as_ptr(), to.as_mut_ptr()) };
+        // SAFETY: the caller runs on a CPU with `S`; both chunks are lines, and `to` starts one.
+        unsafe { S::assume().stream_line(from.as_ptr(), to.as_mut_ptr()) };
     }
     let (to, from) = (to.into_remainder(), from.remainder());
     to.copy_from_slice(from);

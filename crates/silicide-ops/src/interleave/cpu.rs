@@ -1,10 +1,10 @@
 //! `interleave` on the CPU: a tile is some groups of columns.
 
-use super::{Interleave, Parts, TOGETHER};
+use super::{Interleave, TOGETHER};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_gemm::q8::Integers;
+use silicide_gemm::q8::{self, Q8Kernels};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::Format;
 
@@ -24,21 +24,18 @@ native_kernel!(
 ///
 /// The instruction set is present; bindings are as many bytes of columns as the parameters say, and as many to write.
 #[inline(always)]
-unsafe fn tile<S: Integers>(tile: &Tile<'_>) {
+unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
     let [groups, bytes, tile_groups] = [0, 1, 2].map(|i| tile.param(i) as usize);
-    let Some(parts) = Format::ALL.get(tile.param(3) as usize).and_then(|format| Parts::of(*format)) else {
-        return;
-    };
+    let Some(&format) = Format::ALL.get(tile.param(3) as usize) else { return };
     let first = tile.index[0] as usize * tile_groups;
     for group in first..(first + tile_groups).min(groups) {
         let range = group * TOGETHER * bytes..(group + 1) * TOGETHER * bytes;
-        // SAFETY: the planner made the grid for these extents; tiles have different groups.
-        let (from, to) = unsafe { (tile.read_part::<u8>(0, range.clone()), tile.write::<u8>(1, range)) };
-        for (block, to) in to.chunks_exact_mut(TOGETHER * parts.block).enumerate() {
-            let from = from.get(block * parts.block..).unwrap_or_default();
-            // SAFETY: the instruction set is present; this block of each of sixteen columns follows, `bytes` apart.
-            unsafe { S::interleave(parts, from.as_ptr(), bytes, to) };
-        }
+        // SAFETY: the caller runs on a CPU with `S`; the planner made the grid for these extents, and tiles have different groups.
+        let (isa, from, to) =
+            unsafe { (S::assume(), tile.read_part::<u8>(0, range.clone()), tile.write::<u8>(1, range)) };
+        // Shapes were checked by `infer`, so this is not refused.
+        let done = q8::interleave(isa, format, from, to);
+        debug_assert_eq!(done, Ok(()));
     }
 }
 

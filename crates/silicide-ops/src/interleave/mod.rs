@@ -14,11 +14,11 @@ use crate::elementwise::inputs;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance};
 use silicide_core::{Error, Recorder, Result};
 use silicide_gemm::q8;
-pub(crate) use silicide_gemm::q8::Parts;
+pub(crate) use silicide_gemm::q8::InterleavedBlock;
 use silicide_quant::{DType, Format};
 
 /// Columns that are interleaved.
-pub const TOGETHER: usize = q8::TOGETHER;
+pub const TOGETHER: usize = q8::INTERLEAVE;
 
 /// The op. Input: `x`, the bytes of blocks, `[..., n, bytes of a column]`. Output: `y`, as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub struct Interleave {
 /// Whether weights of a format can be interleaved: so many columns of so many elements.
 pub fn interleaves(format: Format, columns: usize, elements: usize) -> bool {
     let whole = columns.is_multiple_of(TOGETHER) && elements.is_multiple_of(format.block_len());
-    whole && columns > 0 && elements > 0 && Parts::of(format).is_some()
+    whole && columns > 0 && elements > 0 && InterleavedBlock::of(format).is_some()
 }
 
 /// The numbers that interleaved weights stand for, for references.
@@ -42,14 +42,14 @@ pub(crate) fn interleaved_values(format: Format, weights: &Host) -> Vec<f64> {
 /// Takes interleaved bytes of columns of so many bytes apart.
 fn separate(format: Format, column_bytes: usize, bytes: &[u8]) -> Vec<u8> {
     let mut plain = vec![0; bytes.len()];
-    let Some(parts) = Parts::of(format) else { return plain };
+    let Some(parts) = InterleavedBlock::of(format) else { return plain };
     let all =
         bytes.chunks_exact(TOGETHER * column_bytes).zip(plain.chunks_exact_mut(TOGETHER * column_bytes));
     for (from, to) in all {
         for (column, to) in to.chunks_exact_mut(column_bytes).enumerate() {
-            for (block, to) in to.chunks_exact_mut(parts.block).enumerate() {
+            for (block, to) in to.chunks_exact_mut(parts.bytes()).enumerate() {
                 for (at, to) in to.iter_mut().enumerate() {
-                    *to = from[block * TOGETHER * parts.block + parts.place(column, at)];
+                    *to = from[block * TOGETHER * parts.bytes() + parts.place(column, at)];
                 }
             }
         }
@@ -90,7 +90,8 @@ impl Op for Interleave {
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
-        let (Some(x), [y, ..], Some(parts)) = (inputs.first(), outputs, Parts::of(self.format)) else {
+        let (Some(x), [y, ..], Some(parts)) = (inputs.first(), outputs, InterleavedBlock::of(self.format))
+        else {
             return;
         };
         let bytes = x.shape.last();
@@ -98,8 +99,8 @@ impl Op for Interleave {
         for (from, to) in all {
             for (column, from) in from.chunks_exact(bytes).enumerate() {
                 for (i, from) in from.iter().enumerate() {
-                    let (block, at) = (i / parts.block, i % parts.block);
-                    to[block * TOGETHER * parts.block + parts.place(column, at)] = *from;
+                    let (block, at) = (i / parts.bytes(), i % parts.bytes());
+                    to[block * TOGETHER * parts.bytes() + parts.place(column, at)] = *from;
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::InterleavedMatmul;
 use crate::case::{Case, Input};
 use crate::interleave::cases::interleaved_input;
-use crate::interleave::{Parts, TOGETHER};
+use crate::interleave::{InterleavedBlock, TOGETHER};
 use silicide_quant::{DType, Format};
 
 /// Calls to try.
@@ -16,7 +16,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(label, InterleavedMatmul { format }, inputs)
     };
     let mut cases = Vec::new();
-    for format in Format::ALL.into_iter().filter(|format| Parts::of(*format).is_some()) {
+    for format in Format::ALL.into_iter().filter(|format| InterleavedBlock::of(*format).is_some()) {
         let blocks = 544usize.div_ceil(format.block_len());
         cases.push(case(format, &[1], 3, blocks));
         cases.push(case(format, &[3], 2, blocks));

@@ -9,14 +9,9 @@
 pub(crate) mod activations;
 pub(crate) mod integer;
 
+pub(crate) use silicide_gemm::f32::{KC as PANEL_DEPTH, NC as TILE_COLUMNS, PackedPanel as Panel};
 use silicide_hal::{PrefetchRange, Tile};
 
-/// Columns of a tile: 1 x 48, 3 x 16 or 6 x 8 in register tiles.
-pub(crate) const TILE_COLUMNS: usize = 48;
-/// Words of depth in a panel.
-pub(crate) const PANEL_DEPTH: usize = 1024;
-/// Words of a panel: 192 KiB, to stay in the second-level cache beside the activations that pass.
-const PANEL_WORDS: usize = TILE_COLUMNS * PANEL_DEPTH;
 /// Up to this many rows, packing a panel does not pay, with weights of 16 bits.
 pub(crate) const FEW_ROWS_16: usize = 16;
 /// Bytes of weights that one tile of a kernel for few rows reads, at least: about a microsecond.
@@ -25,10 +20,6 @@ const STREAM_BYTES: usize = 16 << 10;
 const STREAM_TILES: usize = 64;
 /// Tiles that keep many threads busy.
 const ENOUGH_TILES: usize = 32;
-
-/// Workspace: a panel of packed weights.
-#[repr(C, align(64))]
-pub(crate) struct Panel(pub(crate) [f32; PANEL_WORDS]);
 
 /// How the tiles of a program cut its output.
 #[derive(Clone, Copy, Debug)]

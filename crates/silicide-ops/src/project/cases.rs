@@ -4,7 +4,7 @@ use super::{Factor, Project, Projection};
 use crate::case::{Case, Data, Input};
 use crate::glu::Activation;
 use crate::interleave::cases::interleaved_input;
-use crate::interleave::{Parts, TOGETHER};
+use crate::interleave::{InterleavedBlock, TOGETHER};
 use crate::interleaved_matmul::InterleavedMatmul;
 use crate::matmul::Matmul;
 use crate::mlx;
@@ -69,7 +69,7 @@ pub fn cases() -> Vec<Case> {
             .push(call(&[1], k, 0, silu).case(dtype.name(), &[plain(dtype, [37, k]), plain(dtype, [37, k])]));
     }
     common(&mut cases);
-    for format in Format::ALL.into_iter().filter(|format| Parts::of(*format).is_some()) {
+    for format in Format::ALL.into_iter().filter(|format| InterleavedBlock::of(*format).is_some()) {
         let k = if format.block_len() >= 128 { 1280 } else { 576 / format.block_len() * format.block_len() };
         let weight = |groups: usize| interleaved(format, [groups * TOGETHER, k]);
         let name = format!("interleaved {format}");

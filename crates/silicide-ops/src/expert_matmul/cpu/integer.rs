@@ -7,9 +7,10 @@ use crate::expert_matmul::Problem;
 use crate::product::integer::{FEW_ROWS, may_round, panel_columns};
 use crate::product::{activations, stream_columns};
 use silicide_core::kernel::{Access, Arg, Plan};
+use silicide_gemm::MatrixMut;
 use silicide_gemm::q8::{
-    Columns, FEW_RUNS, Integers, LEAST_COLUMNS, LEN, MAX_COLUMNS, MAX_RUNS, PANEL, Product, ProductWorkspace,
-    Row,
+    Blocking, GROUP, MAX_NC, MIN_OUTPUTS, NR, Q8Gemm, Q8Kernels, Q8Weights, Q8Workspace, QuantizedRows,
+    quantized_row_bytes,
 };
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{DType, Format};
@@ -22,7 +23,7 @@ pub(super) fn declines(problem: &Problem, dtype: DType) -> Option<&'static str> 
     if !may_round(dtype) {
         return Some("is for block formats that it has codes for");
     }
-    (problem.n < LEAST_COLUMNS).then_some("needs more columns")
+    (problem.n < MIN_OUTPUTS).then_some("needs more columns")
 }
 
 native_kernel!(MULTIPLY, NAME, tile::<S>, workspace size_of::<ExpertWorkspace>());
@@ -40,11 +41,11 @@ native_kernel!(
 /// Parameters and bindings are those of [`strips::sort`], for rounded rows.
 #[inline(always)]
 unsafe fn round(tile: &Tile<'_>) {
-    let runs = tile.param(4) as usize;
+    let groups = tile.param(4) as usize;
     // SAFETY: the planner made the grid for these extents; tiles have different places.
     unsafe {
         for (place, row) in strips::places(tile) {
-            activations::round_row(tile, (row, 0), (place, 3), runs);
+            activations::round_row(tile, (row, 0), (place, 3), groups);
         }
     }
 }
@@ -52,9 +53,9 @@ unsafe fn round(tile: &Tile<'_>) {
 /// Workspace of a tile.
 #[repr(C)]
 struct ExpertWorkspace {
-    product: ProductWorkspace,
+    product: Q8Workspace,
     /// The outputs of a strip and some columns.
-    outputs: [f32; STRIP * MAX_COLUMNS],
+    outputs: [f32; STRIP * MAX_NC],
 }
 
 /// A tile: some columns of an expert, and a strip.
@@ -64,12 +65,12 @@ struct ExpertWorkspace {
 /// The instruction set is present; bindings are rounded activations, weights, places and outputs of the extents in the
 /// parameters, with at least as many columns as there are lanes.
 #[inline(always)]
-unsafe fn tile<S: Integers>(tile: &Tile<'_>) {
+unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
     let [n, k, tile_columns] = [4, 5, 6].map(|i| tile.param(i) as usize);
     let Some(&format) = Format::ALL.get(tile.param(HEADER) as usize) else { return };
     let interleaved = tile.param(HEADER + 1) != 0;
     let column = tile.index[0] as usize * tile_columns;
-    let (end, runs) = ((column + tile_columns).min(n), k / LEN);
+    let (end, groups) = ((column + tile_columns).min(n), k / GROUP);
     // SAFETY: the caller's promise.
     let Some(strip) = (unsafe { Strip::of(tile) }) else { return };
     let Some(expert) = strip.expert else {
@@ -79,47 +80,51 @@ unsafe fn tile<S: Integers>(tile: &Tile<'_>) {
         }
         return;
     };
-    let stride = k / format.block_len() * format.block_bytes();
-    let rows = strip.len();
-    let (group, chunk) = if rows <= FEW_ROWS { (PANEL, FEW_RUNS) } else { (MAX_COLUMNS, MAX_RUNS) };
-    // SAFETY: the only reference into the workspace.
-    let (workspace, outputs) = unsafe {
-        let all = tile.workspace::<ExpertWorkspace>().as_mut_ptr();
-        (&raw mut (*all).product, (&raw mut (*all).outputs).cast::<f32>())
+    let (bytes, rows) = (n * (k / format.block_len() * format.block_bytes()), strip.len());
+    // SAFETY: binding 1 has the weights of every expert, which nothing writes.
+    let rhs = unsafe {
+        let start = tile.start(1).add(expert * bytes);
+        if interleaved {
+            Q8Weights::interleaved_from_raw(format, start, [n, k])
+        } else {
+            Q8Weights::blocks_from_raw(format, start, [n, k])
+        }
     };
-    // One pair has its outputs where they belong; others have room for so many columns.
+    let Ok(rhs) = rhs else { return };
+    let blocking = if rows <= FEW_ROWS { Blocking::FEW_ROWS } else { Blocking::MANY_ROWS };
+    // SAFETY: the caller vouches for the CPU and for the quantized rows of the strip; this is the only reference into the workspace,
+    // whose fields lie apart.
+    let (isa, lhs, workspace, staged) = unsafe {
+        let all = tile.workspace::<ExpertWorkspace>().as_mut_ptr();
+        let lhs = tile.start(0).add(strip.row * quantized_row_bytes(groups));
+        (
+            S::assume(),
+            QuantizedRows::from_raw_parts(lhs, rows, groups),
+            Q8Workspace::from_uninit(&mut *(&raw mut (*all).product).cast()),
+            (&raw mut (*all).outputs).cast::<f32>(),
+        )
+    };
+    // One pair has its outputs where they belong; others are staged, for as many columns as there is room.
     let one = if rows == 1 { strip.pairs().next() } else { None };
-    let step = if one.is_some() { tile_columns } else { MAX_COLUMNS };
+    let step = if one.is_some() { tile_columns } else { MAX_NC };
     for first in (column..end).step_by(step) {
-        let columns = first..(first + step).min(end);
-        // SAFETY: the planner made the grid for these extents; tiles have different pairs or columns. What is copied was computed.
-        unsafe {
-            let (y, y_stride) = match one {
-                Some(pair) => (tile.start(3).cast::<f32>().add(pair * n), n),
-                // Columns are counted from the expert's first.
-                None => (outputs.wrapping_sub(first), columns.len()),
-            };
-            let start = tile.start(1).add(expert * n * stride);
-            let product = Product {
-                a: tile.start(0).add(strip.row * Row::of(runs).bytes),
-                rows,
-                runs,
-                weights: if interleaved {
-                    Columns::interleaved(start, stride)
-                } else {
-                    Columns::of_blocks(start, stride)
-                },
-                group,
-                chunk,
-                y,
-                y_stride,
-                workspace,
-            };
-            S::multiply(format, &product, columns.clone());
-            if one.is_none() {
-                for (i, pair) in strip.pairs().enumerate() {
-                    let from = std::slice::from_raw_parts(outputs.add(i * y_stride), y_stride);
-                    tile.write::<f32>(3, pair * n + first..pair * n + columns.end).copy_from_slice(from);
+        let outputs = first..(first + step).min(end);
+        let (y, stride) = match one {
+            Some(pair) => (tile.start(3).cast::<f32>().wrapping_add(pair * n + first), n),
+            None => (staged, outputs.len()),
+        };
+        // SAFETY: outputs of this pair and these columns, which no other tile has; or staging memory for STRIP rows of MAX_NC.
+        let y = unsafe { MatrixMut::from_raw_parts(y, [rows, outputs.len()], stride) };
+        // The planner made tiles of these extents, so the product is not refused.
+        let done = Q8Gemm { lhs, rhs, outputs: outputs.clone(), blocking }.compute(isa, y, workspace);
+        debug_assert_eq!(done, Ok(()));
+        if one.is_none() {
+            for (i, pair) in strip.pairs().enumerate() {
+                // SAFETY: the product has written these outputs; no other tile has this pair and these columns.
+                unsafe {
+                    let from = std::slice::from_raw_parts(staged.add(i * outputs.len()), outputs.len());
+                    tile.write::<f32>(3, pair * n + outputs.start..pair * n + outputs.end)
+                        .copy_from_slice(from);
                 }
             }
         }
@@ -129,17 +134,17 @@ unsafe fn tile<S: Integers>(tile: &Tile<'_>) {
 /// The plan of a problem with weights of a format, interleaved or not.
 pub(super) fn plan(problem: &Problem, (format, interleaved): (Format, bool), on: &DeviceInfo) -> Plan {
     let (cut, mut plan) = (Cut::of(problem), Plan::default());
-    let (runs, n) = (problem.k / LEN, problem.n);
+    let (groups, n) = (problem.k / GROUP, problem.n);
     let (activations, places) = if cut.is_single() {
-        (Arg::scratch(activations::round(&mut plan, problem.rows(), runs), Access::Read), Arg::slot(2))
+        (Arg::scratch(activations::round(&mut plan, problem.rows(), groups), Access::Read), Arg::slot(2))
     } else {
-        let sorted = strips::sort(&mut plan, problem, &ROUND, (Row::of(runs).bytes, runs));
+        let sorted = strips::sort(&mut plan, problem, &ROUND, (quantized_row_bytes(groups), groups));
         (sorted.activations, sorted.places)
     };
     // Few rows to an expert: its weights are read as a stream.
     let columns = if cut.usual() <= FEW_ROWS {
         let bytes = problem.k / format.block_len() * format.block_bytes();
-        stream_columns(bytes, n * cut.tiles()).next_multiple_of(PANEL)
+        stream_columns(bytes, n * cut.tiles()).next_multiple_of(NR)
     } else {
         panel_columns(on)
     };

@@ -3,43 +3,31 @@
 use super::on_cpu;
 use crate::cpu::native_kernel;
 use crate::matmul::{Matmul, Problem};
-use crate::product::integer::{may_round, tiles};
+use crate::product::integer::{compute_tile, may_round, tiles};
 use crate::product::{activations, streamed};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_gemm::q8::{Columns, Integers, LEAST_COLUMNS, LEN, Product, ProductWorkspace, Row};
+use silicide_gemm::q8::{GROUP, MIN_OUTPUTS, Q8Kernels, Q8Weights, Q8Workspace};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::Format;
 
-native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>, workspace size_of::<ProductWorkspace>(), streams streamed);
+native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>, workspace size_of::<Q8Workspace>(), streams streamed);
 
 /// A tile: some columns and some rows of one batch.
 ///
 /// # Safety
 ///
-/// The instruction set is present; bindings are rounded activations, weights and outputs of the extents in the
-/// parameters, with at least as many columns as there are lanes.
+/// The CPU has `S`; bindings are quantized activations, weights and outputs of the extents in the parameters.
 #[inline(always)]
-unsafe fn tile<S: Integers>(tile: &Tile<'_>) {
-    let [m, n, runs, tile_columns, tile_rows, group, chunk] =
-        [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
+unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
+    let [n, k] = [tile.param(1) as usize, tile.param(2) as usize * GROUP];
     let Some(&format) = Format::ALL.get(tile.param(7) as usize) else { return };
-    let [x, y, batch] = tile.index.map(|i| i as usize);
-    let (column, row) = (x * tile_columns, y * tile_rows);
-    let stride = runs * LEN / format.block_len() * format.block_bytes();
-    // SAFETY: the planner made the grid for these extents; tiles have different rows, columns or batches.
+    let batch = tile.index[2] as usize * n * (k / format.block_len() * format.block_bytes());
+    // SAFETY: the caller vouches for the weights of every batch; the planner made the grid for these extents, and tiles have different
+    // rows, columns or batches.
     unsafe {
-        let product = Product {
-            a: tile.start(0).add((batch * m + row) * Row::of(runs).bytes),
-            rows: tile_rows.min(m - row),
-            runs,
-            weights: Columns::of_blocks(tile.start(1).add(batch * n * stride), stride),
-            group,
-            chunk,
-            y: tile.start(2).cast::<f32>().add((batch * m + row) * n),
-            y_stride: n,
-            workspace: tile.workspace::<ProductWorkspace>().as_mut_ptr(),
-        };
-        S::multiply(format, &product, column..(column + tile_columns).min(n));
+        if let Ok(rhs) = Q8Weights::blocks_from_raw(format, tile.start(1).add(batch), [n, k]) {
+            compute_tile::<S>(tile, rhs, 2);
+        }
     }
 }
 
@@ -65,7 +53,7 @@ unsafe impl Kernel for Integer {
         if op.exact {
             return Err(Decline("rounds activations"));
         }
-        if problem.n < LEAST_COLUMNS {
+        if problem.n < MIN_OUTPUTS {
             return Err(Decline("needs more columns"));
         }
         Ok(Cost::BEST)
@@ -77,7 +65,7 @@ unsafe impl Kernel for Integer {
         };
         let Problem { batch, m, k, .. } = problem;
         let mut plan = Plan::default();
-        let rounded = activations::round(&mut plan, batch * m, k / LEN);
+        let rounded = activations::round(&mut plan, batch * m, k / GROUP);
         let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2)];
         let (params, grid) =
             tiles(&problem, k / format.block_len() * format.block_bytes(), format as u32, on);

@@ -1,57 +1,37 @@
-//! Affine codes, multiplied in integers with activations rounded to 8 bits.
+//! Affine codes, multiplied in integers with activations quantized to 8 bits.
 
 use crate::cpu::native_kernel;
 use crate::matmul::Problem;
 use crate::mlx;
-use crate::product::integer::tiles;
+use crate::product::integer::{compute_tile, tiles};
 use crate::product::{activations, streamed};
 use silicide_core::kernel::{Access, Arg, Plan};
-use silicide_gemm::q8::{Columns, Integers, LEAST_COLUMNS, LEN, Planes, Product, ProductWorkspace, Row};
+use silicide_gemm::q8::{GROUP, MIN_OUTPUTS, Q8Kernels, Q8Weights, Q8Workspace};
 use silicide_hal::{DeviceInfo, Program, Tile};
-use silicide_quant::{MlxFormat, MlxMode};
+use silicide_quant::{MlxFormat, MlxMode, MlxPlanes};
 
 native_kernel!(
-    /// Rounded activations times affine codes.
+    /// Quantized activations times affine codes.
     MULTIPLY,
     "mlx_matmul.integer.cpu",
-    tile::<S>, workspace size_of::<ProductWorkspace>(), streams streamed
+    tile::<S>, workspace size_of::<Q8Workspace>(), streams streamed
 );
 
 /// A tile: some columns and some rows.
 ///
 /// # Safety
 ///
-/// The instruction set is present; bindings are rounded activations, codes, scales, biases and outputs of the extents in the
-/// parameters, with at least as many columns as there are lanes.
+/// The CPU has `S`; bindings are quantized activations, codes, scales, biases and outputs of the extents in the parameters.
 #[inline(always)]
-unsafe fn tile<S: Integers>(tile: &Tile<'_>) {
-    let [m, n, runs, tile_columns, tile_rows, group, chunk] =
-        [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
+unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
+    let [n, k] = [tile.param(1) as usize, tile.param(2) as usize * GROUP];
     let Some(format) = mlx::from_code(tile.param(7)) else { return };
-    let [x, y, _] = tile.index.map(|i| i as usize);
-    let (column, row) = (x * tile_columns, y * tile_rows);
-    let planes = Planes {
-        scales: tile.start(2),
-        biases: tile.start(3),
-        stride: runs * LEN / format.group() * format.scale_dtype().size(),
-        runs: format.group() / LEN,
-        dtype: format.scale_dtype(),
-    };
-    let stride = runs * (LEN / 8) * format.bits();
-    // SAFETY: the planner made the grid for these extents; tiles have different rows or columns.
+    let [packed, scales, biases] = [1, 2, 3].map(|i| tile.start(i).cast_const());
+    // SAFETY: the caller vouches for the planes; the planner made the grid for these extents, and tiles have different rows or columns.
     unsafe {
-        let product = Product {
-            a: tile.start(0).add(row * Row::of(runs).bytes),
-            rows: tile_rows.min(m - row),
-            runs,
-            weights: Columns::of_codes(tile.start(1), stride, planes),
-            group,
-            chunk,
-            y: tile.start(4).cast::<f32>().add(row * n),
-            y_stride: n,
-            workspace: tile.workspace::<ProductWorkspace>().as_mut_ptr(),
-        };
-        S::multiply_affine(format, &product, column..(column + tile_columns).min(n));
+        if let Ok(rhs) = Q8Weights::affine_from_raw(format, MlxPlanes { packed, scales, biases }, [n, k]) {
+            compute_tile::<S>(tile, rhs, 4);
+        }
     }
 }
 
@@ -60,14 +40,14 @@ pub(super) fn declines(problem: &Problem, format: MlxFormat) -> Option<&'static 
     if format.mode() != MlxMode::Affine {
         return Some("is for affine codes");
     }
-    (problem.n < LEAST_COLUMNS).then_some("needs more columns")
+    (problem.n < MIN_OUTPUTS).then_some("needs more columns")
 }
 
 /// The plan of a problem that is not declined. Arguments are activations, codes, scales, biases and outputs.
 pub(super) fn plan(problem: &Problem, format: MlxFormat, on: &DeviceInfo) -> Plan {
     let Problem { m, k, .. } = *problem;
     let mut plan = Plan::default();
-    let rounded = activations::round(&mut plan, m, k / LEN);
+    let rounded = activations::round(&mut plan, m, k / GROUP);
     let args = [Arg::scratch(rounded, Access::Read), Arg::slot(1), Arg::slot(2), Arg::slot(3), Arg::slot(4)];
     let (params, grid) = tiles(problem, k / 8 * format.bits(), mlx::code(format), on);
     plan.push(Program::Native(&MULTIPLY), &args, &params, grid);

@@ -1,12 +1,17 @@
 //! TQ1_0, digits in base three, and Q2_0, two bits to a weight.
+//!
+//! ```text
+//! TQ1_0  32 bytes of 5 digits, 16 of 5, 4 of 4 | f16 d      digit i of 32 bytes is group i
+//! Q2_0   4 x (f16 d | 16 bytes of 4 codes)                  64 weights to a block
+//! ```
 
-use super::{PARTS, Scaled, Stretch, eight_times, half};
+use super::{PARTS, ScaledSuperBlock, SuperBlock, array, broadcast_f16, eight_times};
+use crate::isa::Avx512Vbmi;
 use std::arch::x86_64::*;
 
-/// Five digits to a byte, of which the first one of 32 bytes makes a run; then five to 16, then four to 4.
+/// A block of TQ1_0.
 #[derive(Clone, Copy)]
 pub(super) struct Tq1_0 {
-    at: *const u8,
     bytes: __m512i,
 }
 
@@ -38,24 +43,23 @@ const fn digits(part: usize) -> Digits {
     digits
 }
 
-// SAFETY: reads a block of 54 bytes.
-unsafe impl Stretch for Tq1_0 {
-    const BYTES: usize = 54;
+impl SuperBlock for Tq1_0 {
+    type Bytes = [u8; 54];
     const HALVES: bool = false;
     const ZERO: i32 = 1;
     const SIGNED: bool = false;
 
     #[inline(always)]
-    unsafe fn load(at: *const u8) -> Tq1_0 {
-        // SAFETY: the caller's promise.
-        unsafe { Tq1_0 { at, bytes: _mm512_maskz_loadu_epi8((1 << 54) - 1, at.cast()) } }
+    fn load(_: Avx512Vbmi, bytes: &[u8; 54]) -> Tq1_0 {
+        // SAFETY: the token proves the instructions; the mask has the bytes of the array.
+        unsafe { Tq1_0 { bytes: _mm512_maskz_loadu_epi8((1 << 54) - 1, bytes.as_ptr().cast()) } }
     }
 
     #[inline(always)]
-    unsafe fn levels(self, part: usize) -> __m512i {
-        // SAFETY: the caller's promise.
+    fn levels(self, _: Avx512Vbmi, part: usize) -> __m512i {
+        let Digits { bytes, powers } = &DIGITS[part];
+        // SAFETY: the token proves the instructions; both arrays are 64 bytes, and `Digits` is aligned to as many.
         unsafe {
-            let Digits { bytes, powers } = &DIGITS[part];
             let powers = _mm512_load_si512(powers.as_ptr().cast());
             let bytes = _mm512_permutexvar_epi8(_mm512_load_si512(bytes.as_ptr().cast()), self.bytes);
             let (low, one) = (_mm512_set1_epi16(0xff), _mm512_set1_epi8(1));
@@ -69,75 +73,60 @@ unsafe impl Stretch for Tq1_0 {
             _mm512_mask_add_epi8(levels, most, levels, one)
         }
     }
+}
 
+impl ScaledSuperBlock for Tq1_0 {
     #[inline(always)]
-    unsafe fn signs(self, _: usize) -> __mmask64 {
-        0
+    fn scales(self, isa: Avx512Vbmi, bytes: &[u8; 54], _: usize) -> __m256 {
+        broadcast_f16(isa, u16::from_le_bytes(*array(bytes, 52)))
     }
 }
 
-// SAFETY: reads the same block.
-unsafe impl Scaled for Tq1_0 {
-    #[inline(always)]
-    unsafe fn scales(self, _: usize) -> __m256 {
-        // SAFETY: the caller's promise.
-        unsafe { half(self.at.add(52).cast::<u16>().read_unaligned()) }
-    }
-}
-
-/// Four blocks of two runs.
+/// Four blocks of Q2_0, of two groups each.
 #[derive(Clone, Copy)]
 pub(super) struct Q2_0 {
-    at: *const u8,
     codes: __m512i,
 }
 
 /// Bytes of a block.
 const BLOCK: usize = 18;
 
-// SAFETY: reads four blocks of 18 bytes.
-unsafe impl Stretch for Q2_0 {
-    const BYTES: usize = 4 * BLOCK;
+impl SuperBlock for Q2_0 {
+    type Bytes = [u8; 4 * BLOCK];
     const HALVES: bool = false;
     const ZERO: i32 = 1;
     const SIGNED: bool = false;
 
     #[inline(always)]
-    unsafe fn load(at: *const u8) -> Q2_0 {
-        // SAFETY: the caller's promise.
+    fn load(_: Avx512Vbmi, bytes: &[u8; 4 * BLOCK]) -> Q2_0 {
+        let codes = |block: usize| array::<16>(bytes, 2 + block * BLOCK).as_ptr().cast();
+        // SAFETY: the token proves the instructions; the arrays are as long as what is loaded.
         unsafe {
-            let codes = _mm512_castsi128_si512(_mm_loadu_si128(at.add(2).cast()));
-            let codes = _mm512_inserti32x4::<1>(codes, _mm_loadu_si128(at.add(2 + BLOCK).cast()));
-            let codes = _mm512_inserti32x4::<2>(codes, _mm_loadu_si128(at.add(2 + 2 * BLOCK).cast()));
-            let codes = _mm512_inserti32x4::<3>(codes, _mm_loadu_si128(at.add(2 + 3 * BLOCK).cast()));
-            Q2_0 { at, codes }
+            let all = _mm512_castsi128_si512(_mm_loadu_si128(codes(0)));
+            let all = _mm512_inserti32x4::<1>(all, _mm_loadu_si128(codes(1)));
+            let all = _mm512_inserti32x4::<2>(all, _mm_loadu_si128(codes(2)));
+            Q2_0 { codes: _mm512_inserti32x4::<3>(all, _mm_loadu_si128(codes(3))) }
         }
     }
 
     #[inline(always)]
-    unsafe fn levels(self, part: usize) -> __m512i {
+    fn levels(self, _: Avx512Vbmi, part: usize) -> __m512i {
         let shifts = eight_times(16 * part as u64) + 0x0e0c_0a08_0604_0200;
-        // SAFETY: the caller's promise.
+        // SAFETY: the token proves the instructions.
         unsafe {
             let codes = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(shifts), self.codes);
             _mm512_and_si512(codes, _mm512_set1_epi8(3))
         }
     }
-
-    #[inline(always)]
-    unsafe fn signs(self, _: usize) -> __mmask64 {
-        0
-    }
 }
 
-// SAFETY: reads the same block.
-unsafe impl Scaled for Q2_0 {
+impl ScaledSuperBlock for Q2_0 {
     #[inline(always)]
-    unsafe fn scales(self, _: usize) -> __m256 {
-        // SAFETY: the caller's promise.
+    fn scales(self, _: Avx512Vbmi, bytes: &[u8; 4 * BLOCK], _: usize) -> __m256 {
+        let scale = |block: usize| u64::from(u16::from_le_bytes(*array(bytes, block * BLOCK)));
+        let scales = scale(0) | scale(1) << 16 | scale(2) << 32 | scale(3) << 48;
+        // SAFETY: the token proves the instructions.
         unsafe {
-            let scale = |block: usize| u64::from(self.at.add(block * BLOCK).cast::<u16>().read_unaligned());
-            let scales = scale(0) | scale(1) << 16 | scale(2) << 32 | scale(3) << 48;
             let scales = _mm_cvtsi64_si128(scales as i64);
             _mm256_cvtph_ps(_mm_unpacklo_epi16(scales, scales))
         }

@@ -1,0 +1,113 @@
+//! Affine codes of MLX: `w = scale * q + bias`, with codes of 2 to 8 bits in one plane, scales and biases in others.
+//!
+//! Codes of 4 and 8 bits are taken out by shifts. Those of other sizes are decoded by `silicide-quant`. GEMV takes another way for all
+//! but 8 bits, where the CPU has byte permutations (`codebook_gemv`).
+
+use super::decode_i8;
+use super::legacy::MINIMUMS;
+use super::{BlockFormat, CodeSink, GROUP, PanelLayout, ScaleSlots, UnpackPart, Zero, map_words, unpack_as};
+use crate::isa::IntLanes;
+use crate::q8::layout::{BlockView, BlockViews, Strided, WeightLayout};
+use silicide_quant::{Isa, MlxFormat};
+
+/// 4-bit codes, two to a byte, the lower half first.
+#[derive(Clone, Copy)]
+struct Affine4;
+/// 8-bit codes.
+#[derive(Clone, Copy)]
+struct Affine8;
+/// Only scales and biases: codes are decoded elsewhere.
+#[derive(Clone, Copy)]
+pub(in crate::q8) struct AffineScales;
+
+/// What codes that are bytes unpack to.
+const BYTES: PanelLayout = PanelLayout { zero: Zero::Bytes, halves: false, minimums: true };
+
+/// The layout that a format unpacks to.
+pub(in crate::q8) fn panel_layout(format: MlxFormat) -> PanelLayout {
+    if format.bits() == 4 { MINIMUMS } else { BYTES }
+}
+
+impl BlockFormat for Affine4 {
+    const LAYOUT: PanelLayout = MINIMUMS;
+    const BYTES: usize = GROUP / 2;
+    const GROUPS: usize = 1;
+    const WORDS_AT: usize = 0;
+
+    #[inline(always)]
+    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+        let isa = block.isa;
+        let [[a, b], [c, d], [e, f], [g, h]] = block.words(0).map(|words| isa.nibble_pairs(words));
+        to.codes(isa, 0, &[a, b, c, d, e, f, g, h]);
+    }
+
+    #[inline(always)]
+    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+        blocks.plane_scales(to);
+    }
+}
+
+impl BlockFormat for Affine8 {
+    const LAYOUT: PanelLayout = BYTES;
+    const BYTES: usize = GROUP;
+    const GROUPS: usize = 1;
+    const WORDS_AT: usize = 0;
+
+    #[inline(always)]
+    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+        let isa = block.isa;
+        to.codes(isa, 0, &map_words(block.words32(0), |codes| isa.signed_codes(isa.center(codes))));
+    }
+
+    #[inline(always)]
+    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+        blocks.plane_scales(to);
+        // Codes were centred by 128.
+        let isa = blocks.isa();
+        let center = isa.broadcast(128.0);
+        for group in 0..blocks.count() {
+            // SAFETY: both slots of these groups were stored above.
+            let (scale, bias) = unsafe { (to.get(isa, group, 0), to.get(isa, group, 1)) };
+            to.set(isa, group, 1, isa.fma(scale, center, bias));
+        }
+    }
+}
+
+impl BlockFormat for AffineScales {
+    const LAYOUT: PanelLayout = BYTES;
+    const BYTES: usize = 0;
+    const GROUPS: usize = 1;
+    const WORDS_AT: usize = 0;
+
+    #[inline(always)]
+    fn codes<I: IntLanes, L: WeightLayout>(_: BlockView<I, L, Self>, _: &mut impl CodeSink<I>) {}
+
+    #[inline(always)]
+    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+        blocks.plane_scales(to);
+    }
+}
+
+/// Unpacks a part of weight rows in a format.
+///
+/// # Safety
+/// `LANES` rows have the groups of the part in this format, row after row, with whole scales of them in planes; nothing writes them.
+pub(in crate::q8) unsafe fn unpack<I: IntLanes>(isa: I, format: MlxFormat, part: &UnpackPart) {
+    // SAFETY: the caller vouches for the rows and their planes.
+    unsafe {
+        match format.bits() {
+            4 => unpack_as::<I, Affine4, Strided>(isa, part),
+            8 => unpack_as::<I, Affine8, Strided>(isa, part),
+            bits => {
+                let decoder = Isa::best();
+                unpack_as::<I, AffineScales, Strided>(isa, part);
+                decode_i8::unpack_codes(isa, part, |lane, first, codes, _| {
+                    let at = lane * part.rows.stride + first * bits * (GROUP / 8);
+                    let packed = std::slice::from_raw_parts(part.rows.start.add(at), codes.len() / 8 * bits);
+                    // Lengths agree by construction, so decoding can't fail.
+                    let _ = format.codes(decoder, packed, bytemuck::cast_slice_mut(codes));
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Products of quantized weights, through the safe entry points: against an f64 reference on every instruction set of this machine, at
+//! odd sizes; that an output has the same bits whatever is computed beside it; and what is refused.
+
+use super::*;
+use crate::isa::Portable;
+use crate::view::Matrix;
+use silicide_quant::{DType, MlxFormat, MlxMode, MlxPlanes, decode, encode};
+
+/// A small repeatable generator (splitmix64), uniform in -1..1.
+struct Random(u64);
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+/// Rows of activations, quantized. Memory is aligned as f32 is.
+struct Lhs {
+    memory: Vec<f32>,
+    rows: usize,
+    groups: usize,
+}
+
+impl Lhs {
+    fn new(activations: &[f32], rows: usize) -> Lhs {
+        let k = activations.len() / rows;
+        let mut lhs = Lhs {
+            memory: vec![f32::NAN; rows * quantized_row_bytes(k / GROUP) / 4],
+            rows,
+            groups: k / GROUP,
+        };
+        let from = Matrix::new("activations", activations, [rows, k], k).unwrap();
+        let bytes = bytemuck::cast_slice_mut(&mut lhs.memory);
+        quantize(from, &mut QuantizedRowsMut::new(bytes, rows, k / GROUP).unwrap()).unwrap();
+        lhs
+    }
+
+    fn view(&self, rows: usize) -> QuantizedRows<'_> {
+        assert!(rows <= self.rows);
+        QuantizedRows::new(bytemuck::cast_slice(&self.memory), rows, self.groups).unwrap()
+    }
+
+    /// The activations that the codes stand for.
+    fn values(&self, row: usize) -> Vec<f64> {
+        let (bytes, offsets) = (quantized_row_bytes(self.groups), quantize::RowOffsets::new(self.groups));
+        let row = &bytemuck::cast_slice::<f32, u8>(&self.memory)[row * bytes..(row + 1) * bytes];
+        let scales: &[f32] = bytemuck::cast_slice(&row[offsets.scales..offsets.first]);
+        (0..self.groups * GROUP).map(|i| f64::from(row[i] as i8) * f64::from(scales[i / GROUP])).collect()
+    }
+}
+
+/// Weights of any encoding: their bytes, and the values that they stand for.
+struct Rhs {
+    label: String,
+    encoding: WeightEncoding,
+    interleaved: bool,
+    planes: MlxPlanes<Vec<u8>>,
+    values: Vec<f64>,
+    n: usize,
+    k: usize,
+}
+
+impl Rhs {
+    fn view(&self) -> Q8Weights<'_> {
+        let extents = [self.n, self.k];
+        let MlxPlanes { packed, scales, biases } = &self.planes;
+        match self.encoding {
+            WeightEncoding::Block(format) if self.interleaved => {
+                Q8Weights::interleaved(format, packed, extents)
+            }
+            WeightEncoding::Block(format) => Q8Weights::blocks(format, packed, extents),
+            WeightEncoding::Affine(format) => {
+                Q8Weights::affine(format, MlxPlanes { packed, scales, biases }, extents)
+            }
+        }
+        .unwrap()
+    }
+}
+
+/// Weights of every format and layout with a product, `n` rows of at least `k`. Interleaved ones have whole sixteens of rows.
+fn every_rhs(n: usize, k: usize) -> Vec<Rhs> {
+    let mut random = Random(7);
+    let mut all = Vec::new();
+    for format in Format::ALL.into_iter().filter(|format| supports(*format)) {
+        let k = k.next_multiple_of(format.block_len().max(GROUP));
+        let weights: Vec<f64> = (0..n.next_multiple_of(INTERLEAVE) * k).map(|_| random.unit()).collect();
+        let packed = encode(DType::Block(format), &weights);
+        let values = decode(DType::Block(format), &packed);
+        let encoding = WeightEncoding::Block(format);
+        if InterleavedBlock::of(format).is_some() {
+            let mut to = vec![0; packed.len()];
+            let rows = packed.len() / n.next_multiple_of(INTERLEAVE) * INTERLEAVE;
+            for (from, to) in packed.chunks_exact(rows).zip(to.chunks_exact_mut(rows)) {
+                interleave(Portable::detect().unwrap(), format, from, to).unwrap();
+            }
+            let planes = MlxPlanes { packed: to, scales: Vec::new(), biases: Vec::new() };
+            let (label, n, values) = (format!("{format}x16"), n.next_multiple_of(INTERLEAVE), values.clone());
+            all.push(Rhs { label, encoding, interleaved: true, planes, values, n, k });
+        }
+        let planes = MlxPlanes { packed, scales: Vec::new(), biases: Vec::new() };
+        all.push(Rhs { label: format.to_string(), encoding, interleaved: false, planes, values, n, k });
+    }
+    for format in MlxFormat::all().into_iter().filter(|format| format.mode() == MlxMode::Affine) {
+        let k = k.next_multiple_of(format.group());
+        let weights: Vec<f32> = (0..n * k).map(|_| random.unit() as f32).collect();
+        let sizes = format.plane_bytes(n * k).unwrap();
+        let [mut packed, mut scales, mut biases] =
+            [sizes.packed, sizes.scales, sizes.biases].map(|bytes| vec![0; bytes]);
+        format
+            .encode(&weights, MlxPlanes { packed: &mut packed, scales: &mut scales, biases: &mut biases }, 1)
+            .unwrap();
+        let mut values = vec![0f32; n * k];
+        format.decode(MlxPlanes { packed: &packed, scales: &scales, biases: &biases }, &mut values).unwrap();
+        let values = values.into_iter().map(f64::from).collect();
+        let planes = MlxPlanes { packed, scales, biases };
+        let encoding = WeightEncoding::Affine(format);
+        all.push(Rhs { label: format.to_string(), encoding, interleaved: false, planes, values, n, k });
+    }
+    all
+}
+
+const SENTINEL: f32 = -12345.5;
+
+/// Computes some outputs of all rows, between sentinels.
+fn product<I: Q8Kernels>(isa: I, lhs: QuantizedRows<'_>, rhs: &Rhs, outputs: Range<usize>) -> Vec<f32> {
+    let (rows, columns, stride) = (lhs.rows(), outputs.len(), outputs.len() + 5);
+    let mut out = vec![SENTINEL; rows * stride];
+    let blocking = if rows <= 16 { Blocking::FEW_ROWS } else { Blocking::MANY_ROWS };
+    let gemm = Q8Gemm { lhs, rhs: rhs.view(), outputs, blocking };
+    let view = MatrixMut::new("out", &mut out, [rows, columns], stride).unwrap();
+    gemm.compute(isa, view, &mut Q8Workspace::new()).unwrap();
+    let mut y = Vec::new();
+    for row in out.chunks_exact(stride) {
+        y.extend_from_slice(&row[..columns]);
+        assert!(row[columns..].iter().all(|x| *x == SENTINEL), "wrote outside");
+    }
+    y
+}
+
+/// Calls a generic function with the token of every instruction set that this CPU has.
+macro_rules! for_every_isa {
+    ($function:ident($($argument:expr),*)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            crate::isa::Avx512::detect().map(|isa| $function(isa $(, $argument)*));
+            crate::isa::Avx2::detect().map(|isa| $function(isa $(, $argument)*));
+        }
+        #[cfg(target_arch = "aarch64")]
+        crate::isa::Neon::detect().map(|isa| $function(isa $(, $argument)*));
+        Portable::detect().map(|isa| $function(isa $(, $argument)*));
+    }};
+}
+
+fn activations(rows: usize, k: usize) -> Vec<f32> {
+    let mut random = Random(3);
+    (0..rows * k).map(|_| random.unit() as f32).collect()
+}
+
+/// The codes of activations are taken as they are, so that what is left is f32 rounding of sums.
+#[test]
+fn products_agree_with_an_f64_reference() {
+    fn check<I: Q8Kernels>(isa: I, rhs: &Rhs, rows: usize) {
+        let lhs = Lhs::new(&activations(rows, rhs.k), rows);
+        let y = product(isa, lhs.view(rows), rhs, 0..rhs.n);
+        for row in 0..rows {
+            let x = lhs.values(row);
+            for output in 0..rhs.n {
+                let w = &rhs.values[output * rhs.k..(output + 1) * rhs.k];
+                let expected: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
+                let size: f64 = x.iter().zip(w).map(|(x, w)| (x * w).abs()).sum();
+                let (got, label) = (f64::from(y[row * rhs.n + output]), &rhs.label);
+                let error = (got - expected).abs();
+                assert!(error <= 2e-6 * size, "{label} {} {rows} rows: {got}, not {expected}", I::NAME);
+            }
+        }
+    }
+    for (n, k) in [(16, 32), (37, 544)] {
+        for rhs in every_rhs(n, k) {
+            for rows in [1, 3, 7, 19] {
+                for_every_isa!(check(&rhs, rows));
+            }
+        }
+    }
+}
+
+/// A row has the same bytes in a product of any number of rows, and an output those of any range of outputs.
+#[test]
+fn bits_do_not_depend_on_rows_or_ranges() {
+    fn check<I: Q8Kernels>(isa: I, rhs: &Rhs, lhs: &Lhs) {
+        let most = lhs.rows;
+        let whole = product(isa, lhs.view(most), rhs, 0..rhs.n);
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        for rows in 1..=70 {
+            let part = product(isa, lhs.view(rows), rhs, 0..rhs.n);
+            assert_eq!(bits(&part), bits(&whole[..rows * rhs.n]), "{} {} {rows} rows", rhs.label, I::NAME);
+        }
+        let range = if rhs.interleaved { 16..32 } else { 5..24 };
+        let part = product(isa, lhs.view(2), rhs, range.clone());
+        for (row, part) in part.chunks_exact(range.len()).enumerate() {
+            let expected = &whole[row * rhs.n + range.start..row * rhs.n + range.end];
+            assert_eq!(bits(part), bits(expected), "{} {} {range:?}", rhs.label, I::NAME);
+        }
+    }
+    for rhs in every_rhs(33, 320) {
+        let lhs = Lhs::new(&activations(512, rhs.k), 512);
+        for_every_isa!(check(&rhs, &lhs));
+    }
+}
+
+#[test]
+fn every_instruction_set_interleaves_alike() {
+    fn check<I: Q8Kernels>(isa: I, format: Format, from: &[u8]) {
+        let block = InterleavedBlock::of(format).unwrap();
+        let mut to = vec![0; from.len()];
+        interleave(isa, format, from, &mut to).unwrap();
+        let row_bytes = from.len() / INTERLEAVE;
+        for (row, from) in from.chunks_exact(row_bytes).enumerate() {
+            for (i, byte) in from.iter().enumerate() {
+                let at = i / block.bytes() * INTERLEAVE * block.bytes() + block.place(row, i % block.bytes());
+                assert_eq!(to[at], *byte, "{format} {}", I::NAME);
+            }
+        }
+    }
+    for format in Format::ALL.into_iter().filter(|format| InterleavedBlock::of(*format).is_some()) {
+        let mut random = Random(11);
+        let from: Vec<u8> = (0..INTERLEAVE * 3 * format.block_bytes()).map(|_| random.bits() as u8).collect();
+        for_every_isa!(check(format, &from));
+    }
+}
+
+#[test]
+fn activations_that_are_not_finite_make_their_row_nan() {
+    let rhs = &every_rhs(16, 64)[0];
+    for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut x = activations(3, rhs.k);
+        x[rhs.k + 5] = wrong;
+        let y = product(Portable::detect().unwrap(), Lhs::new(&x, 3).view(3), rhs, 0..rhs.n);
+        for (row, y) in y.chunks_exact(rhs.n).enumerate() {
+            assert!(y.iter().all(|y| y.is_nan() == (row == 1)), "{wrong}, row {row}");
+        }
+    }
+}
+
+#[test]
+fn codes_are_the_nearest_of_127_steps() {
+    let x = activations(4, 96);
+    let lhs = Lhs::new(&x, 4);
+    for (row, x) in x.chunks_exact(96).enumerate() {
+        for (value, x) in lhs.values(row).chunks_exact(GROUP).zip(x.chunks_exact(GROUP)) {
+            let largest = x.iter().fold(0f32, |most, x| most.max(x.abs()));
+            for (value, x) in value.iter().zip(x) {
+                assert!((value - f64::from(*x)).abs() <= f64::from(largest) * (0.5 / 127.0 + 1e-6));
+            }
+        }
+    }
+}
+
+/// What is refused, in every build, with the argument's name.
+mod refusals {
+    use super::*;
+
+    fn argument(error: GemmError) -> &'static str {
+        match error {
+            GemmError::Length { argument, .. }
+            | GemmError::Empty { argument, .. }
+            | GemmError::Extent { argument, .. }
+            | GemmError::Multiple { argument, .. }
+            | GemmError::Stride { argument, .. }
+            | GemmError::Alignment { argument, .. }
+            | GemmError::Overflow { argument }
+            | GemmError::Format { argument, .. } => argument,
+        }
+    }
+
+    #[test]
+    fn weights_with_wrong_extents_or_planes_are_refused() {
+        let bytes = vec![0u8; 1 << 16];
+        let blocks = |format, extents| Q8Weights::blocks(format, &bytes, extents).map(|_| ());
+        assert_eq!(blocks(Format::Q4_0, [16, 64]), Ok(()));
+        assert!(matches!(blocks(Format::Q4_0, [16, 0]), Err(GemmError::Empty { what: "depth", .. })));
+        assert!(matches!(blocks(Format::Q4_0, [15, 64]), Err(GemmError::Length { needed: 16, got: 15, .. })));
+        assert!(matches!(blocks(Format::Q4_0, [16, 65]), Err(GemmError::Multiple { of: 32, .. })));
+        assert!(matches!(blocks(Format::Q4K, [16, 128]), Err(GemmError::Multiple { of: 256, .. })));
+        assert!(matches!(blocks(Format::Q4_0, [1 << 12, 1 << 12]), Err(GemmError::Length { .. })));
+        assert!(matches!(blocks(Format::Q4_0, [1 << 40, 1 << 40]), Err(GemmError::Overflow { .. })));
+        let interleaved = |format, extents| Q8Weights::interleaved(format, &bytes, extents).map(|_| ());
+        assert_eq!(interleaved(Format::Q4_0, [32, 64]), Ok(()));
+        assert!(matches!(interleaved(Format::Q4_0, [40, 64]), Err(GemmError::Multiple { what: "rows", .. })));
+        assert!(matches!(interleaved(Format::Iq3Xxs, [32, 256]), Err(GemmError::Format { .. })));
+        let affine = MlxFormat::new(MlxMode::Affine, 4, 64, DType::F16).unwrap();
+        let (codes, scales) = (&bytes[..16 * 32], &bytes[..16 * 2]);
+        let planes = MlxPlanes { packed: codes, scales, biases: scales };
+        assert!(Q8Weights::affine(affine, planes, [16, 64]).is_ok());
+        for (short, expected) in [
+            (MlxPlanes { packed: &codes[1..], ..planes }, "packed codes"),
+            (MlxPlanes { scales: &scales[1..], ..planes }, "scales"),
+            (MlxPlanes { biases: &scales[1..], ..planes }, "biases"),
+        ] {
+            assert_eq!(Q8Weights::affine(affine, short, [16, 64]).map_err(argument).err(), Some(expected));
+        }
+        let other = MlxFormat::all().into_iter().find(|format| format.mode() != MlxMode::Affine).unwrap();
+        let planes = MlxPlanes { packed: &bytes[..], scales: &bytes, biases: &bytes };
+        assert!(matches!(Q8Weights::affine(other, planes, [16, 256]), Err(GemmError::Format { .. })));
+    }
+
+    #[test]
+    fn quantized_rows_that_are_short_or_unaligned_are_refused() {
+        let mut memory = vec![0f32; 2 * quantized_row_bytes(2) / 4 + 1];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut memory);
+        assert!(QuantizedRows::new(bytes, 2, 2).is_ok());
+        assert!(matches!(QuantizedRows::new(bytes, 3, 2), Err(GemmError::Length { .. })));
+        assert!(matches!(QuantizedRows::new(bytes, 0, 2), Err(GemmError::Empty { what: "rows", .. })));
+        assert!(matches!(QuantizedRows::new(bytes, 2, 0), Err(GemmError::Empty { what: "groups", .. })));
+        assert!(matches!(QuantizedRows::new(&bytes[1..], 2, 2), Err(GemmError::Alignment { .. })));
+        assert!(matches!(QuantizedRows::new(bytes, usize::MAX / 2, 64), Err(GemmError::Overflow { .. })));
+        let x = [0f32; 128];
+        let mut to = QuantizedRowsMut::new(bytes, 2, 2).unwrap();
+        let from = |rows, columns| Matrix::new("activations", &x, [rows, columns], columns).unwrap();
+        assert_eq!(quantize(from(2, 64), &mut to), Ok(()));
+        assert_eq!(quantize(from(1, 64), &mut to).map_err(argument), Err("quantized rows"));
+        assert_eq!(quantize(from(2, 32), &mut to).map_err(argument), Err("quantized rows"));
+        assert_eq!(quantize(from(2, 63), &mut to).map_err(argument), Err("activations"));
+    }
+
+    #[test]
+    fn products_whose_extents_differ_are_refused() {
+        let rhs = &every_rhs(48, 64)[0];
+        assert!(rhs.interleaved);
+        let lhs = Lhs::new(&activations(2, rhs.k), 2);
+        let refuse = |change: &dyn Fn(&mut Q8Gemm<'_>), [rows, columns]: [usize; 2]| {
+            let (blocking, outputs) = (Blocking::FEW_ROWS, 0..48);
+            let mut gemm = Q8Gemm { lhs: lhs.view(2), rhs: rhs.view(), outputs, blocking };
+            change(&mut gemm);
+            let mut out = vec![SENTINEL; rows * columns];
+            let view = MatrixMut::new("out", &mut out, [rows, columns], columns).unwrap();
+            let done = gemm.compute(Portable::detect().unwrap(), view, &mut Q8Workspace::new());
+            assert!(done.is_ok() || out.iter().all(|y| *y == SENTINEL), "wrote what it refused");
+            done.map_err(argument)
+        };
+        assert_eq!(refuse(&|_| {}, [2, 48]), Ok(()));
+        assert_eq!(refuse(&|_| {}, [3, 48]), Err("out"));
+        assert_eq!(refuse(&|_| {}, [2, 47]), Err("out"));
+        assert_eq!(refuse(&|gemm| gemm.outputs = 0..64, [2, 64]), Err("outputs"));
+        assert_eq!(refuse(&|gemm| gemm.outputs = 8..48, [2, 40]), Err("outputs"));
+        assert_eq!(refuse(&|gemm| gemm.outputs = 16..16, [2, 16]), Err("outputs"));
+        assert_eq!(refuse(&|gemm| gemm.blocking.nc = 40, [2, 48]), Err("blocking"));
+        assert_eq!(refuse(&|gemm| gemm.blocking.nc = 2 * MAX_NC, [2, 48]), Err("blocking"));
+        assert_eq!(refuse(&|gemm| gemm.blocking.kc = 0, [2, 48]), Err("blocking"));
+        assert_eq!(refuse(&|gemm| gemm.blocking.kc = MAX_KC + 1, [2, 48]), Err("blocking"));
+        assert_eq!(refuse(&|gemm| gemm.rhs.groups += 1, [2, 48]), Err("lhs"));
+    }
+}
+
+/// Quantized rows of any bytes give some numbers, and never a panic.
+#[test]
+fn rows_of_any_bytes_are_multiplied() {
+    fn check<I: Q8Kernels>(isa: I, rhs: &Rhs) {
+        let mut random = Random(23);
+        let words = 5 * quantized_row_bytes(rhs.k / GROUP) / 4;
+        let memory: Vec<f32> = (0..words).map(|_| f32::from_bits(random.bits() as u32)).collect();
+        let lhs = Lhs { memory, rows: 5, groups: rhs.k / GROUP };
+        for rows in [1, 5] {
+            assert_eq!(product(isa, lhs.view(rows), rhs, 0..rhs.n).len(), rows * rhs.n);
+        }
+    }
+    for rhs in every_rhs(16, 256) {
+        for_every_isa!(check(&rhs));
+    }
+}

@@ -1,0 +1,315 @@
+//! Views of matrices in memory: a pointer, rows, columns and the elements from one row to the next.
+//!
+//! Constructors from slices check that the extents fit; glue that has only addresses uses `from_raw_parts`, which states what it
+//! must vouch for. Kernels take views instead of pointers, so each kernel relies on one statement.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Why a product, or a view for one, is refused. `argument` names what is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GemmError {
+    /// A slice is too short.
+    #[error("{argument}: {needed} elements are needed, there are {got}")]
+    Length {
+        /// The argument.
+        argument: &'static str,
+        /// Elements, or bytes, that are needed.
+        needed: usize,
+        /// Those that there are.
+        got: usize,
+    },
+    /// An extent is 0.
+    #[error("{argument}: {what} must not be 0")]
+    Empty {
+        /// The argument.
+        argument: &'static str,
+        /// The extent.
+        what: &'static str,
+    },
+    /// An extent is not the one that the other arguments ask for.
+    #[error("{argument}: {what} must be {expected}, got {got}")]
+    Extent {
+        /// The argument.
+        argument: &'static str,
+        /// The extent.
+        what: &'static str,
+        /// What it must be.
+        expected: usize,
+        /// What it is.
+        got: usize,
+    },
+    /// An extent is no multiple of what it must be one of.
+    #[error("{argument}: {what} must be a multiple of {of}, got {got}")]
+    Multiple {
+        /// The argument.
+        argument: &'static str,
+        /// The extent.
+        what: &'static str,
+        /// What it must be a multiple of.
+        of: usize,
+        /// What it is.
+        got: usize,
+    },
+    /// Rows overlap: the stride is less than the columns.
+    #[error("{argument}: a stride of {stride} is less than {columns} columns")]
+    Stride {
+        /// The argument.
+        argument: &'static str,
+        /// Elements from one row to the next.
+        stride: usize,
+        /// Elements of a row.
+        columns: usize,
+    },
+    /// Memory is not aligned.
+    #[error("{argument}: the address must be a multiple of {alignment}")]
+    Alignment {
+        /// The argument.
+        argument: &'static str,
+        /// What it must be a multiple of, in bytes.
+        alignment: usize,
+    },
+    /// Extents are larger than memory can be.
+    #[error("{argument}: the extents overflow")]
+    Overflow {
+        /// The argument.
+        argument: &'static str,
+    },
+    /// There is no product for the format, or no such layout of it.
+    #[error("{argument}: {format} has no {what}")]
+    Format {
+        /// The argument.
+        argument: &'static str,
+        /// The format.
+        format: String,
+        /// What it lacks.
+        what: &'static str,
+    },
+}
+
+/// Checks extents; returns the elements from the first to the last.
+fn span(argument: &'static str, rows: usize, columns: usize, stride: usize) -> Result<usize, GemmError> {
+    if rows == 0 {
+        return Err(GemmError::Empty { argument, what: "rows" });
+    }
+    if columns == 0 {
+        return Err(GemmError::Empty { argument, what: "columns" });
+    }
+    if stride < columns {
+        return Err(GemmError::Stride { argument, stride, columns });
+    }
+    let last = (rows - 1).checked_mul(stride).and_then(|start| start.checked_add(columns));
+    last.filter(|elements| *elements <= isize::MAX as usize / 8).ok_or(GemmError::Overflow { argument })
+}
+
+/// A matrix to read: `rows` rows of `columns` elements, `stride` elements apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a, T> {
+    start: *const T,
+    rows: usize,
+    columns: usize,
+    stride: usize,
+    memory: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Copy> Matrix<'a, T> {
+    /// Returns a view of a slice. `argument` names it in errors.
+    pub fn new(
+        argument: &'static str,
+        data: &'a [T],
+        [rows, columns]: [usize; 2],
+        stride: usize,
+    ) -> Result<Matrix<'a, T>, GemmError> {
+        let needed = span(argument, rows, columns, stride)?;
+        if data.len() < needed {
+            return Err(GemmError::Length { argument, needed, got: data.len() });
+        }
+        Ok(Matrix { start: data.as_ptr(), rows, columns, stride, memory: PhantomData })
+    }
+
+    /// Returns a view of memory.
+    ///
+    /// # Safety
+    /// `rows` rows of `columns` elements, `stride` elements apart, can be read at `start`, which is aligned; nothing writes them while
+    /// the view is used.
+    #[inline(always)]
+    pub unsafe fn from_raw_parts(
+        start: *const T,
+        [rows, columns]: [usize; 2],
+        stride: usize,
+    ) -> Matrix<'a, T> {
+        Matrix { start, rows, columns, stride, memory: PhantomData }
+    }
+
+    /// The rows.
+    #[inline(always)]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The elements of a row.
+    #[inline(always)]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The elements from one row to the next.
+    #[inline(always)]
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Returns row `row`, if there is one.
+    #[inline(always)]
+    pub fn row(&self, row: usize) -> Option<&'a [T]> {
+        // SAFETY: the view covers this row, by its constructor.
+        (row < self.rows)
+            .then(|| unsafe { std::slice::from_raw_parts(self.start.add(row * self.stride), self.columns) })
+    }
+
+    /// Returns a part of the matrix, if it is inside.
+    #[inline(always)]
+    pub fn tile(&self, rows: Range<usize>, columns: Range<usize>) -> Option<Matrix<'a, T>> {
+        let inside = rows.start < rows.end
+            && rows.end <= self.rows
+            && columns.start < columns.end
+            && columns.end <= self.columns;
+        inside.then(|| Matrix {
+            start: self.start.wrapping_add(rows.start * self.stride + columns.start),
+            rows: rows.len(),
+            columns: columns.len(),
+            ..*self
+        })
+    }
+
+    /// The address of the first element.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *const T {
+        self.start
+    }
+}
+
+/// A matrix to write: `rows` rows of `columns` elements, `stride` elements apart.
+#[derive(Debug)]
+pub struct MatrixMut<'a, T> {
+    start: *mut T,
+    rows: usize,
+    columns: usize,
+    stride: usize,
+    memory: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T: Copy> MatrixMut<'a, T> {
+    /// Returns a view of a slice. `argument` names it in errors.
+    pub fn new(
+        argument: &'static str,
+        data: &'a mut [T],
+        [rows, columns]: [usize; 2],
+        stride: usize,
+    ) -> Result<MatrixMut<'a, T>, GemmError> {
+        let needed = span(argument, rows, columns, stride)?;
+        if data.len() < needed {
+            return Err(GemmError::Length { argument, needed, got: data.len() });
+        }
+        Ok(MatrixMut { start: data.as_mut_ptr(), rows, columns, stride, memory: PhantomData })
+    }
+
+    /// Returns a view of memory.
+    ///
+    /// # Safety
+    /// `rows` rows of `columns` elements, `stride` elements apart, can be written at `start`, which is aligned; rows do not overlap; nothing
+    /// else touches the elements while the view is used. Elements between rows may be others'.
+    #[inline(always)]
+    pub unsafe fn from_raw_parts(
+        start: *mut T,
+        [rows, columns]: [usize; 2],
+        stride: usize,
+    ) -> MatrixMut<'a, T> {
+        MatrixMut { start, rows, columns, stride, memory: PhantomData }
+    }
+
+    /// The rows.
+    #[inline(always)]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The elements of a row.
+    #[inline(always)]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The elements from one row to the next.
+    #[inline(always)]
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Returns row `row`, if there is one.
+    #[inline(always)]
+    pub fn row_mut(&mut self, row: usize) -> Option<&mut [T]> {
+        // SAFETY: the view covers this row, by its constructor, and is borrowed as a whole.
+        (row < self.rows).then(|| unsafe {
+            std::slice::from_raw_parts_mut(self.start.add(row * self.stride), self.columns)
+        })
+    }
+
+    /// Returns a part of the matrix, if it is inside.
+    #[inline(always)]
+    pub fn tile_mut(&mut self, rows: Range<usize>, columns: Range<usize>) -> Option<MatrixMut<'_, T>> {
+        let inside = rows.start < rows.end
+            && rows.end <= self.rows
+            && columns.start < columns.end
+            && columns.end <= self.columns;
+        inside.then(|| MatrixMut {
+            start: self.start.wrapping_add(rows.start * self.stride + columns.start),
+            rows: rows.len(),
+            columns: columns.len(),
+            stride: self.stride,
+            memory: PhantomData,
+        })
+    }
+
+    /// The address of the first element.
+    #[inline(always)]
+    pub fn as_mut_ptr(&mut self) -> *mut T {
+        self.start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_tiles_are_where_the_stride_puts_them() {
+        let data: Vec<u32> = (0..23).collect();
+        let matrix = Matrix::new("a", &data, [3, 5], 9).unwrap();
+        assert_eq!(matrix.row(2), Some(&data[18..23]));
+        assert_eq!(matrix.row(3), None);
+        let tile = matrix.tile(1..3, 2..5).unwrap();
+        assert_eq!(tile.row(0), Some(&data[11..14]));
+        assert!(matrix.tile(1..4, 0..1).is_none());
+        assert!(matrix.tile(0..0, 0..1).is_none());
+        assert!(matrix.tile(0..1, 4..6).is_none());
+    }
+
+    #[test]
+    fn views_that_do_not_fit_are_refused_by_name() {
+        let mut data = [0f32; 12];
+        let new = |extents, stride| Matrix::new("lhs", &data, extents, stride).map(|_| ());
+        assert_eq!(new([3, 4], 4), Ok(()));
+        assert_eq!(new([3, 5], 5), Err(GemmError::Length { argument: "lhs", needed: 15, got: 12 }));
+        assert_eq!(new([0, 4], 4), Err(GemmError::Empty { argument: "lhs", what: "rows" }));
+        assert_eq!(new([3, 0], 4), Err(GemmError::Empty { argument: "lhs", what: "columns" }));
+        assert_eq!(new([2, 4], 3), Err(GemmError::Stride { argument: "lhs", stride: 3, columns: 4 }));
+        assert_eq!(new([3, 4], usize::MAX / 2), Err(GemmError::Overflow { argument: "lhs" }));
+        assert!(MatrixMut::new("out", &mut data, [4, 4], 4).is_err());
+        let mut out = MatrixMut::new("out", &mut data, [2, 4], 8).unwrap();
+        out.row_mut(1).unwrap().fill(1.0);
+        out.tile_mut(0..1, 1..3).unwrap().row_mut(0).unwrap().fill(2.0);
+        assert_eq!(data, [0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
+    }
+}
