@@ -25,5 +25,6 @@ mod registry;
 mod rules;
 mod rules_graph;
 mod rules_inputs;
+mod rules_needs;
 mod submission;
 mod weights;

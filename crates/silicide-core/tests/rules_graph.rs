@@ -196,8 +196,7 @@ mod hidden {
 
     struct Words;
 
-    // SAFETY: the plan launches no program.
-    unsafe impl Kernel for Words {
+    impl Kernel for Words {
         type Op = Hidden;
         fn name(&self) -> &'static str {
             "hidden.fill"

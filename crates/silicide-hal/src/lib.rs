@@ -36,6 +36,7 @@
 //! | [`Forward`] | a wrapper of a device that states only what differs |
 //! | [`baked`] | lists kept for replay by backends without a form of their own for it |
 //! | [`Program`] | the source of a pipeline: a native function or WGSL |
+//! | [`Needs`] | what a launch of a program needs of its bindings |
 //! | [`DeviceInfo`] | limits, features and memory of a device |
 //! | [`HalError`] | errors of a backend |
 //! | [`cpu`], `vulkan`, `metal` (on Apple's systems), [`null`] | the backends |
@@ -60,6 +61,7 @@ mod ledger;
 #[cfg(all(feature = "metal", any(target_vendor = "apple", test)))]
 pub mod metal;
 mod native_msl;
+mod needs;
 pub mod null;
 mod program;
 #[cfg(feature = "vulkan")]
@@ -74,6 +76,7 @@ pub use error::{HalError, Result};
 pub use forward::Forward;
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
 pub use native_msl::{Math, NativeMsl};
+pub use needs::{Access, BindingNeed, Count, LaunchShape, Needs, NeedsFn};
 pub use program::{
     NativeFn, NativeKernel, NativeVariant, Part, PrefetchRange, Program, Snippet, StreamFn, Tile,
     TileBinding, WORKSPACE_ALIGNMENT, WgslKernel, Workspace,

@@ -3,9 +3,9 @@
 
 use crate::cpu::Isa;
 use crate::native_msl::{Math, NativeMsl};
+use crate::needs::{Access, LaunchShape, Needs, NeedsFn};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// A kernel before compilation.
@@ -28,6 +28,14 @@ impl Program {
         }
     }
 
+    /// What a launch of it needs of its bindings, or `None` for a launch that it can't run.
+    pub fn needs(&self, params: &[u32], grid: [u32; 3], bound: &[u64]) -> Option<Needs> {
+        match self {
+            Program::Native(kernel) => (kernel.needs)(&LaunchShape { params, grid, bound, facts: &[] }),
+            Program::Wgsl(kernel) => kernel.needs(params, grid, bound),
+        }
+    }
+
     /// Bytes of workspace that a tile uses, at most; 0 for GPU kernels.
     pub fn workspace(&self) -> usize {
         match self {
@@ -41,8 +49,9 @@ impl Program {
 ///
 /// # Safety
 ///
-/// The instruction set that the function was registered for is present, and the tile's bindings are what the
-/// kernel expects, live and free of conflicting access: the core guarantees both.
+/// The instruction set that the function was registered for is present. The tile is one of a launch whose bindings are
+/// live and have what the kernel's [`NeedsFn`] states for it, and nothing but tiles of this launch touches them in a
+/// conflicting way: the core guarantees all of this.
 pub type NativeFn = unsafe fn(&Tile<'_>);
 
 /// Returns the read-only address ranges (at most two) that this tile streams, such as weights, so that idle threads can prefetch
@@ -64,18 +73,32 @@ pub struct PrefetchRange {
 pub struct NativeKernel {
     /// For labels, counters and messages.
     pub name: &'static str,
-    /// Best first; the last has [`Isa::Portable`].
-    pub variants: &'static [NativeVariant],
-    /// Returns the ranges that a tile streams; `None` if tiles stream nothing.
-    pub streams: Option<StreamFn>,
-    /// Bytes of workspace that a tile uses, at most: see [`Tile::workspace`].
-    pub workspace: usize,
+    // Private: what `new` was promised is about exactly these.
+    variants: &'static [NativeVariant],
+    needs: NeedsFn,
+    streams: Option<StreamFn>,
+    workspace: usize,
 }
 
 impl NativeKernel {
-    /// A kernel whose tiles stream nothing and use no workspace.
-    pub const fn new(name: &'static str, variants: &'static [NativeVariant]) -> NativeKernel {
-        NativeKernel { name, variants, streams: None, workspace: 0 }
+    /// A kernel whose tiles stream nothing and use no workspace. `variants` are best first; the last is for
+    /// [`Isa::Portable`].
+    ///
+    /// # Safety
+    ///
+    /// For every parameter list, grid and bound lengths for which `needs` returns needs, and for bindings that have at
+    /// least those bytes, that alignment and that access, and are the same bytes only where the needs say so, each variant
+    /// is sound for all tiles of the grid, in any order and at once, on a machine with its instruction set:
+    ///
+    /// - it touches only the bytes that the needs state, and writes only where they state a write;
+    /// - bytes that one tile writes, no other tile touches;
+    /// - any bytes may be in the bindings: an index that is read from one is checked before it is used.
+    pub const unsafe fn new(
+        name: &'static str,
+        needs: NeedsFn,
+        variants: &'static [NativeVariant],
+    ) -> NativeKernel {
+        NativeKernel { name, variants, needs, streams: None, workspace: 0 }
     }
 
     /// Declares that a tile uses up to `bytes` bytes of workspace.
@@ -86,6 +109,26 @@ impl NativeKernel {
     /// Declares the ranges that tiles stream.
     pub const fn streaming(self, streams: StreamFn) -> NativeKernel {
         NativeKernel { streams: Some(streams), ..self }
+    }
+
+    /// Its functions, best first.
+    pub const fn variants(&self) -> &'static [NativeVariant] {
+        self.variants
+    }
+
+    /// States what a launch needs.
+    pub const fn needs(&self) -> NeedsFn {
+        self.needs
+    }
+
+    /// What its tiles stream, if they do.
+    pub const fn streams(&self) -> Option<StreamFn> {
+        self.streams
+    }
+
+    /// Bytes of workspace that a tile uses, at most: see [`Tile::workspace`].
+    pub const fn workspace(&self) -> usize {
+        self.workspace
     }
 }
 
@@ -343,6 +386,9 @@ impl Part {
 
 /// A WGSL kernel: parts joined in order, entry point `main`, `override` constants baked in.
 ///
+/// It is translated with bounds checks, unless [`unchecked`](WgslKernel::unchecked) says what its launches need instead.
+/// Each later change of the text makes it checked again.
+///
 /// # What every kernel keeps to
 ///
 /// - `@group(0) @binding(i)` is argument `i` of the dispatch.
@@ -350,24 +396,39 @@ impl Part {
 ///   the argument's first element in the bound window (windows start at the device's offset alignment). The
 ///   dispatch's own parameter words follow.
 /// - The workgroup size is the override `WG`; no subgroup size is assumed.
+/// - Storages that are `read_write` in the text are those that the kernel [writes](WgslKernel::writes).
 #[derive(Clone, Debug, Eq)]
 pub struct WgslKernel {
     /// For labels, counters and messages.
     pub name: &'static str,
-    /// Texts, joined in order.
-    pub parts: SmallVec<[Part; 6]>,
-    /// Values of `override` constants.
-    pub constants: SmallVec<[(&'static str, u32); 4]>,
     /// The number of bindings.
     pub bindings: u32,
     /// The number of words in the immediate, offsets included.
     pub words: u32,
     /// What Metal's compiler may assume about floating-point arithmetic.
     pub math: Math,
-    /// The kernel by hand, for Metal.
-    pub msl: Option<&'static NativeMsl>,
-    _private: PhantomData<()>,
+    // Private: what `unchecked` was promised is about exactly these.
+    parts: SmallVec<[Part; 6]>,
+    constants: SmallVec<[(&'static str, u32); 4]>,
+    written: u32,
+    msl: Option<&'static NativeMsl>,
+    needs: Option<WgslNeeds>,
 }
+
+/// How an unchecked kernel states its needs.
+#[derive(Clone, Debug)]
+struct WgslNeeds {
+    function: NeedsFn,
+    facts: SmallVec<[u32; 4]>,
+}
+
+// The function is part of what a kernel is; two kernels of one text that state their needs differently are both right.
+impl PartialEq for WgslNeeds {
+    fn eq(&self, other: &WgslNeeds) -> bool {
+        self.facts == other.facts
+    }
+}
+impl Eq for WgslNeeds {}
 
 impl PartialEq for WgslKernel {
     fn eq(&self, other: &WgslKernel) -> bool {
@@ -375,6 +436,7 @@ impl PartialEq for WgslKernel {
         self.parts == other.parts
             && (self.bindings, self.words) == (other.bindings, other.words)
             && (self.math, self.msl) == (other.math, other.msl)
+            && (self.written, &self.needs) == (other.written, &other.needs)
             && self.constants.len() == other.constants.len()
             && self.constants.iter().zip(&other.constants).all(equal)
             && same(self.name, other.name)
@@ -391,7 +453,7 @@ impl Hash for WgslKernel {
 }
 
 impl WgslKernel {
-    /// A kernel of the given parts; see [`WgslKernel`] for what `bindings` and `words` count.
+    /// A kernel of the given parts; see [`WgslKernel`] for what `bindings` and `words` count. It writes the last binding.
     pub fn new(name: &'static str, parts: &[Part], bindings: u32, params: u32) -> WgslKernel {
         WgslKernel {
             name,
@@ -400,21 +462,34 @@ impl WgslKernel {
             bindings,
             words: bindings + params,
             math: Math::Exact,
+            written: bindings.checked_sub(1).and_then(|last| 1u32.checked_shl(last)).unwrap_or(0),
             msl: None,
-            _private: PhantomData,
+            needs: None,
         }
     }
 
     /// Sets an `override` constant.
     pub fn constant(mut self, name: &'static str, value: u32) -> WgslKernel {
         self.constants.push((name, value));
-        self
+        self.checked()
+    }
+
+    /// Appends parts.
+    pub fn append(&mut self, parts: impl IntoIterator<Item = Part>) {
+        self.parts.extend(parts);
+        self.needs = None;
     }
 
     /// Binds a table after everything bound so far.
     pub fn table(mut self) -> WgslKernel {
         self.bindings += 1;
-        self
+        self.checked()
+    }
+
+    /// Declares which bindings are `read_write` in the text, as bits. Where the text differs, it does not compile.
+    pub fn writes(mut self, bindings: u32) -> WgslKernel {
+        self.written = bindings;
+        self.checked()
     }
 
     /// Lets Metal's compiler treat floating-point arithmetic more freely.
@@ -423,10 +498,72 @@ impl WgslKernel {
         self
     }
 
-    /// Gives Metal a version written by hand.
+    /// Gives Metal a version written by hand, which is used once the kernel is [unchecked](WgslKernel::unchecked).
     pub fn native_msl(mut self, msl: &'static NativeMsl) -> WgslKernel {
         self.msl = Some(msl);
+        self.checked()
+    }
+
+    /// Translates the kernel without bounds checks. `facts` are words that `needs` sees besides parameters and grid, such
+    /// as the bytes of an element.
+    ///
+    /// # Safety
+    ///
+    /// For every parameter list, grid and bound lengths for which `needs` returns needs, and for bindings that have at
+    /// least those bytes: invocations touch only bytes that the needs state and words that hold such bytes, whatever the
+    /// bindings contain; they leave workgroup memory, local arrays and divisors in bounds; no loop is endless. The same
+    /// holds for the version for Metal.
+    pub unsafe fn unchecked(mut self, needs: NeedsFn, facts: &[u32]) -> WgslKernel {
+        self.needs = Some(WgslNeeds { function: needs, facts: SmallVec::from_slice(facts) });
         self
+    }
+
+    fn checked(self) -> WgslKernel {
+        WgslKernel { needs: None, ..self }
+    }
+
+    /// Whether it is translated with bounds checks.
+    pub fn is_checked(&self) -> bool {
+        self.needs.is_none()
+    }
+
+    /// Texts, in order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Values of `override` constants.
+    pub fn constants(&self) -> &[(&'static str, u32)] {
+        &self.constants
+    }
+
+    /// The bindings that it writes, as bits.
+    pub fn written(&self) -> u32 {
+        self.written
+    }
+
+    /// The kernel by hand, for Metal.
+    pub fn msl(&self) -> Option<&'static NativeMsl> {
+        self.msl
+    }
+
+    /// What a launch needs. A checked kernel needs access alone: it stays inside whatever is bound.
+    fn needs(&self, params: &[u32], grid: [u32; 3], bound: &[u64]) -> Option<Needs> {
+        let access = |i: u32| {
+            let written = 1u32.checked_shl(i).is_some_and(|bit| self.written & bit != 0);
+            if written { Access::Write } else { Access::Read }
+        };
+        match &self.needs {
+            Some(WgslNeeds { function, facts }) => {
+                let needs = function(&LaunchShape { params, grid, bound, facts })?;
+                let writes =
+                    |(need, i): (&crate::BindingNeed, u32)| need.access.writes() == access(i).writes();
+                needs.bindings().iter().zip(0..).all(writes).then_some(needs)
+            }
+            None => {
+                Some((0..self.bindings).fold(Needs::new(), |needs, i| needs.and(access(i), 0u32, 1).over(!0)))
+            }
+        }
     }
 
     /// The joined text. `enable` directives are collected at the top, as WGSL requires, without duplicates.

@@ -43,6 +43,7 @@ pub mod mlx;
 pub mod mlx_dequantize;
 pub mod mlx_gather_rows;
 pub mod mlx_matmul;
+mod needs;
 pub mod permute;
 mod product;
 pub mod project;

@@ -2,7 +2,8 @@
 //! views, selection and counters come for free, as the op's slots say how its arguments are touched.
 
 use silicide::hal::cpu::Isa;
-use silicide::hal::{DeviceInfo, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel};
+use silicide::hal::{DeviceInfo, LaunchShape, NativeKernel, NativeVariant, Needs};
+use silicide::hal::{Part, Program, Snippet, Tile, WgslKernel};
 use silicide::kernel::{Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo};
 use silicide::prelude::*;
 
@@ -34,13 +35,22 @@ const TILE: usize = 64;
 unsafe fn on_cpu(tile: &Tile<'_>) {
     let start = tile.index[0] as usize * TILE;
     let range = start..(start + TILE).min(tile.param(0) as usize);
-    // SAFETY: the plan binds two f32 arrays that hold the range, and no other tile touches it.
+    // SAFETY: `needs` asks for two f32 arrays that hold the range, and no other tile touches it.
     let (x, y) = unsafe { (tile.read_part::<f32>(0, range.clone()), tile.write::<f32>(1, range)) };
     y.iter_mut().zip(x).for_each(|(y, x)| *y = x * x + tile.param_f32(1));
 }
-static CPU: NativeKernel =
-    NativeKernel::new("square_plus", &[NativeVariant { isa: Isa::Portable, entry: on_cpu }]);
+/// What a launch needs of its bindings. A plan that binds less is refused when it is recorded.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (n, bytes) = (launch.count(0), launch.count(0) * size_of::<f32>());
+    let covers = Some(launch.line()?) == n.div_ceil(TILE);
+    covers.then(|| Needs::new().read(bytes, 4).write(bytes, 4))
+}
+// SAFETY: tile `i` touches elements `i * TILE..` of x and y, up to `param(0)`: what `needs` states, and no other tile's.
+static CPU: NativeKernel = unsafe {
+    NativeKernel::new("square_plus", needs, &[NativeVariant { isa: Isa::Portable, entry: on_cpu }])
+};
 
+// WGSL is translated with bounds checks, so it needs no promise.
 const ON_GPU: &str = "
 struct Params { x_offset: u32, y_offset: u32, n: u32, c: f32 }   // one offset per binding, then our own words
 var<immediate> p: Params;
@@ -52,8 +62,7 @@ var<immediate> p: Params;
 static GPU: Snippet = Snippet { name: "square_plus", text: ON_GPU };
 
 struct Elements;
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = SquarePlus;
     fn name(&self) -> &'static str {
         "square_plus.elements"

@@ -3,7 +3,9 @@
 use silicide_core::Result;
 use silicide_core::kernel::{Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo};
 use silicide_hal::cpu::Isa;
-use silicide_hal::{DeviceInfo, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel};
+use silicide_hal::{
+    DeviceInfo, NativeKernel, NativeVariant, Needs, Part, Program, Snippet, Tile, WgslKernel,
+};
 
 /// Does nothing to its output, in `tiles` tiles of `steps` steps each.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +33,14 @@ impl Op for Nothing {
     }
 }
 
-static SPIN: NativeKernel =
-    NativeKernel::new("nothing.cpu", &[NativeVariant { isa: Isa::Portable, entry: spin }]);
+// SAFETY: it touches no binding.
+static SPIN: NativeKernel = unsafe {
+    NativeKernel::new(
+        "nothing.cpu",
+        |_| Some(Needs::new().read(0u32, 1)),
+        &[NativeVariant { isa: Isa::Portable, entry: spin }],
+    )
+};
 
 /// # Safety
 /// Touches no binding.
@@ -56,8 +64,7 @@ fn main() { if (p.steps == 4294967295u) { y[p.y_offset] = p.steps; } }
 };
 
 struct OnCpu;
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for OnCpu {
+impl Kernel for OnCpu {
     type Op = Nothing;
     fn name(&self) -> &'static str {
         SPIN.name
@@ -71,8 +78,7 @@ unsafe impl Kernel for OnCpu {
 }
 
 struct OnGpu;
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for OnGpu {
+impl Kernel for OnGpu {
     type Op = Nothing;
     fn name(&self) -> &'static str {
         "nothing.wgsl"

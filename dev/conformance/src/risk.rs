@@ -107,9 +107,9 @@ fn traits(call: &Call, on: &DeviceInfo, cover: Cover) -> FxHashSet<Trait> {
         for (kernel, program) in programs(&layout.place(call), on) {
             traits.insert(Trait::Kernel(kernel));
             let Program::Wgsl(program) = program else { continue };
-            let constants = program.constants.iter();
+            let constants = program.constants().iter();
             traits.extend(constants.map(|(name, value)| Trait::Constant(kernel, name, *value)));
-            let texts = program.parts.iter().filter(|_| cover == Cover::Pairs);
+            let texts = program.parts().iter().filter(|_| cover == Cover::Pairs);
             traits.extend(texts.map(|part| Trait::Text(kernel, part.snippet.name)));
         }
     }

@@ -8,7 +8,7 @@ use silicide_core::Isa;
 use silicide_core::kernel::{
     Access, Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo,
 };
-use silicide_hal::{NativeFn, NativeKernel, NativeVariant, Program, Tile};
+use silicide_hal::{LaunchShape, NativeFn, NativeKernel, NativeVariant, Needs, Program, Tile};
 use silicide_ops::{Case, Data, Input};
 use silicide_quant::DType;
 use smallvec::smallvec;
@@ -52,14 +52,24 @@ const fn variants(entry: NativeFn) -> NativeVariant {
     NativeVariant { isa: Isa::Portable, entry }
 }
 
+/// One tile over `param(0)` elements of x and y, and four words of scratch memory.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let bytes = launch.count(0) * 4u32;
+    let needs = Needs::new().read(bytes, 4).write(bytes, 4).over(0b1).update(16u32, 4);
+    (launch.grid == [1; 3]).then_some(needs)
+}
+
 macro_rules! candidates {
     ($($name:literal: $entry:expr;)*) => {
         static ALL: &[Candidate] = &[$(Candidate {
-            native: &NativeKernel::new($name, &[variants($entry)]),
+            // SAFETY: faults reach one element past what `needs` states. Only conformance runs them, on arguments with
+            // guards round them, one tile at a time.
+            native: &unsafe { NativeKernel::new($name, needs, &[variants($entry)]) },
             cost: Cost::FALLBACK,
             declines: None,
         }),*, Candidate {
-            native: &NativeKernel::new("declines", &[variants(honest)]),
+            // SAFETY: it reads and writes `param(0)` elements in one tile.
+            native: &unsafe { NativeKernel::new("declines", needs, &[variants(honest)]) },
             cost: Cost::BEST,
             declines: Some("never fits"),
         }];
@@ -126,8 +136,7 @@ fn honest(tile: &Tile<'_>) {
     apply(tile, |_, x| x * 2.0);
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Candidate {
+impl Kernel for Candidate {
     type Op = Doubled;
     fn name(&self) -> &'static str {
         self.native.name

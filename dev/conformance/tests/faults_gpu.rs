@@ -61,8 +61,7 @@ fn main() {
 }",
 };
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Loop {
+impl Kernel for Loop {
     type Op = Doubled;
     fn name(&self) -> &'static str {
         self.name

@@ -21,7 +21,7 @@ pub(crate) fn check(directory: Option<&Path>) -> Result<(), String> {
             if known.insert(program.clone()) {
                 let name = format!("{kernel} on {gpu}: {}", variant(&program));
                 let as_on = |target| Kernel::new(&name, &program, target).map_err(|error| error.to_string());
-                if program.msl.is_some() {
+                if program.msl().is_some() {
                     kernels.push(as_on(&NEWEST)?);
                 }
                 kernels.push(as_on(&translating)?);

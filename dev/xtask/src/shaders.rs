@@ -100,8 +100,8 @@ fn validator() -> Result<Validator, String> {
 
 /// What tells a program from others of its kernel: its texts and constants.
 pub(crate) fn variant(program: &WgslKernel) -> String {
-    let constants = program.constants.iter().map(|(name, value)| format!(" {name}={value}"));
-    let parts = program.parts.iter().map(|part| part.snippet.name).collect::<Vec<_>>();
+    let constants = program.constants().iter().map(|(name, value)| format!(" {name}={value}"));
+    let parts = program.parts().iter().map(|part| part.snippet.name).collect::<Vec<_>>();
     format!("{}{}", parts.join("+"), constants.collect::<String>())
 }
 

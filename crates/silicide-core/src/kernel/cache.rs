@@ -35,8 +35,9 @@ impl DiskCache {
         let mut text = String::new();
         if let Program::Wgsl(kernel) = program {
             text = kernel.source();
-            text.extend(kernel.constants.iter().map(|(name, value)| format!("\0{name}={value}")));
-            text.extend(kernel.msl.map(|native| format!("\0{native:?}")));
+            text.extend(kernel.constants().iter().map(|(name, value)| format!("\0{name}={value}")));
+            text.extend(kernel.msl().map(|native| format!("\0{native:?}")));
+            text.push_str(if kernel.is_checked() { "\0checked" } else { "" });
         }
         let name = program.name();
         format!(

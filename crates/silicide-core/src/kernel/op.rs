@@ -3,33 +3,11 @@
 
 use super::{Cost, Decline, Derivation, Kernel, Launch, Plan};
 use crate::error::{Error, Result};
-use silicide_hal::DeviceInfo;
+use silicide_hal::{Access, DeviceInfo};
 use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
-
-/// How an argument is touched. The only source of hazards, lifetimes and aliasing rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
-    /// Read only.
-    Read,
-    /// Wholly overwritten; earlier contents do not matter.
-    Write,
-    /// Read and written, or written in part.
-    ReadWrite,
-}
-
-impl Access {
-    /// Whether bytes are read.
-    pub const fn reads(self) -> bool {
-        matches!(self, Access::Read | Access::ReadWrite)
-    }
-    /// Whether bytes are written.
-    pub const fn writes(self) -> bool {
-        matches!(self, Access::Write | Access::ReadWrite)
-    }
-}
 
 /// A named argument of an op. Inputs (read) come first, then outputs (written).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +167,7 @@ impl Tolerance {
 ///
 /// ```
 /// # mod silicide { pub use silicide_core::*; pub use silicide_quant::DType; }
-/// use silicide::hal::{DeviceInfo, NativeKernel, NativeVariant, Program, Tile, cpu::Isa};
+/// use silicide::hal::{DeviceInfo, LaunchShape, NativeKernel, NativeVariant, Needs, Program, Tile, cpu::Isa};
 /// use silicide::kernel::{Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo};
 /// use silicide::{Buffer, CommandEncoder, DType, Device, Error, Recorder};
 ///
@@ -218,16 +196,24 @@ impl Tolerance {
 /// /// One tile for all elements.
 /// unsafe fn shift(tile: &Tile<'_>) {
 ///     let all = 0..tile.param(0) as usize;
-///     // SAFETY: `plan` binds two f32 arrays of `param(0)` elements, and there is one tile.
+///     // SAFETY: `needs` asks for two f32 arrays of `param(0)` elements, and for one tile.
 ///     let (x, y) = unsafe { (tile.read_part::<f32>(0, all.clone()), tile.write::<f32>(1, all)) };
 ///     y.iter_mut().zip(x).for_each(|(y, x)| *y = x + tile.param_f32(1));
 /// }
-/// static PROGRAM: NativeKernel =
-///     NativeKernel::new("shift", &[NativeVariant { isa: Isa::Portable, entry: shift }]);
+///
+/// /// What a launch of `shift` needs; a plan that binds less is refused.
+/// fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+///     let bytes = launch.count(0) * size_of::<f32>();
+///     (launch.grid == [1; 3]).then(|| Needs::new().read(bytes, 4).write(bytes, 4))
+/// }
+///
+/// // SAFETY: `shift` touches `param(0)` elements of both bindings, as `needs` states, in one tile.
+/// static PROGRAM: NativeKernel = unsafe {
+///     NativeKernel::new("shift", needs, &[NativeVariant { isa: Isa::Portable, entry: shift }])
+/// };
 ///
 /// struct OnCpu;
-/// // SAFETY: `plan` binds both arguments whole, and the program stays inside.
-/// unsafe impl Kernel for OnCpu {
+/// impl Kernel for OnCpu {
 ///     type Op = Shift;
 ///     fn name(&self) -> &'static str {
 ///         "shift.cpu"
@@ -294,7 +280,7 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
 }
 
 mod sealed {
-    /// Only ops are erased: a plan is trusted because an `unsafe impl Kernel` made it.
+    /// Only ops are erased.
     pub trait Sealed {}
     impl<O: super::Op> Sealed for O {}
 }

@@ -1,8 +1,8 @@
 //! Kernels and plans: *how* an op is computed. A kernel says whether it fits and at what cost, then plans its
 //! steps; the recorder turns a plan into commands and derives every barrier from the access of its arguments.
 
-use super::op::{Access, Io, Op};
-use silicide_hal::{DeviceInfo, Program};
+use super::op::{Io, Op};
+use silicide_hal::{Access, DeviceInfo, Program};
 use smallvec::SmallVec;
 
 /// What running a kernel is expected to cost; lower wins, and the earlier of equals. Only the order matters.
@@ -24,13 +24,11 @@ pub struct Decline(pub &'static str);
 
 /// One way to compute an op. [`Op`](super::Op) has an example.
 ///
-/// # Safety
-///
-/// Programs run without checks of their own. Whoever implements this promises, for every call that `fits` accepts:
-/// the programs of the plan stay inside the bindings that the plan gives them, need no instruction set but the one
-/// they are registered for, let no two tiles or workgroups of a launch write the same bytes, and touch arguments only
-/// as the op's slots say.
-pub unsafe trait Kernel: Send + Sync {
+/// It is safe to implement: a plan is data, and each of its steps is checked when it is recorded. A launch whose program
+/// needs more of a binding than the plan gives it is refused with [`Error::BadPlan`](crate::Error::BadPlan). What remains
+/// unsafe is to make a program ([`NativeKernel::new`](silicide_hal::NativeKernel::new),
+/// [`WgslKernel::unchecked`](silicide_hal::WgslKernel::unchecked)).
+pub trait Kernel: Send + Sync {
     /// The op.
     type Op: Op;
     /// `op.format.shape.variant`: `rms_norm.rows.cpu`, `matmul.f32.tiled.wgsl`.

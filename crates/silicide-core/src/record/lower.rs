@@ -4,6 +4,7 @@
 //! A plan is recorded whole or not at all: a step that can't be recorded leaves nothing of the others behind.
 
 use super::derived::{self, Source};
+use super::needs::offset_unit;
 use super::recording::{Place, Recording};
 use crate::buffer::{Buffer, StorageId};
 use crate::device::Device;
@@ -218,15 +219,14 @@ impl Call<'_> {
             Program::Wgsl(kernel) => Some(kernel),
             Program::Native(_) => None,
         };
-        let mut places: SmallVec<[Place<'_>; 8]> = SmallVec::new();
+        let mut places: SmallVec<[(Place<'_>, DType); 8]> = SmallVec::new();
         let mut bindings: SmallVec<[Binding; 8]> = SmallVec::new();
         let mut params: SmallVec<[u32; 32]> = SmallVec::new();
         for arg in &launch.args {
             let (place, dtype) = self.locate(own, arg)?;
             let mut bound = place.binding();
             if wgsl.is_some() {
-                // Devices bind from aligned offsets; the rest of the way is a parameter: in elements, or in bytes for
-                // block formats, since an aligned offset need not lie between blocks.
+                // Devices bind from aligned offsets; the rest of the way is a parameter.
                 let skipped = bound.offset % (limits.binding_alignment as u64).max(1);
                 bound.offset -= skipped;
                 let exact = (bound.bytes + skipped).next_multiple_of(4);
@@ -238,8 +238,7 @@ impl Call<'_> {
                         return Err(self.defect(format!("a table at {skipped} bytes past the alignment")));
                     }
                 } else {
-                    let unit = if dtype.is_block() { 1 } else { dtype.size() };
-                    params.push((skipped / unit as u64) as u32);
+                    params.push((skipped / offset_unit(dtype) as u64) as u32);
                 }
             }
             if bound.bytes > limits.max_binding as u64 {
@@ -247,9 +246,10 @@ impl Call<'_> {
                 return Err(Error::TooLarge { device, what: "binding", bytes, limit: limits.max_binding });
             }
             bindings.push(bound);
-            places.push(place);
+            places.push((place, dtype));
         }
-        self.check_places(&places)?;
+        let needs = self.check_needs(launch, &places)?;
+        self.check_places(&places, &needs)?;
         params.extend_from_slice(&launch.params);
         let (words, bound) = (params.len(), bindings.len());
         let declared =
@@ -262,31 +262,13 @@ impl Call<'_> {
         if record {
             // Reads first: where an output is an input, what was there is read before it is replaced.
             let (reads, writes): (SmallVec<[_; 8]>, SmallVec<[_; 8]>) =
-                places.iter().partition(|place| place.access.reads());
+                places.iter().map(|(place, _)| place).partition(|place| place.access.reads());
             for place in reads.into_iter().chain(writes) {
                 recording.touch(place);
             }
             recording.order();
             recording.list.dispatch(pipeline, launch.grid, &bindings, &params);
             recording.tally.launch(self.kernel);
-        }
-        Ok(())
-    }
-
-    /// A program reads and writes its bindings at once: one that is written shares no bytes with another, unless both are
-    /// the same bytes. The rules of the call say this of arguments; this is about windows and scratch memory.
-    fn check_places(&self, places: &[Place<'_>]) -> Result<()> {
-        for (i, place) in places.iter().enumerate() {
-            for other in places.iter().skip(i + 1) {
-                let written = place.access.writes() || other.access.writes();
-                // rule: binding-overlap
-                if written && place.overlaps(other) && place.range != other.range {
-                    let (one, other) = (&place.range, &other.range);
-                    return Err(
-                        self.defect(format!("bindings of bytes {one:?} and {other:?}, one of them written"))
-                    );
-                }
-            }
         }
         Ok(())
     }
@@ -318,6 +300,12 @@ impl Call<'_> {
         let (Some(buffer), Some(access)) = (buffer, access) else {
             return Err(self.defect(format!("{:?}, which is not there", arg.operand)));
         };
+        let is_input = matches!(arg.operand, Operand::Slot(i) if usize::from(i) < self.inputs.len());
+        // rule: input-access
+        if is_input && access.writes() {
+            // The rules of the call made sure that outputs can be written. An op whose slots differ from call to call fails here.
+            return Err(self.defect(format!("{:?} to be written, which is an input", arg.operand)));
+        }
         let is_scratch = matches!(arg.operand, Operand::Scratch(..));
         let dtype = if is_scratch { DType::U32 } else { buffer.dtype() };
         let bytes = if arg.bytes == usize::MAX { buffer.size().saturating_sub(arg.start) } else { arg.bytes };
@@ -332,7 +320,7 @@ impl Call<'_> {
         Ok((Place { range: start..start + bytes, replaces, ..place }, dtype))
     }
 
-    fn defect(&self, what: String) -> Error {
+    pub(super) fn defect(&self, what: String) -> Error {
         Error::BadPlan { kernel: self.kernel, what }
     }
 }

@@ -10,6 +10,7 @@ mod encoder;
 mod estimate;
 mod hazard;
 mod lower;
+mod needs;
 mod ranges;
 mod recorder;
 mod recording;

@@ -59,8 +59,7 @@ impl Op for Defective {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Plans {
+impl Kernel for Plans {
     type Op = Defective;
     fn name(&self) -> &'static str {
         "defective.plans"

@@ -4,7 +4,9 @@ use silicide_core::kernel::{
     Access, Arg, Cost, Decline, Host, Io, Kernel, Launch, Op, Outputs, Plan, Slot, TensorInfo,
 };
 use silicide_core::{DeviceInfo, Error, Isa, Result};
-use silicide_hal::{NativeFn, NativeKernel, NativeVariant, Part, Program, Snippet, Tile, WgslKernel};
+use silicide_hal::{
+    LaunchShape, NativeFn, NativeKernel, NativeVariant, Needs, Part, Program, Snippet, Tile, WgslKernel,
+};
 use silicide_quant::DType;
 use std::marker::PhantomData;
 
@@ -189,8 +191,7 @@ const fn shader<O>(text: &'static ShaderText) -> Shader<O> {
     Shader(text, PhantomData)
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl<O: Launches> Kernel for Native<O> {
+impl<O: Launches> Kernel for Native<O> {
     type Op = O;
     fn name(&self) -> &'static str {
         self.0.name
@@ -205,8 +206,7 @@ unsafe impl<O: Launches> Kernel for Native<O> {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl<O: Launches> Kernel for Shader<O> {
+impl<O: Launches> Kernel for Shader<O> {
     type Op = O;
     fn name(&self) -> &'static str {
         self.0.name
@@ -246,25 +246,58 @@ pub(crate) fn native_add() -> Program {
 
 /// The WGSL program of [`Add`].
 pub(crate) fn shader_add() -> Program {
-    Program::Wgsl(ADD_WGSL.program())
+    // SAFETY: invocation `i` touches element `i` of each binding, below `param(0)`, as the needs state.
+    Program::Wgsl(unsafe { ADD_WGSL.program().unchecked(two_to_one, &[]) })
+}
+
+/// The needs of a program over f32 elements, `param(0)` of each binding, in tiles of their own.
+fn elements(launch: &LaunchShape<'_>, read: usize, written: usize) -> Option<Needs> {
+    let bytes = launch.count(0) * size_of::<f32>();
+    launch.line()?;
+    let needs = (0..read).fold(Needs::new(), |needs, _| needs.read(bytes, 4));
+    Some((0..written).fold(needs, |needs, _| needs.write(bytes, 4)))
+}
+
+/// The needs of `add`, which may run over its first input.
+pub(crate) fn two_to_one(launch: &LaunchShape<'_>) -> Option<Needs> {
+    elements(launch, 2, 1).map(|needs| needs.over(1))
+}
+/// The needs of `scale` and `bits`.
+pub(crate) fn one_to_one(launch: &LaunchShape<'_>) -> Option<Needs> {
+    elements(launch, 1, 1)
+}
+/// The needs of `split`.
+pub(crate) fn one_to_two(launch: &LaunchShape<'_>) -> Option<Needs> {
+    elements(launch, 1, 2)
+}
+/// The needs of `accumulate`.
+fn one_into_one(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let bytes = launch.count(0) * size_of::<f32>();
+    launch.line()?;
+    Some(Needs::new().read(bytes, 4).update(bytes, 4))
 }
 
 macro_rules! native_kernels {
-    ($($name:ident = $label:literal, $entry:expr;)*) => {$(
-        static $name: NativeKernel = NativeKernel::new($label, &[NativeVariant { isa: Isa::Portable, entry: $entry as NativeFn }]);
+    ($($name:ident = $label:literal, $entry:expr, $needs:expr;)*) => {$(
+        // SAFETY: tile `i` touches elements `i * TILE..` of each binding, up to `param(0)`, as `needs` states; the grid has
+        // one axis, so no two tiles have the same elements.
+        static $name: NativeKernel = unsafe {
+            NativeKernel::new($label, $needs, &[NativeVariant { isa: Isa::Portable, entry: $entry as NativeFn }])
+        };
     )*};
 }
 
 native_kernels! {
-    ADD = "add.cpu", add;
-    SCALE = "scale.cpu", scale;
-    ACCUMULATE = "accumulate.cpu", accumulate;
-    PANICS = "panics.cpu", panics;
+    ADD = "add.cpu", add, two_to_one;
+    SCALE = "scale.cpu", scale, one_to_one;
+    ACCUMULATE = "accumulate.cpu", accumulate, one_into_one;
+    PANICS = "panics.cpu", panics, one_to_one;
 }
 
 pub(crate) fn part(tile: &Tile<'_>) -> std::ops::Range<usize> {
     let start = tile.index[0] as usize * TILE;
-    start..(start + TILE).min(tile.param(0) as usize)
+    let end = tile.param(0) as usize;
+    start.min(end)..(start + TILE).min(end)
 }
 
 /// # Safety

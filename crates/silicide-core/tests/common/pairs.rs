@@ -1,7 +1,7 @@
 //! Small native ops whose arguments make the rules of a call interesting: two outputs, outputs of another type, outputs
 //! of any size, and plans with bindings that overlap.
 
-use super::ops::{Launches, Native, native, native_add};
+use super::ops::{Launches, Native, native, native_add, one_to_one, one_to_two};
 use silicide_core::Isa;
 use silicide_core::Result;
 use silicide_core::kernel::{
@@ -126,8 +126,7 @@ impl Launches for Padded {
 
 struct Words;
 
-// SAFETY: the plan launches no program.
-unsafe impl Kernel for Words {
+impl Kernel for Words {
     type Op = Sized;
     fn name(&self) -> &'static str {
         "sized.fill"
@@ -141,10 +140,12 @@ unsafe impl Kernel for Words {
     }
 }
 
-static SPLIT_CPU: NativeKernel =
-    NativeKernel::new("split.cpu", &[NativeVariant { isa: Isa::Portable, entry: split as NativeFn }]);
-static BITS_CPU: NativeKernel =
-    NativeKernel::new("bits.cpu", &[NativeVariant { isa: Isa::Portable, entry: bits as NativeFn }]);
+const SPLIT_VARIANTS: &[NativeVariant] = &[NativeVariant { isa: Isa::Portable, entry: split as NativeFn }];
+const BITS_VARIANTS: &[NativeVariant] = &[NativeVariant { isa: Isa::Portable, entry: bits as NativeFn }];
+// SAFETY: a tile touches the elements of `part` of each binding, at most `param(0)`, as the needs state.
+static SPLIT_CPU: NativeKernel = unsafe { NativeKernel::new("split.cpu", one_to_two, SPLIT_VARIANTS) };
+// SAFETY: as above.
+static BITS_CPU: NativeKernel = unsafe { NativeKernel::new("bits.cpu", one_to_one, BITS_VARIANTS) };
 
 /// # Safety
 /// The plans of this file: bindings hold `param(0)` elements.

@@ -15,8 +15,8 @@ use super::timeline::{CpuTimeline, Times};
 use super::workspace::Workspaces;
 use super::{Isa, caches, machine, memory};
 use crate::{
-    Backend, BlockDesc, CommandList, DeviceInfo, HalError, HostRegion, Imported, NativeFn, NativeKernel,
-    Program, RawBaked, RawBlock, RawDevice, RawPipeline, Result, Span, StreamFn, ThreadTimes, Ticket,
+    Backend, BlockDesc, CommandList, DeviceInfo, HalError, HostRegion, Imported, NativeFn, Program, RawBaked,
+    RawBlock, RawDevice, RawPipeline, Result, Span, StreamFn, ThreadTimes, Ticket,
 };
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -156,10 +156,10 @@ unsafe impl RawDevice for CpuDevice {
             return Err(refuse("it is written in WGSL, and the CPU runs native kernels only".to_owned()));
         };
         let fits = |isa: Isa| isa <= self.isa && isa.is_available();
-        let Some(variant) = kernel.variants.iter().find(|variant| fits(variant.isa)) else {
+        let Some(variant) = kernel.variants().iter().find(|variant| fits(variant.isa)) else {
             return Err(refuse(format!("{} has no variant for {}", kernel.name, self.isa)));
         };
-        let NativeKernel { name, streams, workspace, .. } = **kernel;
+        let (name, streams, workspace) = (kernel.name, kernel.streams(), kernel.workspace());
         let kernel =
             Box::new(Kernel { entry: variant.entry, name, label: label.to_owned(), streams, workspace });
         Ok(RawPipeline(Box::into_raw(kernel).expose_provenance() as u64))

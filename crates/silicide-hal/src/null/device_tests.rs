@@ -5,8 +5,10 @@ use crate::cpu::Isa;
 use crate::{MemoryKind, NativeKernel, NativeVariant, Tile, WgslKernel};
 
 unsafe fn nothing(_: &Tile<'_>) {}
-static KERNEL: NativeKernel =
-    NativeKernel::new("nothing", &[NativeVariant { isa: Isa::Portable, entry: nothing }]);
+// SAFETY: it touches nothing.
+static KERNEL: NativeKernel = unsafe {
+    NativeKernel::new("nothing", |_| None, &[NativeVariant { isa: Isa::Portable, entry: nothing }])
+};
 
 fn alloc(device: &NullDevice, bytes: usize) -> Result<RawBlock> {
     // SAFETY: within the limits.

@@ -4,8 +4,9 @@
 //! its constants and written for one target. Nothing outside this folder names a naga type, so that the translator
 //! can be moved to another version in one place.
 //!
-//! Our kernels are trusted and proven by the planner above, so none of the guards that browsers need are emitted: no
-//! bounds checks, no loop bounds, no division checks, no zeroing of workgroup memory.
+//! A kernel gets bounds checks, loop bounds and division checks, as in a browser. A kernel that is
+//! [unchecked](crate::WgslKernel::unchecked) gets none of them: its launches are checked against what it needs instead.
+//! Workgroup memory is never zeroed.
 //!
 //! | file | what |
 //! |---|---|
@@ -38,4 +39,4 @@ pub fn kernel_of(program: &Program) -> Result<&WgslKernel> {
 }
 
 /// Names the translator in cache keys: changes whenever the same WGSL may give other code.
-pub const TRANSLATOR: &str = "naga 30.0.1 unchecked stripped 1";
+pub const TRANSLATOR: &str = "naga 30.0.1 stripped 2";

@@ -3,7 +3,7 @@
 //! Slots: binding `i` is buffer `i`; the parameters come after the bindings, the sizes of the bound buffers last. A
 //! version written by hand has the same slots, and the workgroup of the WGSL that it stands for.
 
-use super::specialise::{ALWAYS, ENTRY, Specialised, compile_error, specialise};
+use super::specialise::{ALWAYS, ENTRY, Specialised, bounds_checks, compile_error, specialise};
 use crate::{NativeMsl, Result, WgslKernel};
 use naga::back::msl;
 use naga::valid::Capabilities;
@@ -49,9 +49,12 @@ pub fn msl_for(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
     let fits = |native: &&NativeMsl| {
         native.language <= target.language && (target.simdgroup_matrix || !native.simdgroup_matrix)
     };
-    let Some(native) = kernel.msl.filter(fits) else { return Ok(translated) };
-    let constants =
-        kernel.constants.iter().map(|(name, value)| format!("constant constexpr uint {name} = {value}u;\n"));
+    let by_hand = kernel.msl().filter(|_| !kernel.is_checked());
+    let Some(native) = by_hand.filter(fits) else { return Ok(translated) };
+    let constants = kernel
+        .constants()
+        .iter()
+        .map(|(name, value)| format!("constant constexpr uint {name} = {value}u;\n"));
     Ok(Msl {
         source: format!("#include <metal_stdlib>\n{}{}", constants.collect::<String>(), native.text),
         language: native.language,
@@ -80,9 +83,9 @@ pub fn to_msl(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
         per_entry_point_map: [(ENTRY.to_owned(), slots)].into(),
         fake_missing_bindings: false,
         zero_initialize_workgroup_memory: false,
-        force_loop_bounding: false,
-        emit_int_div_checks: false,
-        // All bounds policies are `Unchecked` by default.
+        force_loop_bounding: kernel.is_checked(),
+        emit_int_div_checks: kernel.is_checked(),
+        bounds_check_policies: bounds_checks(kernel),
         ..msl::Options::default()
     };
     let pipeline = msl::PipelineOptions {
@@ -186,7 +189,8 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) row: vec
     #[test]
     fn a_version_by_hand_is_used_where_the_device_takes_it() {
         let kernel = WgslKernel::new("rows", &[Part::plain(&ROWS)], 2, 1).constant("WG", 33);
-        let kernel = kernel.native_msl(&BY_HAND);
+        // SAFETY: it is translated, and never run.
+        let kernel = unsafe { kernel.native_msl(&BY_HAND).unchecked(|_| None, &[]) };
         let full = MslTarget { language: (3, 1), simdgroup_matrix: true };
         let translated = to_msl(&kernel, &full).unwrap();
         for less in [MslTarget { language: (3, 0), ..full }, MslTarget { simdgroup_matrix: false, ..full }] {

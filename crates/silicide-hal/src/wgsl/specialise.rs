@@ -4,8 +4,9 @@
 //! without gaps, an immediate of exactly the declared length.
 
 use crate::{HalError, Result, WgslKernel};
+use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
-use naga::{AddressSpace, Module, ShaderStage};
+use naga::{AddressSpace, Module, ShaderStage, StorageAccess};
 
 /// The entry point of every kernel.
 pub(super) const ENTRY: &str = "main";
@@ -45,7 +46,7 @@ pub(super) fn specialise(kernel: &WgslKernel, allowed: Capabilities) -> Result<S
     let info =
         validator.validate(&module).map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
     let constants =
-        kernel.constants.iter().map(|&(name, value)| (name.to_owned(), f64::from(value))).collect();
+        kernel.constants().iter().map(|&(name, value)| (name.to_owned(), f64::from(value))).collect();
     let (module, info) = naga::back::pipeline_constants::process_overrides(
         &module,
         &info,
@@ -54,6 +55,12 @@ pub(super) fn specialise(kernel: &WgslKernel, allowed: Capabilities) -> Result<S
     )
     .map_err(|error| compile_error(kernel, format!("constants: {error}")))?;
     Ok(Specialised { module: module.into_owned(), info: info.into_owned() })
+}
+
+/// The bounds checks of a kernel: indices are clamped to what is bound, or, in an unchecked kernel, left alone.
+pub(super) fn bounds_checks(kernel: &WgslKernel) -> BoundsCheckPolicies {
+    let policy = if kernel.is_checked() { BoundsCheckPolicy::Restrict } else { BoundsCheckPolicy::Unchecked };
+    BoundsCheckPolicies { index: policy, buffer: policy, image_load: policy, binding_array: policy }
 }
 
 /// An error about `kernel`.
@@ -68,12 +75,15 @@ fn check_declaration(kernel: &WgslKernel, module: &Module) -> Result<()> {
         return Err(compile_error(kernel, "there is no `@compute fn main`"));
     }
     let mut bound = vec![false; kernel.bindings as usize];
-    let mut immediate_bytes = 0;
+    let (mut immediate_bytes, mut written) = (0, 0u32);
     for (_, global) in module.global_variables.iter() {
         let name = global.name.as_deref().unwrap_or("?");
         if let Some(binding) = &global.binding {
-            if !matches!(global.space, AddressSpace::Storage { .. }) {
+            let AddressSpace::Storage { access } = global.space else {
                 return Err(compile_error(kernel, format!("`{name}` is bound but not in storage")));
+            };
+            if access.contains(StorageAccess::STORE) {
+                written |= 1u32.checked_shl(binding.binding).unwrap_or(0);
             }
             match bound.get_mut(binding.binding as usize).filter(|_| binding.group == 0) {
                 Some(seen) => *seen = true,
@@ -93,6 +103,14 @@ fn check_declaration(kernel: &WgslKernel, module: &Module) -> Result<()> {
     if let Some(missing) = bound.iter().position(|seen| !seen) {
         let detail =
             format!("{} bindings are declared, but @binding({missing}) is not there", kernel.bindings);
+        return Err(compile_error(kernel, detail));
+    }
+    if written != kernel.written() || kernel.bindings > u32::BITS {
+        let detail = format!(
+            "bindings {written:#b} are read_write, but of {} bindings the kernel declares to write {:#b}",
+            kernel.bindings,
+            kernel.written()
+        );
         return Err(compile_error(kernel, detail));
     }
     if u64::from(immediate_bytes) != u64::from(kernel.words) * 4 {

@@ -4,7 +4,7 @@
 //! crash instead of refusing: a [`SpirvTarget`] is therefore always given, never assumed.
 
 use super::share::share_memory;
-use super::specialise::{ALWAYS, ENTRY, Specialised, compile_error, specialise};
+use super::specialise::{ALWAYS, ENTRY, Specialised, bounds_checks, compile_error, specialise};
 use super::strip::{Instructions, strip_layout};
 use crate::{Result, WgslKernel};
 use naga::back::spv;
@@ -94,10 +94,10 @@ pub fn to_spirv(kernel: &WgslKernel, target: &SpirvTarget) -> Result<Vec<u32>> {
         flags: spv::WriterFlags::empty(),
         capabilities: Some(target.capabilities().collect()),
         zero_initialize_workgroup_memory: spv::ZeroInitializeWorkgroupMemoryMode::None,
-        force_loop_bounding: false,
+        force_loop_bounding: kernel.is_checked(),
         use_storage_input_output_16: false,
-        emit_int_div_checks: false,
-        // All bounds policies are `Unchecked` by default.
+        emit_int_div_checks: kernel.is_checked(),
+        bounds_check_policies: bounds_checks(kernel),
         ..spv::Options::default()
     };
     let pipeline =

@@ -78,10 +78,14 @@ macro_rules! native_program {
         $crate::contract::kernels::native_program!($name, $entry, 0)
     };
     ($name:literal, $entry:expr, $workspace:expr) => {{
-        static KERNEL: silicide_hal::NativeKernel = silicide_hal::NativeKernel::new(
-            $name,
-            &[silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::Portable, entry: $entry }],
-        )
+        // SAFETY: `needs` accepts no launch; each test dispatches it over memory that it stays inside.
+        static KERNEL: silicide_hal::NativeKernel = unsafe {
+            silicide_hal::NativeKernel::new(
+                $name,
+                |_| None,
+                &[silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::Portable, entry: $entry }],
+            )
+        }
         .with_workspace($workspace);
         silicide_hal::Program::Native(&KERNEL)
     }};
@@ -147,7 +151,8 @@ unsafe fn spin(tile: &Tile<'_>) {
 
 /// A native program without any variant.
 pub(crate) fn native_without_variants() -> Program {
-    static EMPTY: NativeKernel = NativeKernel::new("no_variant", &[]);
+    // SAFETY: it has no function.
+    static EMPTY: NativeKernel = unsafe { NativeKernel::new("no_variant", |_| None, &[]) };
     Program::Native(&EMPTY)
 }
 

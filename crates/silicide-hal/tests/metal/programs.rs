@@ -26,7 +26,9 @@ static BROKEN: NativeMsl = NativeMsl {
 fn kernels_by_hand_and_by_translation_agree() {
     let bench = bench(&options());
     let affine = || kernels::wgsl(TestKernel::Affine);
-    for kernel in [affine(), affine().native_msl(&BY_HAND)] {
+    // SAFETY: `needs` accepts no launch; `computes` dispatches it over a binding that it stays inside.
+    let by_hand = unsafe { affine().native_msl(&BY_HAND).unchecked(|_| None, &[]) };
+    for kernel in [affine(), by_hand] {
         for math in [Math::Exact, Math::Relaxed, Math::Fast] {
             let program = Program::Wgsl(kernel.clone().math(math));
             computes(&bench, bench.compile_program(&program).unwrap());
@@ -37,7 +39,9 @@ fn kernels_by_hand_and_by_translation_agree() {
 #[test]
 fn msl_that_does_not_compile_is_reported_with_its_line() {
     let bench = bench(&options());
-    let program = Program::Wgsl(kernels::wgsl(TestKernel::Affine).native_msl(&BROKEN));
+    // SAFETY: it does not compile.
+    let kernel = unsafe { kernels::wgsl(TestKernel::Affine).native_msl(&BROKEN).unchecked(|_| None, &[]) };
+    let program = Program::Wgsl(kernel);
     match bench.compile_program(&program) {
         Err(HalError::Compile { detail, .. }) => {
             assert!(detail.contains("x[0] = missing;") && detail.starts_with("line 4:"), "{detail}");

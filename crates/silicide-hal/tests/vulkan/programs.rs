@@ -12,7 +12,7 @@ fn a_whole_binary_is_used_whatever_the_text_says() {
     let binary = bench.device.translate(&program).unwrap().unwrap();
     assert_eq!(binary[..4], [0x03, 0x02, 0x23, 0x07], "SPIR-V");
     let Program::Wgsl(broken) = kernels::broken_wgsl() else { panic!("it is WGSL") };
-    let broken = Program::Wgsl(WgslKernel::new("broken", &broken.parts, 1, 4));
+    let broken = Program::Wgsl(WgslKernel::new("broken", broken.parts(), 1, 4));
     computes(&bench, bench.compile_binary(&broken, Some(&binary)).unwrap());
     // A module of no instructions, and one that ends in the middle of an instruction.
     let mut damaged = binary.clone();
@@ -24,7 +24,7 @@ fn a_whole_binary_is_used_whatever_the_text_says() {
 fn more_parameter_words_than_the_limit_do_not_compile() {
     let bench = bench(&options());
     let words = bench.device.info().limits.max_param_bytes as u32 / 4 + 1;
-    let greedy = WgslKernel::new("greedy", &kernels::wgsl(TestKernel::Affine).parts, 0, words);
+    let greedy = WgslKernel::new("greedy", kernels::wgsl(TestKernel::Affine).parts(), 0, words);
     let error = bench.compile_program(&Program::Wgsl(greedy)).unwrap_err();
     let HalError::Compile { detail, .. } = &error else { panic!("{error}") };
     assert!(detail.contains("parameter words"), "{detail}");

@@ -5,6 +5,7 @@
 //! that goes through the keys a block at a time, with an online softmax between two matrix products ([`tiled`]). Where
 //! runs and blocks begin depends on the call and on `start` alone, so any number of threads gives the same bits.
 
+mod needs;
 mod split;
 mod store;
 mod tiled;
@@ -42,10 +43,16 @@ const HEADER: usize = 13;
 /// Queries at most for which keys are split.
 const FEW_TOKENS: usize = 8;
 
-native_kernel!(SPLIT, "attention.split.cpu", split_keys::<S>, workspace size_of::<split::SplitWorkspace>());
-native_kernel!(JOIN, "attention.split.join.cpu", join_parts::<S>);
-native_kernel!(JOIN_ROUNDED, "attention.split.join.rounded.cpu", join_rounded::<S>);
-native_kernel!(TILED, "attention.tiled.cpu", tile_queries::<S>, workspace size_of::<tiled::TiledWorkspace>());
+// SAFETY: a tile reads the queries of its rows and the keys and values that they see, in slots below the capacity, and writes the
+// parts of its own run of keys and rows.
+native_kernel!(unsafe SPLIT, "attention.split.cpu", split_keys::<S>, needs needs::split, workspace size_of::<split::SplitWorkspace>());
+// SAFETY: a tile reads the parts of its heads of one token, at most as many as keys can be seen, and writes their outputs.
+native_kernel!(unsafe JOIN, "attention.split.join.cpu", join_parts::<S>, needs needs::join);
+// SAFETY: as above; the outputs of a tile are whole runs of its token's row, which it rounds.
+native_kernel!(unsafe JOIN_ROUNDED, "attention.split.join.rounded.cpu", join_rounded::<S>, needs needs::join_rounded);
+// SAFETY: a tile reads the queries of its rows and the keys and values that they see, in slots below the capacity, and writes their
+// outputs.
+native_kernel!(unsafe TILED, "attention.tiled.cpu", tile_queries::<S>, needs needs::tiled, workspace size_of::<tiled::TiledWorkspace>());
 
 /// A call, as a tile sees it.
 struct Call<'a> {
@@ -80,7 +87,7 @@ impl<'a> Call<'a> {
             softcap: Some(tile.param_f32(8)).filter(|&cap| cap > 0.0),
             limit: tile.param(6),
         };
-        // SAFETY: the core bound one word. One that is negative counts as too large.
+        // SAFETY: `needs` requires one word. One that is negative counts as too large.
         let start = unsafe { tile.read_part::<u32>(START, 0..1) }.first().copied().unwrap_or(0) as usize;
         let start = start.min(rule.limit as usize - extents.tokens);
         Call { tile, extents, rule, sinks: flags & 2 != 0, types: [tile.param(11), tile.param(12)], start }
@@ -111,7 +118,7 @@ impl<'a> Call<'a> {
     /// The sink of a head.
     #[inline(always)]
     fn sink(&self, head: usize) -> Option<f32> {
-        // SAFETY: where there are sinks, the core bound one for each head.
+        // SAFETY: where there are sinks, `needs` requires one for each head.
         self.sinks.then(|| unsafe { self.tile.read_part::<f32>(SINKS, head..head + 1) }.first().copied())?
     }
 }
@@ -153,8 +160,7 @@ fn check(io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> {
     if counted { Ok(extents) } else { Err(Decline("takes extents of at most 32 bits")) }
 }
 
-// SAFETY: the plan binds what the programs touch, as the slots say, and keeps them inside.
-unsafe impl Kernel for Split {
+impl Kernel for Split {
     type Op = Attend;
 
     fn name(&self) -> &'static str {
@@ -210,8 +216,7 @@ unsafe impl Kernel for Split {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Tiled {
+impl Kernel for Tiled {
     type Op = Attend;
 
     fn name(&self) -> &'static str {

@@ -6,9 +6,10 @@
 
 use super::{Attend, Attention, Extents};
 use crate::elementwise::activation::ACTIVATION;
+use crate::needs::{TypedNeeds, dtype};
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
 use std::ops::Range;
 
@@ -126,6 +127,16 @@ fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, (out, runs):
         .constant("WG", WORKGROUP)
         .constant("DIM", dim as u32)
         .constant("COLUMNS", (value_dim as u32).div_ceil(WORKGROUP));
+    let facts = [
+        io.input(1).dtype.code(),
+        io.input(2).dtype.code(),
+        dim as u32,
+        (value_dim as u32).div_ceil(WORKGROUP),
+        u32::from(runs.is_some()),
+    ];
+    // SAFETY: rows past the last are the last one's, heads of keys past the last are left, and positions are taken modulo the
+    // capacity; a query has `DIM` places in shared memory, and at most eight columns fit an invocation's totals.
+    let kernel = unsafe { kernel.unchecked(needs, &facts) };
     let [k_bytes, v_bytes] = head_bytes(io, &extents);
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
     for span in windows {
@@ -154,13 +165,52 @@ fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, (out, runs):
     }
 }
 
+/// Facts: the types of keys and values, elements of a head of keys, columns of an invocation, whether parts are left.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [tokens, heads, kv_heads, dim, value_dim, capacity, latest] =
+        [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
+    let [first, count, _, runs] = [11, 12, 13, 14].map(|i| launch.count(i));
+    let (keys, values) = (dtype(launch.fact(0))?, dtype(launch.fact(1))?);
+    let is_shared = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0) && first + count <= kv_heads;
+    let is_there = [tokens, heads, capacity, runs].iter().all(|extent| *extent != Count(0));
+    let fits = launch.param(3) == launch.fact(2) && launch.fact(3) <= 8;
+    let is_bounded = latest + tokens <= Count::from(MOST_POSITIONS);
+    if !is_shared || !is_there || !fits || !is_bounded {
+        return None;
+    }
+    let sinks = if launch.param(10) & 2 == 0 { Count(0) } else { heads * 4u32 };
+    let needs = Needs::new().read(tokens * heads * dim * 4u32, 4);
+    let needs = needs.elements(Access::Read, keys, count * capacity * dim)?;
+    let needs =
+        needs.elements(Access::Read, values, count * capacity * value_dim)?.read(4u32, 4).read(sinks, 4);
+    let is_part = launch.fact(4) != 0;
+    let words = if is_part { runs * (value_dim + 2u32) } else { value_dim };
+    (is_part || runs == Count(1)).then(|| needs.write(tokens * heads * words * 4u32, 4))
+}
+
+/// Parameters: tokens, heads, heads of keys, elements of a value, capacity, the latest start, window, flags, keys of a run.
+fn join_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [tokens, heads, kv_heads, value_dim, capacity, latest, window, _, keys] =
+        [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|i| launch.count(i));
+    let is_shared = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0);
+    let total = latest + tokens;
+    if !is_shared || heads == Count(0) || tokens == Count(0) || total > Count::from(MOST_POSITIONS) {
+        return None;
+    }
+    let seen = if window == Count(0) { total } else { total.min(Count(window.0 + tokens.0 - 1)) };
+    let runs = seen.min(capacity).div_ceil(keys)?;
+    let sinks = if launch.param(7) & 2 == 0 { Count(0) } else { heads * 4u32 };
+    let parts = runs * tokens * heads * (value_dim + 2u32) * 4u32;
+    let needs = Needs::new().read(parts, 4).read(4u32, 4).read(sinks, 4);
+    Some(needs.write(tokens * heads * value_dim * 4u32, 4))
+}
+
 /// The output's slot.
 fn output(op: &Attend) -> Arg {
     Arg::slot(4 + u8::from(op.sinks))
 }
 
-// SAFETY: the plan binds what the programs touch, as the slots say, and keeps them inside.
-unsafe impl Kernel for Split {
+impl Kernel for Split {
     type Op = Attend;
 
     fn name(&self) -> &'static str {
@@ -199,6 +249,8 @@ unsafe impl Kernel for Split {
             Part::plain(&wgsl::LINEAR),
         ];
         let kernel = WgslKernel::new("attention.join.wgsl", &joined, 4, 9).constant("WG", WORKGROUP);
+        // SAFETY: a workgroup has a row below their number, and reads the parts of as many runs as keys can be seen.
+        let kernel = unsafe { kernel.unchecked(join_need, &[]) };
         let Extents { tokens, heads, kv_heads, value_dim, capacity, .. } = extents;
         let [count, heads_word, kv_word, value_word, capacity] =
             [tokens, heads, kv_heads, value_dim, capacity].map(|extent| extent as u32);
@@ -220,8 +272,7 @@ unsafe impl Kernel for Split {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Tiled {
+impl Kernel for Tiled {
     type Op = Attend;
 
     fn name(&self) -> &'static str {

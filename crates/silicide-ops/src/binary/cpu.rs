@@ -2,16 +2,16 @@
 
 use super::Binary;
 use crate::cpu::element::{Target, code, read_on, size};
+use crate::cpu::needs::{elements, in_tiles};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of elements.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = Binary;
 
     fn name(&self) -> &'static str {
@@ -30,7 +30,18 @@ unsafe impl Kernel for Elements {
     }
 }
 
-native_kernel!(BINARY, "binary.elements.cpu", run::<S>);
+// SAFETY: a tile reads whole elements of a and b, at `i % period`, and writes elements `i` of y, where `i` are its own.
+native_kernel!(unsafe BINARY, "binary.elements.cpu", run::<S>, needs needs);
+
+/// The length of y is the number of elements. An input that is y has the same elements at the same places; it is read,
+/// run by run, before y is written.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [a, b, y] = [0, 1, 2].map(|i| size(launch.param(i)));
+    let elements = elements(launch, 2, y);
+    in_tiles(launch, elements)?;
+    let same = u32::from(a == y) | u32::from(b == y) << 1;
+    Some(Needs::new().read(a, a).extent().read(b, b).extent().write(elements * y, y).over(same).extent())
+}
 
 /// Bindings: a, b, y. Parameters: their types, function, whether to stream.
 #[inline(always)]
@@ -41,8 +52,8 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     for run in chunks(tile, tile.bytes(2) / size(tile.param(2))) {
         let left = left.get_mut(..run.len()).unwrap_or_default();
         let right = right.get_mut(..run.len()).unwrap_or_default();
-        // SAFETY: the core bound a, b and y of the types the parameters say; y is as long as the longer input,
-        // and `run` of it is of this tile alone.
+        // SAFETY: `needs` requires an element of a and of b, and all elements of y, of the types the parameters say; `run` of y
+        // is of this tile alone.
         unsafe {
             read_repeated::<S>(tile, 0, run.start, left);
             read_repeated::<S>(tile, 1, run.start, right);

@@ -4,7 +4,7 @@ use super::Binary;
 use crate::elementwise::{fits_gpu, gpu};
 use crate::wgsl::{self, spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan, TensorInfo};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
 use std::ops::Range;
 
 static BODY: Snippet = Snippet { name: "binary", text: include_str!("binary.wgsl") };
@@ -12,8 +12,7 @@ static BODY: Snippet = Snippet { name: "binary", text: include_str!("binary.wgsl
 /// An invocation for a few elements.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = Binary;
 
     fn name(&self) -> &'static str {
@@ -41,7 +40,11 @@ unsafe impl Kernel for Elements {
             linear,
             main,
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, 3, 6);
+        let kernel = gpu::sized(WgslKernel::new(self.name(), &parts, 3, 6), on);
+        let sizes = [a, b, y].map(|info| info.dtype.size() as u32);
+        // SAFETY: `element(i)`, called for `i` below the count, writes element `i` of y, and reads element `i` of each input
+        // or, where it has a period, one below that.
+        let kernel = unsafe { kernel.unchecked(needs, &sizes) };
         for run in runs(io, on) {
             let (arg_a, start_a, period_a) = window(0, &a, &run, &y, on);
             let (arg_b, start_b, period_b) = window(1, &b, &run, &y, on);
@@ -52,6 +55,20 @@ unsafe impl Kernel for Elements {
         }
         plan
     }
+}
+
+/// Facts: bytes of an element of a, b and y.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let count = launch.count(0);
+    let input = |needs: Needs, binding: usize, period: usize| {
+        let (size, period) = (launch.fact(binding), launch.count(period));
+        let elements = if period.0 == 0 { count } else { period };
+        needs.read(elements * size, size as usize)
+    };
+    let y = launch.fact(2);
+    let same = |binding: usize, period: usize| launch.fact(binding) == y && launch.param(period) == 0;
+    let same = u32::from(same(0, 3)) | u32::from(same(1, 5)) << 1;
+    Some(input(input(Needs::new(), 0, 3), 1, 5).write(count * y, y as usize).over(same))
 }
 
 /// Runs of output elements whose windows fit. An input that is repeated and itself too large for one binding makes

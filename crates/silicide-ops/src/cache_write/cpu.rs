@@ -4,9 +4,10 @@
 use super::{CacheWrite, Extents};
 use crate::cpu::element::{Float, code};
 use crate::cpu::{Simd, TILE, native_kernel};
-use crate::elementwise::fits_cpu;
+use crate::elementwise::{fits_cpu, is_float};
+use crate::needs::{bytes, dtype};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::{DType, Format, bf16, f16};
 
 /// Tiles per head, at most.
@@ -15,8 +16,7 @@ const MOST_SHARES: usize = 16;
 /// Tiles of heads and slots.
 pub(super) struct Rows;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Rows {
+impl Kernel for Rows {
     type Op = CacheWrite;
 
     fn name(&self) -> &'static str {
@@ -43,7 +43,23 @@ unsafe impl Kernel for Rows {
     }
 }
 
-native_kernel!(ROWS, "cache_write.rows.cpu", run::<S>);
+// SAFETY: a slot is checked against those that may be written, which are at most those of a head, before it is used. A tile
+// writes the slots of its remainder in its head.
+native_kernel!(unsafe ROWS, "cache_write.rows.cpu", run::<S>, needs needs);
+
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [tokens, heads, dim, capacity, stride] = [0, 1, 2, 3, 4].map(|i| launch.count(i));
+    let [_, down] = launch.plane()?;
+    let (cache, align) = cache_bytes(launch.param(5), heads * stride, dim)?;
+    let needs = Needs::new().read(tokens * heads * dim * 4u32, 4).read(tokens * 4u32, 4);
+    (down == heads && capacity <= stride).then(|| needs.write(cache, align))
+}
+
+/// Bytes and alignment of a cache of `rows` rows of `dim` elements, of the type with this code, which [`store_row`] writes.
+pub(crate) fn cache_bytes(code: u32, rows: Count, dim: Count) -> Option<(Count, usize)> {
+    let dtype = dtype(code).filter(|dtype| dtype.is_block() || is_float(*dtype))?;
+    Some((rows * bytes(dtype, dim)?, if dtype.is_block() { 1 } else { dtype.size() }))
+}
 
 /// Bindings: rows, slots, cache. Parameters: tokens, heads, elements of a head, slots that may be written, slots of a head,
 /// type of the cache.
@@ -52,7 +68,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [tokens, heads, dim, capacity, stride] = [0, 1, 2, 3, 4].map(|i| tile.param(i) as usize);
     let [share, head, _] = tile.index.map(|i| i as usize);
     let shares = tile.grid[0] as usize;
-    // SAFETY: the core bound a word for each token, which nobody writes.
+    // SAFETY: `needs` requires a word for each token, which nobody writes.
     let slots = unsafe { tile.read_part::<u32>(1, 0..tokens) };
     for (token, &slot) in slots.iter().enumerate() {
         let slot = slot as usize;

@@ -2,9 +2,10 @@
 //! a binding is written in windows of whole heads.
 
 use super::{CacheWrite, Extents};
+use crate::needs::{TypedNeeds, dtype};
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Features, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{Access, DeviceInfo, Features, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::{DType, Format};
 use smallvec::{SmallVec, smallvec};
 
@@ -42,9 +43,7 @@ fn windows(
     row_spans(heads, blocks, dtype.size(), on).map(|spans| (blocks * dtype.size(), spans))
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside. Tokens that share a slot with a
-// later one write nothing, so no bytes are written twice; words that two workgroups share are written with atomics.
-unsafe impl Kernel for Tokens {
+impl Kernel for Tokens {
     type Op = CacheWrite;
 
     fn name(&self) -> &'static str {
@@ -78,6 +77,9 @@ unsafe impl Kernel for Tokens {
             Part::plain(&wgsl::LINEAR),
         ]);
         let kernel = WgslKernel::new(self.name(), &parts, 3, 7).constant("WG", wgsl::workgroup(on));
+        // SAFETY: a slot is checked against the limit, which is at most the capacity, before it is used; a workgroup writes
+        // items of its token's slot in the heads that the launch sees.
+        let kernel = unsafe { kernel.unchecked(needs, &[io.output(0).dtype.code()]) };
         let Extents { tokens, heads, dim, capacity } = extents;
         // A negative slot, as a number without sign, is none below this.
         let limit = if io.input(1).dtype == DType::I32 { capacity.min(1 << 31) } else { capacity };
@@ -90,4 +92,15 @@ unsafe impl Kernel for Tokens {
         }
         plan
     }
+}
+
+/// Facts: the code of the cache's type.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let cache = dtype(launch.fact(0))?;
+    let [tokens, heads, dim, capacity, limit, first, count] = [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
+    let is_inside =
+        limit <= capacity && first + count <= heads && dim.0.is_multiple_of(cache.block_len() as u64);
+    let needs = Needs::new().read(tokens * heads * dim * 4u32, 4).read(tokens * 4u32, 4);
+    let needs = needs.elements(Access::Write, cache, count * capacity * dim)?;
+    is_inside.then_some(needs)
 }

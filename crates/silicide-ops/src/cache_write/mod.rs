@@ -8,7 +8,7 @@ pub mod cases;
 mod cpu;
 mod gpu;
 
-pub(crate) use cpu::store_row;
+pub(crate) use cpu::{cache_bytes, store_row};
 
 use crate::elementwise::inputs;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};

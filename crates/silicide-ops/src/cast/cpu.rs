@@ -3,11 +3,12 @@
 
 use super::Cast;
 use crate::cpu::element::{Target, code, read_on, size};
+use crate::cpu::needs::{elements, in_tiles};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::{fits_cpu, is_float};
 use bytemuck::Zeroable;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, NativeKernel, Needs, Program, Tile};
 use silicide_quant::{DType, Element, bf16, f16};
 use std::ops::Range;
 
@@ -17,8 +18,7 @@ pub(super) struct Floats;
 /// Among all types.
 pub(super) struct Numbers;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Floats {
+impl Kernel for Floats {
     type Op = Cast;
 
     fn name(&self) -> &'static str {
@@ -38,8 +38,7 @@ unsafe impl Kernel for Floats {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Numbers {
+impl Kernel for Numbers {
     type Op = Cast;
 
     fn name(&self) -> &'static str {
@@ -61,8 +60,26 @@ fn launch(kernel: &'static NativeKernel, op: &Cast, io: &Io<'_>) -> Plan {
     Plan::launch(Program::Native(kernel), &[Arg::slot(0), Arg::slot(1)], &params, tiles(x.elements()))
 }
 
-native_kernel!(FLOATS, "cast.floats.cpu", floats::<S>);
-native_kernel!(NUMBERS, "cast.numbers.cpu", numbers::<S>);
+// SAFETY: a tile reads its own elements of x and writes them to y. Codes that are no float are taken as f32, here and in
+// `size`.
+native_kernel!(unsafe FLOATS, "cast.floats.cpu", floats::<S>, needs floats_need);
+// SAFETY: as above; codes that are no plain type are taken as f32, here and in `dtype`.
+native_kernel!(unsafe NUMBERS, "cast.numbers.cpu", numbers::<S>, needs numbers_need);
+
+fn floats_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    needs(launch, [0, 1].map(|i| size(launch.param(i))))
+}
+
+fn numbers_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    needs(launch, [0, 1].map(|i| dtype(launch.param(i)).size()))
+}
+
+/// The length of x, of elements of `from` bytes, is the number of elements.
+fn needs(launch: &LaunchShape<'_>, [from, to]: [usize; 2]) -> Option<Needs> {
+    let elements = elements(launch, 0, from);
+    in_tiles(launch, elements)?;
+    Some(Needs::new().read(elements * from, from).extent().write(elements * to, to))
+}
 
 /// Bindings: x, y. Parameters: their types, whether to stream.
 #[inline(always)]
@@ -72,7 +89,7 @@ unsafe fn floats<S: Simd>(tile: &Tile<'_>) {
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, tile.bytes(0) / size(from)) {
         let lanes = lanes.get_mut(..run.len()).unwrap_or_default();
-        // SAFETY: the core bound x and y of these types and one length; `run` is of this tile alone.
+        // SAFETY: `needs` requires x and y of these types and one length; `run` is of this tile alone.
         unsafe {
             read_on::<S>(tile, 0, from, run.start, lanes);
             target.write::<S>(tile, run.start, lanes);
@@ -94,7 +111,7 @@ unsafe fn numbers<S: Simd>(tile: &Tile<'_>) {
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, tile.bytes(0) / from.size()) {
         let lanes = lanes.get_mut(..run.len()).unwrap_or_default();
-        // SAFETY: the core bound x and y of these types and one length; `run` is of this tile alone.
+        // SAFETY: `needs` requires x and y of these types and one length; `run` is of this tile alone.
         unsafe {
             match (from, to) {
                 // f64 would lose their low bits.

@@ -27,8 +27,7 @@ functions! {
 /// Among all types but f64.
 pub(super) struct Numbers;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Numbers {
+impl Kernel for Numbers {
     type Op = Cast;
 
     fn name(&self) -> &'static str {
@@ -45,6 +44,10 @@ unsafe impl Kernel for Numbers {
     fn plan(&self, op: &Cast, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let (from, to) = (io.input(0).dtype, op.to);
         let (kernel, params) = kernel(from, to, on);
+        // SAFETY: `element(i)`, called for `i` below the count, touches element `i` of each binding.
+        let kernel = unsafe {
+            gpu::sized(kernel, on).unchecked(gpu::each_element, &[from.size() as u32, to.size() as u32])
+        };
         let mut plan = Plan::default();
         for span in spans(io.input(0).elements(), from.size().max(to.size()), on) {
             let window = |slot, dtype: DType| {

@@ -9,10 +9,12 @@
 //! |---|---|
 //! | `math` | exp, log, tanh, sigmoid, the normal distribution, in code that vectorises |
 //! | `element` | elements of a binding to f32 lanes and back |
+//! | `needs` | what programs need of their bindings |
 //! | `stream` | stores that do not read the line first, for outputs larger than the caches |
 
 pub(crate) mod element;
 pub(crate) mod math;
+pub(crate) mod needs;
 pub(crate) mod stream;
 
 #[cfg(target_arch = "aarch64")]
@@ -45,22 +47,26 @@ pub(crate) fn chunks(tile: &Tile<'_>, elements: usize) -> impl Iterator<Item = R
 }
 
 /// Declares a `static` [`NativeKernel`](silicide_hal::NativeKernel) whose variants are one `#[inline(always)]`
-/// body compiled for each instruction set: `native_kernel!(NAME, "label", body)`, or, where the body takes a
-/// [`Simd`] first, `native_kernel!(NAME, "label", body::<S>)` with any more types after `S`. `, workspace bytes` declares
-/// what tiles use of their thread's workspace; where tiles stream weights, `, streams function` comes last.
+/// body compiled for each instruction set: `native_kernel!(unsafe NAME, "label", body, needs function)`, or, where the body
+/// takes a [`Simd`] first, `native_kernel!(unsafe NAME, "label", body::<S>, needs function)` with any more types after `S`.
+/// `, workspace bytes` declares what tiles use of their thread's workspace; where tiles stream weights, `, streams function`
+/// comes last.
+///
+/// The word `unsafe` is the promise of [`NativeKernel::new`](silicide_hal::NativeKernel::new), and a `SAFETY` comment before
+/// it says why it holds.
 macro_rules! native_kernel {
-    ($(#[$meta:meta])* $name:ident, $label:expr, $body:ident::<S $(, $more:ty)*>
+    ($(#[$meta:meta])* unsafe $name:ident, $label:expr, $body:ident::<S $(, $more:ty)*>, needs $needs:path
      $(, workspace $workspace:expr)? $(, streams $streams:path)?) => {
-        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label,
+        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $needs,
             $body::<$crate::cpu::Avx512 $(, $more)*>,
             $body::<$crate::cpu::Avx2 $(, $more)*>,
             $body::<$crate::cpu::Neon $(, $more)*>,
             $body::<$crate::cpu::Portable $(, $more)*> $(, workspace $workspace)? $(, streams $streams)?);
     };
-    ($(#[$meta:meta])* $name:ident, $label:expr, $body:path) => {
-        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $body, $body, $body, $body);
+    ($(#[$meta:meta])* unsafe $name:ident, $label:expr, $body:path, needs $needs:path) => {
+        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $needs, $body, $body, $body, $body);
     };
-    (@variants $(#[$meta:meta])* $name:ident, $label:expr,
+    (@variants $(#[$meta:meta])* $name:ident, $label:expr, $needs:path,
      $avx512:path, $avx2:path, $neon:path, $portable:path
      $(, workspace $workspace:expr)? $(, streams $streams:path)?) => {
         $(#[$meta])*
@@ -87,7 +93,9 @@ macro_rules! native_kernel {
                 // SAFETY: as above.
                 unsafe { $portable(tile) }
             }
-            silicide_hal::NativeKernel::new($label, &[
+            // SAFETY: whoever declares the kernel writes `unsafe` and says why.
+            unsafe {
+                silicide_hal::NativeKernel::new($label, $needs, &[
                     #[cfg(target_arch = "x86_64")]
                     silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::Avx512, entry: avx512 },
                     #[cfg(target_arch = "x86_64")]
@@ -95,7 +103,8 @@ macro_rules! native_kernel {
                     #[cfg(target_arch = "aarch64")]
                     silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::Neon, entry: neon },
                     silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::Portable, entry: portable },
-                ])$(.with_workspace($workspace))?$(.streaming($streams))?
+                ])
+            }$(.with_workspace($workspace))?$(.streaming($streams))?
         };
     };
 }

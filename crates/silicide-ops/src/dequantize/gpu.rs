@@ -2,16 +2,16 @@
 
 use super::Dequantize;
 use crate::elementwise::{fits_gpu, gpu};
+use crate::needs::{TypedNeeds, dtype};
 use crate::wgsl;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, WgslKernel};
+use silicide_hal::{Access, DeviceInfo, LaunchShape, Needs, Part, WgslKernel};
 use silicide_quant::DType;
 
 /// Any format.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = Dequantize;
 
     fn name(&self) -> &'static str {
@@ -34,7 +34,9 @@ unsafe impl Kernel for Elements {
         let [params, convert] = gpu::convert();
         let parts = [params, convert, Part::bound(load, "x", 0), Part::bound(store, "y", 1), linear, main];
         let kernel = WgslKernel::new("dequantize.elements.wgsl", &parts, 2, 1);
-        let kernel = wgsl::with_table(kernel, x.dtype, "x");
+        let kernel = gpu::sized(wgsl::with_table(kernel, x.dtype, "x"), on);
+        // SAFETY: `element(i)`, called for `i` below the count, reads the block of element `i` and writes element `i` of y.
+        let kernel = unsafe { kernel.unchecked(needs, &[x.dtype.code(), op.to.code()]) };
         // Windows of whole blocks: values take at least as many bytes as blocks do, so they decide.
         let (block_len, block_bytes) = (x.dtype.block_len(), x.dtype.block_bytes());
         let blocks = x.elements() / block_len;
@@ -47,4 +49,10 @@ unsafe impl Kernel for Elements {
         }
         plan
     }
+}
+
+/// Facts: codes of both types.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (from, to, count) = (dtype(launch.fact(0))?, dtype(launch.fact(1))?, launch.count(0));
+    Some(Needs::new().elements(Access::Read, from, count)?.elements(Access::Write, to, count)?.table(from))
 }

@@ -2,7 +2,7 @@
 
 use crate::wgsl::{self, params};
 use silicide_core::kernel::{Arg, Plan};
-use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 
 /// The entry point. The kernel defines `fn element(i: u32)` and a parameter word `p.count`.
 static MAIN: Snippet = Snippet { name: "elementwise", text: include_str!("elementwise.wgsl") };
@@ -28,6 +28,22 @@ pub(crate) fn entry() -> [Part; 2] {
     [Part::plain(&wgsl::LINEAR), Part::plain(&MAIN)]
 }
 
+/// The kernel with its workgroup size.
+pub(crate) fn sized(kernel: WgslKernel, on: &DeviceInfo) -> WgslKernel {
+    kernel.constant("WG", wgsl::workgroup(on))
+}
+
+/// The needs of a kernel whose `element(i)` reads element `i` of each binding and then writes element `i` of the last;
+/// parameter 0 is the count, and facts are the bytes of an element of each binding.
+pub(crate) fn each_element(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let count = launch.count(0);
+    let (&last, inputs) = launch.facts.split_last()?;
+    let needs = inputs.iter().fold(Needs::new(), |needs, &size| needs.read(count * size, size as usize));
+    let same =
+        inputs.iter().zip(0..).filter(|(size, _)| **size == last).fold(0, |same, (_, i)| same | 1u32 << i);
+    Some(needs.write(count * last, last as usize).over(same))
+}
+
 /// Appends a launch over elements `0..count` of the windows `args`; `params` are the kernel's own words.
 pub(crate) fn push(
     plan: &mut Plan,
@@ -38,5 +54,5 @@ pub(crate) fn push(
 ) {
     let workgroup = wgsl::workgroup(on);
     let grid = wgsl::grid(count.div_ceil(workgroup as usize * PER_LANE), on);
-    plan.push(Program::Wgsl(kernel.clone().constant("WG", workgroup)), args, params, grid);
+    plan.push(Program::Wgsl(kernel.clone()), args, params, grid);
 }

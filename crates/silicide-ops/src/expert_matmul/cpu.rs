@@ -11,13 +11,14 @@ mod strips;
 use super::{ExpertMatmul, Problem};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
+use crate::needs::bytes;
 use crate::product::{PANEL_DEPTH, Panel, TILE_COLUMNS};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::few::{self, Rows};
 use silicide_gemm::f32::pack::{self, Columns, Weight};
 use silicide_gemm::f32::tile::Block;
 use silicide_gemm::f32::vector::Unit;
-use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, NativeKernel, Needs, Program, Tile};
 use silicide_quant::{DType, Format};
 use std::ops::Range;
 use strips::{Cut, HEADER, STRIP, Strip};
@@ -29,16 +30,42 @@ const RUN: usize = 256;
 /// Columns that are decoded at a time: a multiple of those that are multiplied at a time.
 const COLUMNS: usize = 24;
 
-native_kernel!(F32, "expert_matmul.f32.cpu", elements::<S, pack::F32>, workspace size_of::<ElementsWorkspace>());
-native_kernel!(F16, "expert_matmul.f16.cpu", elements::<S, pack::F16>, workspace size_of::<ElementsWorkspace>());
-native_kernel!(BF16, "expert_matmul.bf16.cpu", elements::<S, pack::BF16>, workspace size_of::<ElementsWorkspace>());
-native_kernel!(DECODED, "expert_matmul.blocks.cpu", blocks::<S>, workspace size_of::<BlocksWorkspace>());
+// SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some columns: it reads their rows and the columns of
+// their expert, which is checked against the experts, and writes their outputs.
+native_kernel!(unsafe F32, "expert_matmul.f32.cpu", elements::<S, pack::F32>, needs elements_need::<4>, workspace size_of::<ElementsWorkspace>());
+// SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some columns: it reads their rows and the columns of
+// their expert, which is checked against the experts, and writes their outputs.
+native_kernel!(unsafe F16, "expert_matmul.f16.cpu", elements::<S, pack::F16>, needs elements_need::<2>, workspace size_of::<ElementsWorkspace>());
+// SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some columns: it reads their rows and the columns of
+// their expert, which is checked against the experts, and writes their outputs.
+native_kernel!(unsafe BF16, "expert_matmul.bf16.cpu", elements::<S, pack::BF16>, needs elements_need::<2>, workspace size_of::<ElementsWorkspace>());
+// SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some columns: it reads their rows and the columns of
+// their expert, which is checked against the experts, and writes their outputs.
+native_kernel!(unsafe DECODED, "expert_matmul.blocks.cpu", blocks::<S>, needs blocks_need, workspace size_of::<BlocksWorkspace>());
+// SAFETY: a tile reads the rows of its own places, which are checked against the pairs, and writes those places.
 native_kernel!(
     /// Activations in the order of strips.
-    ORDER,
+    unsafe ORDER,
     "expert_matmul.order.cpu",
-    order
+    order,
+    needs order_need
 );
+
+fn order_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let row = launch.count(4) * 4u32;
+    strips::order_need(launch, row, row, 4)
+}
+
+fn elements_need<const SIZE: usize>(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (n, k) = (launch.count(4), launch.count(5));
+    strips::multiply_need(launch, [k * 4u32, n * k * SIZE], [4, SIZE])
+}
+
+fn blocks_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (n, k) = (launch.count(4), launch.count(5));
+    let format = DType::Block(*Format::ALL.get(launch.param(HEADER) as usize)?);
+    strips::multiply_need(launch, [k * 4u32, n * bytes(format, k)?], [4, 1])
+}
 
 /// Puts rows of f32 in the order of strips.
 ///
@@ -288,8 +315,7 @@ pub(super) static ELEMENTS: [Elements; 3] = [
 /// The kernel for all block formats.
 pub(super) static BLOCKS: Blocks = Blocks;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Integer {
+impl Kernel for Integer {
     type Op = ExpertMatmul;
 
     fn name(&self) -> &'static str {
@@ -312,8 +338,7 @@ unsafe impl Kernel for Integer {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = ExpertMatmul;
 
     fn name(&self) -> &'static str {
@@ -334,8 +359,7 @@ unsafe impl Kernel for Elements {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Blocks {
+impl Kernel for Blocks {
     type Op = ExpertMatmul;
 
     fn name(&self) -> &'static str {

@@ -18,7 +18,7 @@ fn set_cell_a(cell: u32, values: vec4<f32>) {
 }
 
 fn store_row(place: u32, column: u32, values: vec4<f32>) {
-    let at = get_places(place) * p.y_stride + p.y_column + column;
+    let at = min(get_places(place), p.pairs - 1u) * p.y_stride + p.y_column + column;
     for (var i = 0u; i < 4u && column + i < p.columns; i++) {
         store_y(at + i, values[i]);
     }
@@ -42,11 +42,17 @@ fn main(
     if kind == NOT_SEEN {
         return;
     }
-    let first = 1u + 3u * p.most + get_places(2u + 3u * strip);
-    let pairs = get_places(3u + 3u * strip);
+    // Whatever the groups say, places and pairs stay below the number of pairs.
+    let first_place = min(get_places(2u + 3u * strip), p.pairs);
+    let first = 1u + 3u * p.most + first_place;
+    let pairs = min(get_places(3u + 3u * strip), p.pairs - first_place);
+    if pairs == 0u {
+        return;
+    }
     let tile = Tile(0u, (expert - p.first) * p.columns * p.k, 0u, number % across * 32u, p.columns);
     if lane < 32u {
-        starts[lane] = get_places(first + min(lane, pairs - 1u)) / p.sharing * p.k;
+        let pair = min(get_places(first + min(lane, pairs - 1u)), p.pairs - 1u);
+        starts[lane] = pair / p.sharing * p.k;
     }
     workgroupBarrier();
     let blank = vec4<f32>(bitcast<f32>(p.blank));

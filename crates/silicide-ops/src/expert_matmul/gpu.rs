@@ -6,9 +6,10 @@ use crate::matmul::gpu::{
     FEW_SHARED, FEW_SUBGROUP, FEW_WORKGROUP, FILL_COLUMNS, STEP, TEAM, TILED_CELLS, TILED_SQUARE, fill,
     has_subgroups, team, tiled_constants,
 };
+use crate::needs::{TypedNeeds, dtype};
 use crate::wgsl::{self, spans};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Launch, Plan};
-use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
 use smallvec::smallvec;
 use std::ops::Range;
@@ -157,8 +158,7 @@ fn is_worth_grouping(problem: &Problem) -> bool {
     problem.pairs / problem.experts >= ENOUGH && problem.pairs > problem.used
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Gemv {
+impl Kernel for Gemv {
     type Op = ExpertMatmul;
 
     fn name(&self) -> &'static str {
@@ -183,6 +183,9 @@ unsafe impl Kernel for Gemv {
         let Some(kernel) = cut.kernel(&[&GEMV_BODY, adding]) else { return plan };
         let team = team(problem.k, most.min(workgroup));
         let kernel = kernel.constant("WG", workgroup).constant("TEAM", team);
+        // SAFETY: a team has a pair below the number of pairs, whose expert is checked against those that the launch sees before
+        // weights are read; past the last column it is the last one's.
+        let kernel = unsafe { kernel.unchecked(gemv_need, &[cut.dtype.code(), 1]) };
         for rows in cut.rows() {
             for seen in cut.seen() {
                 let teams = rows.len() * problem.used * seen.columns.len().div_ceil(COLUMNS);
@@ -200,8 +203,7 @@ unsafe impl Kernel for Gemv {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Gemm {
+impl Kernel for Gemm {
     type Op = ExpertMatmul;
 
     fn name(&self) -> &'static str {
@@ -222,10 +224,15 @@ unsafe impl Kernel for Gemm {
         let cut = Cut { problem: &problem, dtype: io.input(1).dtype, on };
         let Some(mut kernel) = cut.kernel(&[&GEMM_BODY, &TILED_CELLS]) else { return plan };
         let fill = fill(problem.k, STEP);
-        kernel.parts.push(Part::bound(fill, "a", 0));
-        kernel.parts.extend([&FILL_COLUMNS, fill, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
+        kernel.append([Part::bound(fill, "a", 0)]);
+        kernel.append([&FILL_COLUMNS, fill, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
         // Squares of 4 x 4 outputs in an invocation.
         let (kernel, _) = tiled_constants(kernel, SQUARE, SQUARE);
+        let step = if problem.k.is_multiple_of(STEP) { STEP as u32 } else { 1 };
+        // SAFETY: what the groups say is bounded by the number of strips and of pairs, and an expert is checked against those that
+        // the launch sees, before anything is read or stored; `gemm_need` requires depths of whole steps where they are not
+        // looked at one by one.
+        let kernel = unsafe { kernel.unchecked(gemm_need, &[cut.dtype.code(), step]) };
         for rows in cut.rows() {
             let pairs = rows.len() * problem.used;
             let strips = pairs.min(problem.experts + 1) + pairs / SQUARE;
@@ -255,9 +262,52 @@ fn group_kernel(problem: &Problem, on: &DeviceInfo) -> WgslKernel {
         Part::bound(wgsl::load_bits(DType::U32), "ids", 0),
         Part::bound(wgsl::store_bits(DType::U32, &on.features), "groups", 1),
     ];
-    WgslKernel::new(GROUP_BODY.name, &parts, 2, 3)
+    let room = (problem.experts + 1).next_power_of_two() as u32;
+    let kernel = WgslKernel::new(GROUP_BODY.name, &parts, 2, 3)
         .constant("WG", wgsl::workgroup(on))
-        .constant("ROOM", (problem.experts + 1).next_power_of_two() as u32)
+        .constant("ROOM", room);
+    // SAFETY: there are `ROOM` groups in shared memory. Ids past the experts are of the last group; so all groups together have
+    // as many pairs and at most as many strips as `group_need` states.
+    unsafe { kernel.unchecked(group_need, &[room]) }
+}
+
+/// Words of the groups: the number of strips, three for each strip, one for each pair.
+fn group_words(strips: Count, pairs: Count) -> Count {
+    strips * 3u32 + pairs + 1u32
+}
+
+/// Facts: places for groups in shared memory. Parameters: pairs, experts, the most strips.
+fn group_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [pairs, experts, most] = [0, 1, 2].map(|i| launch.count(i));
+    let strips = pairs.min(experts + 1u32) + Count(pairs.0 / SQUARE as u64);
+    let needs = Needs::new().read(pairs * 4u32, 4).write(group_words(most, pairs) * 4u32, 4);
+    let fits = experts < Count::from(launch.fact(0)) && strips <= most;
+    fits.then_some(needs)
+}
+
+/// `places` are the ids.
+fn gemv_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    multiply_need(launch, launch.count(0))
+}
+
+/// `places` are the groups.
+fn gemm_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    multiply_need(launch, group_words(launch.count(10), launch.count(0)))
+}
+
+/// Facts: the type of weights, and the step of the depth. Parameters: those of [`Cut::params`].
+fn multiply_need(launch: &LaunchShape<'_>, places: Count) -> Option<Needs> {
+    let [pairs, sharing, columns, k, _, seen, _, stride, first] =
+        [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|i| launch.count(i));
+    let (dtype, step) = (dtype(launch.fact(0))?, launch.fact(1));
+    let is_whole =
+        launch.param(3).is_multiple_of(step.max(1)) && k.0.is_multiple_of(dtype.block_len() as u64);
+    if pairs == Count(0) || columns == Count(0) || first + columns > stride || !is_whole {
+        return None;
+    }
+    let needs = Needs::new().read(pairs.div_ceil(sharing)? * k * 4u32, 4);
+    let needs = needs.elements(Access::Read, dtype, seen * columns * k)?.read(places * 4u32, 4);
+    Some(needs.write(pairs * stride * 4u32, 4).table(dtype))
 }
 
 #[cfg(test)]

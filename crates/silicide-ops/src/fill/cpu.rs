@@ -1,16 +1,16 @@
 //! `fill` on the CPU, element by element.
 
 use super::Fill;
+use crate::cpu::needs::{elements, in_tiles};
 use crate::cpu::{chunks, native_kernel, tiles};
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of elements.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = Fill;
 
     fn name(&self) -> &'static str {
@@ -28,7 +28,19 @@ unsafe impl Kernel for Elements {
     }
 }
 
-native_kernel!(FILL, "fill.elements.cpu", run);
+// SAFETY: a tile writes its own elements of y, of 1, 2, 4 or 8 bytes.
+native_kernel!(unsafe FILL, "fill.elements.cpu", run, needs needs);
+
+/// The length of y is the number of elements.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let size = launch.param(0) as usize;
+    if !matches!(size, 1 | 2 | 4 | 8) {
+        return None;
+    }
+    let elements = elements(launch, 0, size);
+    in_tiles(launch, elements)?;
+    Some(Needs::new().write(elements * size, size).extent())
+}
 
 /// Binding: y. Parameters: bytes of an element, its bits.
 #[inline(always)]
@@ -36,7 +48,7 @@ unsafe fn run(tile: &Tile<'_>) {
     let size = tile.param(0) as usize;
     let bits = u64::from(tile.param(1)) | u64::from(tile.param(2)) << 32;
     for run in chunks(tile, tile.bytes(0) / size) {
-        // SAFETY: the core bound y, of elements of this size; `run` is of this tile alone.
+        // SAFETY: `needs` requires y, of elements of this size; `run` is of this tile alone.
         unsafe {
             match size {
                 1 => tile.write::<u8>(0, run).fill(bits as u8),

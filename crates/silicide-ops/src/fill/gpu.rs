@@ -14,8 +14,7 @@ static WIDE: Snippet =
 /// An invocation for a few elements.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = Fill;
 
     fn name(&self) -> &'static str {
@@ -34,6 +33,8 @@ unsafe impl Kernel for Elements {
         let store = Part::bound(wgsl::store_bits(y.dtype, &on.features), "y", 0);
         let parts = [Part::plain(&PARAMS), Part::plain(body), store, linear, main];
         let kernel = WgslKernel::new(self.name(), &parts, 1, 3);
+        // SAFETY: `element(i)`, called for `i` below the count, touches element `i` of each binding.
+        let kernel = unsafe { gpu::sized(kernel, on).unchecked(gpu::each_element, &[size as u32]) };
         let [low, high] = op.bits();
         let mut plan = Plan::default();
         for span in spans(y.elements(), size, on) {

@@ -3,10 +3,12 @@
 
 use super::{GatherRows, row_elements};
 use crate::cpu::element::{Target, code, read_coded};
+use crate::cpu::needs::{elements, in_tiles, wide};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
-use crate::elementwise::fits_cpu;
+use crate::elementwise::{fits_cpu, is_float};
+use crate::needs::{bytes, dtype};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::{DType, Format};
 use std::ops::Range;
 
@@ -16,8 +18,7 @@ const _: () = assert!(CHUNK.is_multiple_of(256));
 /// Rows, copied or converted.
 pub(super) struct Rows;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Rows {
+impl Kernel for Rows {
     type Op = GatherRows;
 
     fn name(&self) -> &'static str {
@@ -48,7 +49,23 @@ unsafe impl Kernel for Rows {
     }
 }
 
-native_kernel!(GATHER_ROWS, "gather_rows.rows.cpu", run::<S>);
+// SAFETY: an index is checked against the rows that the table holds before it is used. Rows are whole blocks, so runs and rows
+// begin between blocks. A tile writes its own elements of y.
+native_kernel!(unsafe GATHER_ROWS, "gather_rows.rows.cpu", run::<S>, needs needs);
+
+/// The length of the table is the number of its rows, that of y the number of elements.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (from, to, row) = (dtype(launch.param(0))?, dtype(launch.param(1))?, wide(launch, 3));
+    let is_converted = (is_float(from) || from.is_block()) && is_float(to);
+    if to.is_block() || !(from == to || is_converted) || bytes(from, row)? == Count(0) {
+        return None;
+    }
+    let elements = elements(launch, 2, to.size());
+    in_tiles(launch, elements)?;
+    let table = if from.is_block() { 1 } else { from.size() };
+    let needs = Needs::new().read(0u32, table).extent().read(elements.div_ceil(row)? * 4u32, 4);
+    Some(needs.write(elements * to.size(), to.size()).extent())
+}
 
 /// Bindings: table, indices, y. Parameters: types of table and y, whether indices are signed, elements of a row in
 /// two words, bits of a blank element in two words, whether to stream.
@@ -70,7 +87,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         while at < run.end {
             let (number, column) = (at / row, at % row);
             let count = (row - column).min(run.end - at);
-            // SAFETY: the core bound one index for each row of y; `at..at + count` of y is of this tile alone, and
+            // SAFETY: `needs` requires one index for each row of y; `at..at + count` of y is of this tile alone, and
             // a valid row lies in the table.
             unsafe {
                 let index = index(tile, number).filter(|&index| index < rows);

@@ -2,9 +2,10 @@
 
 use super::{GatherRows, row_elements};
 use crate::elementwise::gpu;
+use crate::needs::{TypedNeeds, dtype};
 use crate::wgsl::{self, params, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_hal::{Access, DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
 use silicide_quant::DType;
 
 /// `element(i)` of kernels that define `transfer(i, at)` and `blank(i)`.
@@ -33,8 +34,7 @@ pub(crate) static CONVERT: Snippet = Snippet {
 /// An invocation for a few elements.
 pub(super) struct Rows;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Rows {
+impl Kernel for Rows {
     type Op = GatherRows;
 
     fn name(&self) -> &'static str {
@@ -103,7 +103,18 @@ fn kernel(from: DType, to: DType, on: &DeviceInfo) -> WgslKernel {
         linear,
         main,
     ];
-    wgsl::with_table(WgslKernel::new("gather_rows.rows.wgsl", &parts, 3, 7), from, "table")
+    let kernel = wgsl::with_table(WgslKernel::new("gather_rows.rows.wgsl", &parts, 3, 7), from, "table");
+    // SAFETY: `element(i)`, called for `i` below the count, writes element `i` of y and reads index `i / row`, which is
+    // checked against the rows that the launch sees before the table is read.
+    unsafe { gpu::sized(kernel, on).unchecked(needs, &[from.code(), to.code()]) }
+}
+
+/// Facts: codes of the types of table and y.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (from, to) = (dtype(launch.fact(0))?, dtype(launch.fact(1))?);
+    let [count, row, _, rows] = [0, 1, 2, 3].map(|i| launch.count(i));
+    let needs = Needs::new().elements(Access::Read, from, rows * row)?.read(count.div_ceil(row)? * 4u32, 4);
+    Some(needs.elements(Access::Write, to, count)?.table(from))
 }
 
 #[cfg(test)]

@@ -2,19 +2,20 @@
 
 use super::Glu;
 use crate::cpu::element::{Target, code, read_on, size};
+use crate::cpu::needs::{elements, in_tiles};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::activation::activate;
 use crate::elementwise::fits_cpu;
 use crate::product::activations::{round_part, rounds};
+use crate::product::needs as product;
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::DType;
 
 /// Tiles of elements.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = Glu;
 
     fn name(&self) -> &'static str {
@@ -47,8 +48,28 @@ unsafe impl Kernel for Elements {
     }
 }
 
-native_kernel!(GLU, "glu.elements.cpu", run::<S>);
-native_kernel!(ROUNDED, "glu.elements.rounded.cpu", run_rounded::<S>);
+// SAFETY: a tile reads its own elements of gate and up and writes them to y, run by run.
+native_kernel!(unsafe GLU, "glu.elements.cpu", run::<S>, needs needs);
+
+/// The length of y is the number of elements.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let size = size(launch.param(0));
+    let elements = elements(launch, 2, size);
+    in_tiles(launch, elements)?;
+    let bytes = elements * size;
+    Some(Needs::new().read(bytes, size).read(bytes, size).write(bytes, size).over(0b11).extent())
+}
+// SAFETY: there is one tile. It writes all elements of y, and rounds rows of y that lie in it.
+native_kernel!(unsafe ROUNDED, "glu.elements.rounded.cpu", run_rounded::<S>, needs rounded_need);
+
+/// Those of [`GLU`], of f32, and rounded rows of y.
+fn rounded_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (rows, runs) = (launch.count(3), launch.count(4));
+    let is_one = launch.grid == [1; 3] && launch.param(0) == code(DType::F32);
+    let is_inside = rows * runs * (silicide_gemm::q8::GROUP * 4) <= launch.bytes(2);
+    let rounded = product::quantized(rows, launch.param(4));
+    needs(launch).filter(|_| is_one && is_inside).map(|needs| needs.write(rounded, product::ROW_ALIGN))
+}
 
 /// A tile of all elements, which are then rounded for a product. Rounded rows are the last binding; the last parameters are rows
 /// and runs of a row.
@@ -72,7 +93,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     for run in chunks(tile, tile.bytes(2) / size(dtype)) {
         let gate = gate.get_mut(..run.len()).unwrap_or_default();
         let up = up.get_mut(..run.len()).unwrap_or_default();
-        // SAFETY: the core bound gate, up and y, of one type and length; `run` is of this tile alone.
+        // SAFETY: `needs` requires gate, up and y, of one type and length; `run` is of this tile alone.
         unsafe {
             read_on::<S>(tile, 0, dtype, run.start, gate);
             read_on::<S>(tile, 1, dtype, run.start, up);

@@ -12,8 +12,7 @@ static BODY: Snippet = Snippet { name: "glu", text: include_str!("glu.wgsl") };
 /// An invocation for a few elements.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = Glu;
 
     fn name(&self) -> &'static str {
@@ -42,6 +41,8 @@ unsafe impl Kernel for Elements {
         ];
         let kernel = WgslKernel::new(self.name(), &parts, 3, 2);
         let size = y.dtype.size();
+        // SAFETY: `element(i)`, called for `i` below the count, touches element `i` of each binding.
+        let kernel = unsafe { gpu::sized(kernel, on).unchecked(gpu::each_element, &[size as u32; 3]) };
         for span in spans(y.elements(), size, on) {
             let args = [0, 1, 2].map(|slot| Arg::slot(slot).window(span.start * size, span.len() * size));
             let params = [span.len() as u32, op.activation.code()];

@@ -2,21 +2,32 @@
 
 use super::{Interleave, TOGETHER};
 use crate::cpu::native_kernel;
+use crate::cpu::needs::in_tiles_of;
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::q8::{self, Q8Kernels};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::Format;
 
 /// Bytes that one tile moves, about.
 const TILE_BYTES: usize = 64 << 10;
 
+// SAFETY: a tile reads the columns of its own groups and writes as many bytes of each group.
 native_kernel!(
     /// Blocks of columns, side by side.
-    INTERLEAVE,
+    unsafe INTERLEAVE,
     "interleave.words.cpu",
-    tile::<S>
+    tile::<S>,
+    needs needs
 );
+
+/// Parameters: groups, bytes of a column, groups of a tile, the format.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [groups, bytes, tile_groups] = [0, 1, 2].map(|i| launch.count(i));
+    in_tiles_of(launch, groups, tile_groups)?;
+    let all = groups * TOGETHER * bytes;
+    Some(Needs::new().read(all, 1).write(all, 1))
+}
 
 /// A tile: some groups of columns.
 ///
@@ -42,8 +53,7 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
 /// The kernel.
 pub(super) struct Words;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Words {
+impl Kernel for Words {
     type Op = Interleave;
 
     fn name(&self) -> &'static str {

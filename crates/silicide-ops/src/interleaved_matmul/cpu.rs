@@ -5,17 +5,19 @@ use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
 use crate::matmul::Problem;
 use crate::product::integer::{compute_tile, tiles};
-use crate::product::{Cut, activations, streamed};
+use crate::product::{Cut, activations, needs, streamed};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::q8::{GROUP, Q8Kernels, Q8Weights, Q8Workspace};
 use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
 use silicide_quant::Format;
 
+// SAFETY: a tile reads its own quantized rows and its own columns of weights, and writes the outputs of both. Columns are whole
+// panels, and at least as many as a vector has lanes.
 native_kernel!(
     /// Quantized activations times interleaved codes.
-    MULTIPLY,
+    unsafe MULTIPLY,
     "interleaved_matmul.integer.cpu",
-    tile::<S>, workspace size_of::<Q8Workspace>(), streams streamed
+    tile::<S>, needs needs::interleaved, workspace size_of::<Q8Workspace>(), streams streamed
 );
 
 /// Every program of the op, and how its tiles cut the output.
@@ -52,8 +54,7 @@ fn plan(problem: &Problem, format: Format, on: &DeviceInfo) -> Plan {
 /// The kernel.
 pub(super) struct Integer;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Integer {
+impl Kernel for Integer {
     type Op = InterleavedMatmul;
 
     fn name(&self) -> &'static str {

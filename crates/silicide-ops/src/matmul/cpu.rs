@@ -17,7 +17,7 @@ pub(super) use integer::INTEGER;
 use super::{Matmul, Problem};
 use crate::cpu::native_kernel;
 use crate::product::{
-    Cut, FEW_ROWS_16, PANEL_DEPTH, Panel, TILE_COLUMNS, enough_tiles, stream_columns, streamed,
+    Cut, FEW_ROWS_16, PANEL_DEPTH, Panel, TILE_COLUMNS, enough_tiles, needs, stream_columns, streamed,
 };
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::few::{self, Rows};
@@ -40,12 +40,18 @@ const STRIPS: usize = 24;
 /// Activations, weights, outputs.
 const ARGS: [Arg; 3] = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
 
-native_kernel!(FEW_F32, "matmul.f32.few.cpu", few_rows::<S, pack::F32>, streams streamed);
-native_kernel!(FEW_F16, "matmul.f16.few.cpu", few_rows::<S, pack::F16>, streams streamed);
-native_kernel!(FEW_BF16, "matmul.bf16.few.cpu", few_rows::<S, pack::BF16>, streams streamed);
-native_kernel!(MANY_F32, "matmul.f32.many.cpu", many_rows::<S, pack::F32>, workspace size_of::<Panel>());
-native_kernel!(MANY_F16, "matmul.f16.many.cpu", many_rows::<S, pack::F16>, workspace size_of::<Panel>());
-native_kernel!(MANY_BF16, "matmul.bf16.many.cpu", many_rows::<S, pack::BF16>, workspace size_of::<Panel>());
+// SAFETY: a tile reads all rows of one batch and its own columns of weights, and writes its own columns of the outputs.
+native_kernel!(unsafe FEW_F32, "matmul.f32.few.cpu", few_rows::<S, pack::F32>, needs needs::few::<4>, streams streamed);
+// SAFETY: a tile reads all rows of one batch and its own columns of weights, and writes its own columns of the outputs.
+native_kernel!(unsafe FEW_F16, "matmul.f16.few.cpu", few_rows::<S, pack::F16>, needs needs::few::<2>, streams streamed);
+// SAFETY: a tile reads all rows of one batch and its own columns of weights, and writes its own columns of the outputs.
+native_kernel!(unsafe FEW_BF16, "matmul.bf16.few.cpu", few_rows::<S, pack::BF16>, needs needs::few::<2>, streams streamed);
+// SAFETY: a tile reads its own rows and its own columns of weights of one batch, and writes the outputs of both.
+native_kernel!(unsafe MANY_F32, "matmul.f32.many.cpu", many_rows::<S, pack::F32>, needs needs::many::<4>, workspace size_of::<Panel>());
+// SAFETY: a tile reads its own rows and its own columns of weights of one batch, and writes the outputs of both.
+native_kernel!(unsafe MANY_F16, "matmul.f16.many.cpu", many_rows::<S, pack::F16>, needs needs::many::<2>, workspace size_of::<Panel>());
+// SAFETY: a tile reads its own rows and its own columns of weights of one batch, and writes the outputs of both.
+native_kernel!(unsafe MANY_BF16, "matmul.bf16.many.cpu", many_rows::<S, pack::BF16>, needs needs::many::<2>, workspace size_of::<Panel>());
 
 /// Every program of the op, and how its tiles cut the output.
 pub(crate) static PROGRAMS: [(&NativeKernel, Cut); 9] = [
@@ -174,8 +180,7 @@ fn on_cpu(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
     Problem::of(io).ok_or(Decline("takes extents of at most 32 bits"))
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Few {
+impl Kernel for Few {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {
@@ -196,8 +201,7 @@ unsafe impl Kernel for Few {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Many {
+impl Kernel for Many {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

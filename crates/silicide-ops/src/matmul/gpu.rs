@@ -1,7 +1,7 @@
 //! How matrices are multiplied on GPUs: one kernel for few rows, one for many, each for every weight format through the
 //! shared element access; weights in planes too ([`Weights`]). Calls whose arguments exceed a binding are cut by batches, or by rows and columns.
 
-use super::{Matmul, Problem};
+use super::{Matmul, Problem, gpu_needs};
 use crate::mlx;
 use crate::wgsl::{self, params};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
@@ -266,10 +266,13 @@ pub(crate) fn plan_few(problem: &Problem, weights: Weights, on: &DeviceInfo, sub
     let Some(mut kernel) = kernel(&[&FEW_BODY, &FEW_ROWS_TEXT, adding.text], weights, on) else {
         return plan;
     };
-    kernel.parts.push(Part::bound(&FEW_SUMS, "b", 1));
+    kernel.append([Part::bound(&FEW_SUMS, "b", 1)]);
     for run in runs(problem, weights, on) {
         // Calls are cut by rows too.
         let kernel = adding.constants(kernel.clone(), run.rows.len(), problem.k);
+        // SAFETY: past the last row or column it is the last one's that is read, and nothing is stored; runs of sixteen lie in
+        // the depth.
+        let kernel = unsafe { kernel.unchecked(gpu_needs::needs, &gpu_needs::facts(weights, 1)) };
         // Teams of all batches follow each other.
         let columns = run.batches.len() * run.columns.len().next_multiple_of(FEW_COLUMNS);
         let (args, params) = (run.args(problem, weights), run.params(problem));
@@ -304,6 +307,11 @@ pub(super) fn fills(fill: &'static Snippet) -> [Part; 4] {
         .map(|(snippet, name)| Part::bound(snippet, name, 0))
 }
 
+/// What depths are whole multiples of, where [`fill`] does not look at them one by one.
+pub(crate) fn fill_step(k: usize, step: usize) -> usize {
+    if k.is_multiple_of(step) { step } else { 1 }
+}
+
 /// A kernel with what its texts leave open, for so many rows and columns; and the side of a workgroup's square.
 pub(crate) fn tiled_constants(kernel: WgslKernel, rows: usize, columns: usize) -> (WgslKernel, usize) {
     let quads = if rows.min(columns) > LARGE { 2 } else { 1 };
@@ -320,9 +328,13 @@ pub(crate) fn tiled_constants(kernel: WgslKernel, rows: usize, columns: usize) -
 pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
     let mut plan = Plan::default();
     let Some(mut kernel) = kernel(&[&TILED_BODY, &TILED_CELLS], weights, on) else { return plan };
-    kernel.parts.extend(fills(fill(problem.k, STEP)));
-    kernel.parts.push(Part::bound(&TILED_SQUARE, "b", 1));
+    kernel.append(fills(fill(problem.k, STEP)));
+    kernel.append([Part::bound(&TILED_SQUARE, "b", 1)]);
     let (kernel, side) = tiled_constants(kernel, problem.m, problem.n);
+    let step = fill_step(problem.k, STEP);
+    // SAFETY: past the last row or column it is the last one's that is read, or nothing, and nothing is stored; `needs` requires depths
+    // of whole steps where they are not looked at one by one.
+    let kernel = unsafe { kernel.unchecked(gpu_needs::needs, &gpu_needs::facts(weights, step)) };
     for run in runs(problem, weights, on) {
         let tiles = run.rows.len().div_ceil(side) * run.columns.len().div_ceil(side) * run.batches.len();
         let (args, params) = (run.args(problem, weights), run.params(problem));
@@ -331,8 +343,7 @@ pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -
     plan
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Few {
+impl Kernel for Few {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {
@@ -353,8 +364,7 @@ unsafe impl Kernel for Few {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Tiled {
+impl Kernel for Tiled {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

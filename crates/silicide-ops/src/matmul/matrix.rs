@@ -2,7 +2,7 @@
 //! the same fills of shared memory as the tiled kernel. All in f32, so nothing is rounded that other kernels keep.
 
 use super::gpu::{self, Weights};
-use super::{Matmul, Problem};
+use super::{Matmul, Problem, gpu_needs};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Program, Snippet};
@@ -53,8 +53,11 @@ pub(crate) fn is_best(io: &Io<'_>, on: &DeviceInfo) -> bool {
 pub(crate) fn plan(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
     let mut plan = Plan::default();
     let Some(mut kernel) = gpu::kernel(&[&BODY], weights, on) else { return plan };
-    kernel.parts.extend(gpu::fills(gpu::fill(problem.k, STEP)));
+    kernel.append(gpu::fills(gpu::fill(problem.k, STEP)));
     let kernel = kernel.constant("WG", SUBGROUPS * on.features.subgroup_size.1);
+    let step = gpu::fill_step(problem.k, STEP);
+    // SAFETY: as for the tiled kernel; workgroups past the end have no depth and no columns.
+    let kernel = unsafe { kernel.unchecked(gpu_needs::needs, &gpu_needs::facts(weights, step)) };
     for run in gpu::runs(problem, weights, on) {
         let squares =
             run.rows.len().div_ceil(SQUARE) * run.columns.len().div_ceil(SQUARE) * run.batches.len();
@@ -64,8 +67,7 @@ pub(crate) fn plan(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan
     plan
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Matrix {
+impl Kernel for Matrix {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

@@ -15,6 +15,7 @@
 pub mod cases;
 mod cpu;
 pub(crate) mod gpu;
+pub(crate) mod gpu_needs;
 pub(crate) mod matrix;
 
 pub(crate) use cpu::PROGRAMS;

@@ -2,7 +2,7 @@
 
 use crate::wgsl;
 use silicide_core::kernel::Arg;
-use silicide_hal::{Part, Snippet, WgslKernel};
+use silicide_hal::{Count, Needs, Part, Snippet, WgslKernel};
 use silicide_quant::{MlxFormat, MlxMode};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -45,6 +45,17 @@ fn plane(format: MlxFormat) -> &'static Snippet {
 /// The kernel with what the format's text leaves open.
 pub(crate) fn with_constants(kernel: WgslKernel, format: MlxFormat) -> WgslKernel {
     kernel.constant("BITS_b", format.bits() as u32).constant("GROUP_b", format.group() as u32)
+}
+
+/// Adds the planes of `elements` to the needs of a program; `None` where they end inside a group.
+pub(crate) fn read_planes(needs: Needs, format: MlxFormat, elements: Count) -> Option<Needs> {
+    let (group, size) = (format.group() as u64, format.scale_dtype().size());
+    if !elements.0.is_multiple_of(group) {
+        return None;
+    }
+    let scales = Count(elements.0 / group) * size;
+    let needs = needs.read(Count(elements.0 / 8) * format.bits(), size_of::<u32>()).read(scales, size);
+    Some(if format.has_biases() { needs.read(scales, size) } else { needs })
 }
 
 /// Bytes of rows of `k` elements, in each plane.

@@ -13,6 +13,7 @@ pub(crate) use cpu::Planes;
 
 use silicide_core::kernel::{Host, TensorInfo};
 use silicide_core::{Error, Result};
+use silicide_hal::{Count, Needs};
 use silicide_quant::{DType, MlxFormat, MlxPlanes, Shape, encode};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
@@ -96,6 +97,18 @@ static FORMATS: LazyLock<Vec<MlxFormat>> = LazyLock::new(MlxFormat::all);
 /// The format as a parameter word.
 pub(crate) fn code(format: MlxFormat) -> u32 {
     FORMATS.iter().position(|known| *known == format).unwrap_or(FORMATS.len()) as u32
+}
+
+/// Adds the planes of a weight of `elements` to the needs of a program that reads them byte by byte; `None` where they end
+/// inside a group.
+pub(crate) fn read_planes(needs: Needs, format: MlxFormat, elements: Count) -> Option<Needs> {
+    let group = format.group() as u64;
+    if !elements.0.is_multiple_of(group) {
+        return None;
+    }
+    let scales = Count(elements.0 / group) * format.scale_dtype().size();
+    let needs = needs.read(Count(elements.0 / 8) * format.bits(), 1).read(scales, 1);
+    Some(if format.has_biases() { needs.read(scales, 1) } else { needs })
 }
 
 /// The format of a parameter word.

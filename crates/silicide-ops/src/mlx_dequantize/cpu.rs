@@ -1,12 +1,13 @@
 //! `mlx_dequantize` on the CPU: the format's own decoder, a chunk of groups at a time, through f32 lanes.
 
 use super::MlxDequantize;
-use crate::cpu::element::{Target, code};
+use crate::cpu::element::{Target, code, size};
+use crate::cpu::needs::{in_tiles, wide};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::fits_cpu;
 use crate::mlx::{self, Planes};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 use smallvec::SmallVec;
 
 /// Any format.
@@ -15,8 +16,7 @@ pub(super) struct Groups;
 // Chunks are whole groups of every format: the longest has 128 elements.
 const _: () = assert!(CHUNK.is_multiple_of(128));
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Groups {
+impl Kernel for Groups {
     type Op = MlxDequantize;
 
     fn name(&self) -> &'static str {
@@ -41,7 +41,18 @@ unsafe impl Kernel for Groups {
     }
 }
 
-native_kernel!(GROUPS, "mlx_dequantize.groups.cpu", groups::<S>);
+// SAFETY: tiles and runs begin between groups, as the elements end there. A tile reads its own groups of each plane, byte by
+// byte, and writes their elements of y.
+native_kernel!(unsafe GROUPS, "mlx_dequantize.groups.cpu", groups::<S>, needs needs);
+
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (size, elements) = (size(launch.param(1)), wide(launch, 3));
+    in_tiles(launch, elements)?;
+    Some(
+        mlx::read_planes(Needs::new(), mlx::from_code(launch.param(0))?, elements)?
+            .write(elements * size, size),
+    )
+}
 
 /// Bindings: planes, y. Parameters: the format, the type of y, whether to stream, the number of elements in two words.
 #[inline(always)]
@@ -52,7 +63,7 @@ unsafe fn groups<S: Simd>(tile: &Tile<'_>) {
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, count as usize) {
         let lanes = lanes.get_mut(..run.len()).unwrap_or_default();
-        // SAFETY: the core bound planes and values of one number of elements; nobody writes the planes, and `run` is of
+        // SAFETY: `needs` requires planes and values of one number of elements; nobody writes the planes, and `run` is of
         // this tile alone.
         unsafe {
             planes.decode(run.start, lanes);

@@ -5,7 +5,7 @@ use crate::elementwise::{fits_gpu, gpu};
 use crate::mlx;
 use crate::wgsl::{self, params};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
 
 static WITH_BIASES: Snippet =
     Snippet { name: "mlx_dequantize params", text: params!(["b" "b_scales" "b_biases" "y"] ["count"]) };
@@ -15,8 +15,7 @@ static PLAIN: Snippet =
 /// Any format.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = MlxDequantize;
 
     fn name(&self) -> &'static str {
@@ -36,7 +35,9 @@ unsafe impl Kernel for Elements {
         parts.extend([Part::bound(store, "y", planes as u32), Part::plain(params), gpu::convert_from("b")]);
         parts.extend(gpu::entry());
         let kernel = WgslKernel::new("mlx_dequantize.elements.wgsl", &parts, planes as u32 + 1, 1);
-        let kernel = mlx::gpu::with_constants(kernel, format);
+        let kernel = gpu::sized(mlx::gpu::with_constants(kernel, format), on);
+        // SAFETY: `element(i)`, called for `i` below the count, reads the group of element `i` and writes element `i` of y.
+        let kernel = unsafe { kernel.unchecked(needs, &[mlx::code(format), op.to.size() as u32]) };
         // Windows of whole groups: values take more bytes than any plane, so they decide.
         let group = format.group();
         for groups in wgsl::spans(io.output(0).elements() / group, group * 4, on) {
@@ -47,4 +48,10 @@ unsafe impl Kernel for Elements {
         }
         plan
     }
+}
+
+/// Facts: the code of the format, and bytes of an element of y.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (format, size, count) = (mlx::from_code(launch.fact(0))?, launch.fact(1), launch.count(0));
+    Some(mlx::gpu::read_planes(Needs::new(), format, count)?.write(count * size, size as usize))
 }

@@ -2,20 +2,20 @@
 //! begin and end between groups of every format, so parts of rows do.
 
 use super::MlxGatherRows;
-use crate::cpu::element::{Target, code};
+use crate::cpu::element::{Target, code, size};
+use crate::cpu::needs::{elements, in_tiles};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::fits_cpu;
 use crate::mlx::{self, Planes};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::DType;
 use smallvec::SmallVec;
 
 /// Rows, decoded.
 pub(super) struct Rows;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Rows {
+impl Kernel for Rows {
     type Op = MlxGatherRows;
 
     fn name(&self) -> &'static str {
@@ -40,7 +40,23 @@ unsafe impl Kernel for Rows {
     }
 }
 
-native_kernel!(ROWS, "mlx_gather_rows.rows.cpu", rows::<S>);
+// SAFETY: rows are whole groups, so tiles, runs and rows begin between groups. An index is checked against the rows of the
+// table before it is used; a tile writes its own elements of y.
+native_kernel!(unsafe ROWS, "mlx_gather_rows.rows.cpu", rows::<S>, needs needs);
+
+/// The length of the codes is the number of rows of the table, that of the indices the number of rows of y.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let format = mlx::from_code(launch.param(0))?;
+    let (size, row) = (size(launch.param(1)), launch.count(3).max(Count(1)));
+    let table = Count(launch.bytes(0).0 / format.bits() as u64 * 8 / row.0) * row;
+    let indices = elements(launch, mlx::planes(format), 4);
+    in_tiles(launch, indices * row)?;
+    if !row.0.is_multiple_of(format.group() as u64) {
+        return None;
+    }
+    let needs = mlx::read_planes(Needs::new(), format, table)?.extent_of(0).read(indices * 4u32, 4).extent();
+    Some(needs.write(indices * row * size, size))
+}
 
 /// Bindings: planes, indices, y. Parameters: the format, the type of y, whether indices are signed, elements of a row,
 /// whether to stream.
@@ -57,7 +73,7 @@ unsafe fn rows<S: Simd>(tile: &Tile<'_>) {
         while at < run.end {
             let (number, column) = (at / row, at % row);
             let lanes = lanes.get_mut(..(row - column).min(run.end - at)).unwrap_or_default();
-            // SAFETY: the core bound one index for each row of y; these elements of y are of this tile alone, and a valid
+            // SAFETY: `needs` requires one index for each row of y; these elements of y are of this tile alone, and a valid
             // row lies in the table.
             unsafe {
                 let index =

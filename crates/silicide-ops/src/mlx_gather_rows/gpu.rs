@@ -6,7 +6,7 @@ use crate::gather_rows::gpu as gather_rows;
 use crate::mlx;
 use crate::wgsl::{self, params, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
 use silicide_quant::DType;
 
 /// Parameters of formats with biases and of formats without.
@@ -25,8 +25,7 @@ static PLAIN: Snippet = planes!("b" "b_scales");
 /// An invocation for a few elements.
 pub(super) struct Rows;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Rows {
+impl Kernel for Rows {
     type Op = MlxGatherRows;
 
     fn name(&self) -> &'static str {
@@ -80,5 +79,16 @@ fn kernel(op: &MlxGatherRows, on: &DeviceInfo) -> Option<WgslKernel> {
     ]);
     parts.extend(gpu::entry());
     let kernel = WgslKernel::new("mlx_gather_rows.rows.wgsl", &parts, planes + 2, 6);
-    Some(mlx::gpu::with_constants(kernel, op.format))
+    let kernel = gpu::sized(mlx::gpu::with_constants(kernel, op.format), on);
+    // SAFETY: `element(i)`, called for `i` below the count, writes element `i` of y and reads index `i / row`, which is
+    // checked against the rows that the launch sees before the planes are read.
+    Some(unsafe { kernel.unchecked(needs, &[mlx::code(op.format), op.to.size() as u32]) })
+}
+
+/// Facts: the code of the format, and bytes of an element of y.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (format, size) = (mlx::from_code(launch.fact(0))?, launch.fact(1));
+    let [count, row, _, rows] = [0, 1, 2, 3].map(|i| launch.count(i));
+    let needs = mlx::gpu::read_planes(Needs::new(), format, rows * row)?;
+    Some(needs.read(count.div_ceil(row)? * 4u32, 4).write(count * size, size as usize))
 }

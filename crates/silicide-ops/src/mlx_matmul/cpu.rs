@@ -6,6 +6,7 @@ mod integer;
 
 use super::{MlxMatmul, problem};
 use crate::cpu::native_kernel;
+use crate::cpu::needs::in_tiles_of;
 use crate::elementwise::fits_cpu;
 use crate::matmul::Problem;
 use crate::mlx::{self, Planes};
@@ -14,7 +15,7 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::few::{self, Rows};
 use silicide_gemm::f32::pack;
 use silicide_gemm::f32::vector::Unit;
-use silicide_hal::{DeviceInfo, NativeKernel, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, NativeKernel, Needs, Program, Tile};
 use smallvec::SmallVec;
 
 /// Elements of a column that are decoded at a time: whole groups of every format, whose longest has 128.
@@ -29,8 +30,7 @@ struct Decoded([[f32; RUN]; COLUMNS]);
 /// Affine codes, in integers.
 pub(super) struct Integer;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Integer {
+impl Kernel for Integer {
     type Op = MlxMatmul;
 
     fn name(&self) -> &'static str {
@@ -51,8 +51,7 @@ unsafe impl Kernel for Integer {
 /// Any format.
 pub(super) struct Groups;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Groups {
+impl Kernel for Groups {
     type Op = MlxMatmul;
 
     fn name(&self) -> &'static str {
@@ -72,7 +71,19 @@ unsafe impl Kernel for Groups {
     }
 }
 
-native_kernel!(GROUPS, "mlx_matmul.groups.cpu", groups::<S>);
+// SAFETY: a tile reads all rows and its own columns of each plane, in whole groups, and writes its own columns of the outputs.
+native_kernel!(unsafe GROUPS, "mlx_matmul.groups.cpu", groups::<S>, needs needs);
+
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [m, n, k] = [0, 1, 2].map(|i| launch.count(i));
+    let format = mlx::from_code(launch.param(3))?;
+    in_tiles_of(launch, n, Count::from(COLUMNS))?;
+    if !k.0.is_multiple_of(format.group() as u64) {
+        return None;
+    }
+    let needs = mlx::read_planes(Needs::new().read(m * k * 4u32, 4), format, n * k)?;
+    Some(needs.write(m * n * 4u32, 4))
+}
 
 /// Every program of the op, and how its tiles cut the output.
 pub(crate) static PROGRAMS: [(&NativeKernel, Cut); 2] =

@@ -15,8 +15,7 @@ pub(super) struct Tiled;
 /// The kernel for many rows in 8x8 matrices.
 pub(super) struct Matrix;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Few {
+impl Kernel for Few {
     type Op = MlxMatmul;
 
     fn name(&self) -> &'static str {
@@ -34,8 +33,7 @@ unsafe impl Kernel for Few {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Tiled {
+impl Kernel for Tiled {
     type Op = MlxMatmul;
 
     fn name(&self) -> &'static str {
@@ -51,8 +49,7 @@ unsafe impl Kernel for Tiled {
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Matrix {
+impl Kernel for Matrix {
     type Op = MlxMatmul;
 
     fn name(&self) -> &'static str {

@@ -1,5 +1,6 @@
 //! Quantizes activations to 8 bits, for products in integers: the launch that does so, and quantizing as a part of other launches.
 
+use super::needs;
 use crate::cpu::native_kernel;
 use silicide_core::kernel::{Arg, Launch, Plan};
 use silicide_gemm::q8::{GROUP, QuantizedRowsMut, quantized_row_bytes};
@@ -10,11 +11,13 @@ use std::ops::Range;
 /// Activations that one tile quantizes, about.
 const ROUND_ELEMENTS: usize = 16 << 10;
 
+// SAFETY: a tile reads its own rows and writes as many quantized rows.
 native_kernel!(
     /// Activations to quantized rows.
-    ACTIVATIONS,
+    unsafe ACTIVATIONS,
     "matmul.activations.cpu",
-    tile
+    tile,
+    needs needs::activations
 );
 
 /// Adds a launch to `plan` that quantizes argument 0, of `rows` rows of `groups` groups; returns the scratch with the quantized rows.

@@ -5,9 +5,11 @@
 //! |---|---|
 //! | `activations` | rounding activations, in a launch or in a part of one |
 //! | `integer` | tiles of products in integers |
+//! | `needs` | what programs of products need of their bindings |
 
 pub(crate) mod activations;
 pub(crate) mod integer;
+pub(crate) mod needs;
 
 pub(crate) use silicide_gemm::f32::{KC as PANEL_DEPTH, NC as TILE_COLUMNS, PackedPanel as Panel};
 use silicide_hal::{PrefetchRange, Tile};

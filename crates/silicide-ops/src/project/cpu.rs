@@ -23,8 +23,7 @@ const RUN: usize = 32;
 /// Several launches as one.
 pub(super) struct Joined;
 
-// SAFETY: the plan binds what the programs touch, as the slots say, and gives each what it gets in a plan of its own.
-unsafe impl Kernel for Joined {
+impl Kernel for Joined {
     type Op = Project;
 
     fn name(&self) -> &'static str {

@@ -5,9 +5,10 @@ use super::{Factor, MOST, Project};
 use crate::elementwise::activation::ACTIVATION;
 use crate::matmul::Problem;
 use crate::matmul::gpu::{self as matmul, Adding, Weights};
+use crate::needs::{TypedNeeds, dtype};
 use crate::wgsl::{self, words};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{Access, Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
 use smallvec::{SmallVec, smallvec};
 
@@ -143,12 +144,51 @@ fn make(
         Some(_) => parts.extend([Part::plain(&ACTIVATION), Part::plain(&GATED)]),
         None => parts.push(Part::plain(WHICH.get(products.len().checked_sub(1)?)?)),
     }
-    let mut kernel = WgslKernel::new(name, &parts, args.len() as u32, WORDS);
+    let outputs = ((1u32 << op.outputs()) - 1) << (1 + products.len());
+    let mut kernel = WgslKernel::new(name, &parts, args.len() as u32, WORDS).writes(outputs);
     for (product, name) in products.iter().zip(NAMES) {
         kernel = wgsl::with_table(kernel, product.dtype, name);
         args = wgsl::bind(&args, product.dtype);
     }
     Some((kernel, args))
+}
+
+/// Facts: the number of products, whether they are gated, which have a bias, the step of the depth, and the types of weights.
+fn facts(op: &Project, products: &[Product], step: usize) -> SmallVec<[u32; 8]> {
+    let biased = products.iter().zip(0..).filter(|(product, _)| product.bias.is_some());
+    let biased = biased.fold(0, |bits, (_, i)| bits | 1u32 << i);
+    let mut facts: SmallVec<[u32; 8]> =
+        smallvec![products.len() as u32, u32::from(op.gate.is_some()), biased, step as u32];
+    facts.extend(products.iter().map(|product| product.dtype.code()));
+    facts
+}
+
+/// Parameters: rows, depth, activation, columns of each product. Bindings: activations, weights, outputs, biases, tables.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [count, gated, biased, step] = [0, 1, 2, 3].map(|i| launch.fact(i));
+    let (rows, k) = (launch.count(0), launch.count(1));
+    let columns = |i: usize| launch.count(3 + i);
+    let products = 0..count as usize;
+    let types: Option<SmallVec<[DType; MOST]>> =
+        products.clone().map(|i| dtype(launch.fact(4 + i))).collect();
+    let types = types?;
+    let is_whole = launch.param(1).is_multiple_of(step.max(1))
+        && types.iter().all(|dtype| k.0.is_multiple_of(dtype.block_len() as u64));
+    let is_there = rows != Count(0) && products.clone().all(|i| columns(i) != Count(0));
+    // Both products that are gated are stored in one output.
+    let is_same = gated == 0 || (count == 2 && columns(0) == columns(1));
+    if !is_whole || !is_there || !is_same {
+        return None;
+    }
+    let mut needs = Needs::new().read(rows * k * 4u32, 4);
+    for (i, dtype) in types.iter().enumerate() {
+        needs = needs.elements(Access::Read, *dtype, columns(i) * k)?;
+    }
+    let outputs = if gated == 0 { count as usize } else { 1 };
+    needs = (0..outputs).fold(needs, |needs, i| needs.write(rows * columns(i) * 4u32, 4));
+    let with_bias = products.filter(|i| biased & 1 << i != 0);
+    needs = with_bias.fold(needs, |needs, i| needs.read(columns(i) * 4u32, 4));
+    Some(types.iter().fold(needs, |needs, dtype| needs.table(*dtype)))
 }
 
 /// The plan of a kernel, with so many workgroups for each product.
@@ -182,8 +222,7 @@ fn check_limits(products: &[Product], op: &Project, on: &DeviceInfo) -> Result<(
     Ok(())
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Few {
+impl Kernel for Few {
     type Op = Project;
 
     fn name(&self) -> &'static str {
@@ -211,16 +250,18 @@ unsafe impl Kernel for Few {
             return Plan::default();
         };
         let adding = Adding::of(k, self.subgroups, on);
-        kernel.parts.extend([&matmul::FEW_ROWS_TEXT, adding.text].map(Part::plain));
+        kernel.append([&matmul::FEW_ROWS_TEXT, adding.text].map(Part::plain));
         let kernel = adding.constants(kernel, m, k);
+        // SAFETY: as for the kernels of `matmul`, for each product over its own bindings; what is gated is read where the same
+        // invocation stored it.
+        let kernel = unsafe { kernel.unchecked(needs, &facts(op, &products, 1)) };
         let groups: SmallVec<[usize; MOST]> =
             products.iter().map(|product| adding.groups(product.problem.n)).collect();
         launch(op, &products, (kernel, &args), &groups, on)
     }
 }
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Tiled {
+impl Kernel for Tiled {
     type Op = Project;
 
     fn name(&self) -> &'static str {
@@ -242,10 +283,13 @@ unsafe impl Kernel for Tiled {
         let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else {
             return Plan::default();
         };
-        kernel.parts.extend([&matmul::TILED_CELLS, &matmul::MAIN].map(Part::plain));
-        kernel.parts.extend([&matmul::FILL_ROWS, fill].map(|text| Part::bound(text, "a", 0)));
+        kernel.append([&matmul::TILED_CELLS, &matmul::MAIN].map(Part::plain));
+        kernel.append([&matmul::FILL_ROWS, fill].map(|text| Part::bound(text, "a", 0)));
         let widest = products.iter().map(|product| product.problem.n).max().unwrap_or(0);
         let (kernel, side) = matmul::tiled_constants(kernel, m, widest);
+        // SAFETY: as for few rows.
+        let kernel =
+            unsafe { kernel.unchecked(needs, &facts(op, &products, matmul::fill_step(k, matmul::STEP))) };
         let groups: SmallVec<[usize; MOST]> =
             products.iter().map(|product| m.div_ceil(side) * product.problem.n.div_ceil(side)).collect();
         launch(op, &products, (kernel, &args), &groups, on)

@@ -1,16 +1,16 @@
 //! `rope` on the CPU: some tokens are a tile. A token's cosines and sines are taken apart once for all its heads.
 
 use super::{Extents, Rope, RopeStyle};
+use crate::cpu::needs::in_tiles_of;
 use crate::cpu::{CHUNK, Simd, TILE, native_kernel};
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of tokens.
 pub(super) struct Pairs;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Pairs {
+impl Kernel for Pairs {
     type Op = Rope;
 
     fn name(&self) -> &'static str {
@@ -35,7 +35,17 @@ unsafe impl Kernel for Pairs {
     }
 }
 
-native_kernel!(PAIRS, "rope.pairs.cpu", run::<S>);
+// SAFETY: a tile reads its own tokens of x and of the table and writes them to y; pairs lie in their head. Where y is x, pairs
+// are read before they are written.
+native_kernel!(unsafe PAIRS, "rope.pairs.cpu", run::<S>, needs needs);
+
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [tokens, heads, dim, pairs, together] = [0, 1, 2, 3, 4].map(|i| launch.count(i));
+    in_tiles_of(launch, tokens, together)?;
+    let bytes = tokens * heads * dim * 4u32;
+    let needs = Needs::new().read(bytes, 4).read(tokens * pairs * 8u32, 4).write(bytes, 4).over(0b1);
+    (pairs * 2u32 <= dim).then_some(needs)
+}
 
 /// Bindings: x, table, y. Parameters: tokens, heads, elements of a head, pairs, tokens of a tile, whether pairs are of
 /// two halves.
@@ -47,7 +57,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         for start in (0..pairs).step_by(CHUNK) {
             let count = (pairs - start).min(CHUNK);
             let (mut cosines, mut sines) = ([0.0; CHUNK], [0.0; CHUNK]);
-            // SAFETY: the core bound a table of so many pairs for each token.
+            // SAFETY: `needs` requires a table of so many pairs for each token.
             let turns = unsafe {
                 let at = (token * pairs + start) * 2;
                 tile.read_part::<f32>(1, at..at + 2 * count)

@@ -4,7 +4,7 @@ use super::{Extents, Rope, RopeStyle};
 use crate::elementwise::gpu;
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
 use silicide_quant::DType;
 
 static BODY: Snippet = Snippet { name: "rope", text: include_str!("rope.wgsl") };
@@ -12,8 +12,7 @@ static BODY: Snippet = Snippet { name: "rope", text: include_str!("rope.wgsl") }
 /// An invocation for a few pairs.
 pub(super) struct Pairs;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Pairs {
+impl Kernel for Pairs {
     type Op = Rope;
 
     fn name(&self) -> &'static str {
@@ -45,7 +44,10 @@ unsafe impl Kernel for Pairs {
             linear,
             main,
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, 3, 5);
+        let kernel = gpu::sized(WgslKernel::new(self.name(), &parts, 3, 5), on);
+        // SAFETY: item `i`, below the count, is of head `i / items`; pairs lie in their head, and are read before they are
+        // written.
+        let kernel = unsafe { kernel.unchecked(needs, &[]) };
         for span in row_spans(tokens, heads * dim, 4, on).into_iter().flatten() {
             let window =
                 |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
@@ -58,4 +60,14 @@ unsafe impl Kernel for Pairs {
         }
         plan
     }
+}
+
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [count, heads, dim, pairs] = [0, 1, 2, 3].map(|i| launch.count(i));
+    if pairs * 2u32 > dim {
+        return None;
+    }
+    let rows = count.div_ceil(Count(dim.0 - pairs.0))?;
+    let (bytes, tokens) = (rows * dim * 4u32, rows.div_ceil(heads)?);
+    Some(Needs::new().read(bytes, 4).read(tokens * pairs * 8u32, 4).write(bytes, 4).over(0b1))
 }

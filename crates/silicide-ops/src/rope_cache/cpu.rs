@@ -2,13 +2,14 @@
 //! that of several tokens for one slot the last stays.
 
 use super::{Extents, RopeCache};
-use crate::cache_write::store_row;
+use crate::cache_write::{cache_bytes, store_row};
 use crate::cpu::element::code;
+use crate::cpu::needs::in_tiles_of;
 use crate::cpu::{Simd, TILE, native_kernel};
 use crate::elementwise::fits_cpu;
 use crate::rope::RopeStyle;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// The longest head: one is turned in a buffer of this many elements.
 const LONGEST: usize = 512;
@@ -25,8 +26,7 @@ const VALUES: usize = 7;
 /// Tiles of heads.
 pub(super) struct Heads;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Heads {
+impl Kernel for Heads {
     type Op = RopeCache;
 
     fn name(&self) -> &'static str {
@@ -73,7 +73,31 @@ unsafe impl Kernel for Heads {
     }
 }
 
-native_kernel!(HEADS, "rope_cache.heads.cpu", run::<S>);
+// SAFETY: a slot is checked against those that may be written, which are at most those of a head, before it is used. A tile
+// has heads of the cache of its own, and the queries that look at them; where queries are q, a head is read before it is written.
+native_kernel!(unsafe HEADS, "rope_cache.heads.cpu", run::<S>, needs needs);
+
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [tokens, heads, kv_heads, dim, value_dim, pairs] = [0, 1, 2, 3, 4, 5].map(|i| launch.count(i));
+    let [together, key_capacity, value_capacity, key_limit, value_limit] =
+        [6, 7, 8, 9, 10].map(|i| launch.count(i));
+    in_tiles_of(launch, kv_heads, together)?;
+    let is_grouped = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0);
+    let is_inside = key_limit <= key_capacity && value_limit <= value_capacity;
+    if !is_grouped || !is_inside || dim > Count::from(LONGEST) {
+        return None;
+    }
+    let (keys, key_align) = cache_bytes(launch.param(12), kv_heads * key_capacity, dim)?;
+    let (values, value_align) = cache_bytes(launch.param(13), kv_heads * value_capacity, value_dim)?;
+    let q = tokens * heads * dim * 4u32;
+    let needs = Needs::new()
+        .read(q, 4)
+        .read(tokens * kv_heads * dim * 4u32, 4)
+        .read(tokens * kv_heads * value_dim * 4u32, 4)
+        .read(tokens * pairs * 8u32, 4)
+        .read(tokens * 4u32, 4);
+    Some(needs.write(q, 4).over(1 << Q).write(keys, key_align).write(values, value_align))
+}
 
 /// Bindings: q, k, v, table, slots, queries, keys, values. Parameters: tokens, heads, heads of the cache, elements of a head and
 /// of a value, pairs, heads of a tile, slots of keys and of values, slots of each that may be written, whether pairs are of
@@ -86,10 +110,10 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (halves, group) = (tile.param(11) != 0, heads / kv_heads);
     let first = tile.index[0] as usize * together;
     let mut buffer = [0.0; LONGEST];
-    // SAFETY: the core bound a word for each token, which nobody writes.
+    // SAFETY: `needs` requires a word for each token, which nobody writes.
     let slots = unsafe { tile.read_part::<u32>(SLOTS, 0..tokens) };
     for (token, &slot) in slots.iter().enumerate() {
-        // SAFETY: the core bound a table of so many pairs for each token.
+        // SAFETY: `needs` requires a table of so many pairs for each token.
         let turns = unsafe { tile.read_part::<f32>(TABLE, token * pairs * 2..(token + 1) * pairs * 2) };
         let turned = &mut buffer[..dim];
         let slot = slot as usize;

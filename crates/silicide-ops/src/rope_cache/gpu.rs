@@ -6,7 +6,7 @@ use crate::elementwise::gpu;
 use crate::rope::RopeStyle;
 use crate::wgsl;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
 use silicide_quant::DType;
 
 static BODY: Snippet = Snippet { name: "rope_cache", text: include_str!("rope_cache.wgsl") };
@@ -20,9 +20,7 @@ const BINDINGS: u32 = 8;
 /// An invocation for a few items.
 pub(super) struct Items;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside. Tokens that share a slot with a
-// later one store nothing, so no bytes are written twice; words that two invocations share are written with atomics.
-unsafe impl Kernel for Items {
+impl Kernel for Items {
     type Op = RopeCache;
 
     fn name(&self) -> &'static str {
@@ -77,7 +75,11 @@ unsafe impl Kernel for Items {
             linear,
             main,
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, BINDINGS, 12);
+        let kernel = WgslKernel::new(self.name(), &parts, BINDINGS, 12).writes(0b1110_0000);
+        let sizes = [1, 2].map(|output| io.output(output).dtype.size() as u32);
+        // SAFETY: items below the count are of the heads of queries, keys and values in turn; pairs lie in their head. A slot is
+        // checked against the limit, which is at most the capacity, before it is used.
+        let kernel = unsafe { gpu::sized(kernel, on).unchecked(needs, &sizes) };
         let Extents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities } = extents;
         let [key_limit, value_limit] = extents.limits(io);
         let turned = tokens * (heads + kv_heads) * (dim - pairs);
@@ -102,4 +104,31 @@ unsafe impl Kernel for Items {
         gpu::push(&mut plan, &kernel, &args, (count, &params.map(|word| word as u32)), on);
         plan
     }
+}
+
+/// Facts: bytes of an element of keys and of values.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [count, tokens, heads, kv_heads, dim, value_dim, pairs] =
+        [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
+    let [key_capacity, value_capacity, key_limit, value_limit] = [8, 9, 10, 11].map(|i| launch.count(i));
+    let is_inside = key_limit <= key_capacity && value_limit <= value_capacity && pairs * 2u32 <= dim;
+    let divides = heads != Count(0) && kv_heads != Count(0);
+    if !is_inside || !divides {
+        return None;
+    }
+    let values = tokens * kv_heads * value_dim;
+    let items = tokens * (heads + kv_heads) * Count(dim.0 - pairs.0) + values;
+    let [key, value] = [0, 1].map(|i| launch.fact(i));
+    let q = tokens * heads * dim * 4u32;
+    let needs = Needs::new()
+        .read(q, 4)
+        .read(tokens * kv_heads * dim * 4u32, 4)
+        .read(values * 4u32, 4)
+        .read(tokens * pairs * 8u32, 4)
+        .read(tokens * 4u32, 4)
+        .write(q, 4)
+        .over(0b1)
+        .write(kv_heads * key_capacity * dim * key, key as usize)
+        .write(kv_heads * value_capacity * value_dim * value, value as usize);
+    (items == count).then_some(needs)
 }

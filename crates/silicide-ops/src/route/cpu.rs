@@ -2,11 +2,12 @@
 
 use super::{Gate, LEAST, MOST, Route};
 use crate::cpu::math::{exp_down, sigmoid};
+use crate::cpu::needs::in_tiles_of;
 use crate::cpu::{Simd, native_kernel};
 use crate::elementwise::fits_cpu;
 use crate::rowwise::lanes::{key, largest_of};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Logits of a tile, about.
 const TILE_LOGITS: usize = 1 << 10;
@@ -14,8 +15,7 @@ const TILE_LOGITS: usize = 1 << 10;
 /// Tiles of rows.
 pub(super) struct Rows;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Rows {
+impl Kernel for Rows {
     type Op = Route;
 
     fn name(&self) -> &'static str {
@@ -45,7 +45,21 @@ unsafe impl Kernel for Rows {
     }
 }
 
-native_kernel!(ROWS, "route.rows.cpu", run::<S>);
+// SAFETY: a tile reads its own rows of logits and all of bias, and writes as many places of ids and weights as it has rows,
+// `used` for each. At most `MOST` experts fit the local arrays.
+native_kernel!(unsafe ROWS, "route.rows.cpu", run::<S>, needs needs);
+
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [rows, experts, used, together] = [0, 1, 2, 3].map(|i| launch.count(i));
+    in_tiles_of(launch, rows, together)?;
+    if used == Count(0) || used > experts || experts > Count::from(MOST) {
+        return None;
+    }
+    let chosen = rows * used * 4u32;
+    Some(
+        Needs::new().read(rows * experts * 4u32, 4).read(experts * 4u32, 4).write(chosen, 4).write(chosen, 4),
+    )
+}
 
 /// Replaces a row by its softmax; zeros where all of it is -infinity.
 #[inline(always)]
@@ -71,7 +85,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let values = values.get_mut(..experts).unwrap_or_default();
     let order = order.get_mut(..experts).unwrap_or_default();
     for row in first..(first + together).min(rows) {
-        // SAFETY: the core bound rows of these lengths; the outputs of a row are of this tile alone.
+        // SAFETY: `needs` requires rows of these lengths; the outputs of a row are of this tile alone.
         let (logits, bias, ids, weights) = unsafe {
             (
                 tile.read_part::<f32>(0, row * experts..(row + 1) * experts),

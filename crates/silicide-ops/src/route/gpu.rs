@@ -4,7 +4,7 @@ use super::{Gate, Route};
 use crate::elementwise::activation::ACTIVATION;
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
 
 static BODY: Snippet = Snippet { name: "route", text: include_str!("route.wgsl") };
@@ -19,8 +19,7 @@ const _: () =
 /// A workgroup per row.
 pub(super) struct Rows;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Rows {
+impl Kernel for Rows {
     type Op = Route;
 
     fn name(&self) -> &'static str {
@@ -56,7 +55,12 @@ unsafe impl Kernel for Rows {
         let experts = logits.last();
         let kernel = WgslKernel::new(self.name(), &parts, 4, 7)
             .constant("WG", WORKGROUP.min(wgsl::workgroup(on)))
-            .constant("ROOM", experts.next_power_of_two() as u32);
+            .constant("ROOM", experts.next_power_of_two() as u32)
+            .writes(0b1100);
+        let facts = [bias.size() as u32, experts.next_power_of_two() as u32];
+        // SAFETY: a workgroup reads its row and writes `used` places of each output. Ranks of experts are all different and
+        // `used` is at most their number, so each place of `chosen` is an expert; arrays have `ROOM` places.
+        let kernel = unsafe { kernel.unchecked(needs, &facts) };
         // Without a bias, the logits stand in for it.
         let (bias, ids) = if op.biased { (1, 2) } else { (0, 1) };
         // A row of logits is at least as long as those of the outputs.
@@ -72,4 +76,13 @@ unsafe impl Kernel for Rows {
         }
         plan
     }
+}
+
+/// Facts: bytes of an element of the bias, and `ROOM`.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [rows, experts, used] = [0, 1, 2].map(|i| launch.count(i));
+    let (bias, room) = (launch.fact(0), Count::from(launch.fact(1)));
+    let chosen = rows * used * 4u32;
+    let needs = Needs::new().read(rows * experts * 4u32, 4).read(experts * bias, bias as usize);
+    (used <= experts && experts <= room).then(|| needs.write(chosen, 4).write(chosen, 4))
 }

@@ -19,7 +19,7 @@
 use super::RowOp;
 use crate::wgsl;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan, TensorInfo};
-use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -102,9 +102,7 @@ pub(crate) struct GpuRows<O> {
     pub(crate) shader: fn(&O) -> &'static RowShader,
 }
 
-// SAFETY: `plan` binds slot `i` as binding `i`, cut to the rows of a launch or whole. The skeleton reads and writes elements
-// below rows * k of what is cut, below `k` of columns, and below other_rows * k of an input that repeats; a row has one team.
-unsafe impl<O: RowOp> Kernel for GpuRows<O> {
+impl<O: RowOp> Kernel for GpuRows<O> {
     type Op = O;
 
     fn name(&self) -> &'static str {
@@ -186,8 +184,71 @@ impl<O: RowOp> GpuRows<O> {
             }
         }
         let words = EXTENT_WORDS + if repeats { REPEAT_WORDS } else { 0 } + roles.words.len();
-        Some(WgslKernel::new(self.name, &parts, slots.len() as u32, words as u32))
+        let written = slots.iter().zip(0..).filter(|(slot, _)| slot.access.writes());
+        let written = written.fold(0, |bits, (_, i)| bits | 1u32 << i);
+        let kernel = WgslKernel::new(self.name, &parts, slots.len() as u32, words as u32).writes(written);
+        let kernel = kernel.constant("WG", wgsl::workgroup(on));
+        // SAFETY: a team has a row below their number, or none of its elements; it touches columns below `k` of that row, of the
+        // inputs with one element per column, and of a row of the other input below its rows. Workgroups are whole teams.
+        Some(unsafe { kernel.unchecked(needs, &self.facts(op, io, wgsl::workgroup(on))) })
     }
+
+    /// The workgroup size, and for each binding what it holds ([`Holds`]), bytes of an element, and whether it is written.
+    fn facts(&self, op: &O, io: &Io<'_>, workgroup: u32) -> SmallVec<[u32; 8]> {
+        let columns = |i: usize| O::ROLES.columns.iter().any(|name| op.slot(name) == Some(i));
+        let of = |(i, info): (usize, &TensorInfo)| {
+            let is_output = i >= io.inputs.len();
+            let holds = match () {
+                () if op.other() == Some(i) && repeats(io, i) => REPEATED,
+                () if columns(i) => ONE_ROW,
+                () if is_output && O::ROLES.per_row => ONE_PER_ROW,
+                () => ROWS,
+            };
+            holds | (info.dtype.size() as u32) << 8 | u32::from(is_output) << 16
+        };
+        let bindings = io.inputs.iter().chain(io.outputs).enumerate().map(of);
+        std::iter::once(workgroup).chain(bindings).collect()
+    }
+}
+
+/// What a binding holds: all rows, one row for all, rows that repeat, or one element per row.
+const ROWS: u32 = 0;
+const ONE_ROW: u32 = 1;
+const REPEATED: u32 = 2;
+const ONE_PER_ROW: u32 = 3;
+
+/// Facts: those of [`GpuRows::facts`]. Parameters: rows, `k`, invocations of a team, and where rows repeat the first row and how many
+/// there are.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (&workgroup, bindings) = launch.facts.split_first()?;
+    let [rows, k] = [0, 1].map(|i| launch.count(i));
+    let (team, other_rows) = (launch.param(2), launch.count(4));
+    if !team.is_power_of_two() || !workgroup.is_multiple_of(team) {
+        return None;
+    }
+    let mut needs = Needs::new();
+    for fact in bindings {
+        let (holds, size, is_output) = (fact & 0xff, fact >> 8 & 0xff, fact >> 16 != 0);
+        let elements = match holds {
+            ONE_ROW => k,
+            REPEATED if other_rows == Count(0) => return None,
+            REPEATED => other_rows * k,
+            ONE_PER_ROW => rows,
+            _ => rows * k,
+        };
+        // Outputs may be inputs: a team reads what it needs of its row before it writes.
+        needs = match is_output {
+            true => needs.write(elements * size, size as usize).over(same_size(bindings, size)),
+            false => needs.read(elements * size, size as usize),
+        };
+    }
+    Some(needs)
+}
+
+/// The inputs with all rows, as bits, whose elements have as many bytes.
+fn same_size(bindings: &[u32], size: u32) -> u32 {
+    let same = bindings.iter().zip(0..).filter(|(fact, _)| **fact == ROWS | size << 8);
+    same.fold(0, |bits, (_, i)| bits | 1u32 << i)
 }
 
 /// Words of [`EXTENTS`].
@@ -221,7 +282,6 @@ fn plan<O: RowOp>(op: &O, io: &Io<'_>, kernel: WgslKernel, on: &DeviceInfo) -> P
     let x = io.input(0);
     let (rows, k) = (x.shape.rows(), x.shape.last());
     let (team, workgroup) = (team(k, on), wgsl::workgroup(on));
-    let kernel = kernel.constant("WG", workgroup);
     let other = op.other().filter(|&i| repeats(io, i));
     // What has the rows of the call is cut with it: bytes per row, or `None` for what is bound whole.
     let is_whole =

@@ -2,10 +2,11 @@
 //! not, the two innermost loops are cut in square blocks, so that the lines of both sides stay in the first cache.
 
 use super::{Axis, Walk};
+use crate::cpu::needs::in_tiles;
 use crate::cpu::{Simd, TILE, native_kernel, stream, tiles};
 use bytemuck::Pod;
 use silicide_core::kernel::{Arg, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::{DType, MAX_RANK};
 use smallvec::SmallVec;
 
@@ -50,17 +51,57 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, _on: &DeviceInfo) -> Plan {
     }
 }
 
-native_kernel!(ROWS, "strided_copy.rows.cpu", rows);
-native_kernel!(BLOCKS, "strided_copy.blocks.cpu", blocks::<S>);
+// SAFETY: the loops reach no further than `needs` states on either side, and no two turns of them write the same place; tiles
+// take different turns.
+native_kernel!(unsafe ROWS, "strided_copy.rows.cpu", rows, needs rows_need);
+// SAFETY: as above.
+native_kernel!(unsafe BLOCKS, "strided_copy.blocks.cpu", blocks::<S>, needs blocks_need);
 
-/// The walk of a tile's parameters.
+fn rows_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (axes, needs) = walk_needs(launch)?;
+    let elements = axes.iter().fold(Count(1), |elements, axis| elements * axis.extent);
+    in_tiles(launch, elements)?;
+    Some(needs)
+}
+
+fn blocks_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (axes, needs) = walk_needs(launch)?;
+    let (outer, &[slow, fast]) = axes.split_last_chunk::<2>()?;
+    let turns = outer.iter().fold(Count(1), |turns, axis| turns * axis.extent);
+    let blocks = [slow, fast].into_iter().fold(turns, |blocks, axis| blocks * axis.extent.div_ceil(BLOCK));
+    (launch.line()? == blocks).then_some(needs)
+}
+
+/// The loops of a launch, and what they reach. The target's strides are large enough that no two turns meet.
+fn walk_needs(launch: &LaunchShape<'_>) -> Option<(SmallVec<[Axis; MAX_RANK]>, Needs)> {
+    let (size, [from, to], axes) = walk(launch.params);
+    if !matches!(size, 1 | 2 | 4 | 8) || launch.param(1) as usize > MAX_RANK {
+        return None;
+    }
+    let mut by_target = axes.clone();
+    by_target.sort_by_key(|axis| axis.to);
+    let (mut from, mut written) = (Count::from(from) + 1u32, Count(1));
+    for axis in by_target {
+        let steps = axis.extent.checked_sub(1)?;
+        if Count::from(axis.to) < written && steps > 0 {
+            return None;
+        }
+        from = from + Count::from(steps) * axis.from;
+        written = written + Count::from(steps) * axis.to;
+    }
+    let to = Count::from(to) + written;
+    Some((axes, Needs::new().read(from * size, size).write(to * size, size)))
+}
+
+/// The walk of a launch's parameters: bytes of an element, where it starts, and at most `MAX_RANK` loops.
 #[inline(always)]
-fn walk(tile: &Tile<'_>) -> (usize, [usize; 2], SmallVec<[Axis; MAX_RANK]>) {
-    let number = |i: usize| (u64::from(tile.param(2 * i)) | u64::from(tile.param(2 * i + 1)) << 32) as usize;
-    let axes = (0..tile.param(1) as usize)
+fn walk(params: &[u32]) -> (usize, [usize; 2], SmallVec<[Axis; MAX_RANK]>) {
+    let param = |i: usize| params.get(i).copied().unwrap_or(0);
+    let number = |i: usize| (u64::from(param(2 * i)) | u64::from(param(2 * i + 1)) << 32) as usize;
+    let axes = (0..(param(1) as usize).min(MAX_RANK))
         .map(|k| Axis { extent: number(4 + 3 * k), from: number(5 + 3 * k), to: number(6 + 3 * k) })
         .collect();
-    (tile.param(0) as usize, [number(2), number(3)], axes)
+    (param(0) as usize, [number(2), number(3)], axes)
 }
 
 /// Moves `(from, to)` by the outer loops' steps to their `i`-th turn.
@@ -78,7 +119,7 @@ fn turn(outer: &[Axis], [mut from, mut to]: [usize; 2], mut i: usize) -> [usize;
 /// where the loops start and what they are.
 #[inline(always)]
 unsafe fn rows(tile: &Tile<'_>) {
-    let (size, start, axes) = walk(tile);
+    let (size, start, axes) = walk(tile.params);
     // SAFETY: the op checked that the walk stays inside x and y and never writes a place twice.
     unsafe {
         match size {
@@ -120,7 +161,7 @@ unsafe fn copy_rows<T: Copy>(tile: &Tile<'_>, start: [usize; 2], axes: &[Axis]) 
 /// Bindings and parameters as for `rows`; the last two loops are those of the blocks.
 #[inline(always)]
 unsafe fn blocks<S: Simd>(tile: &Tile<'_>) {
-    let (size, start, axes) = walk(tile);
+    let (size, start, axes) = walk(tile.params);
     // SAFETY: as for `rows`.
     unsafe {
         match size {
@@ -206,7 +247,7 @@ mod tests {
             };
             let Program::Native(kernel) = launch.program else { panic!("a native kernel") };
             for (variant, streaming) in kernel
-                .variants
+                .variants()
                 .iter()
                 .filter(|variant| variant.isa.is_available())
                 .flat_map(|v| [(v, 0), (v, 1)])

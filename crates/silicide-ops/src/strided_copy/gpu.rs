@@ -4,7 +4,7 @@ use super::{Axis, Walk};
 use crate::elementwise::gpu;
 use crate::wgsl;
 use silicide_core::kernel::{Arg, Plan};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
 use silicide_quant::{DType, MAX_RANK};
 use smallvec::SmallVec;
 
@@ -22,6 +22,8 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, on: &DeviceInfo) -> Plan {
         main,
     ];
     let kernel = WgslKernel::new("strided_copy.strided.wgsl", &parts, 2, 2 + 3 * MAX_RANK as u32);
+    // SAFETY: element `i` lies at a turn of each loop, and `needs` states how far all turns reach.
+    let kernel = unsafe { gpu::sized(kernel, on).unchecked(needs, &[size as u32]) };
     let mut plan = Plan::default();
     for part in walk.split(wgsl::most(size, on)) {
         let (from, to) = part.reach();
@@ -41,4 +43,20 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, on: &DeviceInfo) -> Plan {
         gpu::push(&mut plan, &kernel, &args, (count, &params), on);
     }
     plan
+}
+
+/// Facts: bytes of an element.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (loops, size) = (launch.param(1) as usize, launch.fact(0));
+    if loops > MAX_RANK {
+        return None;
+    }
+    let reach = |strides: usize| {
+        (0..loops).try_fold(Count(1), |reach, k| {
+            let steps = launch.param(2 + k).checked_sub(1)?;
+            Some(reach + Count::from(steps) * launch.param(strides + k))
+        })
+    };
+    let (x, y) = (reach(2 + MAX_RANK)? * size, reach(2 + 2 * MAX_RANK)? * size);
+    Some(Needs::new().read(x, size as usize).write(y, size as usize))
 }

@@ -136,8 +136,7 @@ impl Op for StridedCopy {
 /// One run of bytes: the device's own copy.
 struct Dense;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Dense {
+impl Kernel for Dense {
     type Op = StridedCopy;
 
     fn name(&self) -> &'static str {
@@ -159,8 +158,7 @@ macro_rules! kernels {
         $(#[$meta])*
         struct $name;
 
-        // SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-        unsafe impl Kernel for $name {
+        impl Kernel for $name {
             type Op = $op;
 
             fn name(&self) -> &'static str {

@@ -3,18 +3,18 @@
 //! per element.
 
 use super::{MOST, TopK};
-use crate::cpu::element::{code, view_coded};
+use crate::cpu::element::{code, size, view_coded};
+use crate::cpu::needs::in_tiles_of;
 use crate::cpu::{CHUNK, Simd, TILE, native_kernel};
 use crate::elementwise::fits_cpu;
 use crate::rowwise::lanes::{key, largest_key};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of rows.
 pub(super) struct Rows;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Rows {
+impl Kernel for Rows {
     type Op = TopK;
 
     fn name(&self) -> &'static str {
@@ -41,7 +41,19 @@ unsafe impl Kernel for Rows {
     }
 }
 
-native_kernel!(ROWS, "top_k.rows.cpu", run::<S>);
+// SAFETY: a tile reads its own rows of x and writes as many places of values and indices as it has rows, `k` for each.
+native_kernel!(unsafe ROWS, "top_k.rows.cpu", run::<S>, needs needs);
+
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [rows, columns, k, together] = [0, 1, 2, 3].map(|i| launch.count(i));
+    let size = size(launch.param(4));
+    in_tiles_of(launch, rows, together)?;
+    if k == Count(0) || k > columns || k > Count::from(MOST) {
+        return None;
+    }
+    let kept = rows * k * 4u32;
+    Some(Needs::new().read(rows * columns * size, size).write(kept, 4).write(kept, 4))
+}
 
 /// The best elements so far: first their keys, then, in reverse, their places, in one number each.
 struct Best {

@@ -4,7 +4,7 @@
 use super::TopK;
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
 
 static BODY: Snippet = Snippet { name: "top_k", text: include_str!("top_k.wgsl") };
@@ -12,8 +12,7 @@ static BODY: Snippet = Snippet { name: "top_k", text: include_str!("top_k.wgsl")
 /// A workgroup per row.
 pub(super) struct Rows;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Rows {
+impl Kernel for Rows {
     type Op = TopK;
 
     fn name(&self) -> &'static str {
@@ -44,7 +43,12 @@ unsafe impl Kernel for Rows {
         ];
         let kernel = WgslKernel::new(self.name(), &parts, 3, 3)
             .constant("WG", wgsl::workgroup(on))
-            .constant("ROOM", op.k.next_power_of_two() as u32);
+            .constant("ROOM", op.k.next_power_of_two() as u32)
+            .writes(0b110);
+        // SAFETY: a workgroup reads its row and writes `k` places of each output. As a row has at least `k` elements, as many
+        // are found, and `best`, of `ROOM` places, holds them.
+        let kernel =
+            unsafe { kernel.unchecked(needs, &[x.dtype.size() as u32, op.k.next_power_of_two() as u32]) };
         let columns = x.shape.last();
         // A row of x is at least as long as those of the outputs.
         for span in row_spans(x.shape.rows(), columns, 4, on).into_iter().flatten() {
@@ -55,4 +59,13 @@ unsafe impl Kernel for Rows {
         }
         plan
     }
+}
+
+/// Facts: bytes of an element of x, and `ROOM`.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [rows, columns, k] = [0, 1, 2].map(|i| launch.count(i));
+    let (size, room) = (launch.fact(0), Count::from(launch.fact(1)));
+    let kept = rows * k * 4u32;
+    let needs = Needs::new().read(rows * columns * size, size as usize).write(kept, 4).write(kept, 4);
+    (k <= columns && k <= room).then_some(needs)
 }

@@ -2,17 +2,17 @@
 
 use super::Unary;
 use crate::cpu::element::{Target, code, read_on, size};
+use crate::cpu::needs::{elements, in_tiles};
 use crate::cpu::{CHUNK, Simd, chunks, math, native_kernel, stream, tiles};
 use crate::elementwise::activation::{activate, map};
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of elements.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = Unary;
 
     fn name(&self) -> &'static str {
@@ -30,7 +30,16 @@ unsafe impl Kernel for Elements {
     }
 }
 
-native_kernel!(UNARY, "unary.elements.cpu", run::<S>);
+// SAFETY: a tile reads its own elements of x and writes them to y, run by run.
+native_kernel!(unsafe UNARY, "unary.elements.cpu", run::<S>, needs needs);
+
+/// The length of y is the number of elements.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let size = size(launch.param(0));
+    let elements = elements(launch, 1, size);
+    in_tiles(launch, elements)?;
+    Some(Needs::new().read(elements * size, size).write(elements * size, size).over(0b1).extent())
+}
 
 /// Bindings: x, y. Parameters: type, function, its parameter, whether to stream.
 #[inline(always)]
@@ -40,7 +49,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, tile.bytes(1) / size(dtype)) {
         let lanes = lanes.get_mut(..run.len()).unwrap_or_default();
-        // SAFETY: the core bound x and y, of equal length and type; `run` is of this tile alone.
+        // SAFETY: `needs` requires x and y, of equal length and type; `run` is of this tile alone.
         unsafe {
             read_on::<S>(tile, 0, dtype, run.start, lanes);
             apply::<S>(function, parameter, lanes);
@@ -106,7 +115,7 @@ mod tests {
     #[test]
     fn streamed_results_are_the_same() {
         let values: Vec<f64> = (0..TILE + 777).map(|i| (i as f64 - 9000.0) / 1000.0).collect();
-        for variant in UNARY.variants.iter().filter(|variant| variant.isa.is_available()) {
+        for variant in UNARY.variants().iter().filter(|variant| variant.isa.is_available()) {
             for dtype in [DType::F32, DType::F16, DType::BF16] {
                 let x = encode(dtype, &values);
                 let plain = run(variant.entry, dtype, &x, 0, 0);

@@ -12,8 +12,7 @@ static BODY: Snippet = Snippet { name: "unary", text: include_str!("unary.wgsl")
 /// An invocation for a few elements.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = Unary;
 
     fn name(&self) -> &'static str {
@@ -41,6 +40,8 @@ unsafe impl Kernel for Elements {
         ];
         let kernel = WgslKernel::new(self.name(), &parts, 2, 4);
         let size = x.dtype.size();
+        // SAFETY: `element(i)`, called for `i` below the count, touches element `i` of each binding.
+        let kernel = unsafe { gpu::sized(kernel, on).unchecked(gpu::each_element, &[size as u32; 2]) };
         for span in spans(x.elements(), size, on) {
             let args = [0, 1].map(|slot| Arg::slot(slot).window(span.start * size, span.len() * size));
             let params = [span.len() as u32, op.code(), op.parameter().to_bits(), f32::NAN.to_bits()];

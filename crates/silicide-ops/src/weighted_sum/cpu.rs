@@ -1,16 +1,16 @@
 //! `weighted_sum` on the CPU: a tile is a run of outputs, a part of a sum or several sums.
 
 use super::{Extents, WeightedSum};
+use crate::cpu::needs::{elements, in_tiles};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, tiles};
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of outputs.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = WeightedSum;
 
     fn name(&self) -> &'static str {
@@ -32,7 +32,18 @@ unsafe impl Kernel for Elements {
     }
 }
 
-native_kernel!(SUM, "weighted_sum.elements.cpu", run::<S>);
+// SAFETY: output `i` is of sum `i / n`, which reads column `i % n` of `count` rows and their weights; a tile writes its own
+// outputs.
+native_kernel!(unsafe SUM, "weighted_sum.elements.cpu", run::<S>, needs needs);
+
+/// The length of y is the number of outputs.
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (count, n) = (launch.count(0), launch.count(1));
+    let outputs = elements(launch, 2, 4);
+    in_tiles(launch, outputs)?;
+    let rows = outputs.div_ceil(n)? * count;
+    Some(Needs::new().read(rows * n * 4u32, 4).read(rows * 4u32, 4).write(outputs * 4u32, 4).extent())
+}
 
 /// Bindings: x, weights, y. Parameters: rows of a sum, their length.
 #[inline(always)]
@@ -46,7 +57,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
             let mut sums = [0f32; CHUNK];
             let sums = sums.get_mut(..length).unwrap_or_default();
             for i in sum * count..(sum + 1) * count {
-                // SAFETY: the core bound rows and weights of these extents.
+                // SAFETY: `needs` requires rows and weights of these extents.
                 let (x, weight) = unsafe {
                     (
                         tile.read_part::<f32>(0, i * n + column..i * n + column + length),

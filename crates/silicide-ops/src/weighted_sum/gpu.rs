@@ -4,7 +4,7 @@ use super::{Extents, WeightedSum};
 use crate::elementwise::gpu;
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
 use silicide_quant::DType;
 
 static BODY: Snippet = Snippet { name: "weighted_sum", text: include_str!("weighted_sum.wgsl") };
@@ -12,8 +12,7 @@ static BODY: Snippet = Snippet { name: "weighted_sum", text: include_str!("weigh
 /// An invocation for a few outputs.
 pub(super) struct Elements;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Elements {
+impl Kernel for Elements {
     type Op = WeightedSum;
 
     fn name(&self) -> &'static str {
@@ -44,7 +43,9 @@ unsafe impl Kernel for Elements {
             linear,
             main,
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, 3, 3);
+        let kernel = gpu::sized(WgslKernel::new(self.name(), &parts, 3, 3), on);
+        // SAFETY: output `i`, below the count, is of sum `i / n`, which reads column `i % n` of its rows and their weights.
+        let kernel = unsafe { kernel.unchecked(needs, &[]) };
         for span in row_spans(sums, count * n, 4, on).into_iter().flatten() {
             let window =
                 |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
@@ -60,4 +61,10 @@ unsafe impl Kernel for Elements {
         }
         plan
     }
+}
+
+fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [outputs, count, n] = [0, 1, 2].map(|i| launch.count(i));
+    let rows = outputs.div_ceil(n)? * count;
+    Some(Needs::new().read(rows * n * 4u32, 4).read(rows * 4u32, 4).write(outputs * 4u32, 4))
 }

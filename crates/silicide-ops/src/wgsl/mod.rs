@@ -104,7 +104,7 @@ pub(crate) fn with_table(mut kernel: WgslKernel, dtype: DType, name: &'static st
     if table(dtype).is_none() {
         return kernel;
     }
-    kernel.parts.push(Part::bound(&TABLE, name, kernel.bindings));
+    kernel.append([Part::bound(&TABLE, name, kernel.bindings)]);
     kernel.table()
 }
 
@@ -118,7 +118,8 @@ pub(crate) fn has_table(dtype: DType) -> bool {
     table(dtype).is_some()
 }
 
-fn table(dtype: DType) -> Option<&'static [u32]> {
+/// The table that reading a type takes.
+pub(crate) fn table(dtype: DType) -> Option<&'static [u32]> {
     dtype.format().and_then(Format::wgsl_table)
 }
 

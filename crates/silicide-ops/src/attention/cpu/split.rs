@@ -136,7 +136,7 @@ unsafe fn gather(call: &Call<'_>, kv_head: usize, rows: Range<usize>, to: *mut f
     let group = call.extents.group();
     for (i, row) in rows.enumerate() {
         let from = (row / group * heads + kv_head * group + row % group) * dim;
-        // SAFETY: the core bound a query for each token and head; the rest is the caller's promise.
+        // SAFETY: `needs` requires a query for each token and head; the rest is the caller's promise.
         unsafe {
             let query = call.tile.read_part::<f32>(Q, from..from + dim);
             std::ptr::copy_nonoverlapping(query.as_ptr(), to.add(i * dim), dim);

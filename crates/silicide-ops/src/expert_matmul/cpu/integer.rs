@@ -4,15 +4,16 @@
 use super::strips::{self, Cut, HEADER, STRIP, Strip};
 use crate::cpu::native_kernel;
 use crate::expert_matmul::Problem;
+use crate::needs::bytes;
 use crate::product::integer::{FEW_ROWS, may_round, panel_columns};
-use crate::product::{activations, stream_columns};
+use crate::product::{activations, needs, stream_columns};
 use silicide_core::kernel::{Access, Arg, Plan};
 use silicide_gemm::MatrixMut;
 use silicide_gemm::q8::{
-    Blocking, GROUP, MAX_NC, MIN_OUTPUTS, NR, Q8Gemm, Q8Kernels, Q8Weights, Q8Workspace, QuantizedRows,
+    Blocking, GROUP, INTERLEAVE, MAX_NC, MIN_OUTPUTS, NR, Q8Gemm, Q8Kernels, Q8Weights, Q8Workspace, QuantizedRows,
     quantized_row_bytes,
 };
-use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::{DType, Format};
 
 /// The kernel's name.
@@ -26,13 +27,35 @@ pub(super) fn declines(problem: &Problem, dtype: DType) -> Option<&'static str> 
     (problem.n < MIN_OUTPUTS).then_some("needs more columns")
 }
 
-native_kernel!(MULTIPLY, NAME, tile::<S>, workspace size_of::<ExpertWorkspace>());
+// SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some columns: it reads their rows and the columns of
+// their expert, which is checked against the experts, and writes their outputs.
+native_kernel!(unsafe MULTIPLY, NAME, tile::<S>, needs multiply_need, workspace size_of::<ExpertWorkspace>());
+// SAFETY: a tile reads the rows of its own places, which are checked against the pairs, and writes those places.
 native_kernel!(
     /// Activations to rounded rows, in the order of strips.
-    ROUND,
+    unsafe ROUND,
     "expert_matmul.activations.cpu",
-    round
+    round,
+    needs round_need
 );
+
+fn round_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let groups = launch.param(4);
+    let row = Count::from(groups) * (GROUP * 4);
+    strips::order_need(launch, row, needs::quantized(Count(1), groups), needs::ROW_ALIGN)
+}
+
+/// Columns of a tile are whole panels, and at least as many as a vector has lanes.
+fn multiply_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let format = *Format::ALL.get(launch.param(HEADER) as usize)?;
+    let (n, k, columns) = (launch.param(4), launch.param(5), launch.param(6));
+    let is_interleaved = launch.param(HEADER + 1) != 0;
+    let is_whole = k.is_multiple_of(GROUP as u32) && columns.is_multiple_of(NR as u32);
+    let is_wide = n as usize >= MIN_OUTPUTS && (!is_interleaved || n.is_multiple_of(INTERLEAVE as u32));
+    let expert = Count::from(n) * bytes(DType::Block(format), Count::from(k))?;
+    let row = needs::quantized(Count(1), k / GROUP as u32);
+    strips::multiply_need(launch, [row, expert], [needs::ROW_ALIGN, 1]).filter(|_| is_whole && is_wide)
+}
 
 /// Rounds rows, in the order of strips.
 ///

@@ -8,8 +8,9 @@
 
 use super::super::Problem;
 use crate::cpu::native_kernel;
+use crate::cpu::needs::in_tiles_of;
 use silicide_core::kernel::{Access, Arg, Launch, Plan};
-use silicide_hal::{NativeKernel, Program, Tile};
+use silicide_hal::{Count, LaunchShape, NativeKernel, Needs, Program, Tile};
 use smallvec::smallvec;
 
 /// The most pairs of a strip: their outputs stay in the caches until they are put where they belong.
@@ -56,9 +57,10 @@ impl Cut {
         if self.most == 0 { 1 } else { self.pairs.div_ceil(self.experts) }
     }
 
-    /// Words of the groups: how many strips, the strips, pairs by place, and where the next pair of each group goes.
+    /// Words of the groups: how many strips, the strips, pairs by place, the strip of each pair, and where the next pair of each
+    /// group goes.
     fn words(&self) -> usize {
-        1 + WORDS * self.most + self.pairs + self.experts + 1
+        1 + WORDS * self.most + 2 * self.pairs + self.experts + 1
     }
 
     /// The parameters that begin with [`HEADER`], for tiles of so many columns.
@@ -121,10 +123,51 @@ pub(crate) unsafe fn places<'a>(tile: &Tile<'a>) -> impl Iterator<Item = (usize,
     let start = 1 + WORDS * most;
     // SAFETY: the groups have a word for every pair, which nobody writes any more.
     let order = unsafe { tile.read_part::<u32>(2, start + first..start + end) };
-    (first..end).zip(order.iter().map(move |&pair| pair as usize / sharing))
+    // Groups may hold any words: what is no pair has no row.
+    let rows = order.iter().map(move |&pair| (pair as usize) < pairs).zip(order);
+    (first..end)
+        .zip(rows)
+        .filter_map(move |(place, (is_pair, &pair))| is_pair.then_some((place, pair as usize / sharing)))
 }
 
-native_kernel!(GROUP, "expert_matmul.group.cpu", group);
+// SAFETY: there is one tile; it writes the words of the groups through slices.
+native_kernel!(unsafe GROUP, "expert_matmul.group.cpu", group, needs group_need);
+
+fn group_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let pairs = launch.count(0);
+    let needs =
+        Needs::new().read(pairs * 4u32, 4).write(group_words(launch.count(2), pairs, launch.count(1)), 4);
+    (launch.grid == [1; 3]).then_some(needs)
+}
+
+/// Bytes of the groups of so many pairs, cut in at most so many strips.
+fn group_words(most: Count, pairs: Count, experts: Count) -> Count {
+    (most * WORDS + pairs * 2u32 + experts + 2u32) * 4u32
+}
+
+/// The needs of an ordering kernel ([`sort`]), which makes `to` bytes of the `from` bytes of a row.
+pub(crate) fn order_need(launch: &LaunchShape<'_>, from: Count, to: Count, align: usize) -> Option<Needs> {
+    let [pairs, sharing, most, tile_rows] = [0, 1, 2, 3].map(|i| launch.count(i));
+    in_tiles_of(launch, pairs, tile_rows)?;
+    let needs = Needs::new().read(pairs.div_ceil(sharing)? * from, 4).read(0u32, 4);
+    Some(needs.read((most * WORDS + pairs + 1u32) * 4u32, 4).write(pairs * to, align))
+}
+
+/// The needs of a multiplying kernel whose activations have rows of `row` bytes and whose experts have `expert` bytes of weights.
+pub(crate) fn multiply_need(
+    launch: &LaunchShape<'_>,
+    [row, expert]: [Count; 2],
+    [row_align, expert_align]: [usize; 2],
+) -> Option<Needs> {
+    let [pairs, experts, sharing, most, n, _, columns] = [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
+    let [x, y] = launch.plane()?;
+    let is_single = most == Count(0);
+    let rows = if is_single { pairs.div_ceil(sharing)? } else { pairs };
+    let places = if is_single { pairs * 4u32 } else { (most * WORDS + pairs * 2u32 + 1u32) * 4u32 };
+    let needs = Needs::new().read(rows * row, row_align).read(experts * expert, expert_align).read(places, 4);
+    let covers = x == n.div_ceil(columns)? && y == if is_single { pairs } else { most };
+    covers.then(|| needs.write(pairs * n * 4u32, 4))
+}
 
 /// Groups all pairs. Bindings: ids, groups. Parameters: pairs, experts, the most strips.
 ///
@@ -139,7 +182,8 @@ unsafe fn group(tile: &Tile<'_>) {
     let (ids, words) = unsafe { (tile.read_part::<u32>(0, 0..pairs), tile.write::<u32>(1, 0..cut.words())) };
     let Some((count, words)) = words.split_first_mut() else { return };
     let Some((strips, words)) = words.split_at_mut_checked(WORDS * most) else { return };
-    let Some((order, next)) = words.split_at_mut_checked(pairs) else { return };
+    let Some((order, words)) = words.split_at_mut_checked(pairs) else { return };
+    let Some((homes, next)) = words.split_at_mut_checked(pairs) else { return };
     // Negative ids are above all experts, as numbers without sign.
     let group_of = |id: u32| (id as usize).min(experts);
     next.fill(0);
@@ -162,12 +206,22 @@ unsafe fn group(tile: &Tile<'_>) {
         first += pairs;
     }
     *count = made;
+    // What is in no strip is in none.
+    homes.fill(u32::MAX);
     for (pair, id) in ids.iter().enumerate() {
         let Some(next) = next.get_mut(group_of(*id)) else { continue };
         if let Some(place) = order.get_mut(*next as usize) {
             *place = pair as u32;
         }
         *next += 1;
+    }
+    for (number, &[_, first, pairs]) in (0..made).zip(strips.as_chunks::<WORDS>().0) {
+        let pairs = order.get(first as usize..(first + pairs) as usize).unwrap_or_default();
+        for pair in pairs {
+            if let Some(home) = homes.get_mut(*pair as usize) {
+                *home = number;
+            }
+        }
     }
 }
 
@@ -205,13 +259,19 @@ impl<'a> Strip<'a> {
                 let id = *tile.read_part::<u32>(PLACES, number..number + 1).first()?;
                 return Some(Strip { expert: known(id), row: number / sharing, pairs: Pairs::One(number) });
             }
-            let words = tile.read_part::<u32>(PLACES, 0..1 + WORDS * most + pairs);
+            let words = tile.read_part::<u32>(PLACES, 0..1 + WORDS * most + 2 * pairs);
             let (count, words) = words.split_first()?;
-            let (strips, order) = words.split_at_checked(WORDS * most)?;
+            let (strips, words) = words.split_at_checked(WORDS * most)?;
+            let (order, homes) = words.split_at_checked(pairs)?;
             let strips = strips.as_chunks::<WORDS>().0.get(..*count as usize)?;
             let [expert, first, pairs] = *strips.get(number)?;
             let first = first as usize;
             let pairs = order.get(first..first + pairs as usize)?;
+            // The words may be any: a strip whose pairs are not all its own would write what another tile writes.
+            let is_own = |pair: &u32| homes.get(*pair as usize).is_some_and(|home| *home as usize == number);
+            if pairs.len() > STRIP || !pairs.iter().all(is_own) {
+                return None;
+            }
             Some(Strip { expert: known(expert), row: first, pairs: Pairs::Many(pairs) })
         }
     }

@@ -7,7 +7,7 @@
 use super::{ARGS, FEW_ROWS_32, on_cpu, tiles};
 use crate::cpu::native_kernel;
 use crate::matmul::{Matmul, Problem};
-use crate::product::{PANEL_DEPTH, Panel, TILE_COLUMNS, stream_columns};
+use crate::product::{PANEL_DEPTH, Panel, TILE_COLUMNS, needs, stream_columns};
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::few::{self, Rows};
 use silicide_gemm::f32::pack::{self, Columns};
@@ -23,8 +23,10 @@ const COLUMNS: usize = 24;
 
 const _: () = assert!(PANEL_DEPTH.is_multiple_of(RUN));
 
-native_kernel!(FEW, "matmul.blocks.few.cpu", few_rows::<S>, workspace size_of::<Decoded<COLUMNS>>());
-native_kernel!(MANY, "matmul.blocks.many.cpu", many_rows::<S>, workspace size_of::<ManyWorkspace>());
+// SAFETY: a tile reads all rows of one batch and its own columns of weights, and writes its own columns of the outputs.
+native_kernel!(unsafe FEW, "matmul.blocks.few.cpu", few_rows::<S>, needs needs::blocks_few, workspace size_of::<Decoded<COLUMNS>>());
+// SAFETY: a tile reads its own rows and its own columns of weights of one batch, and writes the outputs of both.
+native_kernel!(unsafe MANY, "matmul.blocks.many.cpu", many_rows::<S>, needs needs::blocks_many, workspace size_of::<ManyWorkspace>());
 
 /// Workspace: runs of a tile's columns, decoded.
 #[repr(C, align(64))]
@@ -180,8 +182,7 @@ pub(in crate::matmul) static BLOCKS_FEW: Exact = Exact { program: &FEW, many: fa
 /// The kernel for many rows.
 pub(in crate::matmul) static BLOCKS_MANY: Exact = Exact { program: &MANY, many: true };
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Exact {
+impl Kernel for Exact {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

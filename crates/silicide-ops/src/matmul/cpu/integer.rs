@@ -4,13 +4,15 @@ use super::on_cpu;
 use crate::cpu::native_kernel;
 use crate::matmul::{Matmul, Problem};
 use crate::product::integer::{compute_tile, may_round, tiles};
-use crate::product::{activations, streamed};
+use crate::product::{activations, needs, streamed};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::q8::{GROUP, MIN_OUTPUTS, Q8Kernels, Q8Weights, Q8Workspace};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::Format;
 
-native_kernel!(MULTIPLY, "matmul.integer.cpu", tile::<S>, workspace size_of::<Q8Workspace>(), streams streamed);
+// SAFETY: a tile reads its own quantized rows and its own columns of weights of one batch, and writes the outputs of both. Columns are whole
+// panels, and at least as many as a vector has lanes.
+native_kernel!(unsafe MULTIPLY, "matmul.integer.cpu", tile::<S>, needs needs::integer, workspace size_of::<Q8Workspace>(), streams streamed);
 
 /// A tile: some columns and some rows of one batch.
 ///
@@ -37,8 +39,7 @@ pub(in crate::matmul) struct Integer;
 /// The kernel.
 pub(in crate::matmul) static INTEGER: Integer = Integer;
 
-// SAFETY: the plan binds what the program touches, as the slots say, and keeps it inside.
-unsafe impl Kernel for Integer {
+impl Kernel for Integer {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

@@ -39,14 +39,14 @@ fn run(plan: &Plan, isa: Isa, inputs: &[Vec<u8>], outputs: usize) -> Vec<f32> {
                 Operand::Table(_) => panic!("native kernels have tables of their own"),
             })
             .collect();
-        let variant = kernel.variants.iter().find(|variant| variant.isa <= isa).unwrap();
-        let mut memory = vec![0xffu8; kernel.workspace + WORKSPACE_ALIGNMENT];
+        let variant = kernel.variants().iter().find(|variant| variant.isa <= isa).unwrap();
+        let mut memory = vec![0xffu8; kernel.workspace() + WORKSPACE_ALIGNMENT];
         let [x, y, z] = *grid;
         for tile in (0..x * y * z).rev() {
             let index = [tile % x, tile / x % y, tile / x / y];
             memory.fill(0xff);
             let start = memory.as_ptr().align_offset(WORKSPACE_ALIGNMENT);
-            let workspace = Workspace { start: memory[start..].as_mut_ptr(), bytes: kernel.workspace };
+            let workspace = Workspace { start: memory[start..].as_mut_ptr(), bytes: kernel.workspace() };
             let tile = Tile::new(index, *grid, params, &bindings).with_workspace(workspace);
             // SAFETY: the instruction set is available, and the bindings are what the plan asks for.
             unsafe { (variant.entry)(&tile) };

@@ -4,17 +4,19 @@ use crate::cpu::native_kernel;
 use crate::matmul::Problem;
 use crate::mlx;
 use crate::product::integer::{compute_tile, tiles};
-use crate::product::{activations, streamed};
+use crate::product::{activations, needs, streamed};
 use silicide_core::kernel::{Access, Arg, Plan};
 use silicide_gemm::q8::{GROUP, MIN_OUTPUTS, Q8Kernels, Q8Weights, Q8Workspace};
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::{MlxFormat, MlxMode, MlxPlanes};
 
+// SAFETY: a tile reads its own quantized rows and its own columns of weights, and writes the outputs of both. Columns are whole
+// panels, and at least as many as a vector has lanes.
 native_kernel!(
     /// Quantized activations times affine codes.
-    MULTIPLY,
+    unsafe MULTIPLY,
     "mlx_matmul.integer.cpu",
-    tile::<S>, workspace size_of::<Q8Workspace>(), streams streamed
+    tile::<S>, needs needs::affine, workspace size_of::<Q8Workspace>(), streams streamed
 );
 
 /// A tile: some columns and some rows.

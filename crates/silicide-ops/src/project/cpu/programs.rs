@@ -29,8 +29,8 @@ pub(super) const LARGEST_WORKSPACE: usize = {
     let mut largest = 0;
     let mut i = 0;
     while i < PROGRAMS.len() {
-        if PROGRAMS[i].0.workspace > largest {
-            largest = PROGRAMS[i].0.workspace;
+        if PROGRAMS[i].0.workspace() > largest {
+            largest = PROGRAMS[i].0.workspace();
         }
         i += 1;
     }

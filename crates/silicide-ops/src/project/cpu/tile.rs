@@ -5,6 +5,8 @@
 //! rounded rows and one where there are some, and the runs of a row. Then a [`Product`] each, followed by its bindings and its
 //! own parameters.
 
+mod needs;
+
 use super::programs::{self, PROGRAMS};
 use crate::cpu::{Portable, Simd};
 use crate::elementwise::activation::activate;
@@ -166,7 +168,7 @@ impl Product {
 
     /// What one of its tiles streams.
     fn streamed(&self, tile: &Tile<'_>, number: u32) -> Option<[PrefetchRange; 2]> {
-        let streams = PROGRAMS.get(self.program)?.0.streams?;
+        let streams = PROGRAMS.get(self.program)?.0.streams()?;
         Some(streams(&self.tile(tile, number, &mut { NOTHING_BOUND })?))
     }
 
@@ -178,7 +180,7 @@ impl Product {
     #[inline(always)]
     unsafe fn run(&self, tile: &Tile<'_>, number: u32, isa: Isa) -> Option<Region> {
         let (program, _) = PROGRAMS.get(self.program)?;
-        let variant = program.variants.iter().find(|variant| variant.isa <= isa)?;
+        let variant = program.variants().iter().find(|variant| variant.isa <= isa)?;
         let mut bindings = NOTHING_BOUND;
         let inner = self.tile(tile, number, &mut bindings)?;
         // SAFETY: the instruction set is this one or a lesser one; the program sees what it would see in a launch of its own.
@@ -311,18 +313,22 @@ pub(super) static JOINED: NativeKernel = {
     #[cfg(target_arch = "aarch64")]
     variant!(neon, crate::cpu::Neon, Isa::Neon, "neon,dotprod");
     variant!(portable, Portable, Isa::Portable);
-    NativeKernel::new(
-        "project.joined.cpu",
-        &[
-            #[cfg(target_arch = "x86_64")]
-            NativeVariant { isa: Isa::Avx512, entry: avx512 },
-            #[cfg(target_arch = "x86_64")]
-            NativeVariant { isa: Isa::Avx2, entry: avx2 },
-            #[cfg(target_arch = "aarch64")]
-            NativeVariant { isa: Isa::Neon, entry: neon },
-            NativeVariant { isa: Isa::Portable, entry: portable },
-        ],
-    )
+    // SAFETY: a tile runs a tile of one program, or of two, over bindings that have what each needs; `needs` requires the rest.
+    unsafe {
+        NativeKernel::new(
+            "project.joined.cpu",
+            needs::needs,
+            &[
+                #[cfg(target_arch = "x86_64")]
+                NativeVariant { isa: Isa::Avx512, entry: avx512 },
+                #[cfg(target_arch = "x86_64")]
+                NativeVariant { isa: Isa::Avx2, entry: avx2 },
+                #[cfg(target_arch = "aarch64")]
+                NativeVariant { isa: Isa::Neon, entry: neon },
+                NativeVariant { isa: Isa::Portable, entry: portable },
+            ],
+        )
+    }
     .with_workspace(programs::LARGEST_WORKSPACE)
     .streaming(streamed)
 };

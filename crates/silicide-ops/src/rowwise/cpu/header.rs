@@ -43,7 +43,7 @@ impl RowTensor {
 
     /// Returns bytes of an element: f32, f16, bf16, or u32 where an op returns indices.
     #[inline(always)]
-    fn size(self) -> usize {
+    pub(super) fn size(self) -> usize {
         size(self.code)
     }
 }

@@ -9,8 +9,10 @@
 //! of f32 and has no `unsafe`. `header.rs` has the parameter words and the bytes that a launch needs of its bindings.
 
 mod header;
+mod needs;
 mod tile;
 
+pub(crate) use needs::{finish_need, partial_need, whole_need, whole_quantized_need};
 pub(crate) use tile::{RowBlock, RowBlocks, RowResult, RowSpan, finish, partial, whole, whole_quantized};
 
 use super::{RowOp, RowWords};
@@ -93,9 +95,16 @@ macro_rules! row_programs {
     ($name:ident, $formula:ty, $label:literal $(, $quantized:ident)?) => {
         static $name: $crate::rowwise::cpu::RowPrograms = {
             use $crate::rowwise::cpu::{RowFormula, RowPrograms, finish, partial, whole, workspace};
-            $crate::cpu::native_kernel!(WHOLE, $label, whole::<S, $formula>, workspace workspace::<$formula>());
-            $crate::cpu::native_kernel!(PARTIAL, concat!($label, ".partial"), partial::<S, $formula>);
-            $crate::cpu::native_kernel!(FINISH, concat!($label, ".finish"), finish::<S, $formula>);
+            use $crate::rowwise::cpu::{finish_need, partial_need, whole_need};
+            // SAFETY: a tile reads and writes its own rows; rows and columns past the end are skipped (`RowTile`).
+            $crate::cpu::native_kernel!(unsafe WHOLE, $label, whole::<S, $formula>, needs whole_need::<$formula>,
+                workspace workspace::<$formula>());
+            // SAFETY: a tile reads its own span and writes its own partial result.
+            $crate::cpu::native_kernel!(unsafe PARTIAL, concat!($label, ".partial"), partial::<S, $formula>,
+                needs partial_need::<$formula>);
+            // SAFETY: a tile reads the partial results of its row, and writes its own span or the result of its row.
+            $crate::cpu::native_kernel!(unsafe FINISH, concat!($label, ".finish"), finish::<S, $formula>,
+                needs finish_need::<$formula>);
             RowPrograms {
                 whole: &WHOLE,
                 partial: &PARTIAL,
@@ -107,9 +116,10 @@ macro_rules! row_programs {
     };
     (@ $formula:ty, $label:literal) => { None };
     (@ $formula:ty, $label:literal, quantized) => {{
-        use $crate::rowwise::cpu::whole_quantized;
-        $crate::cpu::native_kernel!(QUANTIZED, concat!($label, ".quantized"), whole_quantized::<S, $formula>,
-            workspace workspace::<$formula>());
+        use $crate::rowwise::cpu::{whole_quantized, whole_quantized_need};
+        // SAFETY: as for whole rows; a tile rounds the rows that it has written.
+        $crate::cpu::native_kernel!(unsafe QUANTIZED, concat!($label, ".quantized"), whole_quantized::<S, $formula>,
+            needs whole_quantized_need::<$formula>, workspace workspace::<$formula>());
         Some(&QUANTIZED)
     }};
 }
@@ -123,9 +133,7 @@ pub(crate) struct CpuRows<O> {
     pub(crate) programs: fn(&O) -> &'static RowPrograms,
 }
 
-// SAFETY: `plan` binds slot `i` as binding `i` and states the tensors of the call in the words (`RowHeader::new`); programs
-// touch what `RowHeader::binding_bytes` says, inputs to read and outputs to write. Tiles have different rows or spans.
-unsafe impl<O: RowOp> Kernel for CpuRows<O> {
+impl<O: RowOp> Kernel for CpuRows<O> {
     type Op = O;
 
     fn name(&self) -> &'static str {

@@ -266,7 +266,9 @@ impl<'t, S: Simd, F: RowFormula> RowTile<'t, S, F> {
                 unsafe { target.write::<S>(self.tile, row, &[value]) };
             }
             RowResult::Index(index) => {
-                debug_assert_eq!(y.code, INDEX);
+                if y.code != INDEX {
+                    return;
+                }
                 // SAFETY: `new`: `y` has one element per row, of 4 bytes, and the row is this tile's.
                 unsafe { self.tile.write::<u32>(y.binding, row..row + 1).fill(index) };
             }

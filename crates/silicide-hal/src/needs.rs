@@ -1,0 +1,242 @@
+//! What a launch needs of its bindings: bytes, alignment, access, and which bindings may be the same bytes.
+//!
+//! A program runs without bounds checks. It states its needs as a function of parameters, grid and bound lengths
+//! ([`NeedsFn`]); `silicide-core` calls that function once for each launch that it lowers, and refuses a launch whose
+//! bindings have less. So a plan is plain data that safe code may make, and the proof is with the program:
+//! [`NativeKernel::new`](crate::NativeKernel::new) and [`WgslKernel::unchecked`](crate::WgslKernel::unchecked) are unsafe.
+
+use smallvec::SmallVec;
+use std::ops::{Add, Mul};
+
+/// How an argument is touched. The only source of hazards, lifetimes and aliasing rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read only.
+    Read,
+    /// Wholly overwritten; earlier contents do not matter.
+    Write,
+    /// Read and written, or written in part.
+    ReadWrite,
+}
+
+impl Access {
+    /// Whether bytes are read.
+    pub const fn reads(self) -> bool {
+        matches!(self, Access::Read | Access::ReadWrite)
+    }
+    /// Whether bytes are written.
+    pub const fn writes(self) -> bool {
+        matches!(self, Access::Write | Access::ReadWrite)
+    }
+}
+
+/// A number of elements or bytes whose sums and products saturate. No binding has `u64::MAX` bytes, so an overflow
+/// refuses the launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Count(pub u64);
+
+impl From<u32> for Count {
+    fn from(count: u32) -> Count {
+        Count(u64::from(count))
+    }
+}
+impl From<u64> for Count {
+    fn from(count: u64) -> Count {
+        Count(count)
+    }
+}
+impl From<usize> for Count {
+    fn from(count: usize) -> Count {
+        Count(count as u64)
+    }
+}
+impl<T: Into<Count>> Add<T> for Count {
+    type Output = Count;
+    fn add(self, other: T) -> Count {
+        Count(self.0.saturating_add(other.into().0))
+    }
+}
+impl<T: Into<Count>> Mul<T> for Count {
+    type Output = Count;
+    fn mul(self, other: T) -> Count {
+        Count(self.0.saturating_mul(other.into().0))
+    }
+}
+impl Count {
+    /// The quotient, rounded up; `None` where `by` is zero.
+    pub fn div_ceil(self, by: impl Into<Count>) -> Option<Count> {
+        let by = by.into().0;
+        (by != 0).then(|| Count(self.0.div_ceil(by)))
+    }
+}
+
+/// What [`NeedsFn`] sees of a launch.
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchShape<'a> {
+    /// The program's own parameter words; for WGSL without the offset words.
+    pub params: &'a [u32],
+    /// Tiles or workgroups.
+    pub grid: [u32; 3],
+    /// Bytes of each binding: for programs that take an extent from the length of a binding.
+    pub bound: &'a [u64],
+    /// The words given to [`WgslKernel::unchecked`](crate::WgslKernel::unchecked); none for native programs.
+    pub facts: &'a [u32],
+}
+
+impl LaunchShape<'_> {
+    /// Parameter word `i`, or 0: what [`Tile::param`](crate::Tile::param) returns.
+    pub fn param(&self, i: usize) -> u32 {
+        self.params.get(i).copied().unwrap_or(0)
+    }
+
+    /// Parameter word `i` as a count.
+    pub fn count(&self, i: usize) -> Count {
+        Count::from(self.param(i))
+    }
+
+    /// Fact `i`, or 0.
+    pub fn fact(&self, i: usize) -> u32 {
+        self.facts.get(i).copied().unwrap_or(0)
+    }
+
+    /// Bytes of binding `i`, or 0: what [`Tile::bytes`](crate::Tile::bytes) returns.
+    pub fn bytes(&self, i: usize) -> Count {
+        Count(self.bound.get(i).copied().unwrap_or(0))
+    }
+
+    /// The length of a grid of one axis, or `None` where the grid has more: tiles that differ in another axis would do
+    /// the same work twice, at the same time.
+    pub fn line(&self) -> Option<Count> {
+        let [x, y, z] = self.grid;
+        (y == 1 && z == 1).then(|| Count::from(x))
+    }
+
+    /// Both lengths of a grid of two axes, likewise.
+    pub fn plane(&self) -> Option<[Count; 2]> {
+        let [x, y, z] = self.grid;
+        (z == 1).then(|| [x, y].map(Count::from))
+    }
+}
+
+/// What a launch needs of one binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindingNeed {
+    /// Bytes, from the start of the binding.
+    pub bytes: u64,
+    /// What the first byte is aligned to, in bytes.
+    pub align: u32,
+    /// What the offset word of the binding counts, in bytes; of WGSL programs, and of no table.
+    pub unit: u32,
+    /// How the bytes are touched; [`Access::Write`] may leave some of them as they were.
+    pub access: Access,
+    /// Other bindings, as bits, that may be exactly the same bytes though one of the two is written.
+    pub shares: u32,
+    /// Whether the length of this binding is an extent of the program: fewer bytes are less work, not an error.
+    pub is_extent: bool,
+}
+
+/// What a launch needs of its bindings, in order. There are as many bindings as needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    bindings: SmallVec<[BindingNeed; 8]>,
+}
+
+/// States what a launch needs, or `None` for parameters and grids that the program can't run.
+pub type NeedsFn = fn(&LaunchShape<'_>) -> Option<Needs>;
+
+impl Needs {
+    /// No bindings yet.
+    pub fn new() -> Needs {
+        Needs::default()
+    }
+
+    /// The needs of each binding.
+    pub fn bindings(&self) -> &[BindingNeed] {
+        &self.bindings
+    }
+
+    /// Adds a binding.
+    pub fn and(mut self, access: Access, bytes: impl Into<Count>, align: usize) -> Needs {
+        let align = u32::try_from(align).unwrap_or(u32::MAX);
+        let bytes = bytes.into().0;
+        self.bindings.push(BindingNeed { bytes, align, unit: align, access, shares: 0, is_extent: false });
+        self
+    }
+
+    /// Adds a binding that is read.
+    pub fn read(self, bytes: impl Into<Count>, align: usize) -> Needs {
+        self.and(Access::Read, bytes, align)
+    }
+
+    /// Adds a binding that is written and not read.
+    pub fn write(self, bytes: impl Into<Count>, align: usize) -> Needs {
+        self.and(Access::Write, bytes, align)
+    }
+
+    /// Adds a binding that is read and written.
+    pub fn update(self, bytes: impl Into<Count>, align: usize) -> Needs {
+        self.and(Access::ReadWrite, bytes, align)
+    }
+
+    /// Says that the offset word of the binding added last counts bytes, and not what it is aligned to.
+    pub fn in_bytes(mut self) -> Needs {
+        if let Some(last) = self.bindings.last_mut() {
+            last.unit = 1;
+        }
+        self
+    }
+
+    /// Lets the binding added last be exactly one of the bindings whose bits are set.
+    pub fn over(mut self, bindings: u32) -> Needs {
+        if let Some(last) = self.bindings.last_mut() {
+            last.shares |= bindings;
+        }
+        self
+    }
+
+    /// Says that the length of the binding added last is an extent.
+    pub fn extent(mut self) -> Needs {
+        if let Some(last) = self.bindings.last_mut() {
+            last.is_extent = true;
+        }
+        self
+    }
+
+    /// Says that the length of binding `i` is an extent.
+    pub fn extent_of(mut self, i: usize) -> Needs {
+        if let Some(need) = self.bindings.get_mut(i) {
+            need.is_extent = true;
+        }
+        self
+    }
+
+    /// Whether bindings `i` and `j`, one of them written, may be the same bytes.
+    pub fn may_share(&self, i: usize, j: usize) -> bool {
+        let bit = |of: usize, other: usize| {
+            let other = u32::try_from(other).ok().and_then(|other| 1u32.checked_shl(other)).unwrap_or(0);
+            self.bindings.get(of).is_some_and(|need| need.shares & other != 0)
+        };
+        bit(i, j) || bit(j, i)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_saturate_instead_of_wrapping() {
+        let most = Count::from(u32::MAX);
+        assert_eq!(most * most * most, Count(u64::MAX));
+        assert_eq!(Count(u64::MAX) + 1u32, Count(u64::MAX));
+        assert_eq!(Count(7).div_ceil(2u32), Some(Count(4)));
+        assert_eq!(Count(7).div_ceil(0u32), None);
+    }
+
+    #[test]
+    fn sharing_is_symmetric_and_only_as_stated() {
+        let needs = Needs::new().read(4u32, 4).read(4u32, 4).write(4u32, 4).over(0b01);
+        assert!(needs.may_share(0, 2) && needs.may_share(2, 0));
+        assert!(!needs.may_share(1, 2) && !needs.may_share(0, 1) && !needs.may_share(2, 40));
+    }
+}
