@@ -7,6 +7,7 @@
 //! | `model.rs` | a model or one of its files, which is loaded and generates four tokens |
 //! | `chat.rs` | a chat template, which is compiled and rendered |
 //! | `ops.rs` | choices for one run of the CPU kernels of an op on guard pages |
+//! | `plans.rs` | the same, and changes to the plan of one kernel |
 //! | `seeds.rs` | the valid inputs that mutations start from |
 //! | `self_test.rs` | a target that crashes on purpose |
 
@@ -14,6 +15,7 @@ mod chat;
 mod decode;
 mod model;
 mod ops;
+mod plans;
 mod seeds;
 mod self_test;
 mod weights;
@@ -38,6 +40,7 @@ targets! {
     "tokenizer_json" model::tokenizer_json, seeds::tokenizers, mutate::json;
     "chat_template" chat::chat_template, seeds::templates, mutate::template;
     "ops" ops::ops, ops::seeds, mutate::bytes;
+    "plans" plans::plans, ops::seeds, mutate::bytes;
     "gguf" weights::gguf, seeds::gguf_files, mutate::gguf;
     "safetensors_header" weights::safetensors_header, seeds::safetensors_files, mutate::safetensors;
     "mlx_config" weights::mlx_config, seeds::mlx_configs, mutate::checkpoint;

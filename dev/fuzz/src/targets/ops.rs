@@ -59,10 +59,19 @@ fn devices() -> &'static [Device] {
 }
 
 /// The bytes of an input that choose how a case runs. Past their end every choice is 0.
-struct Choices<'a>(std::slice::Iter<'a, u8>);
+pub(super) struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl Choices<'_> {
-    fn byte(&mut self) -> u8 {
+    pub(super) fn new(bytes: &[u8]) -> Choices<'_> {
+        Choices(bytes.iter())
+    }
+
+    /// What is left.
+    pub(super) fn rest(self) -> Vec<u8> {
+        self.0.copied().collect()
+    }
+
+    pub(super) fn byte(&mut self) -> u8 {
         self.0.next().copied().unwrap_or(0)
     }
 
@@ -77,8 +86,19 @@ impl Choices<'_> {
     }
 }
 
+/// What an input chooses: a case, a device, an edge, a call, and choices that are left.
+pub(super) type Chosen<'a> = (&'static Case, &'static Device, Edge, OpCall, Choices<'a>);
+
 /// Runs every kernel that fits the case.
 pub(super) fn ops(bytes: &[u8]) -> Outcome {
+    match choose(bytes) {
+        Ok((case, device, edge, call, _)) => run_kernels(case, (device, edge), &call),
+        Err(outcome) => outcome,
+    }
+}
+
+/// Makes the choices of an input.
+pub(super) fn choose(bytes: &[u8]) -> std::result::Result<Chosen<'_>, Outcome> {
     let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
     let (name, rest) = bytes.split_at(end);
     let (cases, devices) = (cases(), devices());
@@ -86,36 +106,38 @@ pub(super) fn ops(bytes: &[u8]) -> Outcome {
         || name.iter().fold(0usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(usize::from(*byte)));
     let named = cases.iter().find(|named| named.name.as_bytes() == name);
     let Some(named) = named.or_else(|| cases.get(hash() % cases.len().max(1))) else {
-        return refused("NoCase");
+        return Err(refused("NoCase"));
     };
-    let mut choices = Choices(rest.get(1..).unwrap_or_default().iter());
+    let mut choices = Choices::new(rest.get(1..).unwrap_or_default());
     let Some(device) = devices.get(usize::from(choices.byte()) % devices.len().max(1)) else {
-        return refused("NoDevice");
+        return Err(refused("NoDevice"));
     };
     let edge = if choices.byte() & 1 == 0 { Edge::End } else { Edge::Start };
-    let Some(call) = Call::new(&named.case, &mut choices) else { return refused("Shape") };
-    let Ok(inferred) = named.case.op.infer(&call.inputs) else { return refused("Infer") };
-    let outputs: Vec<TensorInfo> = match named.case.outputs.as_slice() {
+    let Some(mut call) = OpCall::new(&named.case, &mut choices) else { return Err(refused("Shape")) };
+    let Ok(inferred) = named.case.op.infer(&call.inputs) else { return Err(refused("Infer")) };
+    call.outputs = match named.case.outputs.as_slice() {
         [] => inferred.to_vec(),
         given => given.iter().map(|output| TensorInfo::new(output.dtype, output.shape)).collect(),
     };
-    run_kernels(&named.case, (device, edge), &call, &outputs)
+    Ok((&named.case, device, edge, call, choices))
 }
 
-fn refused(kind: &str) -> Outcome {
+pub(super) fn refused(kind: &str) -> Outcome {
     Outcome::Refused(kind.to_owned())
 }
 
-/// The inputs of a run.
-struct Call {
-    inputs: Vec<TensorInfo>,
-    contents: Vec<Vec<u8>>,
+/// The arguments of a run.
+pub(super) struct OpCall {
+    pub(super) inputs: Vec<TensorInfo>,
+    pub(super) contents: Vec<Vec<u8>>,
+    pub(super) outputs: Vec<TensorInfo>,
 }
 
-impl Call {
-    fn new(case: &Case, choices: &mut Choices<'_>) -> Option<Call> {
+impl OpCall {
+    /// A call without outputs.
+    fn new(case: &Case, choices: &mut Choices<'_>) -> Option<OpCall> {
         let mut random = choices.generator();
-        let mut call = Call { inputs: Vec::new(), contents: Vec::new() };
+        let mut call = OpCall { inputs: Vec::new(), contents: Vec::new(), outputs: Vec::new() };
         for input in &case.inputs {
             let mut extents = input.shape.axes().to_vec();
             if choices.chance(3) && !extents.is_empty() {
@@ -157,15 +179,15 @@ fn spoil_ids(contents: &mut [u8], random: &mut Rng) {
     }
 }
 
-fn run_kernels(case: &Case, place: (&Device, Edge), call: &Call, outputs: &[TensorInfo]) -> Outcome {
+fn run_kernels(case: &Case, place: (&Device, Edge), call: &OpCall) -> Outcome {
     let op: &dyn DynOp = &*case.op;
-    let io = Io { inputs: &call.inputs, outputs };
+    let io = Io { inputs: &call.inputs, outputs: &call.outputs };
     let mut last = refused("NoKernel");
     for kernel in 0..op.kernel_count() {
         if op.kernel_fits(kernel, &io, place.0.info()).is_err() {
             continue;
         }
-        match run_kernel(op, op.kernel_name(kernel), place, (call, outputs)) {
+        match run_kernel(op, op.kernel_name(kernel), place, call) {
             Ok(()) => last = Outcome::Accepted,
             Err(error) => {
                 let defect =
@@ -180,20 +202,15 @@ fn run_kernels(case: &Case, place: (&Device, Edge), call: &Call, outputs: &[Tens
     last
 }
 
-fn run_kernel(
-    op: &dyn DynOp,
-    kernel: &'static str,
-    place: (&Device, Edge),
-    call: (&Call, &[TensorInfo]),
-) -> Result<()> {
-    let ((device, edge), (call, outputs)) = (place, call);
+fn run_kernel(op: &dyn DynOp, kernel: &'static str, place: (&Device, Edge), call: &OpCall) -> Result<()> {
+    let (device, edge) = place;
     let on_guards =
         |info: &TensorInfo, contents: &[u8]| guard::buffer(device, (info.dtype, info.shape), contents, edge);
     let contents = call.inputs.iter().zip(&call.contents);
     let inputs: Vec<Buffer> =
         contents.map(|(info, contents)| on_guards(info, contents)).collect::<Result<_>>()?;
     let blank = |info: &TensorInfo| on_guards(info, &vec![0xff; info.bytes()]);
-    let outputs: Vec<Buffer> = outputs.iter().map(blank).collect::<Result<_>>()?;
+    let outputs: Vec<Buffer> = call.outputs.iter().map(blank).collect::<Result<_>>()?;
     let mut options = EncoderOptions::default();
     options.kernel = Some(kernel);
     let mut encoder = CommandEncoder::with(device, options);
