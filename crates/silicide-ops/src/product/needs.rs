@@ -68,8 +68,7 @@ fn integers(launch: &LaunchShape<'_>, block: usize) -> Option<(Count, [Count; 3]
     let [m, n, groups, columns, rows, group, chunk] = [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
     let batch = batch(launch, [m, n], [rows, columns])?;
     let whole = |count: Count, of: usize| count.0 != 0 && count.0.is_multiple_of(of as u64);
-    let is_unpacked =
-        whole(group, NR) && group <= Count::from(MAX_NC) && chunk <= Count::from(MAX_KC);
+    let is_unpacked = whole(group, NR) && group <= Count::from(MAX_NC) && chunk <= Count::from(MAX_KC);
     let is_whole = whole(chunk * GROUP, block) && whole(groups * GROUP, block) && whole(columns, NR);
     (is_unpacked && is_whole && n >= Count::from(MIN_OUTPUTS)).then_some((batch, [m, n, groups]))
 }

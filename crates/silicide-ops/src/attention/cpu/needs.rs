@@ -3,8 +3,8 @@
 use super::{HEADER, split, tiled};
 use crate::attention::{Attention, MOST_DIM};
 use crate::elementwise::is_float;
-use crate::product::needs as product;
 use crate::needs::{bytes, dtype};
+use crate::product::needs as product;
 use silicide_hal::{Count, LaunchShape, Needs};
 
 /// The parameters that every program has.

@@ -10,8 +10,8 @@ use crate::product::{activations, needs, stream_columns};
 use silicide_core::kernel::{Access, Arg, Plan};
 use silicide_gemm::MatrixMut;
 use silicide_gemm::q8::{
-    Blocking, GROUP, INTERLEAVE, MAX_NC, MIN_OUTPUTS, NR, Q8Gemm, Q8Kernels, Q8Weights, Q8Workspace, QuantizedRows,
-    quantized_row_bytes,
+    Blocking, GROUP, INTERLEAVE, MAX_NC, MIN_OUTPUTS, NR, Q8Gemm, Q8Kernels, Q8Weights, Q8Workspace,
+    QuantizedRows, quantized_row_bytes,
 };
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::{DType, Format};
