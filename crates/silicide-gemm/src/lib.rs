@@ -8,7 +8,7 @@
 //!
 //! | module | RHS | LHS |
 //! |---|---|---|
-//! | [`f32`] | f32, f16, bf16 ([`f32::DenseRows`]) | f32 |
+//! | [`f32`] | f32, f16, bf16 ([`f32::DenseWeights`]) | f32 |
 //! | [`q8`] | block formats of GGML, affine codes of MLX ([`q8::Q8Weights`]) | quantized to 8 bits under a scale per 32 ([`q8::quantize`]) |
 //! | [`isa`] | | the instruction sets, as tokens |
 //! | [`prefetch`] | | software prefetch |
@@ -18,8 +18,8 @@
 //! 1. **A token is the proof of an instruction set** ([`isa::Simd`]). Entry points take one; kernels are compiled once for each.
 //! 2. **Views are the proof of memory** ([`Matrix`], [`MatrixMut`]). Constructors from slices check lengths, strides, alignment and
 //!    overflow. Entry points compare extents. Both return a [`GemmError`] that names the argument, in every build.
-//! 3. **The order of sums is fixed**: an output has the same bits whatever rows, outputs and tiles are computed beside it. Products in
-//!    [`q8`] have the same bits for every number of rows and every layout.
+//! 3. **The order of sums is fixed**: an output has the same bits whatever rows, outputs and tiles are computed beside it, for every
+//!    number of rows and every layout of the weights.
 //! 4. **Nothing is allocated, and no thread is started.** Panels lie in a workspace that the caller owns, never in a frame. A caller
 //!    cuts the outputs among threads as it likes.
 //!
@@ -44,7 +44,7 @@
 //! let weights = [1.0, 0.0, 0.0, 0.0, 1.0, 1.0];
 //! let mut y = [0.0; 2];
 //! let rhs = f32::DenseRows::F32(Matrix::new("rhs", &weights, [2, 3], 3)?);
-//! f32::gemv(isa, Matrix::new("lhs", &x, [1, 3], 3)?, rhs, MatrixMut::new("out", &mut y, [1, 2], 2)?)?;
+//! f32::gemv(isa, Matrix::new("lhs", &x, [1, 3], 3)?, rhs.into(), MatrixMut::new("out", &mut y, [1, 2], 2)?)?;
 //! assert_eq!(y, [1.0, 5.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -1,25 +1,49 @@
 //! Dense weights: f32, f16 and bf16, multiplied in f32.
 //!
+//! ```text
+//! for row i, for output j:
+//!     sum = accumulate ? out[i][j] : 0
+//!     for l in 0..k: sum = fma(lhs[i][l], rhs[j][l], sum)         # portable code of x86-64 rounds the product too
+//!     out[i][j] = sum
+//! ```
+//!
+//! Every kernel sums the depth in this order, with lanes as outputs. So the bits of an output depend neither on the number of rows, nor
+//! on the layout of the weights, nor on tiles, panels and threads.
+//!
 //! | file | what |
 //! |---|---|
-//! | `dense` | the safe entry points: views, checked extents |
-//! | `few` | few rows: weights are read once, in memory order, and nothing is packed |
-//! | `pack` | weights of f32, f16 and bf16, packed into panels |
-//! | `tile` | many rows times a packed panel |
-//! | `weighted` | weighted sums of stored rows |
-//! | `vector` | the operations on vectors that the others need, and their portable form; `x86` has the others |
+//! | `product` | the safe entry points: checked extents, GEMV or GEMM |
+//! | `weights` | the RHS: rows in place, or sixteen interleaved |
+//! | `gemv` | few rows: weights are read once, and nothing is packed |
+//! | `pack` | weights widened and packed to panels |
+//! | `microkernel` | the register tile: MR rows times a panel |
+//! | `lanes` | shapes of register tiles by instruction set; outputs |
+//! | `element` | f32, f16 and bf16 as f32; transposition in registers |
+//! | `vector`, `x86` | registers of f32 |
+//! | `dot`, `weighted` | for attention: dot products along the depth, weighted sums of rows |
 
-mod dense;
-pub mod few;
-pub mod pack;
+mod dot;
+mod element;
+mod gemv;
+mod lanes;
+mod microkernel;
+mod pack;
+mod product;
 #[cfg(test)]
 mod tests;
-pub mod tile;
-pub mod vector;
-pub mod weighted;
+pub(crate) mod vector;
+mod weighted;
+mod weights;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use dense::{
-    CheckedDense, DenseRows, F32Kernels, KC, NC, PackedPanel, SUM_PADDING, gemm, gemv, weighted_sum,
+pub use dot::dot_products;
+pub use pack::{PackedPanel, panel_len};
+pub use product::{
+    CheckedDense, DenseGemm, DenseWorkspace, F32Kernels, GEMV_ROWS, KC, NC, gemv, pack_depth, pack_rows,
 };
+pub use weighted::weighted_sum;
+pub use weights::{DenseRows, DenseWeights, interleave};
+
+/// What rows of sums, and outputs of panels, are padded to: whole vectors of any instruction set.
+pub const SUM_PADDING: usize = vector::MAX_LANES;

@@ -1,10 +1,12 @@
-//! Products of dense weights, through the safe entry points: against an f64 reference on every instruction set of this machine, at odd
-//! sizes; and what is refused.
+//! Products of dense weights, through the safe entry points: against the definition bit for bit on every instruction set of this
+//! machine, at odd sizes; and what is refused.
 
 use super::*;
 use crate::isa::{Portable, Simd};
+use crate::q8::INTERLEAVE;
 use crate::view::{GemmError, Matrix, MatrixMut};
-use silicide_quant::{bf16, f16};
+use silicide_quant::{DType, bf16, f16};
+use std::mem::MaybeUninit;
 
 /// Calls a generic function with the token of every instruction set that this CPU has.
 macro_rules! for_every_isa {
@@ -20,106 +22,321 @@ macro_rules! for_every_isa {
     }};
 }
 
-/// Numbers that f16 and bf16 have exactly.
-fn numbers(count: usize, seed: usize) -> Vec<f32> {
-    (0..count).map(|i| ((i * 37 + seed * 11) % 127) as f32 / 64.0 - 1.0).collect()
+/// Numbers of many bits.
+fn numbers(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) as f32 / (1u64 << 30) as f32) - 1.0
+    };
+    (0..count).map(next).collect()
 }
 
 const SENTINEL: f32 = -12345.5;
 
-/// Rows of every type, of the same numbers.
+/// One number after the other, as bits: `==` takes -0 for 0.
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// Rows of a type of elements, and what they stand for.
 struct Typed {
-    f32: Vec<f32>,
-    f16: Vec<f16>,
-    bf16: Vec<bf16>,
+    values: Vec<f32>,
+    elements: Elements,
     extents: [usize; 2],
     stride: usize,
 }
 
+enum Elements {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+    BF16(Vec<bf16>),
+}
+
 impl Typed {
-    fn new(extents: [usize; 2], stride: usize) -> Typed {
-        let f32 = numbers(extents[0] * stride, 1);
-        let f16 = f32.iter().map(|x| f16::from_f32(*x)).collect();
-        let bf16 = f32.iter().map(|x| bf16::from_f32(*x)).collect();
-        Typed { f32, f16, bf16, extents, stride }
+    fn new(dtype: DType, extents: [usize; 2], stride: usize) -> Typed {
+        let numbers = numbers(extents[0] * stride, 1);
+        let (values, elements) = match dtype {
+            DType::F16 => {
+                let halves: Vec<f16> = numbers.iter().map(|x| f16::from_f32(*x)).collect();
+                (halves.iter().map(|x| x.to_f32()).collect(), Elements::F16(halves))
+            }
+            DType::BF16 => {
+                let halves: Vec<bf16> = numbers.iter().map(|x| bf16::from_f32(*x)).collect();
+                (halves.iter().map(|x| x.to_f32()).collect(), Elements::BF16(halves))
+            }
+            _ => (numbers.clone(), Elements::F32(numbers)),
+        };
+        Typed { values, elements, extents, stride }
     }
 
-    fn views(&self) -> [DenseRows<'_>; 3] {
-        [
-            DenseRows::F32(Matrix::new("rhs", &self.f32, self.extents, self.stride).unwrap()),
-            DenseRows::F16(Matrix::new("rhs", &self.f16, self.extents, self.stride).unwrap()),
-            DenseRows::BF16(Matrix::new("rhs", &self.bf16, self.extents, self.stride).unwrap()),
-        ]
+    fn rows(&self) -> DenseRows<'_> {
+        match &self.elements {
+            Elements::F32(data) => {
+                DenseRows::F32(Matrix::new("rhs", data, self.extents, self.stride).unwrap())
+            }
+            Elements::F16(data) => {
+                DenseRows::F16(Matrix::new("rhs", data, self.extents, self.stride).unwrap())
+            }
+            Elements::BF16(data) => {
+                DenseRows::BF16(Matrix::new("rhs", data, self.extents, self.stride).unwrap())
+            }
+        }
+    }
+
+    /// The same rows, interleaved. They have no gaps.
+    fn interleaved(&self) -> Typed {
+        fn arrange<T: bytemuck::Pod>(dtype: DType, rows: &[T], depth: usize) -> Vec<T> {
+            let mut sets = rows.to_vec();
+            let whole = INTERLEAVE * depth;
+            for (from, to) in rows.chunks_exact(whole).zip(sets.chunks_exact_mut(whole)) {
+                interleave(dtype, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to)).unwrap();
+            }
+            sets
+        }
+        let [n, k] = self.extents;
+        assert!(self.stride == k && n.is_multiple_of(INTERLEAVE));
+        let elements = match &self.elements {
+            Elements::F32(data) => Elements::F32(arrange(DType::F32, data, k)),
+            Elements::F16(data) => Elements::F16(arrange(DType::F16, data, k)),
+            Elements::BF16(data) => Elements::BF16(arrange(DType::BF16, data, k)),
+        };
+        let extents = [n / INTERLEAVE, k * INTERLEAVE];
+        Typed { values: self.values.clone(), elements, extents, stride: extents[1] }
+    }
+
+    fn sets(&self) -> DenseWeights<'_> {
+        DenseWeights::interleaved(self.rows()).unwrap()
     }
 }
 
+/// The definition: products summed over the depth in sequence, from `start`.
+fn defined<I: Simd>(a: &[f32], b: &[f32], start: f32) -> f32 {
+    // Vectors of eight lanes are fused on aarch64 only.
+    let fused = I::FUSED || cfg!(target_arch = "aarch64");
+    a.iter().zip(b).fold(start, |sum, (a, b)| if fused { a.mul_add(*b, sum) } else { a * b + sum })
+}
+
+/// Computes rows times all outputs, or some; checks that nothing else is written.
+fn product<I: F32Kernels>(
+    isa: I,
+    lhs: Matrix<'_, f32>,
+    rhs: DenseWeights<'_>,
+    start: Option<f32>,
+) -> Vec<f32> {
+    let (m, [n, _]) = (lhs.rows(), rhs.extents());
+    let stride = n + 3;
+    let mut y = vec![SENTINEL; m * stride];
+    if let Some(start) = start {
+        y.chunks_exact_mut(stride).for_each(|y| y[..n].fill(start));
+    }
+    let out = MatrixMut::new("out", &mut y, [m, n], stride).unwrap();
+    let product = DenseGemm { lhs, rhs, outputs: 0..n, accumulate: start.is_some() };
+    product.compute(isa, out, &mut DenseWorkspace::new()).unwrap();
+    y.chunks_exact(stride)
+        .flat_map(|y| {
+            assert!(y[n..].iter().all(|y| *y == SENTINEL), "wrote outside");
+            y[..n].to_vec()
+        })
+        .collect()
+}
+
+const DENSE: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
+/// Every number of rows, every type, in place and interleaved, has the bits of the definition.
 #[test]
-fn gemv_and_gemm_agree_with_an_f64_reference() {
-    fn check<I: F32Kernels>(isa: I, [m, n, k]: [usize; 3]) {
-        let (a_stride, b_stride, y_stride) = (k + 3, k + 1, n + 2);
-        let (a, b) = (numbers(m * a_stride, 5), Typed::new([n, k], b_stride));
-        let mut panel = PackedPanel::new();
-        for (rhs, packed) in b.views().into_iter().flat_map(|rhs| [(rhs, false), (rhs, true)]) {
-            let mut y = vec![SENTINEL; m * y_stride];
-            let lhs = Matrix::new("lhs", &a, [m, k], a_stride).unwrap();
-            let out = MatrixMut::new("out", &mut y, [m, n], y_stride).unwrap();
-            if packed {
-                gemm(isa, lhs, rhs, out, &mut panel).unwrap();
-            } else {
-                gemv(isa, lhs, rhs, out).unwrap();
-            }
-            for (row, y) in y.chunks_exact(y_stride).enumerate() {
-                assert!(y[n..].iter().all(|y| *y == SENTINEL), "wrote outside");
-                for (output, got) in y[..n].iter().enumerate() {
-                    let pairs = a[row * a_stride..][..k].iter().zip(&b.f32[output * b_stride..][..k]);
-                    let expected: f64 = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-                    let error = (f64::from(*got) - expected).abs();
-                    assert!(error <= 1e-6 * k as f64, "{} {m} x {n} x {k}: {got}, not {expected}", I::NAME);
+fn outputs_have_the_bits_of_the_definition_for_every_number_of_rows() {
+    const DISTINCT: usize = 70;
+    fn check<I: F32Kernels>(isa: I, dtype: DType, [n, k]: [usize; 2], rows: &[usize]) {
+        // Rows come again, so that the definition is computed for few of them.
+        let some = numbers(DISTINCT * k, 5);
+        let most = rows.iter().copied().max().unwrap();
+        let a: Vec<f32> = (0..most).flat_map(|row| some[row % DISTINCT * k..][..k].to_vec()).collect();
+        let b = Typed::new(dtype, [n, k], k);
+        let sets = n.is_multiple_of(INTERLEAVE).then(|| b.interleaved());
+        let expected: Vec<f32> = some
+            .chunks_exact(k)
+            .flat_map(|a| b.values.chunks_exact(k).map(|b| defined::<I>(a, b, 0.0)))
+            .collect();
+        for &m in rows {
+            let lhs = Matrix::new("lhs", &a, [m, k], k).unwrap();
+            let layouts = [Some(b.rows().into()), sets.as_ref().map(Typed::sets)];
+            for rhs in layouts.into_iter().flatten() {
+                for (row, got) in product(isa, lhs, rhs, None).chunks_exact(n).enumerate() {
+                    let expected = &expected[row % DISTINCT * n..][..n];
+                    assert_eq!(bits(got), bits(expected), "{} {dtype} {rhs:?}, row {row} of {m}", I::NAME);
                 }
             }
         }
     }
-    for extents in [[1, 1, 1], [1, 17, 70], [3, 50, 129], [7, 49, 1100], [13, 5, 64]] {
-        for_every_isa!(check(extents));
+    let every: Vec<usize> = (1..=DISTINCT).chain([512]).collect();
+    let some = [1, 2, 4, 5, 8, 9, 17, 70];
+    for dtype in DENSE {
+        for n in [1, 7, 48, 53, 80] {
+            for_every_isa!(check(dtype, [n, 100], &every));
+        }
+        for k in [1, 7, 8, 9, 31, 1029] {
+            for n in [53, 64, 112] {
+                for_every_isa!(check(dtype, [n, k], &some));
+            }
+        }
+    }
+}
+
+/// Sums start from the outputs where they are to be added to: a caller may cut the depth anywhere.
+#[test]
+fn cutting_the_depth_changes_no_bit() {
+    fn check<I: F32Kernels>(isa: I, dtype: DType, m: usize) {
+        let (n, k) = (32, 150);
+        let (a, b) = (numbers(m * k, 3), Typed::new(dtype, [n, k], k));
+        let sets = b.interleaved();
+        for rhs in [b.rows().into(), sets.sets()] {
+            let lhs = Matrix::new("lhs", &a, [m, k], k).unwrap();
+            let whole = product(isa, lhs, rhs, Some(0.25));
+            let mut y = vec![0.25; m * n];
+            for cut in [0..1, 1..64, 64..67, 67..150] {
+                let out = MatrixMut::new("out", &mut y, [m, n], n).unwrap();
+                let (lhs, rhs) = (lhs.tile(0..m, cut.clone()).unwrap(), rhs.tile(0..n, cut).unwrap());
+                let part = DenseGemm { lhs, rhs, outputs: 0..n, accumulate: true };
+                part.compute(isa, out, &mut DenseWorkspace::new()).unwrap();
+            }
+            assert_eq!(bits(&y), bits(&whole), "{} {dtype} {m}", I::NAME);
+            let expected: Vec<f32> = (0..m * n)
+                .map(|i| defined::<I>(&a[i / n * k..][..k], &b.values[i % n * k..][..k], 0.25))
+                .collect();
+            assert_eq!(bits(&y), bits(&expected), "{} {dtype} {m}", I::NAME);
+        }
+    }
+    for dtype in DENSE {
+        for m in [1, 3, 8, 20] {
+            for_every_isa!(check(dtype, m));
+        }
+    }
+}
+
+/// A tile of outputs has the bits that all of them have; strides and gaps change nothing.
+#[test]
+fn a_range_of_outputs_has_the_bits_of_all() {
+    fn check<I: F32Kernels>(isa: I, dtype: DType, m: usize) {
+        let (n, k, a_stride) = (80, 70, 77);
+        let (a, b) = (numbers(m * a_stride, 9), Typed::new(dtype, [n, k], k));
+        let (gaps, sets) = (Typed::new(dtype, [n, k], k + 5), b.interleaved());
+        let lhs = Matrix::new("lhs", &a, [m, k], a_stride).unwrap();
+        for rhs in [b.rows().into(), gaps.rows().into(), sets.sets()] {
+            let whole = product(isa, lhs, rhs, None);
+            for outputs in [0..16, 16..48, 64..80, 16..80] {
+                let mut y = vec![0.0; m * outputs.len()];
+                let out = MatrixMut::new("out", &mut y, [m, outputs.len()], outputs.len()).unwrap();
+                let part = DenseGemm { lhs, rhs, outputs: outputs.clone(), accumulate: false };
+                part.compute(isa, out, &mut DenseWorkspace::new()).unwrap();
+                for (row, got) in y.chunks_exact(outputs.len()).enumerate() {
+                    assert_eq!(bits(got), bits(&whole[row * n..][outputs.clone()]), "{} {dtype}", I::NAME);
+                }
+            }
+        }
+    }
+    for dtype in DENSE {
+        for m in [1, 4, 11] {
+            for_every_isa!(check(dtype, m));
+        }
+    }
+}
+
+#[test]
+fn packed_panels_have_the_bits_of_the_definition() {
+    fn check<I: F32Kernels>(isa: I, dtype: DType, [m, n, k]: [usize; 3]) {
+        let a = numbers(m * k, 5);
+        let lhs = Matrix::new("lhs", &a, [m, k], k).unwrap();
+        for deep in [false, true] {
+            let b = if deep { Typed::new(dtype, [k, n], n) } else { Typed::new(dtype, [n, k], k) };
+            let mut memory = vec![MaybeUninit::new(f32::NAN); panel_len(n, k)];
+            let packed = if deep {
+                pack_depth(isa, b.rows(), &mut memory).unwrap()
+            } else {
+                pack_rows(isa, b.rows(), &mut memory).unwrap()
+            };
+            let mut y = vec![0.5; m * n];
+            packed.multiply(isa, lhs, MatrixMut::new("out", &mut y, [m, n], n).unwrap(), true).unwrap();
+            for (i, got) in y.iter().enumerate() {
+                let weights: Vec<f32> = (0..k)
+                    .map(|l| if deep { b.values[l * n + i % n] } else { b.values[i % n * k + l] })
+                    .collect();
+                let expected = defined::<I>(&a[i / n * k..][..k], &weights, 0.5);
+                assert_eq!(got.to_bits(), expected.to_bits(), "{} {dtype} {deep}", I::NAME);
+            }
+        }
+    }
+    for dtype in DENSE {
+        for extents in [[1, 1, 1], [3, 50, 33], [13, 96, 64]] {
+            for_every_isa!(check(dtype, extents));
+        }
+    }
+}
+
+#[test]
+fn dot_products_agree_with_an_f64_reference() {
+    fn check<I: F32Kernels>(isa: I, dtype: DType, [m, n, k]: [usize; 3]) {
+        let (a, b) = (numbers(m * (k + 3), 5), Typed::new(dtype, [n, k], k + 1));
+        let mut y = vec![SENTINEL; m * (n + 2)];
+        let lhs = Matrix::new("lhs", &a, [m, k], k + 3).unwrap();
+        let out = MatrixMut::new("out", &mut y, [m, n], n + 2).unwrap();
+        dot_products(isa, lhs, b.rows(), out, Some(4096)).unwrap();
+        for (row, y) in y.chunks_exact(n + 2).enumerate() {
+            assert!(y[n..].iter().all(|y| *y == SENTINEL), "wrote outside");
+            for (output, got) in y[..n].iter().enumerate() {
+                let pairs = a[row * (k + 3)..][..k].iter().zip(&b.values[output * (k + 1)..][..k]);
+                let expected: f64 = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                let error = (f64::from(*got) - expected).abs();
+                assert!(error <= 1e-6 * k as f64, "{} {m} x {n} x {k}: {got}, not {expected}", I::NAME);
+            }
+        }
+    }
+    for dtype in DENSE {
+        for extents in [[1, 1, 1], [1, 17, 70], [3, 50, 129], [7, 49, 1100], [13, 5, 64]] {
+            for_every_isa!(check(dtype, extents));
+        }
     }
 }
 
 #[test]
 fn weighted_sums_agree_with_an_f64_reference() {
-    fn check<I: F32Kernels>(isa: I, [sums, count, dim]: [usize; 3]) {
-        let (weights, rows, padded) =
-            (numbers(sums * count, 3), Typed::new([count, dim], dim), dim.next_multiple_of(SUM_PADDING));
-        for view in rows.views() {
-            let mut y = vec![0.5f32; sums * padded];
-            let out = MatrixMut::new("sums", &mut y, [sums, padded], padded).unwrap();
-            weighted_sum(isa, Matrix::new("weights", &weights, [sums, count], count).unwrap(), view, out)
-                .unwrap();
-            for (sum, y) in y.chunks_exact(padded).enumerate() {
-                for (at, got) in y[..dim].iter().enumerate() {
-                    let terms = weights[sum * count..][..count].iter().enumerate();
-                    let terms =
-                        terms.map(|(row, weight)| f64::from(*weight) * f64::from(rows.f32[row * dim + at]));
-                    let expected = 0.5 + terms.sum::<f64>();
-                    let error = (f64::from(*got) - expected).abs();
-                    assert!(error <= 1e-6 * count as f64, "{} {sums} of {count} x {dim}", I::NAME);
-                }
+    fn check<I: F32Kernels>(isa: I, dtype: DType, [sums, count, dim]: [usize; 3]) {
+        let (weights, rows, padded) = (
+            numbers(sums * count, 3),
+            Typed::new(dtype, [count, dim], dim),
+            dim.next_multiple_of(SUM_PADDING),
+        );
+        let mut y = vec![0.5f32; sums * padded];
+        let out = MatrixMut::new("sums", &mut y, [sums, padded], padded).unwrap();
+        let matrix = Matrix::new("weights", &weights, [sums, count], count).unwrap();
+        weighted_sum(isa, matrix, rows.rows(), out, None).unwrap();
+        for (sum, y) in y.chunks_exact(padded).enumerate() {
+            for (at, got) in y[..dim].iter().enumerate() {
+                let terms = weights[sum * count..][..count].iter().enumerate();
+                let terms =
+                    terms.map(|(row, weight)| f64::from(*weight) * f64::from(rows.values[row * dim + at]));
+                let expected = 0.5 + terms.sum::<f64>();
+                let error = (f64::from(*got) - expected).abs();
+                assert!(error <= 1e-6 * count as f64, "{} {sums} of {count} x {dim}", I::NAME);
             }
         }
     }
-    for extents in [[1, 1, 1], [1, 9, 64], [3, 20, 37], [9, 5, 128]] {
-        for_every_isa!(check(extents));
+    for dtype in DENSE {
+        for extents in [[1, 1, 1], [1, 9, 64], [3, 20, 37], [9, 5, 128]] {
+            for_every_isa!(check(dtype, extents));
+        }
     }
 }
 
 #[test]
 fn products_whose_extents_differ_are_refused() {
     let isa = Portable::detect().unwrap();
-    let (a, b) = (numbers(64, 1), Typed::new([4, 8], 8));
+    let (a, b) = (numbers(64, 1), Typed::new(DType::F32, [4, 8], 8));
     let mut y = vec![0.0; 64];
     let mut refuse = |[m, k]: [usize; 2], [rows, columns]: [usize; 2]| {
         let lhs = Matrix::new("lhs", &a, [m, k], k).unwrap();
         let out = MatrixMut::new("out", &mut y, [rows, columns], columns).unwrap();
-        gemv(isa, lhs, b.views()[0], out)
+        gemv(isa, lhs, b.rows().into(), out)
     };
     let extent = |argument, what, expected, got| Err(GemmError::Extent { argument, what, expected, got });
     assert_eq!(refuse([2, 8], [2, 4]), Ok(()));
@@ -129,5 +346,34 @@ fn products_whose_extents_differ_are_refused() {
     let weights = Matrix::new("weights", &a, [2, 4], 4).unwrap();
     let mut y = vec![0.0; 64];
     let sums = MatrixMut::new("sums", &mut y, [2, 8], 8).unwrap();
-    assert_eq!(weighted_sum(isa, weights, b.views()[0], sums), extent("sums", "columns", 16, 8));
+    assert_eq!(weighted_sum(isa, weights, b.rows(), sums, None), extent("sums", "columns", 16, 8));
+    let mut memory = vec![MaybeUninit::new(0.0); 127];
+    let short = Err(GemmError::Length { argument: "memory", needed: 128, got: 127 });
+    assert_eq!(pack_rows(isa, b.rows(), &mut memory).map(|_| ()), short);
+}
+
+#[test]
+fn cut_sets_of_interleaved_weights_are_refused() {
+    let isa = Portable::detect().unwrap();
+    let (a, b) = (numbers(8, 1), Typed::new(DType::F16, [32, 8], 8));
+    let (sets, mut y) = (b.interleaved(), [0.0; 64]);
+    let mut refuse = |outputs: std::ops::Range<usize>| {
+        let lhs = Matrix::new("lhs", &a, [1, 8], 8).unwrap();
+        let out = MatrixMut::new("out", &mut y, [1, outputs.len()], 64).unwrap();
+        DenseGemm { lhs, rhs: sets.sets(), outputs, accumulate: false }.compute(
+            isa,
+            out,
+            &mut DenseWorkspace::new(),
+        )
+    };
+    let cut = |got| Err(GemmError::Multiple { argument: "outputs", what: "bounds", of: INTERLEAVE, got });
+    assert_eq!(refuse(16..32), Ok(()));
+    assert_eq!(refuse(8..16), cut(8));
+    assert_eq!(refuse(0..24), cut(24));
+    assert_eq!(refuse(0..48), Err(GemmError::Length { argument: "outputs", needed: 48, got: 32 }));
+    let odd = Typed::new(DType::F32, [2, 24], 24);
+    assert!(matches!(DenseWeights::interleaved(odd.rows()), Err(GemmError::Multiple { got: 24, .. })));
+    assert!(matches!(interleave(DType::F16, &[0; 31], &mut [0; 31]), Err(GemmError::Multiple { .. })));
+    assert!(matches!(interleave(DType::F16, &[0; 32], &mut [0; 31]), Err(GemmError::Length { .. })));
+    assert!(matches!(interleave(DType::I32, &[0; 64], &mut [0; 64]), Err(GemmError::Format { .. })));
 }

@@ -1,12 +1,8 @@
-//! The few vector operations that the kernels of this op need, and their portable form.
+//! Registers of f32 and their portable form; `x86.rs` has those with intrinsics.
 //!
-//! The kernels are written once over [`Vector`] and [`Unit`]; `x86.rs` has the implementations with intrinsics.
-//! Methods are `#[inline(always)]`: code only gets an instruction set by being inlined into a function that has it.
+//! Kernels use them through the token of an instruction set ([`FloatLanes`](crate::isa::FloatLanes)), which proves it. Methods are
+//! `#[inline(always)]`: code gets an instruction set by being inlined into a function that has it.
 
-use super::few::{self, Rows};
-use super::pack::Weight;
-use super::tile::{self, Block};
-use super::weighted::{self, Weighted};
 #[cfg(target_arch = "aarch64")]
 use crate::isa::Neon;
 use crate::isa::{Portable, Simd};
@@ -18,7 +14,7 @@ use silicide_quant::f16;
 ///
 /// Methods need the instruction set that the implementation is for. Pointers must be valid for what is read or
 /// written, at any alignment.
-pub unsafe trait Vector: Copy {
+pub(crate) unsafe trait Vector: Copy {
     /// Words in a vector: a multiple of 4, at most [`MAX_LANES`].
     const LANES: usize;
     /// Such registers that the machine has.
@@ -72,49 +68,28 @@ pub unsafe trait Vector: Copy {
     ///
     /// The CPU has the instruction set.
     unsafe fn sums(of: [Self; 4]) -> [f32; 4];
-    /// Four words from each of `LANES` rows that are `stride` words apart: vector `i` holds word `i` of each row.
+    /// Eight words from each of `LANES` rows that are `stride` words apart: vector `i` holds word `i` of each row.
     ///
     /// # Safety
     ///
-    /// The CPU has the instruction set; four words of each row can be read.
-    unsafe fn transpose(from: *const f32, stride: usize) -> [Self; 4];
+    /// The CPU has the instruction set; eight words of each row can be read.
+    unsafe fn transpose_8(from: *const f32, stride: usize) -> [Self; 8];
+    /// The same for f16, as f32.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; eight numbers of each row can be read.
+    unsafe fn transpose_8_f16(from: *const u16, stride: usize) -> [Self; 8];
+    /// The same for bf16, as f32.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has the instruction set; eight numbers of each row can be read.
+    unsafe fn transpose_8_bf16(from: *const u16, stride: usize) -> [Self; 8];
 }
 
 /// The most lanes of any vector.
-pub const MAX_LANES: usize = 16;
-
-/// An instruction set of [`crate::isa`] that multiplies f32. It owns the shape of the register tile.
-///
-/// # Safety
-///
-/// As for [`Vector`].
-pub unsafe trait Unit {
-    /// The registers.
-    type Vector: Vector;
-    /// Rows of the register tile, at most [`tile::MAX_ROWS`].
-    const ROWS: usize;
-    /// Vectors in a row of the register tile, at most [`tile::MAX_VECTORS`].
-    const VECTORS: usize;
-
-    /// [`tile::multiply`], compiled once for the instruction set: inside larger functions, registers run short.
-    ///
-    /// # Safety
-    ///
-    /// The CPU has the instruction set; the rest is that of [`tile::multiply`].
-    unsafe fn multiply(block: &Block);
-    /// Multiplies `ROWS` rows with all columns, likewise.
-    ///
-    /// # Safety
-    ///
-    /// The CPU has the instruction set; the rest is that of [`few::multiply`], and there are `ROWS` rows.
-    unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>);
-    /// Adds all rows to `SUMS` sums, likewise.
-    ///
-    /// # Safety
-    ///
-    /// The CPU has the instruction set; the rest is that of [`weighted::add`], and there are `SUMS` sums.
-    unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>);
-}
+pub(crate) const MAX_LANES: usize = 16;
 
 /// Every aarch64 has an instruction for halves.
 #[cfg(target_arch = "aarch64")]
@@ -124,7 +99,7 @@ type Halves = Portable;
 
 /// Eight lanes as the compiler vectorises them: two registers of 128 bits.
 #[derive(Clone, Copy)]
-pub struct Lanes8([f32; 8]);
+pub(crate) struct Lanes8([f32; 8]);
 
 impl Lanes8 {
     /// Returns a vector of these lanes.
@@ -147,13 +122,13 @@ unsafe impl Vector for Lanes8 {
 
     #[inline(always)]
     unsafe fn splat(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches for the memory.
         Lanes8([unsafe { from.read_unaligned() }; 8])
     }
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches for the memory.
         Lanes8(unsafe { from.cast::<[f32; 8]>().read_unaligned() })
     }
 
@@ -167,14 +142,14 @@ unsafe impl Vector for Lanes8 {
 
     #[inline(always)]
     unsafe fn load_bf16(from: *const u16) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches for the memory.
         let halves = unsafe { from.cast::<[u16; 8]>().read_unaligned() };
         Lanes8(halves.map(|half| f32::from_bits(u32::from(half) << 16)))
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller vouches for the memory.
         unsafe { to.cast::<[f32; 8]>().write_unaligned(self.0) }
     }
 
@@ -193,48 +168,27 @@ unsafe impl Vector for Lanes8 {
     }
 
     #[inline(always)]
-    unsafe fn transpose(from: *const f32, stride: usize) -> [Self; 4] {
-        let rows: [[f32; 4]; 8] = std::array::from_fn(|i| {
-            // SAFETY: the caller's promise covers four words in each of eight rows.
-            unsafe { from.add(i * stride).cast::<[f32; 4]>().read_unaligned() }
-        });
-        std::array::from_fn(|i| Lanes8(rows.map(|row| row[i])))
+    unsafe fn transpose_8(from: *const f32, stride: usize) -> [Self; 8] {
+        // SAFETY: each of eight rows has eight words, by the caller.
+        transpose_square(|i| unsafe { Self::load(from.add(i * stride)) })
+    }
+
+    #[inline(always)]
+    unsafe fn transpose_8_f16(from: *const u16, stride: usize) -> [Self; 8] {
+        // SAFETY: each of eight rows has eight f16s, by the caller.
+        transpose_square(|i| unsafe { Self::load_f16(from.add(i * stride)) })
+    }
+
+    #[inline(always)]
+    unsafe fn transpose_8_bf16(from: *const u16, stride: usize) -> [Self; 8] {
+        // SAFETY: each of eight rows has eight bf16s, by the caller.
+        transpose_square(|i| unsafe { Self::load_bf16(from.add(i * stride)) })
     }
 }
 
-/// Declares the units that multiply f32 in [`Lanes8`].
-macro_rules! unit {
-    ($(#[$meta:meta])* $name:ident, $rows:literal x $vectors:literal) => {
-        $(#[$meta])*
-        // SAFETY: plain Rust, which every machine of the target runs.
-        unsafe impl Unit for $name {
-            type Vector = Lanes8;
-            const ROWS: usize = $rows;
-            const VECTORS: usize = $vectors;
-
-            unsafe fn multiply(block: &Block) {
-                // SAFETY: the caller's promise.
-                unsafe { tile::multiply::<$name>(block) }
-            }
-
-            unsafe fn few<W: Weight, const ROWS: usize>(part: &Rows<W::Stored>) {
-                // SAFETY: the caller's promise.
-                unsafe { few::columns::<Lanes8, W, ROWS>(part) }
-            }
-
-            unsafe fn weighted<W: Weight, const SUMS: usize>(part: &Weighted<W::Stored>) {
-                // SAFETY: the caller's promise.
-                unsafe { weighted::columns::<Lanes8, W, SUMS>(part) }
-            }
-        }
-    };
+/// Transposes eight rows of eight words.
+#[inline(always)]
+fn transpose_square(row: impl Fn(usize) -> Lanes8) -> [Lanes8; 8] {
+    let rows: [Lanes8; 8] = std::array::from_fn(row);
+    std::array::from_fn(|i| Lanes8(rows.map(|row| row.0[i])))
 }
-
-// Eight accumulators and two registers of weights, of the sixteen that SSE2 has.
-unit!(Portable, 4 x 1);
-// 24 accumulators and four registers of weights, of 32.
-unit!(
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-    6 x 2
-);

@@ -12,33 +12,19 @@ use super::{ExpertMatmul, Problem};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
 use crate::needs::bytes;
-use crate::product::{PANEL_DEPTH, Panel, TILE_COLUMNS};
+use crate::product::dense::{DecodedWorkspace, compute_decoded, weights};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_gemm::f32::few::{self, Rows};
-use silicide_gemm::f32::pack::{self, Columns, Weight};
-use silicide_gemm::f32::tile::Block;
-use silicide_gemm::f32::vector::Unit;
+use silicide_gemm::f32::{DenseGemm, DenseWorkspace, F32Kernels, NC};
+use silicide_gemm::{Matrix, MatrixMut};
 use silicide_hal::{DeviceInfo, LaunchShape, NativeKernel, Needs, Program, Tile};
 use silicide_quant::{DType, Format};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use strips::{Cut, HEADER, STRIP, Strip};
 
-/// Up to this many rows, packing a panel does not pay.
-const FEW_ROWS: usize = 8;
-/// Elements of a column that are decoded at a time: whole blocks of every format, whose longest has 256.
-const RUN: usize = 256;
-/// Columns that are decoded at a time: a multiple of those that are multiplied at a time.
-const COLUMNS: usize = 24;
-
 // SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some columns: it reads their rows and the columns of
 // their expert, which is checked against the experts, and writes their outputs.
-native_kernel!(unsafe F32, "expert_matmul.f32.cpu", elements::<S, pack::F32>, needs elements_need::<4>, workspace size_of::<ElementsWorkspace>());
-// SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some columns: it reads their rows and the columns of
-// their expert, which is checked against the experts, and writes their outputs.
-native_kernel!(unsafe F16, "expert_matmul.f16.cpu", elements::<S, pack::F16>, needs elements_need::<2>, workspace size_of::<ElementsWorkspace>());
-// SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some columns: it reads their rows and the columns of
-// their expert, which is checked against the experts, and writes their outputs.
-native_kernel!(unsafe BF16, "expert_matmul.bf16.cpu", elements::<S, pack::BF16>, needs elements_need::<2>, workspace size_of::<ElementsWorkspace>());
+native_kernel!(unsafe DENSE, "expert_matmul.dense.cpu", elements::<S>, needs elements_need, workspace size_of::<ElementsWorkspace>());
 // SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some columns: it reads their rows and the columns of
 // their expert, which is checked against the experts, and writes their outputs.
 native_kernel!(unsafe DECODED, "expert_matmul.blocks.cpu", blocks::<S>, needs blocks_need, workspace size_of::<BlocksWorkspace>());
@@ -56,9 +42,13 @@ fn order_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     strips::order_need(launch, row, row, 4)
 }
 
-fn elements_need<const SIZE: usize>(launch: &LaunchShape<'_>) -> Option<Needs> {
+/// The parameter after [`HEADER`] is the code of the weights' type.
+fn elements_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     let (n, k) = (launch.count(4), launch.count(5));
-    strips::multiply_need(launch, [k * 4u32, n * k * SIZE], [4, SIZE])
+    let dtype = *DType::ALL.get(launch.param(HEADER) as usize)?;
+    let is_dense = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
+    let needs = strips::multiply_need(launch, [k * 4u32, n * k * dtype.size()], [4, dtype.size()]);
+    needs.filter(|_| is_dense)
 }
 
 fn blocks_need(launch: &LaunchShape<'_>) -> Option<Needs> {
@@ -86,20 +76,20 @@ unsafe fn order(tile: &Tile<'_>) {
 
 /// The outputs of a strip and some columns.
 #[repr(C, align(64))]
-struct Outputs([f32; STRIP * TILE_COLUMNS]);
+struct Outputs([f32; STRIP * NC]);
 
 /// Workspace of a tile for weights of single elements.
 #[repr(C)]
 struct ElementsWorkspace {
     outputs: Outputs,
-    panel: Panel,
+    dense: MaybeUninit<DenseWorkspace>,
 }
 
 /// Workspace of a tile for block formats.
 #[repr(C)]
 struct BlocksWorkspace {
     outputs: Outputs,
-    decoded: [[f32; RUN]; COLUMNS],
+    decoded: MaybeUninit<DecodedWorkspace>,
 }
 
 /// What a tile has to do: a strip, and columns of its expert.
@@ -127,11 +117,18 @@ impl<'a, 'b> Part<'a, 'b> {
         Some(Part { tile, strip, n, k, columns: first..(first + columns).min(n) })
     }
 
-    /// The first activation of the strip.
+    /// The activations of the strip.
+    ///
+    /// # Safety
+    ///
+    /// Binding 0 has these rows.
     #[inline(always)]
-    unsafe fn activations(&self) -> *const f32 {
-        // SAFETY: the caller's promise: binding 0 has these rows.
-        unsafe { self.tile.start(0).cast::<f32>().add(self.strip.row * self.k) }
+    unsafe fn activations(&self) -> Matrix<'a, f32> {
+        // SAFETY: the caller vouches for the rows of the strip.
+        unsafe {
+            let start = self.tile.start(0).cast::<f32>().add(self.strip.row * self.k);
+            Matrix::from_raw_parts(start, [self.strip.len(), self.k], self.k)
+        }
     }
 
     /// Puts outputs of some columns, `[pairs, columns]`, where they belong; NaN without outputs.
@@ -153,66 +150,44 @@ impl<'a, 'b> Part<'a, 'b> {
     }
 }
 
-/// A tile for weights of single elements.
+/// A tile for weights of single elements. The parameter after [`HEADER`] is the code of their type.
 ///
 /// # Safety
 ///
-/// The unit's instruction set is present; bindings are activations, weights, places and outputs of the extents in the parameters.
+/// The CPU has `S`; bindings are activations, weights, places and outputs of the extents in the parameters.
 #[inline(always)]
-unsafe fn elements<U: Unit, W: Weight>(tile: &Tile<'_>) {
-    // SAFETY: the caller's promise.
+unsafe fn elements<S: F32Kernels>(tile: &Tile<'_>) {
+    let Some(&dtype) = DType::ALL.get(tile.param(HEADER) as usize) else { return };
+    // SAFETY: parameters and bindings are those of a multiplying kernel, by the caller.
     let Some(part) = (unsafe { Part::of(tile) }) else { return };
     let Some(expert) = part.strip.expert else {
         // SAFETY: the tile's own outputs.
         return unsafe { part.put(part.columns.clone(), None) };
     };
-    let (rows, k) = (part.strip.len(), part.k);
-    // SAFETY: the only reference into the workspace.
-    let (y, panel) = unsafe {
+    let (rows, n, k) = (part.strip.len(), part.n, part.k);
+    // SAFETY: the only reference into the workspace. `elements_need` has checked that the expert's weights are in binding 1.
+    let (isa, y, dense, rhs, lhs) = unsafe {
         let workspace = tile.workspace::<ElementsWorkspace>().as_mut_ptr();
-        ((&raw mut (*workspace).outputs).cast::<f32>(), (&raw mut (*workspace).panel).cast::<f32>())
+        let start = tile.start(1).add(expert * n * k * dtype.size());
+        (
+            S::assume(),
+            (&raw mut (*workspace).outputs).cast::<f32>(),
+            DenseWorkspace::from_uninit(&mut (*workspace).dense),
+            weights(dtype, start, [n, k], 1),
+            part.activations(),
+        )
     };
-    for first in part.columns.clone().step_by(TILE_COLUMNS) {
-        let count = TILE_COLUMNS.min(part.columns.end - first);
-        // SAFETY: the planner made the grid for these extents. Panel and outputs have room for as many rows and columns, and what
-        // is read of them was written.
+    let Some(rhs) = rhs else { return };
+    for first in part.columns.clone().step_by(NC) {
+        let outputs = first..(first + NC).min(part.columns.end);
+        let product = DenseGemm { lhs, rhs, outputs: outputs.clone(), accumulate: false };
+        // SAFETY: there is room for the outputs of a strip and NC columns; what is put was written.
         unsafe {
-            let start = tile.start(1).cast::<W::Stored>().add((expert * part.n + first) * k);
-            if rows <= FEW_ROWS {
-                few::multiply::<U, W>(&Rows {
-                    a: part.activations(),
-                    b: start,
-                    y,
-                    depth: k,
-                    a_stride: k,
-                    b_stride: k,
-                    y_stride: count,
-                    rows,
-                    columns: count,
-                    accumulate: false,
-                    ahead: None,
-                });
-            } else {
-                for depth in (0..k).step_by(PANEL_DEPTH) {
-                    let panel_depth = PANEL_DEPTH.min(k - depth);
-                    let start = start.add(depth);
-                    let columns =
-                        Columns { start, stride: k, count, elements: panel_depth, panel_depth, at: 0 };
-                    pack::pack::<U, W>(&columns, panel);
-                    U::multiply(&Block {
-                        a: part.activations().add(depth),
-                        a_stride: k,
-                        panel,
-                        depth: panel_depth,
-                        y,
-                        y_stride: count,
-                        rows,
-                        columns: count,
-                        accumulate: depth > 0,
-                    });
-                }
-            }
-            part.put(first..first + count, Some(y));
+            let out = MatrixMut::from_raw_parts(y, [rows, outputs.len()], outputs.len());
+            // The extents are those of the expert, so the product is not refused.
+            let done = product.compute(isa, out, dense);
+            debug_assert_eq!(done, Ok(()));
+            part.put(outputs, Some(y));
         }
     }
 }
@@ -223,50 +198,38 @@ unsafe fn elements<U: Unit, W: Weight>(tile: &Tile<'_>) {
 ///
 /// As for [`elements`]; the parameter after [`HEADER`] is the format.
 #[inline(always)]
-unsafe fn blocks<U: Unit>(tile: &Tile<'_>) {
+unsafe fn blocks<S: F32Kernels>(tile: &Tile<'_>) {
     let Some(&format) = Format::ALL.get(tile.param(HEADER) as usize) else { return };
-    // SAFETY: the caller's promise.
+    // SAFETY: parameters and bindings are those of a multiplying kernel, by the caller.
     let Some(part) = (unsafe { Part::of(tile) }) else { return };
     let Some(expert) = part.strip.expert else {
         // SAFETY: the tile's own outputs.
         return unsafe { part.put(part.columns.clone(), None) };
     };
-    let (len, size) = (format.block_len(), format.block_bytes());
-    // SAFETY: the only reference into the workspace; all bits zero are f32s.
-    let (y, decoded) = unsafe {
+    let (len, size, k) = (format.block_len(), format.block_bytes(), part.k);
+    // SAFETY: the only reference into the workspace.
+    let (isa, y, decoded, lhs) = unsafe {
         let workspace = tile.workspace::<BlocksWorkspace>().as_mut_ptr();
-        (&raw mut (*workspace).decoded).write_bytes(0, 1);
-        ((&raw mut (*workspace).outputs).cast::<f32>(), &mut (*workspace).decoded)
+        (
+            S::assume(),
+            (&raw mut (*workspace).outputs).cast::<f32>(),
+            DecodedWorkspace::from_uninit(&mut (*workspace).decoded),
+            part.activations(),
+        )
     };
-    for first in part.columns.clone().step_by(COLUMNS) {
-        let count = COLUMNS.min(part.columns.end - first);
-        for at in (0..part.k).step_by(RUN) {
-            let depth = RUN.min(part.k - at);
-            // SAFETY: the planner made the grid for these extents. The outputs have room for as many rows and columns.
-            unsafe {
-                for (i, run) in decoded.iter_mut().take(count).enumerate() {
-                    let start = ((expert * part.n + first + i) * part.k + at) / len * size;
-                    let blocks = tile.read_part(1, start..start + depth / len * size);
-                    // Lengths agree by construction, so decoding can't fail.
-                    let _ = format.decode(blocks, run.get_mut(..depth).unwrap_or_default());
-                }
-                few::multiply::<U, pack::F32>(&Rows {
-                    a: part.activations().add(at),
-                    b: decoded.as_ptr().cast(),
-                    y,
-                    depth,
-                    a_stride: part.k,
-                    b_stride: RUN,
-                    y_stride: count,
-                    rows: part.strip.len(),
-                    columns: count,
-                    accumulate: at > 0,
-                    ahead: None,
-                });
-            }
-        }
+    for first in part.columns.clone().step_by(NC) {
+        let outputs = first..(first + NC).min(part.columns.end);
+        // SAFETY: there is room for the outputs of a strip and NC columns.
+        let out = unsafe { MatrixMut::from_raw_parts(y, [lhs.rows(), outputs.len()], outputs.len()) };
+        compute_decoded(isa, lhs, out, decoded, |output, at, to| {
+            let start = ((expert * part.n + first + output) * k + at) / len * size;
+            // SAFETY: `blocks_need` has checked that the expert's weights, whole blocks, are in binding 1.
+            let blocks = unsafe { tile.read_part(1, start..start + to.len() / len * size) };
+            // Lengths agree by construction, so decoding can't fail.
+            let _ = format.decode(blocks, to);
+        });
         // SAFETY: the outputs of all pairs and columns were written.
-        unsafe { part.put(first..first + count, Some(y)) }
+        unsafe { part.put(outputs, Some(y)) }
     }
 }
 
@@ -276,18 +239,17 @@ fn on_cpu(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
     Problem::of(io).ok_or(Decline("takes extents of at most 32 bits"))
 }
 
-/// The plan of a kernel that takes activations as they are.
-fn plan(problem: &Problem, program: &'static NativeKernel, format: Option<Format>) -> Plan {
+/// The plan of a kernel that takes activations as they are. `code` is that of the weights' type, or format.
+fn plan(problem: &Problem, program: &'static NativeKernel, code: u32) -> Plan {
     let (cut, mut plan) = (Cut::of(problem), Plan::default());
     let (mut activations, mut places) = (Arg::slot(0), Arg::slot(2));
     if !cut.is_single() {
         let sorted = strips::sort(&mut plan, problem, &ORDER, (problem.k * 4, problem.k));
         (activations, places) = (sorted.activations, sorted.places);
     }
-    let columns = if format.is_some() { COLUMNS } else { TILE_COLUMNS };
-    let mut params = cut.params(problem, columns).to_vec();
-    params.extend(format.map(|format| format as u32));
-    let grid = [problem.n.div_ceil(columns) as u32, cut.tiles() as u32, 1];
+    let mut params = cut.params(problem, NC).to_vec();
+    params.push(code);
+    let grid = [problem.n.div_ceil(NC) as u32, cut.tiles() as u32, 1];
     plan.push(Program::Native(program), &[activations, Arg::slot(1), places, Arg::slot(3)], &params, grid);
     plan
 }
@@ -296,22 +258,15 @@ fn plan(problem: &Problem, program: &'static NativeKernel, format: Option<Format
 pub(super) struct Integer;
 
 /// Weights of single elements.
-pub(super) struct Elements {
-    dtype: DType,
-    program: &'static NativeKernel,
-}
+pub(super) struct Elements;
 
 /// Block formats, exactly.
 pub(super) struct Blocks;
 
 /// The kernel in integers.
 pub(super) static INTEGER: Integer = Integer;
-/// The kernels for single elements.
-pub(super) static ELEMENTS: [Elements; 3] = [
-    Elements { dtype: DType::F32, program: &F32 },
-    Elements { dtype: DType::F16, program: &F16 },
-    Elements { dtype: DType::BF16, program: &BF16 },
-];
+/// The kernel for single elements.
+pub(super) static ELEMENTS: Elements = Elements;
 /// The kernel for all block formats.
 pub(super) static BLOCKS: Blocks = Blocks;
 
@@ -342,20 +297,20 @@ impl Kernel for Elements {
     type Op = ExpertMatmul;
 
     fn name(&self) -> &'static str {
-        self.program.name
+        DENSE.name
     }
 
     fn fits(&self, _: &ExpertMatmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         on_cpu(io, on)?;
-        if io.input(1).dtype == self.dtype {
-            Ok(Cost::GOOD)
-        } else {
-            Err(Decline("is for another weight format"))
+        match io.input(1).dtype {
+            DType::F32 | DType::F16 | DType::BF16 => Ok(Cost::GOOD),
+            _ => Err(Decline("is for dense weights")),
         }
     }
 
     fn plan(&self, _: &ExpertMatmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {
-        Problem::of(io).map_or(Plan::default(), |problem| plan(&problem, self.program, None))
+        let code = io.input(1).dtype.code();
+        Problem::of(io).map_or(Plan::default(), |problem| plan(&problem, &DENSE, code))
     }
 }
 
@@ -372,7 +327,9 @@ impl Kernel for Blocks {
     }
 
     fn plan(&self, _: &ExpertMatmul, io: &Io<'_>, _: &DeviceInfo) -> Plan {
-        let format = io.input(1).dtype.format();
-        Problem::of(io).map_or(Plan::default(), |problem| plan(&problem, &DECODED, format))
+        let (Some(problem), Some(format)) = (Problem::of(io), io.input(1).dtype.format()) else {
+            return Plan::default();
+        };
+        plan(&problem, &DECODED, format as u32)
     }
 }

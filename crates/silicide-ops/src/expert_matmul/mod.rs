@@ -187,15 +187,8 @@ impl Op for ExpertMatmul {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        static KERNELS: [&dyn Kernel<Op = ExpertMatmul>; 7] = [
-            &cpu::INTEGER,
-            &cpu::ELEMENTS[0],
-            &cpu::ELEMENTS[1],
-            &cpu::ELEMENTS[2],
-            &cpu::BLOCKS,
-            &gpu::GEMV,
-            &gpu::GEMM,
-        ];
+        static KERNELS: [&dyn Kernel<Op = ExpertMatmul>; 5] =
+            [&cpu::INTEGER, &cpu::ELEMENTS, &cpu::BLOCKS, &gpu::GEMV, &gpu::GEMM];
         &KERNELS
     }
 }

@@ -8,9 +8,9 @@
 //! Because batches that share weights lie side by side, all of this is one problem to a kernel: `batch` separate
 //! products of `[m, k]` and `[n, k]` ([`Problem`]).
 //!
-//! Products are summed in f32. NaN and infinity go through as the arithmetic has it. A kernel sums each output in
-//! an order of its own that depends on nothing but the depth; kernels for few and for many rows, and other instruction sets,
-//! differ in the last places.
+//! Products are summed in f32. NaN and infinity go through as the arithmetic has it. On the CPU an instruction set sums an
+//! output in one order, so a row of the result has the same bits for any number of rows beside it. On GPUs each kernel has an
+//! order of its own.
 
 pub mod cases;
 mod cpu;
@@ -150,16 +150,10 @@ impl Op for Matmul {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Matmul>] {
-        static KERNELS: [&dyn Kernel<Op = Matmul>; 13] = [
-            &cpu::FEW[0],
-            &cpu::FEW[1],
-            &cpu::FEW[2],
-            &cpu::MANY[0],
-            &cpu::MANY[1],
-            &cpu::MANY[2],
+        static KERNELS: [&dyn Kernel<Op = Matmul>; 7] = [
+            &cpu::DENSE,
             &cpu::INTEGER,
-            &cpu::BLOCKS_FEW,
-            &cpu::BLOCKS_MANY,
+            &cpu::BLOCKS,
             &gpu::FEW[0],
             &gpu::FEW[1],
             &gpu::TILED,

@@ -1,6 +1,6 @@
 //! `mlx_matmul` on the CPU. Affine codes are multiplied in integers, with activations rounded to 8 bits, by the products of
-//! `silicide-gemm`. Groups of any format are decoded to f32 by the format's own decoder, into memory that stays in the first cache, and
-//! multiplied there with all rows. Sums are in a fixed order that no tile boundary changes.
+//! `silicide-gemm`. Groups of any format are decoded to f32 by the format's own decoder, into memory that stays in L1 or L2, and
+//! multiplied there as dense weights are, in the same order.
 
 mod integer;
 
@@ -11,21 +11,15 @@ use crate::elementwise::fits_cpu;
 use crate::matmul::Problem;
 use crate::mlx::{self, Planes};
 use crate::product::Cut;
+use crate::product::dense::{DecodedWorkspace, compute_decoded};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_gemm::f32::few::{self, Rows};
-use silicide_gemm::f32::pack;
-use silicide_gemm::f32::vector::Unit;
+use silicide_gemm::f32::F32Kernels;
+use silicide_gemm::{Matrix, MatrixMut};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, NativeKernel, Needs, Program, Tile};
 use smallvec::SmallVec;
 
-/// Elements of a column that are decoded at a time: whole groups of every format, whose longest has 128.
-const RUN: usize = 256;
-/// Columns that are decoded at a time, and those of a tile: a multiple of what is multiplied at a time.
-const COLUMNS: usize = 24;
-
-/// Runs of columns, decoded.
-#[repr(align(64))]
-struct Decoded([[f32; RUN]; COLUMNS]);
+/// Outputs of a tile: a multiple of those that are decoded at a time.
+const OUTPUTS: usize = 48;
 
 /// Affine codes, in integers.
 pub(super) struct Integer;
@@ -67,17 +61,17 @@ impl Kernel for Groups {
         let Some(Problem { m, n, k, .. }) = problem(io) else { return Plan::default() };
         let args: SmallVec<[Arg; 5]> = (0..mlx::planes(op.format) as u8 + 2).map(Arg::slot).collect();
         let params = [m as u32, n as u32, k as u32, mlx::code(op.format)];
-        Plan::launch(Program::Native(&GROUPS), &args, &params, [n.div_ceil(COLUMNS) as u32, 1, 1])
+        Plan::launch(Program::Native(&GROUPS), &args, &params, [n.div_ceil(OUTPUTS) as u32, 1, 1])
     }
 }
 
-// SAFETY: a tile reads all rows and its own columns of each plane, in whole groups, and writes its own columns of the outputs.
-native_kernel!(unsafe GROUPS, "mlx_matmul.groups.cpu", groups::<S>, needs needs);
+// SAFETY: a tile reads all rows and its own outputs' part of each plane, in whole groups, and writes its own outputs of all rows.
+native_kernel!(unsafe GROUPS, "mlx_matmul.groups.cpu", groups::<S>, needs needs, workspace size_of::<DecodedWorkspace>());
 
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [m, n, k] = [0, 1, 2].map(|i| launch.count(i));
     let format = mlx::from_code(launch.param(3))?;
-    in_tiles_of(launch, n, Count::from(COLUMNS))?;
+    in_tiles_of(launch, n, Count::from(OUTPUTS))?;
     if !k.0.is_multiple_of(format.group() as u64) {
         return None;
     }
@@ -87,42 +81,31 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// Every program of the op, and how its tiles cut the output.
 pub(crate) static PROGRAMS: [(&NativeKernel, Cut); 2] =
-    [(&integer::MULTIPLY, Cut::Both(3, 4)), (&GROUPS, Cut::Fixed(COLUMNS))];
+    [(&integer::MULTIPLY, Cut::Both(3, 4)), (&GROUPS, Cut::Fixed(OUTPUTS))];
 
-/// A tile: some columns, all rows.
+/// Computes a tile: some outputs, all rows.
 ///
 /// # Safety
 ///
-/// The unit's instruction set is present; bindings are activations, planes and outputs of the extents in the parameters.
+/// The CPU has `S`; bindings are activations, planes and outputs of the extents in the parameters.
 #[inline(always)]
-unsafe fn groups<U: Unit>(tile: &Tile<'_>) {
+unsafe fn groups<S: F32Kernels>(tile: &Tile<'_>) {
     let [m, n, k] = [0, 1, 2].map(|i| tile.param(i) as usize);
     let Some(planes) = Planes::new(tile, 1, tile.param(3)) else { return };
-    let [x, ..] = tile.index.map(|i| i as usize);
-    let column = x * COLUMNS;
-    let columns = COLUMNS.min(n - column);
-    let mut decoded = Decoded([[0.0; RUN]; COLUMNS]);
-    for first in (0..k).step_by(RUN) {
-        let depth = RUN.min(k - first);
-        // SAFETY: the planner made the grid for these extents; tiles have different columns, and nobody writes the
-        // planes.
-        unsafe {
-            for (i, run) in decoded.0.iter_mut().take(columns).enumerate() {
-                planes.decode((column + i) * k + first, run.get_mut(..depth).unwrap_or_default());
-            }
-            few::multiply::<U, pack::F32>(&Rows {
-                a: tile.start(0).cast::<f32>().add(first),
-                b: decoded.0.as_ptr().cast(),
-                y: tile.start(planes.count() + 1).cast::<f32>().add(column),
-                depth,
-                a_stride: k,
-                b_stride: RUN,
-                y_stride: n,
-                rows: m,
-                columns,
-                accumulate: first > 0,
-                ahead: None,
-            });
-        }
-    }
+    let first = tile.index[0] as usize * OUTPUTS;
+    let outputs = OUTPUTS.min(n - first);
+    // SAFETY: `needs` has checked that bindings have these extents; tiles have different outputs. This is the only reference into the workspace.
+    let (isa, lhs, out, workspace) = unsafe {
+        let y = tile.start(planes.count() + 1).cast::<f32>().add(first);
+        (
+            S::assume(),
+            Matrix::from_raw_parts(tile.start(0).cast::<f32>(), [m, k], k),
+            MatrixMut::from_raw_parts(y, [m, outputs], n),
+            DecodedWorkspace::from_uninit(tile.workspace()),
+        )
+    };
+    compute_decoded(isa, lhs, out, workspace, |output, at, to| {
+        // SAFETY: the planes have the groups of this output, and nothing writes them.
+        unsafe { planes.decode((first + output) * k + at, to) };
+    });
 }

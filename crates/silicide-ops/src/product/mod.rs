@@ -4,18 +4,19 @@
 //! | file | what |
 //! |---|---|
 //! | `activations` | rounding activations, in a launch or in a part of one |
+//! | `dense` | tiles of products in f32 |
 //! | `integer` | tiles of products in integers |
 //! | `needs` | what programs of products need of their bindings |
 
 pub(crate) mod activations;
+pub(crate) mod dense;
 pub(crate) mod integer;
 pub(crate) mod needs;
 
-pub(crate) use silicide_gemm::f32::{KC as PANEL_DEPTH, NC as TILE_COLUMNS, PackedPanel as Panel};
 use silicide_hal::{PrefetchRange, Tile};
 
-/// Up to this many rows, packing a panel does not pay, with weights of 16 bits.
-pub(crate) const FEW_ROWS_16: usize = 16;
+/// Up to this many rows, weights are read as a stream.
+const STREAM_ROWS: usize = 16;
 /// Bytes of weights that one tile of a kernel for few rows reads, at least: about a microsecond.
 const STREAM_BYTES: usize = 16 << 10;
 /// Tiles into which large weights are cut, about.
@@ -26,10 +27,6 @@ const ENOUGH_TILES: usize = 32;
 /// How the tiles of a program cut its output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cut {
-    /// By columns, of which a parameter says how many; all rows.
-    Columns(usize),
-    /// By so many columns, and by rows, of which a parameter says how many.
-    Rows(usize, usize),
     /// By columns and by rows, of which parameters say how many.
     Both(usize, usize),
     /// By so many columns; all rows.
@@ -50,7 +47,7 @@ pub(crate) fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
     let all = tile.bytes(1) / batches.max(1) as usize;
     // Rounded where columns are not whole bytes of all, which a hint may be.
     let bytes = |column: usize| (all as u128 * column.min(columns) as u128 / columns.max(1) as u128) as usize;
-    if rows > FEW_ROWS_16 {
+    if rows > STREAM_ROWS {
         return Default::default();
     }
     let start = tile.start(1).addr() + batch as usize * all + bytes(first);

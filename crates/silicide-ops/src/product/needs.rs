@@ -4,7 +4,6 @@
 //! A tile writes some rows and columns of the outputs of one batch: grids are exactly as large as tiles of the extents in the
 //! parameters cover the outputs, so that no tile begins outside of them.
 
-use super::TILE_COLUMNS;
 use crate::cpu::needs::in_tiles_of;
 use crate::mlx;
 use crate::needs::bytes;
@@ -26,38 +25,26 @@ fn batch(launch: &LaunchShape<'_>, [m, n]: [Count; 2], [rows, columns]: [Count; 
     (x == n.div_ceil(columns)? && y == m.div_ceil(rows)?).then_some(z)
 }
 
-/// Parameters 0, 1, 2: m, n, k; 3: columns of a tile, which has all rows. Weights are elements of `size` bytes.
-pub(crate) fn few<const SIZE: usize>(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [m, n, k, columns] = [0, 1, 2, 3].map(|i| launch.count(i));
-    let batch = batch(launch, [m, n], [m, columns])?;
-    let needs = Needs::new().read(batch * m * k * 4u32, 4).read(batch * n * k * SIZE, SIZE);
-    Some(needs.write(batch * m * n * 4u32, 4))
+/// Rows of f32 times dense weights. Parameters: m, n, k, columns and rows of a tile, the code of the weights' type, and how many of their rows
+/// are interleaved: sixteen, or one.
+pub(crate) fn dense(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [m, n, k, columns, rows, _, interleaved] = [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
+    let dtype = *DType::ALL.get(launch.param(5) as usize)?;
+    let is_dense = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
+    let sets = interleaved.0;
+    let is_whole = sets == 1
+        || (sets == INTERLEAVE as u64 && n.0.is_multiple_of(sets) && columns.0.is_multiple_of(sets));
+    let batch = batch(launch, [m, n], [rows, columns])?;
+    let (size, needs) = (dtype.size(), Needs::new().read(batch * m * k * 4u32, 4));
+    let needs = needs.read(batch * n * k * size, size).write(batch * m * n * 4u32, 4);
+    (is_dense && is_whole && k.0 > 0).then_some(needs)
 }
 
-/// Parameters 0, 1, 2: m, n, k; 3: rows of a tile, which has [`TILE_COLUMNS`].
-pub(crate) fn many<const SIZE: usize>(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [m, n, k, rows] = [0, 1, 2, 3].map(|i| launch.count(i));
-    let batch = batch(launch, [m, n], [rows, Count::from(TILE_COLUMNS)])?;
-    let needs = Needs::new().read(batch * m * k * 4u32, 4).read(batch * n * k * SIZE, SIZE);
-    Some(needs.write(batch * m * n * 4u32, 4))
-}
-
-/// As [`few`], of a block format, whose number is parameter 4.
-pub(crate) fn blocks_few(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let columns = launch.count(3);
-    blocks(launch, [launch.count(0), columns])
-}
-
-/// As [`many`], of a block format, whose number is parameter 4.
-pub(crate) fn blocks_many(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let rows = launch.count(3);
-    blocks(launch, [rows, Count::from(TILE_COLUMNS)])
-}
-
-fn blocks(launch: &LaunchShape<'_>, tile: [Count; 2]) -> Option<Needs> {
-    let [m, n, k] = [0, 1, 2].map(|i| launch.count(i));
-    let format = DType::Block(*Format::ALL.get(launch.param(4) as usize)?);
-    let batch = batch(launch, [m, n], tile)?;
+/// Rows of f32 times weights of a block format that are decoded. Parameters: m, n, k, columns and rows of a tile, the format.
+pub(crate) fn blocks(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let [m, n, k, columns, rows] = [0, 1, 2, 3, 4].map(|i| launch.count(i));
+    let format = DType::Block(*Format::ALL.get(launch.param(5) as usize)?);
+    let batch = batch(launch, [m, n], [rows, columns])?;
     let needs = Needs::new().read(batch * m * k * 4u32, 4).read(batch * n * bytes(format, k)?, 1);
     Some(needs.write(batch * m * n * 4u32, 4))
 }

@@ -7,7 +7,7 @@ use super::{Call, Extents, HEADER, OUT, PARTS, Q, ROUNDED};
 use crate::attention::MOST_DIM;
 use crate::cpu::Simd;
 use crate::product::activations::round_part;
-use silicide_gemm::f32::vector::Unit;
+use silicide_gemm::f32::F32Kernels;
 use silicide_hal::Tile;
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ fn part_start(extents: &Extents, split: usize, kv_head: usize, row: usize) -> us
 /// # Safety
 /// The instruction set is present; the tile is of a launch that the kernel planned.
 #[inline(always)]
-pub(super) unsafe fn split_keys<S: Simd + Unit>(tile: &Tile<'_>) {
+pub(super) unsafe fn split_keys<S: Simd + F32Kernels>(tile: &Tile<'_>) {
     // SAFETY: the caller's promise.
     let call = unsafe { Call::of(tile) };
     let [split, kv_head, chunk] = tile.index.map(|i| i as usize);

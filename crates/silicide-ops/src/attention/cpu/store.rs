@@ -2,15 +2,13 @@
 //!
 //! f32, f16 and bf16 are read in place. Blocks are decoded first, a few keys at a time, into room that the caller has.
 
-use silicide_gemm::f32::few::{self, Rows};
-use silicide_gemm::f32::pack::{self, Columns};
-use silicide_gemm::f32::vector::Unit;
-use silicide_gemm::f32::weighted::{self, Weighted};
+use silicide_gemm::f32::{DenseRows, F32Kernels, PackedPanel, SUM_PADDING};
+use silicide_gemm::f32::{dot_products, pack_depth, pack_rows, weighted_sum};
+use silicide_gemm::{Matrix, MatrixMut};
 use silicide_hal::Tile;
 use silicide_quant::{DType, Format};
+use std::mem::MaybeUninit;
 
-const F16: u32 = DType::F16.code();
-const BF16: u32 = DType::BF16.code();
 const PLAIN: u32 = DType::ALL.len() as u32;
 
 /// The type of a code.
@@ -105,126 +103,91 @@ impl Stored {
         Stored { code: 0, start: room.cast_const().cast(), dim, count, ahead: None }
     }
 
-    /// The products of `rows` rows of f32 with every stored row, to `y` with `stride` of them for each of the former.
+    /// The rows, as a matrix.
     ///
     /// # Safety
-    /// The unit's instruction set is present; `a` holds the rows, and `y` has room that nobody else touches.
+    /// The rows that [`Stored::of`] was given can still be read.
     #[inline(always)]
-    pub(super) unsafe fn multiply<U: Unit>(&self, a: *const f32, rows: usize, y: *mut f32, stride: usize) {
-        macro_rules! multiply {
-            ($type:ty) => {
-                few::multiply::<U, $type>(&Rows {
-                    a,
-                    b: self.start.cast(),
-                    y,
-                    depth: self.dim,
-                    a_stride: self.dim,
-                    b_stride: self.dim,
-                    y_stride: stride,
-                    rows,
-                    columns: self.count,
-                    accumulate: false,
-                    ahead: self.ahead,
-                })
-            };
-        }
-        // SAFETY: the caller's promise.
+    unsafe fn rows<'a>(&self) -> Option<DenseRows<'a>> {
+        // SAFETY: the caller vouches for `count` rows of `dim` elements.
+        unsafe { DenseRows::from_raw_parts(dtype(self.code), self.start, [self.count, self.dim], self.dim) }
+    }
+
+    /// Computes the dot products of `rows` rows of f32 with every stored row, to `y` with `stride` of them for each of the former.
+    ///
+    /// # Safety
+    /// The CPU has `S`; `a` holds the rows, and `y` has room that nothing else touches.
+    #[inline(always)]
+    pub(super) unsafe fn multiply<S: F32Kernels>(
+        &self,
+        a: *const f32,
+        rows: usize,
+        y: *mut f32,
+        stride: usize,
+    ) {
+        // SAFETY: the caller vouches for the CPU, `rows` rows of `dim` activations and of `count` outputs.
         unsafe {
-            match self.code {
-                F16 => multiply!(pack::F16),
-                BF16 => multiply!(pack::BF16),
-                _ => multiply!(pack::F32),
-            }
+            let Some(stored) = self.rows() else { return };
+            let lhs = Matrix::from_raw_parts(a, [rows, self.dim], self.dim);
+            let out = MatrixMut::from_raw_parts(y, [rows, self.count], stride);
+            let done = dot_products(S::assume(), lhs, stored, out, self.ahead);
+            debug_assert_eq!(done, Ok(()));
         }
     }
 
     /// Adds stored rows, each times its weight, to each row of `sums`, which are [`padded`](Stored::padded) apart.
     ///
     /// # Safety
-    /// The unit's instruction set is present; there are `rows` rows of weights, `stride` apart, and of sums.
+    /// The CPU has `S`; there are `rows` rows of weights, `stride` apart, and of sums.
     #[inline(always)]
-    pub(super) unsafe fn add_weighted<U: Unit>(
+    pub(super) unsafe fn add_weighted<S: F32Kernels>(
         &self,
         weights: *const f32,
         stride: usize,
         rows: usize,
         sums: *mut f32,
     ) {
-        macro_rules! add {
-            ($type:ty) => {
-                weighted::add::<U, $type>(&Weighted {
-                    rows: self.start.cast(),
-                    dim: self.dim,
-                    count: self.count,
-                    weights,
-                    stride,
-                    sums,
-                    apart: Stored::padded(self.dim),
-                    wanted: rows,
-                    ahead: self.ahead,
-                })
-            };
-        }
-        // SAFETY: the caller's promise.
+        let padded = Stored::padded(self.dim);
+        // SAFETY: the caller vouches for the CPU, `rows` rows of `count` weights and of padded sums.
         unsafe {
-            match self.code {
-                F16 => add!(pack::F16),
-                BF16 => add!(pack::BF16),
-                _ => add!(pack::F32),
-            }
+            let Some(stored) = self.rows() else { return };
+            let weights = Matrix::from_raw_parts(weights, [rows, self.count], stride);
+            let sums = MatrixMut::from_raw_parts(sums, [rows, padded], padded);
+            let done = weighted_sum(S::assume(), weights, stored, sums, self.ahead);
+            debug_assert_eq!(done, Ok(()));
         }
     }
 
     /// Elements from one row of sums to the next: whole vectors of any machine.
     #[inline(always)]
     pub(super) fn padded(dim: usize) -> usize {
-        dim.next_multiple_of(16)
+        dim.next_multiple_of(SUM_PADDING)
     }
 
-    /// Packs rows as the columns of a panel: for products with them.
+    /// Packs rows as the outputs of a panel: for products with them. Returns none if they do not fit.
     ///
     /// # Safety
-    /// The unit's instruction set is present; the panel has room for whole vectors of rows.
+    /// The CPU has `S`.
     #[inline(always)]
-    pub(super) unsafe fn pack_columns<U: Unit>(&self, panel: *mut f32) {
-        macro_rules! pack {
-            ($type:ty) => {{
-                let columns = Columns {
-                    start: self.start.cast(),
-                    stride: self.dim,
-                    count: self.count,
-                    elements: self.dim,
-                    panel_depth: self.dim,
-                    at: 0,
-                };
-                pack::pack::<U, $type>(&columns, panel)
-            }};
-        }
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.code {
-                F16 => pack!(pack::F16),
-                BF16 => pack!(pack::BF16),
-                _ => pack!(pack::F32),
-            }
-        }
+    pub(super) unsafe fn pack_columns<'a, S: F32Kernels>(
+        &self,
+        panel: &'a mut [MaybeUninit<f32>],
+    ) -> Option<PackedPanel<'a, S>> {
+        // SAFETY: the caller vouches for the CPU; nothing has changed the rows since [`Stored::of`].
+        unsafe { pack_rows(S::assume(), self.rows()?, panel).ok() }
     }
 
-    /// Packs rows as the depth of a panel: for sums of them.
+    /// Packs rows as the depth of a panel: for sums of them. Returns none if they do not fit.
     ///
     /// # Safety
-    /// The unit's instruction set is present; the panel has room for rows of whole vectors.
+    /// The CPU has `S`.
     #[inline(always)]
-    pub(super) unsafe fn pack_depth<U: Unit>(&self, panel: *mut f32) {
-        let (dim, count) = (self.dim, self.count);
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.code {
-                F16 => pack::pack_depth::<U, pack::F16>(self.start.cast(), dim, count, panel),
-                BF16 => pack::pack_depth::<U, pack::BF16>(self.start.cast(), dim, count, panel),
-                _ => pack::pack_depth::<U, pack::F32>(self.start.cast(), dim, count, panel),
-            }
-        }
+    pub(super) unsafe fn pack_depth<'a, S: F32Kernels>(
+        &self,
+        panel: &'a mut [MaybeUninit<f32>],
+    ) -> Option<PackedPanel<'a, S>> {
+        // SAFETY: the caller vouches for the CPU; nothing has changed the rows since [`Stored::of`].
+        unsafe { pack_depth(S::assume(), self.rows()?, panel).ok() }
     }
 }
 

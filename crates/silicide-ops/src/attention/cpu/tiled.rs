@@ -7,9 +7,10 @@ use super::weigh::Seen;
 use super::{Call, Extents, HEADER, OUT, Q};
 use crate::attention::MOST_DIM;
 use crate::cpu::Simd;
-use silicide_gemm::f32::tile::Block;
-use silicide_gemm::f32::vector::Unit;
+use silicide_gemm::f32::F32Kernels;
+use silicide_gemm::{Matrix, MatrixMut};
 use silicide_hal::Tile;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Queries of a tile, over all its heads.
@@ -24,7 +25,7 @@ const PANEL: usize = KEYS / 2 * MOST_DIM;
 /// Workspace of a tile.
 #[repr(C, align(64))]
 pub(super) struct TiledWorkspace {
-    panel: [f32; PANEL],
+    panel: [MaybeUninit<f32>; PANEL],
     /// Keys or values, decoded.
     wide: [f32; PANEL],
     scores: [f32; ROWS * KEYS],
@@ -41,7 +42,7 @@ struct Queries {
 /// # Safety
 /// The instruction set is present; the tile is of a launch that the kernel planned.
 #[inline(always)]
-pub(super) unsafe fn tile_queries<S: Simd + Unit>(tile: &Tile<'_>) {
+pub(super) unsafe fn tile_queries<S: Simd + F32Kernels>(tile: &Tile<'_>) {
     // SAFETY: the caller's promise.
     let call = unsafe { Call::of(tile) };
     let [column, kv_head, chunk] = tile.index.map(|i| i as usize);
@@ -115,7 +116,7 @@ unsafe fn finish(call: &Call<'_>, queries: &Queries, mut each: impl FnMut(usize,
 /// # Safety
 /// The instruction set is present; the block is in the cache; workspace and outputs are the caller's alone.
 #[inline(always)]
-unsafe fn add_keys<S: Simd + Unit>(
+unsafe fn add_keys<S: Simd + F32Kernels>(
     call: &Call<'_>,
     queries: &Queries,
     place: &Place,
@@ -123,33 +124,27 @@ unsafe fn add_keys<S: Simd + Unit>(
 ) {
     let (tile, Extents { heads, dim, value_dim, .. }) = (call.tile, call.extents);
     let (tokens, count) = (queries.tokens.len(), place.slots.count);
-    // SAFETY: fields of the workspace.
-    let [panel, wide, scores] = unsafe {
-        [
-            (&raw mut (*workspace).panel).cast::<f32>(),
-            (&raw mut (*workspace).wide).cast(),
-            (&raw mut (*workspace).scores).cast(),
-        ]
-    };
-    let block = Block {
-        a: std::ptr::null(),
-        a_stride: heads * dim,
-        panel,
-        depth: dim,
-        y: scores,
-        y_stride: KEYS,
-        rows: tokens,
-        columns: count,
-        accumulate: false,
+    // SAFETY: fields of the workspace, which is the caller's alone.
+    let (panel, wide, scores) = unsafe {
+        (
+            &mut (*workspace).panel,
+            (&raw mut (*workspace).wide).cast::<f32>(),
+            (&raw mut (*workspace).scores).cast::<f32>(),
+        )
     };
     let [k, v] = call.caches();
-    // SAFETY: panels have room for blocks of the longest heads, scores for all rows; queries, keys, values and outputs lie
-    // in their bindings. The products write every score that is read.
+    // SAFETY: scores have room for all rows; queries, keys, values and outputs lie in their bindings. The products write every score that is
+    // read.
     unsafe {
-        Stored::of(tile, k, place.slots, wide).pack_columns::<S>(panel);
+        let isa = S::assume();
+        // Panels have room for blocks of the longest heads.
+        let Some(keys) = Stored::of(tile, k, place.slots, wide).pack_columns::<S>(panel) else { return };
         for (i, head) in queries.heads.clone().enumerate() {
             let a = tile.start(Q).cast::<f32>().add((queries.tokens.start * heads + head) * dim);
-            S::multiply(&Block { a, y: scores.add(i * tokens * KEYS), ..block });
+            let a = Matrix::from_raw_parts(a, [tokens, dim], heads * dim);
+            let y = MatrixMut::from_raw_parts(scores.add(i * tokens * KEYS), [tokens, count], KEYS);
+            let done = keys.multiply(isa, a, y, false);
+            debug_assert_eq!(done, Ok(()));
         }
         let mut rows = states.iter_mut().enumerate();
         finish(call, queries, |_, y| {
@@ -163,19 +158,13 @@ unsafe fn add_keys<S: Simd + Unit>(
                 y.iter_mut().for_each(|y| *y *= kept);
             }
         });
-        Stored::of(tile, v, place.slots, wide).pack_depth::<S>(panel);
+        let Some(values) = Stored::of(tile, v, place.slots, wide).pack_depth::<S>(panel) else { return };
         for (i, head) in queries.heads.clone().enumerate() {
+            let a = Matrix::from_raw_parts(scores.add(i * tokens * KEYS), [tokens, count], KEYS);
             let y = tile.start(OUT).cast::<f32>().add((queries.tokens.start * heads + head) * value_dim);
-            S::multiply(&Block {
-                a: scores.add(i * tokens * KEYS),
-                a_stride: KEYS,
-                depth: count,
-                y,
-                y_stride: heads * value_dim,
-                columns: value_dim,
-                accumulate: place.accumulate,
-                ..block
-            });
+            let y = MatrixMut::from_raw_parts(y, [tokens, value_dim], heads * value_dim);
+            let done = values.multiply(isa, a, y, place.accumulate);
+            debug_assert_eq!(done, Ok(()));
         }
     }
 }

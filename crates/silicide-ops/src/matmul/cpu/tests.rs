@@ -8,7 +8,6 @@ use silicide_core::kernel::{Host, Launch, Op, Operand, Step, TensorInfo, Toleran
 use silicide_hal::cpu::Isa;
 use silicide_hal::{TileBinding, WORKSPACE_ALIGNMENT, Workspace};
 use silicide_quant::Shape;
-use std::collections::HashMap;
 
 const SENTINEL: f32 = -12345.5;
 const MARGIN: usize = 64;
@@ -236,44 +235,109 @@ fn integer_products_keep_nan_in_its_row() {
     }
 }
 
-/// The bits of an output depend on its row, its column and the instruction set, not on what is computed beside it:
-/// so neither tiles nor threads change them.
+/// Runs the kernel that is selected for `m` rows of `activations` by `n` weights of `dtype`, activations as they are.
+fn exact_product(
+    isa: Isa,
+    activations: &[f32],
+    [m, n, k]: [usize; 3],
+    dtype: DType,
+    weights: &[u8],
+) -> Vec<f32> {
+    let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, k]).unwrap());
+    let (inputs, op, on) = ([info(DType::F32, m), info(dtype, n)], Matmul { exact: true }, device(isa));
+    let outputs = op.infer(&inputs).unwrap();
+    let io = Io { inputs: &inputs, outputs: &outputs };
+    let fitting =
+        Matmul::kernels().iter().filter_map(|kernel| Some((kernel.fits(&op, &io, &on).ok()?.0, kernel)));
+    let (_, kernel) = fitting.min_by_key(|(cost, _)| *cost).unwrap();
+    let a = bytemuck::cast_slice(&activations[..m * k]).to_vec();
+    run(&kernel.plan(&op, &io, &on), isa, &[a, weights.to_vec()], m * n)
+}
+
+/// As [`exact_product`], with dense weights that are interleaved.
+fn interleaved_product(
+    isa: Isa,
+    activations: &[f32],
+    [m, n, k]: [usize; 3],
+    dtype: DType,
+    weights: &[u8],
+) -> Vec<f32> {
+    let set = crate::interleave::TOGETHER * k * dtype.size();
+    let mut sets = weights.to_vec();
+    for (from, to) in weights.chunks_exact(set).zip(sets.chunks_exact_mut(set)) {
+        silicide_gemm::f32::interleave(dtype, from, to).unwrap();
+    }
+    let (program, params, grid) =
+        dense_launch(&Problem { batch: 1, m, n, k }, dtype, crate::interleave::TOGETHER);
+    let a = bytemuck::cast_slice(&activations[..m * k]).to_vec();
+    run(&Plan::launch(program, &ARGS, &params, grid), isa, &[a, sets], m * n)
+}
+
+const DENSE_TYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
+/// On an instruction set the bits of an output depend on its row of activations and its weights, not on how many rows and outputs are
+/// computed beside it, nor on where the weights lie.
 #[test]
-fn bits_do_not_depend_on_the_neighbours() {
-    let (n, k) = (70, 1100);
+fn dense_products_have_the_same_bits_for_every_number_of_rows() {
+    let (n, k) = (80, 1100);
     let mut random = Random::new(3);
-    let activations: Vec<f32> = (0..130 * k).map(|_| random.gaussian() as f32).collect();
+    let activations: Vec<f32> = (0..512 * k).map(|_| random.gaussian() as f32).collect();
     let weights: Vec<f64> = (0..n * k).map(|_| random.gaussian()).collect();
-    let weights = silicide_quant::encode(DType::F16, &weights);
-    let product = |kernel: &dyn Kernel<Op = Matmul>, isa: Isa, m: usize, n: usize| {
-        let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, k]).unwrap());
-        let inputs = [info(DType::F32, m), info(DType::F16, n)];
-        let outputs = Matmul::default().infer(&inputs).unwrap();
-        let plan = kernel.plan(&Matmul::default(), &Io { inputs: &inputs, outputs: &outputs }, &device(isa));
-        let a = bytemuck::cast_slice(&activations[..m * k]).to_vec();
-        run(&plan, isa, &[a, weights[..n * k * 2].to_vec()], m * n)
-    };
-    for isa in Isa::available() {
-        for (kernel, m) in [(&FEW[1] as &dyn Kernel<Op = Matmul>, 8), (&MANY[1], 130)] {
-            let whole = product(kernel, isa, m, n);
-            for (few, columns) in [(m - 1, n), (m / 2, 49), (1, 17), (m, 1)] {
-                for (row, part) in product(kernel, isa, few, columns).chunks_exact(columns).enumerate() {
-                    assert_eq!(part, &whole[row * n..row * n + columns], "{} {isa}", kernel.name());
+    for dtype in DENSE_TYPES {
+        let bytes = silicide_quant::encode(dtype, &weights);
+        let row_bytes = bytes.len() / n;
+        for isa in Isa::available() {
+            let whole = exact_product(isa, &activations, [512, n, k], dtype, &bytes);
+            for m in (1..=70).chain([512]) {
+                let got = interleaved_product(isa, &activations, [m, n, k], dtype, &bytes);
+                assert_eq!(got, whole[..m * n], "{dtype} {isa} interleaved, {m} rows");
+                let got = exact_product(isa, &activations, [m, n, k], dtype, &bytes);
+                assert_eq!(got, whole[..m * n], "{dtype} {isa}, {m} rows");
+            }
+            for (m, outputs) in [(1, 1), (3, 17), (9, 49), (70, 79)] {
+                let part = &bytes[..outputs * row_bytes];
+                let got = exact_product(isa, &activations, [m, outputs, k], dtype, part);
+                for (row, got) in got.chunks_exact(outputs).enumerate() {
+                    assert_eq!(got, &whole[row * n..row * n + outputs], "{dtype} {isa}, {outputs} outputs");
                 }
             }
         }
     }
 }
 
-/// Dense weights have one rounding for every number of rows: a sum of exact products in f32. So no number of rows is far from
-/// the reference, whichever kernel is selected for it.
+/// Blocks that are multiplied exactly have the bits of their numbers as dense weights, for every number of rows.
 #[test]
-fn dense_weights_keep_activations_exact_for_every_number_of_rows() {
+fn exact_products_of_blocks_have_the_bits_of_dense_ones() {
+    let n = 33;
+    let mut random = Random::new(4);
+    for format in silicide_quant::Format::ALL {
+        let k = format.block_len() * 288usize.div_ceil(format.block_len());
+        let activations: Vec<f32> = (0..512 * k).map(|_| random.gaussian() as f32).collect();
+        let weights: Vec<f64> = (0..n * k).map(|_| random.gaussian()).collect();
+        let blocks = silicide_quant::encode(DType::Block(format), &weights);
+        let mut wide = vec![0f32; n * k];
+        format.decode(&blocks, &mut wide).unwrap();
+        let wide: &[u8] = bytemuck::cast_slice(&wide);
+        for isa in Isa::available() {
+            let whole = exact_product(isa, &activations, [70, n, k], DType::F32, wide);
+            for m in (1..=20).chain([48, 49, 70]) {
+                let got = exact_product(isa, &activations, [m, n, k], DType::Block(format), &blocks);
+                assert_eq!(got, whole[..m * n], "{format} {isa}, {m} rows");
+            }
+            let most = exact_product(isa, &activations, [512, n, k], DType::Block(format), &blocks);
+            assert_eq!(most[..70 * n], whole, "{format} {isa}, 512 rows");
+        }
+    }
+}
+
+/// Dense products are sums of exact products in f32: no number of rows is far from the reference.
+#[test]
+fn dense_products_are_near_the_reference_for_every_number_of_rows() {
     let (n, k) = (50, 320);
     let mut random = Random::new(17);
     let activations: Vec<f32> = (0..512 * k).map(|_| random.gaussian() as f32).collect();
     let weights: Vec<f64> = (0..n * k).map(|_| random.gaussian()).collect();
-    for dtype in [DType::F32, DType::F16, DType::BF16] {
+    for dtype in DENSE_TYPES {
         let bytes = silicide_quant::encode(dtype, &weights);
         let exact = silicide_quant::decode(dtype, &bytes);
         let expected: Vec<f64> = activations
@@ -283,28 +347,11 @@ fn dense_weights_keep_activations_exact_for_every_number_of_rows() {
             })
             .collect();
         for isa in Isa::available() {
-            let (on, mut bits) = (device(isa), HashMap::new());
-            for m in (1..=70).chain([512]) {
-                let info = |dtype, rows| TensorInfo::new(dtype, Shape::new(&[rows, k]).unwrap());
-                let inputs = [info(DType::F32, m), info(dtype, n)];
-                let outputs = Matmul::default().infer(&inputs).unwrap();
-                let io = Io { inputs: &inputs, outputs: &outputs };
-                // As kernels are selected: the cheapest that fits.
-                let op = Matmul::default();
-                let fitting = Matmul::kernels()
-                    .iter()
-                    .filter_map(|kernel| Some((kernel.fits(&op, &io, &on).ok()?.0, kernel)));
-                let (_, kernel) = fitting.min_by_key(|(cost, _)| *cost).unwrap();
-                let plan = kernel.plan(&op, &io, &on);
-                let a = bytemuck::cast_slice(&activations[..m * k]).to_vec();
-                let got = run(&plan, isa, &[a, bytes.clone()], m * n);
+            for m in [1, 8, 9, 70, 512] {
+                let got = exact_product(isa, &activations, [m, n, k], dtype, &bytes);
                 let label = format!("{dtype} {isa}, {m} rows");
                 check(&got, &expected[..m * n], Tolerance { nmse: 1e-10, max: 1e-4 }, &label);
-                // The first row has one set of bits for each of the two kernels.
-                let first = bits.entry(kernel.name()).or_insert_with(|| got[..n].to_vec());
-                assert_eq!(first, &got[..n], "{label}");
             }
-            assert_eq!(bits.len(), 2, "a kernel for few rows, and one for many");
         }
     }
 }

@@ -61,8 +61,6 @@ impl Product {
         let [x, y, 1] = launch.grid else { return None };
         let word = |i: usize| launch.params.get(i).map(|word| *word as usize);
         let (tile_columns, tile_rows) = match PROGRAMS.get(program)?.1 {
-            Cut::Columns(word_of) => (word(word_of)?, rows),
-            Cut::Rows(columns, word_of) => (columns, word(word_of)?),
             Cut::Both(columns, rows) => (word(columns)?, word(rows)?),
             Cut::Fixed(columns) => (columns, rows),
         };

@@ -71,8 +71,6 @@ impl Product {
     fn is_cut(&self, cut: &Cut, params: &[u32]) -> bool {
         let word = |i: usize| params.get(i).map(|word| *word as usize);
         let (columns, rows) = match *cut {
-            Cut::Columns(columns) => (word(columns), Some(self.rows)),
-            Cut::Rows(columns, rows) => (Some(columns), word(rows)),
             Cut::Both(columns, rows) => (word(columns), word(rows)),
             Cut::Fixed(columns) => (Some(columns), Some(self.rows)),
         };

@@ -1,0 +1,320 @@
+//! Products of dense weights through views: extents are checked, and each function is compiled once for each instruction set.
+//!
+//! ```text
+//! for NC outputs:                         # few rows: a GEMV over all outputs instead, nothing is packed
+//!     for KC of the depth:
+//!         pack NC x KC weights to a panel     # in L2
+//!         for MR rows: for NR outputs: microkernel
+//! ```
+
+use super::dot::DotTask;
+use super::element::Element;
+use super::gemv::GemvPart;
+use super::lanes::{DenseLanes, OutputTile};
+use super::microkernel::MultiplyPanel;
+use super::pack::{PackDepth, PackInterleaved, PackRows, PackedPanel, panel_len};
+use super::weighted::WeightedTask;
+use super::weights::{DenseRows, DenseWeights, by_element};
+use crate::isa::Simd;
+use crate::q8::INTERLEAVE;
+use crate::view::{GemmError, Matrix, MatrixMut};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// NC: the outputs of a panel. 6 x 8, 3 x 16 or 1 x 48 of the register tiles.
+pub const NC: usize = 48;
+/// KC: the depth of a panel.
+pub const KC: usize = 1024;
+/// Up to this many rows a product is a GEMV: packing a panel does not pay.
+pub const GEMV_ROWS: usize = 8;
+
+/// Workspace: memory for a panel of packed weights, 192 KiB, to stay in L2 beside the activations that pass. Its contents are
+/// unspecified.
+#[repr(C, align(64))]
+pub struct DenseWorkspace([MaybeUninit<f32>; NC * KC]);
+
+impl std::fmt::Debug for DenseWorkspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DenseWorkspace")
+    }
+}
+
+impl DenseWorkspace {
+    /// Returns a workspace on the heap.
+    pub fn new() -> Box<DenseWorkspace> {
+        // SAFETY: all fields are `MaybeUninit`.
+        unsafe { Box::new_uninit().assume_init() }
+    }
+
+    /// Returns memory as a workspace.
+    #[inline(always)]
+    pub fn from_uninit(memory: &mut MaybeUninit<DenseWorkspace>) -> &mut DenseWorkspace {
+        // SAFETY: all fields are `MaybeUninit`.
+        unsafe { memory.assume_init_mut() }
+    }
+}
+
+/// Refuses an extent that is not the expected one.
+#[inline(always)]
+pub(super) fn same(
+    argument: &'static str,
+    what: &'static str,
+    expected: usize,
+    got: usize,
+) -> Result<(), GemmError> {
+    if expected == got { Ok(()) } else { Err(GemmError::Extent { argument, what, expected, got }) }
+}
+
+/// A product of rows of f32 with some outputs of dense weights.
+///
+/// An output is `fma(x[l], w[l], sum)` over the depth `l` in sequence, from zero, or from what `out` has if `accumulate`. So its bits
+/// depend neither on the number of rows, nor on the layout of the weights, nor on the outputs that are computed beside it, nor on where a
+/// caller cuts the depth.
+#[derive(Clone, Debug)]
+pub struct DenseGemm<'a> {
+    /// The LHS.
+    pub lhs: Matrix<'a, f32>,
+    /// The RHS.
+    pub rhs: DenseWeights<'a>,
+    /// Which outputs are computed: rows of the RHS; whole sets of sixteen if it is interleaved.
+    pub outputs: Range<usize>,
+    /// Whether sums start from what `out` has, rather than from zero.
+    pub accumulate: bool,
+}
+
+impl DenseGemm<'_> {
+    /// Computes the outputs: row `i`, column `j` of `out` is row `i` of the LHS times row `outputs.start + j` of the RHS.
+    #[inline(always)]
+    pub fn compute<I: F32Kernels>(
+        &self,
+        isa: I,
+        mut out: MatrixMut<'_, f32>,
+        workspace: &mut DenseWorkspace,
+    ) -> Result<(), GemmError> {
+        let rhs = self.check([out.rows(), out.columns()])?;
+        let out = OutputTile { start: out.as_mut_ptr(), stride: out.stride(), accumulate: self.accumulate };
+        isa.compute(CheckedDense(DenseCall::Gemm { lhs: self.lhs, rhs, out, workspace }));
+        Ok(())
+    }
+
+    /// Checks that extents agree; returns the weights of the outputs.
+    #[inline(always)]
+    fn check(&self, [rows, columns]: [usize; 2]) -> Result<DenseWeights<'_>, GemmError> {
+        let (Range { start, end }, [n, k]) = (self.outputs.clone(), self.rhs.extents());
+        if start >= end {
+            return Err(GemmError::Empty { argument: "outputs", what: "rows" });
+        }
+        if end > n {
+            return Err(GemmError::Length { argument: "outputs", needed: end, got: n });
+        }
+        same("lhs", "columns", k, self.lhs.columns())?;
+        same("out", "rows", self.lhs.rows(), rows)?;
+        same("out", "columns", end - start, columns)?;
+        // The range is inside, so only sets can be cut.
+        let got = if start.is_multiple_of(INTERLEAVE) { end } else { start };
+        let cut = GemmError::Multiple { argument: "outputs", what: "bounds", of: INTERLEAVE, got };
+        self.rhs.tile(start..end, 0..k).ok_or(cut)
+    }
+}
+
+/// Computes `out = lhs . rhs^T` for few rows: reads the RHS once, and packs nothing. Outputs are those of [`DenseGemm`], to the last bit.
+pub fn gemv<I: F32Kernels>(
+    isa: I,
+    lhs: Matrix<'_, f32>,
+    rhs: DenseWeights<'_>,
+    mut out: MatrixMut<'_, f32>,
+) -> Result<(), GemmError> {
+    let outputs = 0..rhs.extents()[0];
+    let product = DenseGemm { lhs, rhs, outputs, accumulate: false };
+    let rhs = product.check([out.rows(), out.columns()])?;
+    let out = OutputTile { start: out.as_mut_ptr(), stride: out.stride(), accumulate: false };
+    isa.compute(CheckedDense(DenseCall::Gemv { lhs, rhs, out }));
+    Ok(())
+}
+
+/// Packs rows, which are outputs, in `memory`, which has at least [`panel_len`] f32s.
+#[inline(always)]
+pub fn pack_rows<'a, I: F32Kernels>(
+    isa: I,
+    rows: DenseRows<'_>,
+    memory: &'a mut [MaybeUninit<f32>],
+) -> Result<PackedPanel<'a, I>, GemmError> {
+    let [outputs, depth] = rows.extents();
+    let panel = room(memory, outputs, depth)?;
+    isa.compute(CheckedDense(DenseCall::PackRows { rows, panel }));
+    // SAFETY: the call has packed them.
+    Ok(unsafe { PackedPanel::from_packed(panel, [outputs, depth]) })
+}
+
+/// Packs rows as the depth of a panel in `memory`, which has at least [`panel_len`] f32s: element `j` of a row belongs to output `j`.
+#[inline(always)]
+pub fn pack_depth<'a, I: F32Kernels>(
+    isa: I,
+    rows: DenseRows<'_>,
+    memory: &'a mut [MaybeUninit<f32>],
+) -> Result<PackedPanel<'a, I>, GemmError> {
+    let [depth, outputs] = rows.extents();
+    let panel = room(memory, outputs, depth)?;
+    isa.compute(CheckedDense(DenseCall::PackDepth { rows, panel }));
+    // SAFETY: the call has packed them.
+    Ok(unsafe { PackedPanel::from_packed(panel, [outputs, depth]) })
+}
+
+/// Returns the start of memory for a panel, if it has room.
+#[inline(always)]
+fn room(memory: &mut [MaybeUninit<f32>], outputs: usize, depth: usize) -> Result<*mut f32, GemmError> {
+    let needed = panel_len(outputs, depth);
+    if memory.len() < needed {
+        return Err(GemmError::Length { argument: "memory", needed, got: memory.len() });
+    }
+    Ok(memory.as_mut_ptr().cast())
+}
+
+impl<I: F32Kernels> PackedPanel<'_, I> {
+    /// Computes `out = lhs . panel`, or adds it to `out` if `accumulate`, in the order of [`DenseGemm`].
+    #[inline(always)]
+    pub fn multiply(
+        &self,
+        isa: I,
+        lhs: Matrix<'_, f32>,
+        mut out: MatrixMut<'_, f32>,
+        accumulate: bool,
+    ) -> Result<(), GemmError> {
+        same("lhs", "columns", self.depth, lhs.columns())?;
+        same("out", "rows", lhs.rows(), out.rows())?;
+        same("out", "columns", self.outputs, out.columns())?;
+        let out = OutputTile { start: out.as_mut_ptr(), stride: out.stride(), accumulate };
+        let (start, extents) = (self.start, [self.outputs, self.depth]);
+        isa.compute(CheckedDense(DenseCall::MultiplyPanel { lhs, start, extents, out }));
+        Ok(())
+    }
+}
+
+/// A product whose extents were checked.
+#[derive(Debug)]
+pub struct CheckedDense<'a>(pub(super) DenseCall<'a>);
+
+/// The products.
+#[derive(Debug)]
+pub(super) enum DenseCall<'a> {
+    Gemm { lhs: Matrix<'a, f32>, rhs: DenseWeights<'a>, out: OutputTile, workspace: &'a mut DenseWorkspace },
+    Gemv { lhs: Matrix<'a, f32>, rhs: DenseWeights<'a>, out: OutputTile },
+    PackRows { rows: DenseRows<'a>, panel: *mut f32 },
+    PackDepth { rows: DenseRows<'a>, panel: *mut f32 },
+    MultiplyPanel { lhs: Matrix<'a, f32>, start: *const f32, extents: [usize; 2], out: OutputTile },
+    Dot { lhs: Matrix<'a, f32>, rows: DenseRows<'a>, out: OutputTile, ahead: Option<usize> },
+    WeightedSum { weights: Matrix<'a, f32>, rows: DenseRows<'a>, sums: OutputTile, ahead: Option<usize> },
+}
+
+/// An instruction set with products of dense weights. The function is compiled once for it, in this crate.
+pub trait F32Kernels: Simd {
+    /// Computes a product.
+    #[doc(hidden)]
+    fn compute(self, call: CheckedDense<'_>);
+}
+
+/// Implements [`F32Kernels`].
+macro_rules! f32_kernels {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        impl F32Kernels for crate::isa::$name {
+            fn compute(self, call: CheckedDense<'_>) {
+                compute(self, call.0);
+            }
+        }
+    };
+}
+
+f32_kernels!(
+    #[cfg(target_arch = "x86_64")]
+    Avx512
+);
+f32_kernels!(
+    #[cfg(target_arch = "x86_64")]
+    Avx2
+);
+f32_kernels!(
+    #[cfg(target_arch = "aarch64")]
+    Neon
+);
+f32_kernels!(Portable);
+
+/// Computes a call. Tasks are functions of their own: inside larger ones, registers run short.
+#[inline(always)]
+fn compute<I: DenseLanes>(isa: I, call: DenseCall<'_>) {
+    match call {
+        DenseCall::Gemm { lhs, rhs, out, workspace } => {
+            by_element!(rhs.rows, weights => {
+                if lhs.rows() <= GEMV_ROWS {
+                    gemv_part(isa, GemvPart { lhs, rhs: weights, out }, rhs.interleaved);
+                } else {
+                    gemm_panels(isa, GemvPart { lhs, rhs: weights, out }, rhs.interleaved, workspace);
+                }
+            });
+        }
+        DenseCall::Gemv { lhs, rhs, out } => {
+            by_element!(rhs.rows, weights => gemv_part(isa, GemvPart { lhs, rhs: weights, out }, rhs.interleaved));
+        }
+        DenseCall::PackRows { rows, panel } => {
+            by_element!(rows, rows => isa.run(PackRows { isa, rows, panel }))
+        }
+        DenseCall::PackDepth { rows, panel } => {
+            by_element!(rows, rows => isa.run(PackDepth { isa, rows, panel }))
+        }
+        DenseCall::MultiplyPanel { lhs, start, extents, out } => {
+            // SAFETY: `PackedPanel::multiply` passes a panel that was packed for `I`.
+            let panel = unsafe { PackedPanel::from_packed(start, extents) };
+            isa.run(MultiplyPanel { isa, lhs, panel, out });
+        }
+        DenseCall::Dot { lhs, rows, out, ahead } => {
+            by_element!(rows, rows => DotTask { isa, lhs, rows, out, ahead }.by_rows());
+        }
+        DenseCall::WeightedSum { weights, rows, sums, ahead } => {
+            by_element!(rows, rows => WeightedTask { isa, weights, rows, sums, ahead }.by_sums());
+        }
+    }
+}
+
+/// Computes a GEMV in either layout.
+#[inline(always)]
+fn gemv_part<I: DenseLanes, T: Element>(isa: I, part: GemvPart<'_, T>, interleaved: bool) {
+    if interleaved { isa.gemv_interleaved(part) } else { isa.gemv_in_place(part) }
+}
+
+/// Computes a GEMM by panels.
+#[inline(always)]
+fn gemm_panels<I: DenseLanes, T: Element>(
+    isa: I,
+    part: GemvPart<'_, T>,
+    interleaved: bool,
+    workspace: &mut DenseWorkspace,
+) {
+    const { assert!(NC.is_multiple_of(INTERLEAVE) && NC.is_multiple_of(super::SUM_PADDING)) };
+    let GemvPart { lhs, rhs, out } = part;
+    let (panel, together) =
+        (workspace.0.as_mut_ptr().cast::<f32>(), if interleaved { INTERLEAVE } else { 1 });
+    let n = rhs.rows() * together;
+    for output in (0..n).step_by(NC) {
+        let outputs = NC.min(n - output);
+        for first in (0..lhs.columns()).step_by(KC) {
+            let depth = KC.min(lhs.columns() - first);
+            let weights = rhs.tile(
+                output / together..(output + outputs) / together,
+                first * together..(first + depth) * together,
+            );
+            let (Some(weights), Some(lhs)) = (weights, lhs.tile(0..lhs.rows(), first..first + depth)) else {
+                return;
+            };
+            if interleaved {
+                isa.run(PackInterleaved { isa, sets: weights, panel });
+            } else {
+                isa.run(PackRows { isa, rows: weights, panel });
+            }
+            // SAFETY: the task has packed these extents; the workspace has room for NC x KC, whole vectors of every instruction set.
+            let panel = unsafe { PackedPanel::from_packed(panel, [outputs, depth]) };
+            let accumulate = out.accumulate || first > 0;
+            let out = OutputTile { accumulate, ..out.skip(0, output) };
+            isa.run(MultiplyPanel { isa, lhs, panel, out });
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Weights of dense products: rows of f32, f16 or bf16, in place or interleaved.
+//!
+//! In place, as files have them, a row is an output. Interleaved, sixteen rows lie side by side:
+//!
+//! ```text
+//! in place:     | w[0][0] w[0][1] ..        |     interleaved:  | w[0][0] w[1][0] .. w[15][0] |
+//!               | w[1][0] w[1][1] ..        |                   | w[0][1] w[1][1] .. w[15][1] |
+//!               ..                                              ..
+//! ```
+//!
+//! A vector of outputs then reads one stream and moves nothing between lanes. The size is the same.
+
+use crate::q8::INTERLEAVE;
+use crate::view::{GemmError, Matrix};
+use silicide_quant::{DType, bf16, f16};
+use std::ops::Range;
+
+/// Rows of f32, f16 or bf16.
+#[derive(Clone, Copy, Debug)]
+pub enum DenseRows<'a> {
+    /// Rows of f32.
+    F32(Matrix<'a, f32>),
+    /// Rows of f16.
+    F16(Matrix<'a, f16>),
+    /// Rows of bf16.
+    BF16(Matrix<'a, bf16>),
+}
+
+/// Evaluates an expression with the matrix of [`DenseRows`], whatever its type.
+macro_rules! by_element {
+    ($rows:expr, $matrix:ident => $body:expr) => {
+        match $rows {
+            DenseRows::F32($matrix) => $body,
+            DenseRows::F16($matrix) => $body,
+            DenseRows::BF16($matrix) => $body,
+        }
+    };
+}
+pub(super) use by_element;
+
+impl<'a> DenseRows<'a> {
+    /// Returns rows of `dtype` in memory, or none for a type that is not f32, f16 or bf16.
+    ///
+    /// # Safety
+    /// As for [`Matrix::from_raw_parts`].
+    #[inline(always)]
+    pub unsafe fn from_raw_parts(
+        dtype: DType,
+        start: *const u8,
+        extents: [usize; 2],
+        stride: usize,
+    ) -> Option<DenseRows<'a>> {
+        // SAFETY: the caller vouches for memory and alignment of these extents.
+        unsafe {
+            match dtype {
+                DType::F32 => Some(DenseRows::F32(Matrix::from_raw_parts(start.cast(), extents, stride))),
+                DType::F16 => Some(DenseRows::F16(Matrix::from_raw_parts(start.cast(), extents, stride))),
+                DType::BF16 => Some(DenseRows::BF16(Matrix::from_raw_parts(start.cast(), extents, stride))),
+                _ => None,
+            }
+        }
+    }
+
+    /// Rows and elements of a row.
+    #[inline(always)]
+    pub(super) fn extents(&self) -> [usize; 2] {
+        by_element!(self, rows => [rows.rows(), rows.columns()])
+    }
+
+    /// Returns a part of the rows, if it is inside.
+    #[inline(always)]
+    fn tile(&self, rows: Range<usize>, columns: Range<usize>) -> Option<DenseRows<'a>> {
+        Some(match self {
+            DenseRows::F32(all) => DenseRows::F32(all.tile(rows, columns)?),
+            DenseRows::F16(all) => DenseRows::F16(all.tile(rows, columns)?),
+            DenseRows::BF16(all) => DenseRows::BF16(all.tile(rows, columns)?),
+        })
+    }
+}
+
+/// The RHS of a dense product: `n` weight rows of `k` elements.
+#[derive(Clone, Copy, Debug)]
+pub struct DenseWeights<'a> {
+    /// Weight rows; if interleaved, sets of sixteen of them.
+    pub(super) rows: DenseRows<'a>,
+    pub(super) interleaved: bool,
+}
+
+impl<'a> From<DenseRows<'a>> for DenseWeights<'a> {
+    fn from(rows: DenseRows<'a>) -> DenseWeights<'a> {
+        DenseWeights { rows, interleaved: false }
+    }
+}
+
+impl<'a> DenseWeights<'a> {
+    /// Returns interleaved weights. A row of `sets` is a set of sixteen weight rows: `16 * k` elements.
+    #[inline(always)]
+    pub fn interleaved(sets: DenseRows<'a>) -> Result<DenseWeights<'a>, GemmError> {
+        let [_, columns] = sets.extents();
+        if !columns.is_multiple_of(INTERLEAVE) {
+            return Err(GemmError::Multiple {
+                argument: "sets",
+                what: "columns",
+                of: INTERLEAVE,
+                got: columns,
+            });
+        }
+        Ok(DenseWeights { rows: sets, interleaved: true })
+    }
+
+    /// Weight rows, which are outputs, and their depth.
+    #[inline(always)]
+    pub fn extents(&self) -> [usize; 2] {
+        let [rows, columns] = self.rows.extents();
+        if self.interleaved { [rows * INTERLEAVE, columns / INTERLEAVE] } else { [rows, columns] }
+    }
+
+    /// Returns some weight rows, whole sets if they are interleaved, and a part of their depth, if they are inside.
+    #[inline(always)]
+    pub fn tile(&self, outputs: Range<usize>, depth: Range<usize>) -> Option<DenseWeights<'a>> {
+        let Range { start, end } = outputs;
+        let (outputs, depth) = if self.interleaved {
+            if !start.is_multiple_of(INTERLEAVE) || !end.is_multiple_of(INTERLEAVE) {
+                return None;
+            }
+            (start / INTERLEAVE..end / INTERLEAVE, depth.start * INTERLEAVE..depth.end * INTERLEAVE)
+        } else {
+            (start..end, depth)
+        };
+        Some(DenseWeights { rows: self.rows.tile(outputs, depth)?, ..*self })
+    }
+}
+
+/// Interleaves sixteen weight rows of `dtype`, which follow each other in `from`. `to` has as many bytes.
+#[inline(always)]
+pub fn interleave(dtype: DType, from: &[u8], to: &mut [u8]) -> Result<(), GemmError> {
+    let argument = "weights";
+    let size = dtype.size();
+    if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+        let format = dtype.to_string();
+        return Err(GemmError::Format { argument, format, what: "interleaved layout of elements" });
+    }
+    if from.len() != to.len() {
+        return Err(GemmError::Length { argument: "interleaved weights", needed: from.len(), got: to.len() });
+    }
+    if from.is_empty() || !from.len().is_multiple_of(INTERLEAVE * size) {
+        return Err(GemmError::Multiple { argument, what: "bytes", of: INTERLEAVE * size, got: from.len() });
+    }
+    if size == 4 {
+        interleave_elements::<4>(from, to)
+    } else {
+        interleave_elements::<2>(from, to)
+    }
+    Ok(())
+}
+
+/// [`interleave`] of elements of `SIZE` bytes, at any alignment.
+#[inline(always)]
+fn interleave_elements<const SIZE: usize>(from: &[u8], to: &mut [u8]) {
+    let (from, to) = (from.as_chunks::<SIZE>().0, to.as_chunks_mut::<SIZE>().0);
+    let depth = from.len() / INTERLEAVE;
+    for (at, to) in to.as_chunks_mut::<INTERLEAVE>().0.iter_mut().enumerate() {
+        for (row, to) in to.iter_mut().enumerate() {
+            if let Some(element) = from.get(row * depth + at) {
+                *to = *element;
+            }
+        }
+    }
+}
