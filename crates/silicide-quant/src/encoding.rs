@@ -105,6 +105,12 @@ impl From<DType> for RowEncoding {
     }
 }
 
+impl From<Format> for RowEncoding {
+    fn from(format: Format) -> RowEncoding {
+        RowEncoding::Block(format)
+    }
+}
+
 impl From<DType> for Encoding {
     fn from(dtype: DType) -> Encoding {
         RowEncoding::from(dtype).into()

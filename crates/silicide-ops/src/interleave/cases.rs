@@ -1,36 +1,40 @@
-//! Cases of `interleave`: every format that can be, one block and several.
+//! Cases of `interleave`: every encoding that can be, one element or block and several.
 
-use super::{Interleave, InterleavedBlock, TOGETHER};
+use super::{Interleave, InterleavedGroup, TOGETHER, plain_dtype};
 use crate::case::{Case, Data, Input};
-use silicide_quant::{DType, Format};
+use silicide_quant::{DType, Format, RowEncoding};
 
 /// Calls to try.
 pub fn cases() -> Vec<Case> {
+    let elements = [DType::F32, DType::F16, DType::BF16].map(RowEncoding::Element);
     let mut cases = Vec::new();
-    for format in Format::ALL.into_iter().filter(|format| InterleavedBlock::of(*format).is_some()) {
-        for (groups, blocks) in [(1, 1), (3, 5)] {
-            let extents = [groups * TOGETHER, blocks * format.block_bytes()];
+    for of in elements.into_iter().chain(Format::ALL.map(RowEncoding::Block)) {
+        let Some(group) = InterleavedGroup::of(of) else { continue };
+        for (sets, count) in [(1, 1), (3, 5)] {
+            let extents = [sets * TOGETHER, count * group.bytes()];
             let x = Input::of(DType::U8, &extents, Data::Indices { below: 256 });
-            let label = format!("{} columns of {blocks} blocks of {format}", extents[0]);
-            cases.push(Case::new(label, Interleave { format }, vec![x]));
+            let label = format!("{} rows of {count} groups of {of}", extents[0]);
+            cases.push(Case::new(label, Interleave { of }, vec![x]));
         }
     }
     cases
 }
 
-/// Random weights of a format, `[..., n, k]`, interleaved.
-pub(crate) fn interleaved_input(format: Format, extents: &[usize]) -> Input {
-    let plain =
-        Input::of(DType::Block(format), extents, Data::Blocks).bytes(extents.iter().sum::<usize>() as u64);
+/// Random weights, `[..., n, k]`, interleaved.
+pub(crate) fn interleaved_input(of: impl Into<RowEncoding>, extents: &[usize]) -> Input {
+    let of = of.into();
+    let data = if let RowEncoding::Block(_) = of { Data::Blocks } else { Data::Gaussian { scale: 1.0 } };
+    let plain = Input::of(plain_dtype(of).unwrap_or(DType::F32), extents, data);
+    let plain = plain.bytes(extents.iter().sum::<usize>() as u64);
     let (mut bytes, mut extents) = (vec![0.0; plain.len()], extents.to_vec());
-    if let (Some(parts), Some(last)) = (InterleavedBlock::of(format), extents.last_mut()) {
-        *last = *last / format.block_len() * parts.bytes();
-        let column = *last;
+    if let (Some(group), Some(last)) = (InterleavedGroup::of(of), extents.last_mut()) {
+        *last = *last / of.group_len() * group.bytes();
+        let row_bytes = *last;
         for (i, byte) in plain.iter().enumerate() {
-            let (group, within) = (i / (TOGETHER * column), i % (TOGETHER * column));
-            let (lane, block, at) =
-                (within / column, within % column / parts.bytes(), within % parts.bytes());
-            let to = group * TOGETHER * column + block * TOGETHER * parts.bytes() + parts.place(lane, at);
+            let (set, within) = (i / (TOGETHER * row_bytes), i % (TOGETHER * row_bytes));
+            let (row, index, at) =
+                (within / row_bytes, within % row_bytes / group.bytes(), within % group.bytes());
+            let to = set * TOGETHER * row_bytes + index * TOGETHER * group.bytes() + group.place(row, at);
             bytes[to] = f64::from(*byte);
         }
     }

@@ -1,51 +1,55 @@
-//! `interleave` on the CPU: a tile is some groups of columns.
+//! `interleave` on the CPU: a tile is some sets of sixteen rows.
 
-use super::{Interleave, TOGETHER};
+use super::{Interleave, TOGETHER, plain_dtype};
 use crate::cpu::native_kernel;
 use crate::cpu::needs::in_tiles_of;
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_gemm::q8::{self, Q8Kernels};
+use silicide_gemm::q8::Q8Kernels;
+use silicide_gemm::{f32, q8};
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
-use silicide_quant::Format;
+use silicide_quant::{DType, Format};
 
 /// Bytes that one tile moves, about.
 const TILE_BYTES: usize = 64 << 10;
 
-// SAFETY: a tile reads the columns of its own groups and writes as many bytes of each group.
+// SAFETY: a tile reads the rows of its own sets and writes as many bytes of each set.
 native_kernel!(
-    /// Blocks of columns, side by side.
+    /// Rows side by side.
     unsafe INTERLEAVE,
     "interleave.words.cpu",
     tile::<S>,
     needs needs
 );
 
-/// Parameters: groups, bytes of a column, groups of a tile, the format.
+/// Parameters: sets of rows, bytes of a row, sets of a tile, the code of the rows' type.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [groups, bytes, tile_groups] = [0, 1, 2].map(|i| launch.count(i));
-    in_tiles_of(launch, groups, tile_groups)?;
-    let all = groups * TOGETHER * bytes;
+    let [sets, bytes, tile_sets] = [0, 1, 2].map(|i| launch.count(i));
+    in_tiles_of(launch, sets, tile_sets)?;
+    let all = sets * TOGETHER * bytes;
     Some(Needs::new().read(all, 1).write(all, 1))
 }
 
-/// A tile: some groups of columns.
+/// Interleaves some sets of rows.
 ///
 /// # Safety
 ///
-/// The instruction set is present; bindings are as many bytes of columns as the parameters say, and as many to write.
+/// The CPU has `S`; bindings are as many bytes of rows as the parameters say, and as many to write.
 #[inline(always)]
 unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
-    let [groups, bytes, tile_groups] = [0, 1, 2].map(|i| tile.param(i) as usize);
-    let Some(&format) = Format::ALL.get(tile.param(3) as usize) else { return };
-    let first = tile.index[0] as usize * tile_groups;
-    for group in first..(first + tile_groups).min(groups) {
-        let range = group * TOGETHER * bytes..(group + 1) * TOGETHER * bytes;
-        // SAFETY: the caller runs on a CPU with `S`; the planner made the grid for these extents, and tiles have different groups.
+    let [sets, bytes, tile_sets, code] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
+    let first = tile.index[0] as usize * tile_sets;
+    for set in first..(first + tile_sets).min(sets) {
+        let range = set * TOGETHER * bytes..(set + 1) * TOGETHER * bytes;
+        // SAFETY: the caller runs on a CPU with `S`; `needs` has checked the extents, and tiles have different sets.
         let (isa, from, to) =
             unsafe { (S::assume(), tile.read_part::<u8>(0, range.clone()), tile.write::<u8>(1, range)) };
+        let done = match (DType::ALL.get(code), Format::ALL.get(code.wrapping_sub(DType::ALL.len()))) {
+            (Some(&dtype), _) => f32::interleave(dtype, from, to),
+            (_, Some(&format)) => q8::interleave(isa, format, from, to),
+            _ => Ok(()),
+        };
         // Shapes were checked by `infer`, so this is not refused.
-        let done = q8::interleave(isa, format, from, to);
         debug_assert_eq!(done, Ok(()));
     }
 }
@@ -66,15 +70,11 @@ impl Kernel for Words {
     }
 
     fn plan(&self, op: &Interleave, io: &Io<'_>, _: &DeviceInfo) -> Plan {
-        let (groups, bytes) = (io.input(0).shape.rows() / TOGETHER, io.input(0).shape.last());
-        let tile_groups = (TILE_BYTES / (TOGETHER * bytes)).max(1);
-        let params = [groups, bytes, tile_groups, op.format as usize].map(|word| word as u32);
+        let Some(dtype) = plain_dtype(op.of) else { return Plan::default() };
+        let (sets, bytes) = (io.input(0).shape.rows() / TOGETHER, io.input(0).shape.last());
+        let tile_sets = (TILE_BYTES / (TOGETHER * bytes)).max(1);
+        let params = [sets as u32, bytes as u32, tile_sets as u32, dtype.code()];
         let args = [Arg::slot(0), Arg::slot(1)];
-        Plan::launch(
-            Program::Native(&INTERLEAVE),
-            &args,
-            &params,
-            [groups.div_ceil(tile_groups) as u32, 1, 1],
-        )
+        Plan::launch(Program::Native(&INTERLEAVE), &args, &params, [sets.div_ceil(tile_sets) as u32, 1, 1])
     }
 }
