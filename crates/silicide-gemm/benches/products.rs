@@ -1,14 +1,15 @@
 //! Products on one thread, by instruction set, format and number of rows: `cargo bench -p silicide-gemm [-- NAME...]`.
 //!
-//! Weights are 2 MiB or less and stay in L2 or L3, so that this shows the code and not memory; `cargo run --release -p bench -- rows` shows
+//! Weights are 4 MiB or less and stay in L2 or L3, so that this shows the code and not memory; `cargo run --release -p bench -- rows` shows
 //! whole ops against the limits of the machine. A figure is the best of many short runs.
 
+use silicide_gemm::f32::{self, DenseGemm, DenseRows, DenseWeights, DenseWorkspace, F32Kernels};
 use silicide_gemm::isa::Simd;
 use silicide_gemm::q8::{
     self, Blocking, Q8Gemm, Q8Kernels, Q8Weights, Q8Workspace, QuantizedRows, QuantizedRowsMut,
 };
 use silicide_gemm::{Matrix, MatrixMut};
-use silicide_quant::{DType, Format, encode};
+use silicide_quant::{DType, Format, encode, f16};
 use std::time::{Duration, Instant};
 
 const N: usize = 1024;
@@ -63,9 +64,57 @@ fn measure<I: Q8Kernels>(isa: Option<I>, format: Format, interleaved: bool) -> R
     Ok(())
 }
 
+/// Products with f16 weights, as an example of dense ones.
+fn measure_dense<I: F32Kernels>(isa: Option<I>, interleaved: bool) -> Result<(), Failure> {
+    let Some(isa) = isa else { return Ok(()) };
+    let plain: Vec<f16> = (0..N * K).map(|i| f16::from_f32(((i * 53) % 211) as f32 / 211.0 - 0.5)).collect();
+    let mut weights = plain.clone();
+    if interleaved {
+        let rows = K * q8::INTERLEAVE;
+        for (from, to) in plain.chunks_exact(rows).zip(weights.chunks_exact_mut(rows)) {
+            f32::interleave(DType::F16, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to))?;
+        }
+    }
+    let (mut workspace, mut line) = (
+        DenseWorkspace::new(),
+        format!("{:9} {}{:4}", I::NAME, DType::F16, if interleaved { "x16" } else { "" }),
+    );
+    for rows in [1, 4, 8, 64] {
+        let x: Vec<f32> = (0..rows * K).map(|i| ((i * 31) % 97) as f32 / 97.0 - 0.5).collect();
+        let rhs = if interleaved {
+            let extents = [N / q8::INTERLEAVE, K * q8::INTERLEAVE];
+            DenseWeights::interleaved(DenseRows::F16(Matrix::new("rhs", &weights, extents, extents[1])?))?
+        } else {
+            DenseRows::F16(Matrix::new("rhs", &weights, [N, K], K)?).into()
+        };
+        let lhs = Matrix::new("lhs", &x, [rows, K], K)?;
+        let product = DenseGemm { lhs, rhs, outputs: 0..N, accumulate: false };
+        let mut y = vec![0.0; rows * N];
+        let seconds = quickest(|| {
+            let out = MatrixMut::new("y", &mut y, [rows, N], N)?;
+            Ok(product.compute(isa, out, &mut workspace)?)
+        })?;
+        line += &format!("  {rows:2} rows {:6.1} GOP/s", 2e-9 * (rows * N * K) as f64 / seconds);
+    }
+    println!("{line}");
+    Ok(())
+}
+
 fn main() -> Result<(), Failure> {
     // Cargo passes `--bench`.
     let names: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with("--")).collect();
+    if names.is_empty() || names.iter().any(|name| name == DType::F16.name()) {
+        for interleaved in [false, true] {
+            #[cfg(target_arch = "x86_64")]
+            {
+                measure_dense(silicide_gemm::isa::Avx512::detect(), interleaved)?;
+                measure_dense(silicide_gemm::isa::Avx2::detect(), interleaved)?;
+            }
+            #[cfg(target_arch = "aarch64")]
+            measure_dense(silicide_gemm::isa::Neon::detect(), interleaved)?;
+            measure_dense(silicide_gemm::isa::Portable::detect(), interleaved)?;
+        }
+    }
     for format in Format::ALL.into_iter().filter(|format| q8::supports(*format)) {
         if !names.is_empty() && !names.iter().any(|name| name == format.name()) {
             continue;
