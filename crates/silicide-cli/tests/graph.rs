@@ -25,7 +25,7 @@ fn shows_a_layer_and_what_became_of_the_pass() {
     for part in [
         "attention:",
         "feed-forward:",
-        "matmul",
+        "linear",
         "keys f16[",
         "commands",
         "barriers",

@@ -2,7 +2,7 @@
 //! expected, got, and what to do next.
 
 use silicide_hal::HalError;
-use silicide_quant::{DType, Shape, ShapeError};
+use silicide_quant::{DType, EncodingError, Shape, ShapeError};
 use std::sync::Arc;
 
 /// The result of almost everything here.
@@ -266,5 +266,22 @@ impl Error {
     /// Wraps a shape error with the place it arose.
     pub fn bad_shape(what: &'static str, source: impl Into<ShapeError>) -> Error {
         Error::BadShape { what, source: source.into() }
+    }
+
+    /// Names the plane of a weight that `op` refuses.
+    pub fn bad_plane(op: &'static str, error: EncodingError) -> Error {
+        match error {
+            EncodingError::Count { expected, got, .. } => {
+                Error::ArgumentCount { op, what: "planes", expected, got }
+            }
+            EncodingError::Type { plane, expected, got, .. } => {
+                Error::DTypeMismatch { op, slot: plane, expected: expected.to_string(), got }
+            }
+            EncodingError::Shape { plane, expected, got, .. } => {
+                Error::Shape { op, slot: plane, expected, got }
+            }
+            EncodingError::Extent(source) => Error::bad_shape(op, source),
+            other => Error::BadParameter { op, what: other.to_string() },
+        }
     }
 }

@@ -45,7 +45,7 @@ pub use silicide_hal as hal;
 pub use silicide_hal::{DeviceInfo, MemoryKind, cpu::Isa};
 pub use silicide_weights::MappedFile;
 pub use weights::{
-    LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, Placement, PlanarWeight, Weight, Weights,
+    AsWeight, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, Placement, Weight, Weights,
 };
 
 /// The examples of the README, as tests.

@@ -5,7 +5,7 @@ use silicide_core::hal::{HalError, Ticket};
 use silicide_core::{
     Buffer, CancelToken, Device, DeviceOptions, Error, LoadOptions, Loader, Placement, Purpose, Weight,
 };
-use silicide_quant::{DType, Format, Shape};
+use silicide_quant::{DType, Encoding, Format, MlxFormat, MlxMode, RowEncoding, Shape};
 use silicide_weights::gguf::GgufWriter;
 use silicide_weights::{Bytes, Load, Source};
 use std::path::Path;
@@ -32,21 +32,15 @@ fn check(device: &Device, source: &Source, options: LoadOptions) {
     for entry in source.entries() {
         let weight = weights.take(entry.name()).unwrap();
         assert_eq!((weight.shape(), weight.bytes() as u64), (entry.shape(), entry.bytes().unwrap()));
-        match &weight {
-            Weight::Whole(buffer) => {
-                assert_eq!(buffer.dtype(), entry.dtype().unwrap());
-                assert!(bytes(buffer) == *source.data(&entry).unwrap(), "{} on {device:?}", entry.name());
-            }
-            Weight::Planar(planar) => {
-                let quantized = source.quantized(&entry).unwrap();
-                assert_eq!(bytes(&planar.packed), quantized.planes.packed);
-                assert_eq!(bytes(&planar.scales), quantized.planes.scales);
-                let biases = planar.biases.as_ref().map(bytes).unwrap_or_default();
-                assert_eq!(biases, quantized.planes.biases);
-                assert_eq!(planar.packed.shape().rows(), weight.shape().rows());
-                assert_eq!(planar.scales.shape().last() * planar.format.group(), weight.shape().last());
-            }
-            other => panic!("{other:?}"),
+        if let Some(tensor) = weight.tensor() {
+            assert_eq!(tensor.dtype(), entry.dtype().unwrap());
+            assert!(bytes(tensor) == *source.data(&entry).unwrap(), "{} on {device:?}", entry.name());
+            continue;
+        }
+        let planes = source.quantized(&entry).unwrap().planes;
+        assert!(matches!(weight.encoding(), Encoding::Planes(_)), "{}", weight.encoding());
+        for (plane, expected) in weight.planes().iter().zip([planes.packed, planes.scales, planes.biases]) {
+            assert_eq!(bytes(plane), expected);
         }
     }
     let missing = weights.take("output_norm.weight").unwrap_err().to_string();
@@ -102,8 +96,8 @@ fn big_endian_files_are_turned_round_on_the_way() {
         let mut loader = Loader::new(device, &big, options);
         let mut compared = 0;
         for entry in little.entries().filter(|entry| entry.dtype().is_ok()) {
-            let Weight::Whole(buffer) = loader.load(entry.name()).unwrap() else { panic!() };
-            assert!(bytes(&buffer) == *little.data(&entry).unwrap(), "{}", entry.name());
+            let weight = loader.load(entry.name()).unwrap();
+            assert!(bytes(weight.tensor().unwrap()) == *little.data(&entry).unwrap(), "{}", entry.name());
             compared += 1;
         }
         assert!(compared > 3);
@@ -119,7 +113,7 @@ fn what_lies_together_is_imported_together() {
         let mut loader = Loader::new(&device, &source, LoadOptions::default());
         let all = loader.load_all().unwrap();
         let mut storages: Vec<_> =
-            all.iter().map(|(_, weight)| weight.whole().unwrap().storage_id()).collect();
+            all.iter().map(|(_, weight)| weight.tensor().unwrap().storage_id()).collect();
         storages.dedup();
         assert_eq!(storages.len(), 1);
         let report = loader.report();
@@ -144,11 +138,11 @@ fn a_tensor_at_an_odd_place_is_copied() {
     for device in devices() {
         let mut loader = Loader::new(&device, &source, LoadOptions::default());
         let b = loader.load("b").unwrap();
-        assert_eq!(b.whole().unwrap().to_vec::<f32>().unwrap(), [1.5, -2.0]);
+        assert_eq!(b.tensor().unwrap().to_vec::<f32>().unwrap(), [1.5, -2.0]);
         assert_eq!(loader.unused().collect::<Vec<_>>(), ["a"]);
         let first = loader.report().bytes();
         let a = loader.load_optional("a").unwrap().unwrap();
-        assert_eq!(a.whole().unwrap().to_vec::<u8>().unwrap(), [1, 2, 3]);
+        assert_eq!(a.tensor().unwrap().to_vec::<u8>().unwrap(), [1, 2, 3]);
         assert!(loader.load_optional("c").unwrap().is_none());
         assert_error!(loader.load("c"), Error::Weights(_));
         assert_eq!((first, loader.report().bytes()), (8, 11));
@@ -176,7 +170,7 @@ fn staging_is_bounded_and_watched() {
         assert!((1..=STAGING).contains(&usage.of(Purpose::Staging).peak), "{usage}");
         assert!(usage.of(Purpose::Weights).peak < 6 * (32_000_004 + 256));
         for (name, weight) in weights.iter() {
-            let buffer = weight.whole().unwrap();
+            let buffer = weight.tensor().unwrap();
             let number: f32 = name.trim_start_matches('t').parse().unwrap();
             for place in [0..1, 131_071..131_073, 8_000_000..8_000_001] {
                 let values = buffer.slice(place).unwrap().to_vec::<f32>().unwrap();
@@ -235,7 +229,7 @@ fn trouble_names_the_tensor() {
     raw.fail_ticket(Ticket(1), HalError::Driver { call: "copy", detail: "gone".to_owned() });
     raw.release_all();
     assert_error!(loader.finish(), Error::Device { .. });
-    assert_error!(weight.whole().unwrap().to_vec::<f32>(), Error::Poisoned { .. });
+    assert_error!(weight.tensor().unwrap().to_vec::<f32>(), Error::Poisoned { .. });
 }
 
 #[test]
@@ -249,9 +243,32 @@ fn a_real_model_loads_in_place() {
         let embedding = loader.load("token_embd.weight").unwrap();
         assert_eq!(embedding.shape(), Shape::new(&[49_152, 576]).unwrap());
         let query = loader.load("blk.0.attn_q.weight").unwrap();
-        assert_eq!(query.whole().unwrap().dtype(), DType::Block(Format::Q4_1));
+        assert_eq!(query.tensor().unwrap().dtype(), DType::Block(Format::Q4_1));
         let report = loader.finish().unwrap();
         let in_place = report.mapped + report.imported;
         assert_eq!(in_place > 0, device.info().features.host_import, "{report:?}");
     }
+}
+
+#[test]
+fn weights_refuse_planes_by_their_names() {
+    let device = Device::cpu().unwrap();
+    let plane =
+        |dtype: DType, axes: &[usize]| Buffer::new(&device, dtype, Shape::new(axes).unwrap()).unwrap();
+    let name = |encoding: Encoding, planes: &[Buffer]| match Weight::new(encoding, planes.to_vec()) {
+        Err(Error::Shape { slot, .. } | Error::DTypeMismatch { slot, .. }) => slot,
+        Err(Error::ArgumentCount { what, .. }) => what,
+        other => panic!("{other:?}"),
+    };
+    let affine = Encoding::Planes(MlxFormat::new(MlxMode::Affine, 4, 64, DType::F16).unwrap());
+    let (packed, scales) = (plane(DType::U32, &[8, 16]), plane(DType::F16, &[8, 2]));
+    let weight = Weight::new(affine, [packed.clone(), scales.clone(), scales.clone()]).unwrap();
+    assert_eq!((weight.shape().axes(), weight.bytes()), (&[8, 128][..], 8 * 64 + 2 * 8 * 4));
+    assert!(weight.tensor().is_none());
+    assert_eq!(name(affine, &[packed.clone(), scales.clone()]), "planes");
+    assert_eq!(name(affine, &[plane(DType::U8, &[8, 16]), scales.clone(), scales.clone()]), "packed");
+    assert_eq!(name(affine, &[packed.clone(), plane(DType::BF16, &[8, 2]), scales.clone()]), "scales");
+    assert_eq!(name(affine, &[packed, scales, plane(DType::F16, &[8, 3])]), "biases");
+    let interleaved = Encoding::Interleaved { of: RowEncoding::Block(Format::Q8_0), rows: 16 };
+    assert_eq!(name(interleaved, &[plane(DType::U8, &[24, 34])]), "weight");
 }

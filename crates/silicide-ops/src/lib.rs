@@ -13,7 +13,7 @@
 //! let x = Buffer::from_slice(&device, [2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
 //! let weights = Buffer::from_slice(&device, [1, 2], &[10.0f32, 1.0])?;
 //! let mut encoder = CommandEncoder::new(&device);
-//! let y = ops::matmul(&mut encoder, &x, &weights)?; // y = x * weights^T
+//! let y = ops::linear(&mut encoder, &x, &weights, None)?; // y = x * weights^T
 //! encoder.submit()?.wait()?;
 //! assert_eq!(y.to_vec::<f32>()?, [12.0, 34.0]);
 //! # Ok::<(), silicide::Error>(())
@@ -35,18 +35,14 @@ pub mod fuse;
 pub mod gather_rows;
 pub mod glu;
 pub mod interleave;
-pub mod interleaved_matmul;
 pub mod l2_norm;
 pub mod layer_norm;
+pub mod linear;
 pub mod matmul;
-pub mod mlx;
-pub mod mlx_dequantize;
-pub mod mlx_gather_rows;
-pub mod mlx_matmul;
+mod mlx;
 mod needs;
 pub mod permute;
 mod product;
-pub mod project;
 pub mod reduce;
 pub mod rms_norm;
 pub mod rope;
@@ -57,6 +53,7 @@ pub mod softmax;
 pub mod strided_copy;
 pub mod top_k;
 pub mod unary;
+mod weight;
 pub mod weighted_sum;
 mod wgsl;
 
@@ -92,14 +89,10 @@ ops![
     cumsum,
     matmul,
     interleave,
-    interleaved_matmul,
     route,
     expert_matmul,
     weighted_sum,
-    mlx_dequantize,
-    mlx_gather_rows,
-    mlx_matmul,
-    project,
+    linear,
     rope,
     cache_write,
     rope_cache,
@@ -108,7 +101,7 @@ ops![
 
 /// Whether an op arranges things for the CPU, so that it has no use on other devices.
 pub fn is_for_cpu(op: &str) -> bool {
-    ["interleave", "interleaved_matmul"].contains(&op)
+    op == "interleave"
 }
 
 // The functions that callers use most, without the way to their op. Functions whose names several ops share
@@ -119,20 +112,15 @@ pub use binary::{add, div, mul, sub};
 pub use cache_write::cache_write;
 pub use cast::{cast, cast_into};
 pub use cumsum::{cumsum, cumsum_into};
-pub use dequantize::{dequantize, dequantize_into};
+pub use dequantize::dequantize;
 pub use expert_matmul::{expert_matmul, interleaved_expert_matmul};
-pub use gather_rows::{gather_rows, gather_rows_into};
+pub use gather_rows::gather_rows;
 pub use glu::{glu, glu_into};
 pub use interleave::{interleave, interleave_into};
-pub use interleaved_matmul::{interleaved_matmul, interleaved_matmul_into};
 pub use l2_norm::{l2_norm, l2_norm_into};
 pub use layer_norm::{layer_norm, layer_norm_into};
+pub use linear::{linear, linear_exact, linear_gated, linear_shared};
 pub use matmul::{matmul, matmul_into};
-pub use mlx::MlxOperands;
-pub use mlx_dequantize::{mlx_dequantize, mlx_dequantize_into};
-pub use mlx_gather_rows::{mlx_gather_rows, mlx_gather_rows_into};
-pub use mlx_matmul::{mlx_matmul, mlx_matmul_into};
-pub use project::project;
 pub use rms_norm::{add_rms_norm, add_rms_norm_into, rms_norm, rms_norm_into};
 pub use rope::{rope, rope_into};
 pub use rope_cache::rope_cache;

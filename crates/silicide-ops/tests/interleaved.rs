@@ -1,12 +1,11 @@
-//! Interleaving weights changes no bit of a product, whatever the format and the number of rows.
+//! Interleaving weights changes no bit of a product or a row, whatever the format and the number of rows.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa};
+use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa, Weight};
 use silicide_ops::case::{Data, Input};
 use silicide_ops::interleave::{TOGETHER, interleave, interleaves};
-use silicide_ops::interleaved_matmul::interleaved_matmul;
-use silicide_ops::matmul::matmul;
-use silicide_quant::{DType, Format};
+use silicide_ops::{dequantize, gather_rows, linear, linear_exact};
+use silicide_quant::{DType, Encoding, Format, RowEncoding};
 
 #[test]
 fn products_have_the_same_bits_as_with_plain_weights() {
@@ -18,29 +17,53 @@ fn products_have_the_same_bits_as_with_plain_weights() {
     }
 }
 
+fn bits(y: Buffer) -> Vec<u32> {
+    y.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
+}
+
 fn check(device: &Device) {
     let mut tried = 0;
-    for format in Format::ALL {
-        let (n, k) = (3 * TOGETHER, format.block_len() * 288usize.div_ceil(format.block_len()));
-        if !interleaves(format, n, k) {
+    let elements = [DType::F32, DType::F16, DType::BF16];
+    for dtype in elements.into_iter().chain(Format::ALL.map(DType::Block)) {
+        let (n, k, of) = (
+            3 * TOGETHER,
+            dtype.block_len() * 288usize.div_ceil(dtype.block_len()),
+            RowEncoding::from(dtype),
+        );
+        if !interleaves(of, n, k) {
             continue;
         }
         tried += 1;
-        let bytes = Input::of(DType::Block(format), &[n, k], Data::Blocks).bytes(7);
+        let data = if dtype.is_block() { Data::Blocks } else { Data::Gaussian { scale: 1.0 } };
+        let bytes = Input::of(dtype, &[n, k], data).bytes(7);
         let plain = Buffer::from_slice(device, [n, bytes.len() / n], &bytes).unwrap();
-        let weight = plain.reinterpret(DType::Block(format)).unwrap().reshape([n, k]).unwrap();
+        let weight = plain.reinterpret(dtype).unwrap().reshape([n, k]).unwrap();
+        let mut encoder = CommandEncoder::new(device);
+        let bytes = interleave(&mut encoder, &plain, of).unwrap();
+        encoder.submit().unwrap().wait().unwrap();
+        let encoding = Encoding::Interleaved { of, rows: TOGETHER };
+        let arranged = Weight::new(encoding, [bytes]).unwrap();
         for m in [1, 2, 4, 5, 17, 40] {
             let x: Vec<f32> = (0..m * k).map(|i| ((i * 37) % 101) as f32 / 101.0 - 0.5).collect();
             let x = Buffer::from_slice(device, [m, k], &x).unwrap();
             let mut encoder = CommandEncoder::new(device);
-            let expected = matmul(&mut encoder, &x, &weight).unwrap();
-            let arranged = interleave(&mut encoder, &plain, format).unwrap();
-            let got = interleaved_matmul(&mut encoder, &x, &arranged, format).unwrap();
+            let expected = linear(&mut encoder, &x, &weight, None).unwrap();
+            let got = linear(&mut encoder, &x, &arranged, None).unwrap();
+            let exact = linear_exact(&mut encoder, &x, &weight, None).unwrap();
+            let got_exact = linear_exact(&mut encoder, &x, &arranged, None).unwrap();
             encoder.submit().unwrap().wait().unwrap();
-            let bits =
-                |y: Buffer| y.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>();
-            assert_eq!(bits(got), bits(expected), "{format}, {m} rows");
+            assert_eq!(bits(got), bits(expected), "{of}, {m} rows");
+            assert_eq!(bits(got_exact), bits(exact), "{of}, {m} rows, exact");
         }
+        let mut encoder = CommandEncoder::new(device);
+        let ids = Buffer::from_slice(device, [3], &[17u32, 0, 47]).unwrap();
+        let [plain, arranged] = [&Weight::from(weight), &arranged].map(|weight| {
+            let values = dequantize(&mut encoder, weight, DType::F32).unwrap();
+            (values, gather_rows(&mut encoder, weight, &ids, DType::F32).unwrap())
+        });
+        encoder.submit().unwrap().wait().unwrap();
+        assert_eq!(bits(plain.0), bits(arranged.0), "{of}");
+        assert_eq!(bits(plain.1), bits(arranged.1), "{of}");
     }
-    assert!(tried >= 16, "{tried} formats");
+    assert!(tried >= 19, "{tried} formats");
 }

@@ -1,11 +1,10 @@
 //! A row times weights of MLX has the same bits whatever rows are beside it.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa};
+use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa, Weight};
 use silicide_ops::case::Random;
-use silicide_ops::mlx::MlxOperands;
-use silicide_ops::mlx_matmul::mlx_matmul;
-use silicide_quant::{DType, MlxFormat, MlxMode, MlxPlanes};
+use silicide_ops::{linear, linear_exact};
+use silicide_quant::{DType, Encoding, MlxFormat, MlxMode, MlxPlanes};
 
 #[test]
 fn rows_have_the_same_bits_alone_and_beside_others() {
@@ -33,28 +32,24 @@ fn check(device: &Device) {
             let buffer = Buffer::from_slice(device, bytes.len(), bytes).unwrap().reinterpret(dtype).unwrap();
             buffer.reshape([n, bytes.len() / n / dtype.size()]).unwrap()
         };
-        let (packed, scales, biases) = (
-            plane(&packed, DType::U32),
-            plane(&scales, format.scale_dtype()),
-            plane(&biases, format.scale_dtype()),
-        );
-        let product = |m: usize| {
+        let scale = format.scale_dtype();
+        let planes = [plane(&packed, DType::U32), plane(&scales, scale), plane(&biases, scale)];
+        let weight = Weight::new(Encoding::Planes(format), planes).unwrap();
+        let product = |m: usize, exact: bool| {
             let x = Buffer::from_slice(device, [m, k], &x[..m * k]).unwrap();
             let mut encoder = CommandEncoder::new(device);
-            let weight = MlxOperands { format, packed: &packed, scales: &scales, biases: Some(&biases) };
-            let y = mlx_matmul(&mut encoder, &x, &weight).unwrap();
+            let y = match exact {
+                true => linear_exact(&mut encoder, &x, &weight, None).unwrap(),
+                false => linear(&mut encoder, &x, &weight, None).unwrap(),
+            };
             encoder.submit().unwrap().wait().unwrap();
             y.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
         };
-        let whole = product(rows);
-        for m in 1..=5 {
-            assert_eq!(
-                product(m),
-                whole[..m * n],
-                "{} bits, groups of {}, {m} rows",
-                format.bits(),
-                format.group()
-            );
+        for exact in [false, true] {
+            let whole = product(rows, exact);
+            for m in 1..=5 {
+                assert_eq!(product(m, exact), whole[..m * n], "{format}, {m} rows, exact {exact}");
+            }
         }
         tried += 1;
     }

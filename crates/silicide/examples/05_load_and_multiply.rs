@@ -3,8 +3,7 @@
 //! `cargo run --release -p silicide --example 05_load_and_multiply -- [device] [model file or folder] [tensor]`
 
 use silicide::prelude::*;
-use silicide::weights::Source;
-use silicide::weights::{LoadOptions, Loader, Weight};
+use silicide::weights::{LoadOptions, Loader, Source};
 use std::path::PathBuf;
 
 /// A tiny model whose matrices are in a block format of 8 bits.
@@ -31,17 +30,8 @@ fn main() -> Result<(), Error> {
     let x = Buffer::from_slice(&device, [1, columns], &x)?;
 
     let mut encoder = CommandEncoder::new(&device);
-    let y = match &weight {
-        // Floats, or blocks of GGML: the kernel decodes what it multiplies.
-        Weight::Whole(weight) => ops::matmul(&mut encoder, &x, weight)?,
-        // Planes of codes, scales and biases, as MLX stores them.
-        Weight::Planar(planar) => {
-            let (packed, scales, biases) = (&planar.packed, &planar.scales, planar.biases.as_ref());
-            let weight = ops::MlxOperands { format: planar.format, packed, scales, biases };
-            ops::mlx_matmul(&mut encoder, &x, &weight)?
-        }
-        other => unreachable!("no other kind is known: {other:?}"),
-    };
+    // Floats, blocks of GGML or planes of MLX: the kernel decodes what it multiplies.
+    let y = ops::linear(&mut encoder, &x, &weight, None)?;
     encoder.submit()?.wait()?;
     println!("first values: {:?}", y.read::<f32>()?.get(..4));
     println!("by {}", device.counters().kernels[0].kernel);

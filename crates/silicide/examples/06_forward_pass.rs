@@ -6,8 +6,7 @@
 use silicide::ops::attention::{Attention, AttentionInputs};
 use silicide::ops::glu::Activation;
 use silicide::ops::rope::{Frequencies, RopeScaling, RopeStyle};
-use silicide::weights::Source;
-use silicide::weights::{LoadOptions, Loader};
+use silicide::weights::{LoadOptions, Loader, Source, Weight};
 use silicide::{Buffer, CommandEncoder, DType, Device, ops};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +21,8 @@ const CONTEXT: usize = 256;
 
 struct Layer {
     /// In the order of their use.
-    weights: [Buffer; 9],
+    norms: [Buffer; 2],
+    weights: [Weight; 7],
     keys: Buffer,
     values: Buffer,
 }
@@ -30,10 +30,10 @@ struct Layer {
 /// The weights, and what is left of the tokens read so far.
 pub(crate) struct Model {
     device: Device,
-    embedding: Buffer,
+    embedding: Weight,
     layers: Vec<Layer>,
     norm: Buffer,
-    output: Buffer,
+    output: Weight,
     heads: usize,
     kv_heads: usize,
     eps: f32,
@@ -56,21 +56,20 @@ impl Model {
         let frequencies = Frequencies::new(RopeScaling::None, base, head_dim, None)?;
 
         let mut loader = Loader::new(device, &source, LoadOptions::default());
-        let mut load = |name: &str| -> Result<Buffer> {
-            Ok(loader.load(&format!("{name}.weight"))?.whole().ok_or("a tensor in planes")?.clone())
-        };
+        let mut load = |name: &str| loader.load(&format!("{name}.weight"));
+        let tensor = |weight: Weight| weight.tensor().cloned().ok_or("a norm is quantized");
         let mut layers = Vec::new();
         for layer in 0..number("block_count", 0.0) as usize {
             let mut part = |name: &str| load(&format!("blk.{layer}.{name}"));
             let [norm, q, k] = [part("attn_norm")?, part("attn_q")?, part("attn_k")?];
             let [v, out, ffn_norm] = [part("attn_v")?, part("attn_output")?, part("ffn_norm")?];
             let [gate, up, down] = [part("ffn_gate")?, part("ffn_up")?, part("ffn_down")?];
-            let weights = [norm, q, k, v, out, ffn_norm, gate, up, down];
+            let (norms, weights) = ([tensor(norm)?, tensor(ffn_norm)?], [q, k, v, out, gate, up, down]);
             // What tokens leave behind for later ones: a key and a value for each head.
             let cache = || Buffer::new(device, DType::F32, [kv_heads, CONTEXT, head_dim]);
-            layers.push(Layer { weights, keys: cache()?, values: cache()? });
+            layers.push(Layer { norms, weights, keys: cache()?, values: cache()? });
         }
-        let (embedding, norm) = (load("token_embd")?, load("output_norm")?);
+        let (embedding, norm) = (load("token_embd")?, tensor(load("output_norm")?)?);
         // Small models use the embedding as their output matrix too.
         let output = load("output").unwrap_or(embedding.clone());
         loader.finish()?;
@@ -97,13 +96,13 @@ impl Model {
         let mut commands = CommandEncoder::new(device);
         let encoder = &mut commands;
         let mut x = ops::gather_rows(encoder, &self.embedding, &tokens, DType::F32)?;
-        for Layer { weights, keys, values } in &self.layers {
-            let [attn_norm, wq, wk, wv, wo, ffn_norm, gate, up, down] = weights;
+        for Layer { norms: [attn_norm, ffn_norm], weights, keys, values } in &self.layers {
+            let [wq, wk, wv, wo, gate, up, down] = weights;
             // Queries, keys and values of the new tokens, turned by their positions.
             let h = ops::rms_norm(encoder, &x, Some(attn_norm), self.eps)?;
-            let q = ops::matmul(encoder, &h, wq)?.reshape([count, self.heads, head_dim])?;
-            let k = ops::matmul(encoder, &h, wk)?.reshape([count, self.kv_heads, head_dim])?;
-            let v = ops::matmul(encoder, &h, wv)?.reshape([count, self.kv_heads, head_dim])?;
+            let q = ops::linear(encoder, &h, wq, None)?.reshape([count, self.heads, head_dim])?;
+            let k = ops::linear(encoder, &h, wk, None)?.reshape([count, self.kv_heads, head_dim])?;
+            let v = ops::linear(encoder, &h, wv, None)?.reshape([count, self.kv_heads, head_dim])?;
             let q = ops::rope(encoder, &q, &angles, RopeStyle::Interleaved)?;
             let k = ops::rope(encoder, &k, &angles, RopeStyle::Interleaved)?;
             ops::cache_write(encoder, &k, &slots, keys)?;
@@ -111,16 +110,16 @@ impl Model {
             // Each query takes the mean of the values it sees, by how well their keys fit.
             let inputs = AttentionInputs { q: &q, k: keys, v: values, start: &first, sinks: None };
             let seen = ops::attention(encoder, rule, &inputs)?.reshape([count, self.heads * head_dim])?;
-            let h = ops::matmul(encoder, &seen, wo)?;
+            let h = ops::linear(encoder, &seen, wo, None)?;
             // The feed-forward part looks at each token alone. What attention found is added to it first.
             let (h, sum) = ops::add_rms_norm(encoder, [&h, &x], Some(ffn_norm), self.eps)?;
-            let (gate, up) = (ops::matmul(encoder, &h, gate)?, ops::matmul(encoder, &h, up)?);
+            let (gate, up) = (ops::linear(encoder, &h, gate, None)?, ops::linear(encoder, &h, up, None)?);
             let h = ops::glu(encoder, Activation::Silu, &gate, &up)?;
-            let h = ops::matmul(encoder, &h, down)?;
+            let h = ops::linear(encoder, &h, down, None)?;
             x = ops::add(encoder, &h, &sum)?;
         }
         let x = ops::rms_norm(encoder, &x, Some(&self.norm), self.eps)?;
-        let logits = ops::matmul(encoder, &x, &self.output)?;
+        let logits = ops::linear(encoder, &x, &self.output, None)?;
         let _ = commands.submit()?; // Whoever reads the logits waits for them, and gets any error.
         self.length += count;
         Ok(logits)

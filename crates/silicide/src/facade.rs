@@ -140,7 +140,7 @@ pub mod weights {
 
     #[doc(inline)]
     pub use silicide_core::weights::{
-        LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, Placement, PlanarWeight, Weight, Weights,
+        AsWeight, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, Placement, Weight, Weights,
     };
     #[doc(inline)]
     pub use silicide_weights::{

@@ -7,10 +7,12 @@ use proptest::test_runner::{Config, TestRunner};
 use silicide::graph::{GraphBuilder, GraphExecutor, GraphOptions, GraphValue, Pass};
 use silicide::kernel::TensorInfo;
 use silicide::ops::cache_write;
-use silicide::ops::fuse::{ADD_RMS_NORM, FUSIONS, GATED_MATMULS, MATMUL_BIAS, ROPE_CACHE, SHARED_MATMULS};
+use silicide::ops::fuse::{ADD_RMS_NORM, FUSIONS, GATED_LINEARS, LINEAR_BIAS, ROPE_CACHE, SHARED_LINEARS};
 use silicide::ops::glu::Activation;
+use silicide::ops::linear::{Layer, Linear};
 use silicide::ops::rope::{RopeStyle, rope_into};
-use silicide::quant::Format;
+use silicide::quant::{Encoding, Format};
+use silicide::weights::Weight;
 use silicide::{Buffer, DType, Device, Error, Recorder, Shape, ops};
 
 /// What records the ops that are to be fused.
@@ -88,7 +90,7 @@ fn compare(device: &Device, inputs: &[TensorInfo], (pass, rewrites): (Pass, usiz
     assert!(after < before || rewrites == 0, "{after} of {before} commands");
     agree(&plain, &fused);
     // The fused product is computed by the programs of its parts there.
-    let is_product = [MATMUL_BIAS, GATED_MATMULS, SHARED_MATMULS].iter().any(|own| own.name == pass.name);
+    let is_product = [LINEAR_BIAS, GATED_LINEARS, SHARED_LINEARS].iter().any(|own| own.name == pass.name);
     if is_product && device.info().id == "cpu" {
         assert_eq!(plain, fused, "{} changes bits", pass.name);
     }
@@ -210,8 +212,8 @@ fn a_product_and_its_bias() {
         let dtype = quick(device, dtype);
         let k = depth(dtype, blocks);
         let inputs = [info(DType::F32, &[m, k]), info(dtype, &[n, k]), info(DType::F32, &[n])];
-        compare(device, &inputs, (MATMUL_BIAS, 1), &|builder, x| {
-            let y = ops::matmul(builder, &x[0], &x[1])?;
+        compare(device, &inputs, (LINEAR_BIAS, 1), &|builder, x| {
+            let y = ops::linear(builder, &x[0], &x[1], None)?;
             let sum = if swapped { ops::add(builder, &x[2], &y)? } else { ops::add(builder, &y, &x[2])? };
             Ok(vec![sum])
         });
@@ -222,14 +224,14 @@ fn a_product_and_its_bias() {
 fn a_product_that_someone_else_reads_keeps_its_bias_apart() {
     for device in devices() {
         let inputs = [info(DType::F32, &[2, 64]), info(DType::F16, &[40, 64]), info(DType::F32, &[40])];
-        compare(&device, &inputs, (MATMUL_BIAS, 0), &|builder, x| {
-            let y = ops::matmul(builder, &x[0], &x[1])?;
+        compare(&device, &inputs, (LINEAR_BIAS, 0), &|builder, x| {
+            let y = ops::linear(builder, &x[0], &x[1], None)?;
             Ok(vec![ops::add(builder, &y, &x[2])?, y])
         });
         // One row is added to every row; as many rows as there are are no bias.
         let inputs = [info(DType::F32, &[2, 64]), info(DType::F16, &[40, 64]), info(DType::F32, &[2, 40])];
-        compare(&device, &inputs, (MATMUL_BIAS, 0), &|builder, x| {
-            let y = ops::matmul(builder, &x[0], &x[1])?;
+        compare(&device, &inputs, (LINEAR_BIAS, 0), &|builder, x| {
+            let y = ops::linear(builder, &x[0], &x[1], None)?;
             Ok(vec![ops::add(builder, &y, &x[2])?])
         });
     }
@@ -245,11 +247,11 @@ fn gate_and_up() {
         // What follows rounds it, on the CPU.
         let down = info(DType::Block(Format::Q8_0), &[24, n]);
         let inputs = [info(DType::F32, &[m, k]), info(dtype, &[n, k]), info(dtype, &[n, k]), down];
-        compare(device, &inputs, (GATED_MATMULS, 1), &|builder, x| {
-            let gate = ops::matmul(builder, &x[0], &x[1])?;
-            let up = ops::matmul(builder, &x[0], &x[2])?;
+        compare(device, &inputs, (GATED_LINEARS, 1), &|builder, x| {
+            let gate = ops::linear(builder, &x[0], &x[1], None)?;
+            let up = ops::linear(builder, &x[0], &x[2], None)?;
             ops::glu_into(builder, activation, (&gate, &up), &gate)?;
-            Ok(vec![ops::matmul(builder, &gate, &x[3])?, gate])
+            Ok(vec![ops::linear(builder, &gate, &x[3], None)?, gate])
         });
     });
 }
@@ -260,9 +262,9 @@ fn a_gate_that_someone_else_reads_is_not_hidden() {
         let weight = info(DType::F16, &[40, 64]);
         let inputs = [info(DType::F32, &[2, 64]), weight, weight, info(DType::F32, &[2, 64])];
         for (up_of, shows_gate, rewrites) in [(0, false, 1), (0, true, 0), (3, false, 0)] {
-            compare(&device, &inputs, (GATED_MATMULS, rewrites), &|builder, x| {
-                let gate = ops::matmul(builder, &x[0], &x[1])?;
-                let up = ops::matmul(builder, &x[up_of], &x[2])?;
+            compare(&device, &inputs, (GATED_LINEARS, rewrites), &|builder, x| {
+                let gate = ops::linear(builder, &x[0], &x[1], None)?;
+                let up = ops::linear(builder, &x[up_of], &x[2], None)?;
                 let y = ops::glu(builder, Activation::Silu, &gate, &up)?;
                 Ok(if shows_gate { vec![y, gate] } else { vec![y] })
             });
@@ -281,10 +283,10 @@ fn a_feed_forward_is_three_commands() {
             [info(DType::F32, &[rows, 96]), weight(&[160, 96]), weight(&[160, 96]), weight(&[96, 160])];
         let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>, Error> {
             let norm = ops::rms_norm(builder, &x[0], None, 1e-5)?;
-            let gate = ops::matmul(builder, &norm, &x[1])?;
-            let up = ops::matmul(builder, &norm, &x[2])?;
+            let gate = ops::linear(builder, &norm, &x[1], None)?;
+            let up = ops::linear(builder, &norm, &x[2], None)?;
             ops::glu_into(builder, Activation::Silu, (&gate, &up), &gate)?;
-            Ok(vec![ops::matmul(builder, &gate, &x[3])?])
+            Ok(vec![ops::linear(builder, &gate, &x[3], None)?])
         };
         let (plain, _, before) = run(&device, &inputs, &[], &record);
         let (fused, _, after) = run(&device, &inputs, FUSIONS, &record);
@@ -308,13 +310,13 @@ fn products_of_one_input() {
             let norm = ops::rms_norm(builder, &x[0], None, 1e-5)?;
             let mut outputs = Vec::new();
             for i in 0..if two { 2 } else { 3 } {
-                let y = ops::matmul(builder, &norm, &x[1 + i])?;
+                let y = ops::linear(builder, &norm, &x[1 + i], None)?;
                 outputs.push(if biases[i] { ops::add(builder, &y, &x[4 + i])? } else { y });
             }
             Ok(outputs)
         };
         let (plain, _, before) = run(device, &inputs, &[], &record);
-        let (fused, rewrites, after) = run(device, &inputs, &[MATMUL_BIAS, SHARED_MATMULS], &record);
+        let (fused, rewrites, after) = run(device, &inputs, &[LINEAR_BIAS, SHARED_LINEARS], &record);
         let biased = biases.iter().take(if two { 2 } else { 3 }).filter(|bias| **bias).count();
         assert_eq!(rewrites, 1 + biased);
         assert!(after < before, "{after} of {before} commands");
@@ -327,14 +329,14 @@ fn products_of_one_input() {
 fn a_product_of_something_else_stays_apart() {
     for device in devices() {
         let (x, weight) = (info(DType::F32, &[2, 64]), info(DType::F16, &[40, 64]));
-        compare(&device, &[x, x, weight, weight], (SHARED_MATMULS, 0), &|builder, x| {
-            Ok(vec![ops::matmul(builder, &x[0], &x[2])?, ops::matmul(builder, &x[1], &x[3])?])
+        compare(&device, &[x, x, weight, weight], (SHARED_LINEARS, 0), &|builder, x| {
+            Ok(vec![ops::linear(builder, &x[0], &x[2], None)?, ops::linear(builder, &x[1], &x[3], None)?])
         });
         // The second product's weight is made of the first one.
         let square = info(DType::F32, &[64, 64]);
-        compare(&device, &[square, square], (SHARED_MATMULS, 0), &|builder, x| {
-            let first = ops::matmul(builder, &x[0], &x[1])?;
-            Ok(vec![ops::matmul(builder, &x[0], &first)?])
+        compare(&device, &[square, square], (SHARED_LINEARS, 0), &|builder, x| {
+            let first = ops::linear(builder, &x[0], &x[1], None)?;
+            Ok(vec![ops::linear(builder, &x[0], &first, None)?])
         });
     }
 }
@@ -345,20 +347,22 @@ fn what_would_be_written_over_is_not_fused() {
     for device in devices() {
         let (square, rows) = (info(DType::F32, &[64, 64]), info(DType::F32, &[2, 64]));
         let vector = info(DType::F32, &[64]);
-        compare(&device, &[rows, square, vector], (MATMUL_BIAS, 0), &|builder, x| {
-            let product = ops::matmul(builder, &x[0], &x[1])?;
+        compare(&device, &[rows, square, vector], (LINEAR_BIAS, 0), &|builder, x| {
+            let product = ops::linear(builder, &x[0], &x[1], None)?;
             builder.run_into(ops::binary::Binary::Add, &[&product, &x[2]], &[&x[0]])?;
             Ok(vec![])
         });
-        compare(&device, &[rows, square, square], (GATED_MATMULS, 0), &|builder, x| {
-            let (gate, up) = (ops::matmul(builder, &x[0], &x[1])?, ops::matmul(builder, &x[0], &x[2])?);
+        compare(&device, &[rows, square, square], (GATED_LINEARS, 0), &|builder, x| {
+            let (gate, up) =
+                (ops::linear(builder, &x[0], &x[1], None)?, ops::linear(builder, &x[0], &x[2], None)?);
             let glu = ops::glu::Glu { activation: Activation::Silu };
             builder.run_into(glu, &[&gate, &up], &[&x[0]])?;
             Ok(vec![])
         });
-        compare(&device, &[rows, square, square, rows], (SHARED_MATMULS, 0), &|builder, x| {
-            ops::matmul::matmul_into(builder, &x[0], &x[1], &x[3])?;
-            ops::matmul::matmul_into(builder, &x[0], &x[2], &x[3])?;
+        compare(&device, &[rows, square, square, rows], (SHARED_LINEARS, 0), &|builder, x| {
+            let product = || Linear::from(Encoding::Element(DType::F32));
+            builder.run_into(product(), &[&x[0], &x[1]], &[&x[3]])?;
+            builder.run_into(product(), &[&x[0], &x[2]], &[&x[3]])?;
             Ok(vec![])
         });
         compare(&device, &[rows, rows, vector, rows], (ADD_RMS_NORM, 0), &|builder, x| {
@@ -367,6 +371,44 @@ fn what_would_be_written_over_is_not_fused() {
             builder.run_into(norm, &[&x[3], &x[2]], &[&x[3]])?;
             Ok(vec![])
         });
+    }
+}
+
+/// Several products recorded as one op are what a graph makes of them.
+#[test]
+fn products_by_hand_are_those_that_are_fused() {
+    for device in devices() {
+        let (x, weight, bias) =
+            (info(DType::F32, &[3, 64]), info(DType::F16, &[40, 64]), info(DType::F32, &[40]));
+        let [w, v] = [1, 2].map(|seed| Weight::from(buffer(&device, &weight, seed)));
+        let bias = buffer(&device, &bias, 3);
+        let by_parts = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>, Error> {
+            let (w, v, bias) = (w.constant(builder), v.constant(builder), builder.constant(&bias));
+            let [a, b] =
+                [ops::linear(builder, &x[0], &w, Some(&bias))?, ops::linear(builder, &x[0], &v, None)?];
+            let y = ops::glu(builder, Activation::Silu, &a, &b)?;
+            Ok(vec![y])
+        };
+        let by_hand = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>, Error> {
+            let (w, v, bias) = (w.constant(builder), v.constant(builder), builder.constant(&bias));
+            let (gate, up) = (Layer { weight: &w, bias: Some(&bias) }, Layer { weight: &v, bias: None });
+            Ok(vec![ops::linear_gated(builder, &x[0], gate, up, Activation::Silu)?])
+        };
+        let (fused, _, _) = run(&device, &[x], FUSIONS, &by_parts);
+        let (made, _, commands) = run(&device, &[x], &[], &by_hand);
+        assert_eq!((fused, 1), (made, commands));
+        let apart = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>, Error> {
+            let (w, v) = (w.constant(builder), v.constant(builder));
+            Ok(vec![ops::linear(builder, &x[0], &w, None)?, ops::linear(builder, &x[0], &v, None)?])
+        };
+        let together = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>, Error> {
+            let (w, v) = (w.constant(builder), v.constant(builder));
+            let layers = [&w, &v].map(|weight| Layer { weight, bias: None });
+            Ok(ops::linear_shared(builder, &x[0], &layers)?.to_vec())
+        };
+        let (fused, _, _) = run(&device, &[x], FUSIONS, &apart);
+        let (made, _, commands) = run(&device, &[x], &[], &together);
+        assert_eq!((fused, 1), (made, commands));
     }
 }
 
@@ -389,7 +431,7 @@ fn a_norm_that_only_products_read_leaves_the_sum_alone() {
             let (a, b) = (a?, b?);
             let sum = ops::add(builder, &a, &b)?;
             let norm = ops::rms_norm(builder, &sum, None, 1e-5)?;
-            let y = ops::matmul(builder, &norm, &x[2])?;
+            let y = ops::linear(builder, &norm, &x[2], None)?;
             let exact = ops::silu(builder, &sum)?;
             Ok(vec![y, exact])
         });
@@ -414,10 +456,10 @@ fn outputs_that_are_rounded_where_they_are_made() {
             ];
             let record = |builder: &mut GraphBuilder, x: &[GraphValue]| -> Result<Vec<GraphValue>, Error> {
                 let norm = ops::rms_norm(builder, &x[0], Some(&x[2]), 1e-5)?;
-                let first = ops::matmul(builder, &norm, &x[3])?;
-                let second = ops::matmul(builder, &norm, &x[4])?;
+                let first = ops::linear(builder, &norm, &x[3], None)?;
+                let second = ops::linear(builder, &norm, &x[4], None)?;
                 let gated = ops::glu(builder, Activation::Silu, &norm, &x[1])?;
-                let third = ops::matmul(builder, &gated, &x[3])?;
+                let third = ops::linear(builder, &gated, &x[3], None)?;
                 Ok(vec![norm, first, second, gated, third])
             };
             let (captured, _, commands) = run(&device, &inputs, &[], &record);
@@ -425,10 +467,10 @@ fn outputs_that_are_rounded_where_they_are_made() {
                 inputs.iter().enumerate().map(|(i, info)| buffer(&device, info, i)).collect();
             let mut encoder = silicide::CommandEncoder::new(&device);
             let norm = ops::rms_norm(&mut encoder, &buffers[0], Some(&buffers[2]), 1e-5).unwrap();
-            let first = ops::matmul(&mut encoder, &norm, &buffers[3]).unwrap();
-            let second = ops::matmul(&mut encoder, &norm, &buffers[4]).unwrap();
+            let first = ops::linear(&mut encoder, &norm, &buffers[3], None).unwrap();
+            let second = ops::linear(&mut encoder, &norm, &buffers[4], None).unwrap();
             let gated = ops::glu(&mut encoder, Activation::Silu, &norm, &buffers[1]).unwrap();
-            let third = ops::matmul(&mut encoder, &gated, &buffers[3]).unwrap();
+            let third = ops::linear(&mut encoder, &gated, &buffers[3], None).unwrap();
             let recorded = encoder.list().commands.iter();
             let recorded =
                 recorded.filter(|command| matches!(command, silicide::hal::Command::Dispatch(_))).count();

@@ -7,11 +7,10 @@ use silicide_core::DeviceInfo;
 use silicide_core::kernel::{DynOp, Io, TensorInfo};
 use silicide_ops::dequantize::Dequantize;
 use silicide_ops::gather_rows::GatherRows;
-use silicide_ops::matmul::Matmul;
-use silicide_ops::mlx_dequantize::MlxDequantize;
-use silicide_ops::mlx_gather_rows::MlxGatherRows;
-use silicide_ops::mlx_matmul::MlxMatmul;
-use silicide_quant::{DType, Format, FormatError, MlxFormat, MlxPlanes, Shape, encode_into};
+use silicide_ops::linear::Linear;
+use silicide_quant::{
+    DType, Encoding, EncodingError, Format, FormatError, MlxFormat, MlxPlanes, Shape, encode_into,
+};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -121,38 +120,29 @@ impl Kind {
 
     fn is_read_by(self, on: &DeviceInfo) -> bool {
         let (k, to) = (2 * self.block(), DType::F32);
-        let plane = |dtype: DType, last: usize| (dtype, vec![3, last]);
-        let (activations, indices) = (plane(to, k), plane(DType::I32, 5));
-        let (weight, ops): (Vec<_>, [Box<dyn DynOp>; 3]) = match self {
-            Kind::Block(format) => {
-                let matmul: Box<dyn DynOp> = Box::new(Matmul::default());
-                let weight = vec![plane(format.into(), k)];
-                (weight, [Box::new(Dequantize { to }), Box::new(GatherRows { to }), matmul])
-            }
-            Kind::Mlx(format) => {
-                let scales = plane(format.scale_dtype(), k / format.group());
-                let mut weight = vec![plane(DType::U32, k * format.bits() / 32), scales.clone()];
-                weight.extend(format.has_biases().then_some(scales));
-                let matmul: Box<dyn DynOp> = Box::new(MlxMatmul { format });
-                (
-                    weight,
-                    [Box::new(MlxDequantize { format, to }), Box::new(MlxGatherRows { format, to }), matmul],
-                )
-            }
+        let encoding = match self {
+            Kind::Block(format) => Encoding::Block(format),
+            Kind::Mlx(format) => Encoding::Planes(format),
         };
-        let [dequantize, gather, matmul] = ops;
-        let fits = |op: &dyn DynOp, inputs: &[(DType, Vec<usize>)]| {
-            let info = |(dtype, axes): &(DType, Vec<usize>)| {
-                Shape::new(axes).map(|shape| TensorInfo::new(*dtype, shape))
-            };
-            let Ok(inputs) = inputs.iter().map(info).collect::<Result<Vec<_>, _>>() else { return false };
-            let Ok(outputs) = op.infer(&inputs) else { return false };
-            let io = Io { inputs: &inputs, outputs: &outputs };
+        let info = |dtype: DType, axes: &[usize]| Shape::new(axes).map(|shape| TensorInfo::new(dtype, shape));
+        let (Ok(activations), Ok(indices)) = (info(to, &[3, k]), info(DType::I32, &[5])) else {
+            return false;
+        };
+        let plane = |i: usize| {
+            let plane = encoding.plane(i, &Shape::new(&[3, k])?)?;
+            Ok::<_, EncodingError>(TensorInfo::new(plane.dtype, plane.shape))
+        };
+        let Ok(weight) = (0..encoding.planes()).map(plane).collect::<Result<Vec<_>, _>>() else {
+            return false;
+        };
+        let fits = |op: &dyn DynOp, inputs: &[TensorInfo]| {
+            let Ok(outputs) = op.infer(inputs) else { return false };
+            let io = Io { inputs, outputs: &outputs };
             (0..op.kernel_count()).any(|kernel| op.kernel_fits(kernel, &io, on).is_ok())
         };
-        fits(&*dequantize, &weight)
-            && fits(&*gather, &[weight.clone(), vec![indices]].concat())
-            && fits(&*matmul, &[vec![activations], weight].concat())
+        fits(&Dequantize { encoding, to }, &weight)
+            && fits(&GatherRows { encoding, to }, &[&weight[..], &[indices]].concat())
+            && fits(&Linear::from(encoding), &[&[activations], &weight[..]].concat())
     }
 }
 

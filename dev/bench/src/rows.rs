@@ -9,11 +9,10 @@ use crate::measure::quickest;
 use crate::report::{Report, Target};
 use serde_json::json;
 use silicide_core::Recorder;
-use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions};
-use silicide_ops::matmul::Matmul;
-use silicide_ops::mlx::MlxOperands;
-use silicide_ops::{interleave, interleaved_matmul, matmul, mlx_matmul};
-use silicide_quant::{DType, Format, MlxFormat, MlxMode};
+use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Weight};
+use silicide_ops::interleave;
+use silicide_ops::linear::Linear;
+use silicide_quant::{DType, Encoding, Format, MlxFormat, MlxMode, RowEncoding, Shape};
 use std::time::Duration;
 
 const COLUMNS: usize = 8192;
@@ -25,97 +24,68 @@ const MANY: usize = 64;
 /// Time for one figure.
 const BUDGET: Duration = Duration::from_millis(300);
 
-/// A weight: one tensor, or planes.
-enum Weight {
-    One(Buffer),
-    Exact(Buffer),
-    Interleaved(Format, Buffer),
-    Planes(MlxFormat, Box<[Buffer; 3]>),
-}
-
-/// What is measured, by name: a type of elements, `q4_0-exact` for one that is decoded and multiplied as it is, `q4_0x16` for one
-/// that is interleaved, or `mlx4`, `mlx8`... for affine codes of so many bits in groups of 64.
-enum Kind {
-    One(DType),
-    Exact(DType),
-    Interleaved(Format),
-    Planes(MlxFormat),
+/// What is measured, by name: a type of elements, `q4_0x16` for one that is interleaved, or `mlx4`, `mlx8`... for affine codes of so
+/// many bits in groups of 64; with `-exact` for activations that are not rounded.
+#[derive(Clone, Copy)]
+struct Kind {
+    encoding: Encoding,
+    exact: bool,
 }
 
 impl Kind {
     fn of(name: &str) -> anyhow::Result<Kind> {
-        if let Some(bits) = name.strip_prefix("mlx") {
-            return Ok(Kind::Planes(MlxFormat::new(MlxMode::Affine, bits.parse()?, 64, DType::BF16)?));
+        if let Some(name) = name.strip_suffix("-exact") {
+            return Ok(Kind { exact: true, ..Kind::of(name)? });
         }
-        if let Some(dtype) = name.strip_suffix("-exact").and_then(DType::from_name) {
-            return Ok(Kind::Exact(dtype));
-        }
-        if let Some(format) = name.strip_suffix("x16") {
+        let encoding = if let Some(bits) = name.strip_prefix("mlx") {
+            Encoding::Planes(MlxFormat::new(MlxMode::Affine, bits.parse()?, 64, DType::BF16)?)
+        } else if let Some(format) = name.strip_suffix("x16") {
             let format =
                 Format::from_name(format).filter(|format| interleave::interleaves(*format, COLUMNS, DEPTH));
-            return format
-                .map(Kind::Interleaved)
-                .ok_or_else(|| anyhow::anyhow!("{name} can't be interleaved"));
-        }
-        DType::from_name(name).map(Kind::One).ok_or_else(|| anyhow::anyhow!("no format {name}"))
+            let format = format.ok_or_else(|| anyhow::anyhow!("{name} can't be interleaved"))?;
+            Encoding::Interleaved { of: RowEncoding::Block(format), rows: interleave::TOGETHER }
+        } else {
+            DType::from_name(name).map(Encoding::from).ok_or_else(|| anyhow::anyhow!("no format {name}"))?
+        };
+        Ok(Kind { encoding, exact: false })
     }
 
     /// Bytes of a weight.
-    fn bytes(&self) -> usize {
-        match self {
-            Kind::One(dtype) | Kind::Exact(dtype) => {
-                COLUMNS * DEPTH / dtype.block_len() * dtype.block_bytes()
-            }
-            Kind::Interleaved(format) => Kind::One(DType::Block(*format)).bytes(),
-            Kind::Planes(format) => {
-                COLUMNS * DEPTH * format.bits() / 8 + COLUMNS * DEPTH / format.group() * 4
-            }
-        }
+    fn bytes(&self) -> anyhow::Result<usize> {
+        Ok(self.encoding.bytes(&Shape::new(&[COLUMNS, DEPTH])?)?)
     }
 
     /// A weight on a device: a few columns again and again, as encoding takes longer than measuring.
     fn weight(&self, device: &Device) -> anyhow::Result<Weight> {
-        let again = |some: &[u8], rows: usize| -> Vec<u8> {
-            some.iter().copied().cycle().take(some.len() / rows * COLUMNS).collect()
+        let plane = |some: &[u8], dtype: DType| -> anyhow::Result<Buffer> {
+            let rows = 8;
+            let bytes: Vec<u8> = some.iter().copied().cycle().take(some.len() / rows * COLUMNS).collect();
+            let all = Buffer::from_slice(device, bytes.len(), &bytes)?.reinterpret(dtype)?;
+            let columns = all.elements() / COLUMNS;
+            Ok(all.reshape([COLUMNS, columns])?)
         };
         let some: Vec<f64> = (0..8 * DEPTH).map(|i| ((i * 53) % 211) as f64 / 211.0 - 0.5).collect();
-        match *self {
-            Kind::One(dtype) => {
-                let bytes = again(&silicide_quant::encode(dtype, &some), 8);
-                let b = Buffer::from_slice(device, bytes.len(), &bytes)?;
-                Ok(Weight::One(b.reinterpret(dtype)?.reshape([COLUMNS, DEPTH])?))
+        Ok(match self.encoding {
+            Encoding::Planes(format) => {
+                let words = DEPTH * format.bits() / 32;
+                let packed: Vec<u8> = (0..8 * words * 4).map(|i| (i * 97 % 251) as u8).collect();
+                let scales = silicide_quant::encode(DType::BF16, &vec![0.01; 8 * DEPTH / format.group()]);
+                let scale = || plane(&scales, DType::BF16);
+                Weight::new(self.encoding, [plane(&packed, DType::U32)?, scale()?, scale()?])?
             }
-            Kind::Exact(dtype) => match Kind::One(dtype).weight(device)? {
-                Weight::One(weight) => Ok(Weight::Exact(weight)),
-                other => Ok(other),
-            },
-            Kind::Interleaved(format) => {
-                let Weight::One(plain) = Kind::One(DType::Block(format)).weight(device)? else {
-                    anyhow::bail!("no weight of {format}");
-                };
-                let plain = plain.as_bytes()?.reshape([COLUMNS, self.bytes() / COLUMNS])?;
+            Encoding::Interleaved { of: RowEncoding::Block(format), .. } => {
+                let plain = plane(&silicide_quant::encode(format.into(), &some), DType::U8)?;
                 let mut encoder = CommandEncoder::new(device);
                 let weight = Buffer::allocate(device, DType::U8, plain.shape())?;
                 interleave::interleave_into(&mut encoder, &plain, format, &weight)?;
                 encoder.submit()?.wait()?;
-                Ok(Weight::Interleaved(format, weight))
+                Weight::new(self.encoding, [weight])?
             }
-            Kind::Planes(format) => {
-                let words = DEPTH * format.bits() / 32;
-                let packed: Vec<u8> = (0..8 * words * 4).map(|i| (i * 97 % 251) as u8).collect();
-                let packed = again(&packed, 8);
-                let scales = silicide_quant::encode(DType::BF16, &[0.01; DEPTH]);
-                let scales = again(scales.get(..DEPTH / format.group() * 2).unwrap_or_default(), 1);
-                let plane = |bytes: &[u8], dtype: DType, columns: usize| -> anyhow::Result<Buffer> {
-                    Ok(Buffer::from_slice(device, bytes.len(), bytes)?
-                        .reinterpret(dtype)?
-                        .reshape([COLUMNS, columns])?)
-                };
-                let groups = DEPTH / format.group();
-                let scale = || plane(&scales, DType::BF16, groups);
-                Ok(Weight::Planes(format, Box::new([plane(&packed, DType::U32, words)?, scale()?, scale()?])))
+            other => {
+                let dtype = other.dtype().ok_or_else(|| anyhow::anyhow!("no weight of {other}"))?;
+                plane(&silicide_quant::encode(dtype, &some), dtype)?.into()
             }
-        }
+        })
     }
 }
 
@@ -145,7 +115,7 @@ fn one_format(
     (rows, threads, peaks): (&[usize], usize, Peaks),
 ) -> anyhow::Result<()> {
     let kind = Kind::of(name)?;
-    let copies = if rows.iter().any(|&rows| rows < MANY) { DISTINCT.div_ceil(kind.bytes()) } else { 1 };
+    let copies = if rows.iter().any(|&rows| rows < MANY) { DISTINCT.div_ceil(kind.bytes()?) } else { 1 };
     let weights: anyhow::Result<Vec<Weight>> = (0..copies).map(|_| kind.weight(device)).collect();
     let weights = weights?;
     for &m in rows {
@@ -155,29 +125,21 @@ fn one_format(
         let mut turn = weights.iter().cycle();
         let seconds = quickest(BUDGET, threads, || {
             let mut encoder = CommandEncoder::new(device);
-            match turn.next() {
-                Some(Weight::One(b)) => matmul::matmul_into(&mut encoder, &a, b, &y)?,
-                Some(Weight::Exact(b)) => encoder.run_into(Matmul { exact: true }, &[&a, b], &[&y])?,
-                Some(Weight::Interleaved(format, b)) => {
-                    interleaved_matmul::interleaved_matmul_into(&mut encoder, (&a, b), *format, &y)?;
-                }
-                Some(Weight::Planes(format, planes)) => {
-                    let [packed, scales, biases] = planes.as_ref();
-                    let weight = MlxOperands { format: *format, packed, scales, biases: Some(biases) };
-                    mlx_matmul::mlx_matmul_into(&mut encoder, &a, &weight, &y)?;
-                }
-                None => {}
+            if let Some(weight) = turn.next() {
+                let inputs: Vec<&Buffer> = std::iter::once(&a).chain(weight.planes()).collect();
+                let op = Linear { exact: kind.exact, ..Linear::from(kind.encoding) };
+                encoder.run_into(op, &inputs, &[&y])?;
             }
             Ok(encoder.submit()?.wait()?)
         })?;
         let speed = (2 * m * COLUMNS * DEPTH) as f64 / seconds;
-        let peak = match kind {
-            Kind::One(DType::BF16 | DType::F16) if peaks.halves.is_finite() => peaks.halves,
-            Kind::One(dtype) if !dtype.is_block() => peaks.floats,
-            Kind::Exact(_) => peaks.floats,
+        let peak = match kind.encoding {
+            Encoding::Element(DType::BF16 | DType::F16) if peaks.halves.is_finite() => peaks.halves,
+            Encoding::Element(_) => peaks.floats,
+            _ if kind.exact => peaks.floats,
             _ => peaks.integers,
         };
-        let bandwidth = kind.bytes() as f64 / seconds;
+        let bandwidth = kind.bytes()? as f64 / seconds;
         let about = json!({
             "format": name, "rows": m, "threads": threads, "bytes_per_second": bandwidth, "operations_per_second": speed,
             "of_memory": bandwidth / peaks.memory, "of_peak": speed / peak,

@@ -6,9 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use safetensors::{Dtype, SafeTensors};
-use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa, Result};
-use silicide_ops::{MlxOperands, dequantize, mlx_dequantize};
-use silicide_quant::{DType, Format, MlxFormat, bf16, f16};
+use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa, Result, Weight};
+use silicide_ops::dequantize;
+use silicide_quant::{DType, Encoding, Format, MlxFormat, bf16, f16};
 use std::path::Path;
 
 fn read(file: &str) -> std::io::Result<Vec<u8>> {
@@ -60,13 +60,16 @@ type Planes<'a> = [&'a [u8]; 3];
 
 fn mlx_decoded(device: &Device, format: MlxFormat, [packed, scales, biases]: Planes<'_>) -> Result<Vec<f32>> {
     let groups = scales.len() / format.scale_dtype().size();
-    let packed = buffer(device, packed, DType::U32, packed.len() / 4)?;
-    let scales = buffer(device, scales, format.scale_dtype(), groups)?;
-    let biases =
-        if format.has_biases() { Some(buffer(device, biases, format.scale_dtype(), groups)?) } else { None };
-    let weight = MlxOperands { format, packed: &packed, scales: &scales, biases: biases.as_ref() };
+    let mut planes = vec![
+        buffer(device, packed, DType::U32, packed.len() / 4)?,
+        buffer(device, scales, format.scale_dtype(), groups)?,
+    ];
+    if format.has_biases() {
+        planes.push(buffer(device, biases, format.scale_dtype(), groups)?);
+    }
+    let weight = Weight::new(Encoding::Planes(format), planes)?;
     let mut encoder = CommandEncoder::new(device);
-    let y = mlx_dequantize(&mut encoder, &weight, DType::F32)?;
+    let y = dequantize(&mut encoder, &weight, DType::F32)?;
     encoder.submit()?.wait()?;
     y.to_vec::<f32>()
 }

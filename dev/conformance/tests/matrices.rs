@@ -5,7 +5,7 @@
 use silicide_core::kernel::TensorInfo;
 use silicide_core::{Device, DeviceOptions, GraphBuilder, GraphExecutor, GraphOptions};
 use silicide_hal::wgsl::MslTarget;
-use silicide_ops::fuse::{GATED_MATMULS, MATMUL_BIAS, SHARED_MATMULS};
+use silicide_ops::fuse::{GATED_LINEARS, LINEAR_BIAS, SHARED_LINEARS};
 use silicide_ops::glu::Activation;
 use silicide_quant::{DType, Shape};
 
@@ -28,13 +28,13 @@ fn rewrites(device: &Device, rows: usize) -> usize {
     let weight = builder.input("weight", info(&[96, 64]));
     let [gate, up] = ["gate", "up"].map(|name| builder.input(name, info(&[96, 64])));
     let bias = builder.input("bias", info(&[96]));
-    let product = silicide_ops::matmul(&mut builder, &x, &weight).unwrap();
+    let product = silicide_ops::linear(&mut builder, &x, &weight, None).unwrap();
     let sum = silicide_ops::add(&mut builder, &product, &bias).unwrap();
-    let gate = silicide_ops::matmul(&mut builder, &other, &gate).unwrap();
-    let up = silicide_ops::matmul(&mut builder, &other, &up).unwrap();
+    let gate = silicide_ops::linear(&mut builder, &other, &gate, None).unwrap();
+    let up = silicide_ops::linear(&mut builder, &other, &up, None).unwrap();
     let gated = silicide_ops::glu(&mut builder, Activation::Silu, &gate, &up).unwrap();
     let mut options = GraphOptions::default();
-    options.passes = vec![MATMUL_BIAS, GATED_MATMULS, SHARED_MATMULS];
+    options.passes = vec![LINEAR_BIAS, GATED_LINEARS, SHARED_LINEARS];
     let executor = GraphExecutor::new(builder.finish(&[&sum, &gated]).unwrap(), &options).unwrap();
     executor.report().passes.iter().map(|pass| pass.rewrites).sum()
 }

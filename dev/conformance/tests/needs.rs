@@ -1,5 +1,7 @@
 //! What programs need and what plans bind, for every launch of every case: plans bind enough, and a byte less is refused.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use conformance::{Call, reference};
 use rustc_hash::FxHashSet;
 use silicide_core::kernel::{Access, Launch, Operand, Plan, Step};

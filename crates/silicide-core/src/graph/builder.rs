@@ -137,6 +137,10 @@ impl Recorder for GraphBuilder {
         value
     }
 
+    fn info(&self, value: &GraphValue) -> TensorInfo {
+        value.info
+    }
+
     fn reshape(&mut self, value: &GraphValue, shape: Shape) -> Result<GraphValue> {
         check_graph(self.graph.id, value.graph, "reshape")?;
         let info = TensorInfo { shape, ..value.info };

@@ -188,6 +188,10 @@ impl Recorder for CommandEncoder {
         buffer.clone()
     }
 
+    fn info(&self, buffer: &Buffer) -> TensorInfo {
+        buffer.info_before_allocation()
+    }
+
     fn reshape(&mut self, buffer: &Buffer, shape: Shape) -> Result<Buffer> {
         buffer.reshape(shape)
     }

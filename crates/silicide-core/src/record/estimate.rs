@@ -175,6 +175,10 @@ impl Recorder for Estimate {
         Estimated::outside(TensorInfo::new(buffer.dtype(), buffer.shape()))
     }
 
+    fn info(&self, value: &Estimated) -> TensorInfo {
+        value.info
+    }
+
     fn reshape(&mut self, value: &Estimated, shape: Shape) -> Result<Estimated> {
         if shape.elements() != value.info.elements() {
             let expected = format!("{} elements", value.info.elements());

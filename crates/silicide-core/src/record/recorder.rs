@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::Result;
-use crate::kernel::Op;
+use crate::kernel::{Op, TensorInfo};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
 
@@ -12,6 +12,8 @@ pub trait Recorder {
     type Value: Clone;
     /// A value for a buffer that exists.
     fn constant(&mut self, buffer: &Buffer) -> Self::Value;
+    /// The type and the shape of a value.
+    fn info(&self, value: &Self::Value) -> TensorInfo;
     /// The same elements with another shape of as many: a view, nothing is recorded.
     fn reshape(&mut self, value: &Self::Value, shape: Shape) -> Result<Self::Value>;
     /// Records an op; its outputs are new values.

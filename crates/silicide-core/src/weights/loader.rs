@@ -2,15 +2,16 @@
 
 use super::options::{LoadEvent, LoadOptions, Placement};
 use super::staging::Staging;
-use super::weight::{PlanarWeight, Weight, Weights};
+use super::weight::{Weight, Weights};
 use super::window::Windows;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::Request;
 use silicide_hal::MemoryKind;
-use silicide_quant::{DType, MlxFormat, MlxPlanes, Shape};
+use silicide_quant::{DType, Encoding, MAX_PLANES, Plane, Shape};
 use silicide_weights::{Bytes, Entry, Place, Source, Stored};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -166,34 +167,20 @@ impl<'a> Loader<'a> {
     }
 
     fn bring(&mut self, entry: &Entry<'_>) -> Result<Weight> {
-        if let (Stored::Mlx(format), Some(planes)) = (entry.stored(), entry.planes()) {
-            return self.bring_planes(entry, format, planes).map(|planar| Weight::Planar(Box::new(planar)));
-        }
-        let (place, dtype, shape) = (entry.place()?, entry.dtype()?, entry.shape());
-        self.bring_part(&Part { entry, place, dtype, shape }).map(Weight::Whole)
-    }
-
-    fn bring_planes(
-        &mut self,
-        entry: &Entry<'_>,
-        format: MlxFormat,
-        planes: MlxPlanes<Place>,
-    ) -> Result<PlanarWeight> {
         let shape = entry.shape();
-        let row = |dtype: DType, place: Place| {
-            // Rows of a plane are as many as those of the tensor, which was proven when the file was opened.
-            let elements = place.bytes() / dtype.size().max(1);
-            shape.with_last(elements / shape.rows().max(1)).map_err(|error| Error::bad_shape("plane", error))
+        let (Stored::Mlx(format), Some(places)) = (entry.stored(), entry.planes()) else {
+            let (place, dtype) = (entry.place()?, entry.dtype()?);
+            return self.bring_part(&Part { entry, place, dtype, shape }).map(Weight::from);
         };
-        let mut bring = |dtype: DType, place: Place| {
-            let shape = row(dtype, place)?;
-            self.bring_part(&Part { entry, place, dtype, shape })
-        };
-        let scale = format.scale_dtype();
-        let packed = bring(DType::U32, planes.packed)?;
-        let scales = bring(scale, planes.scales)?;
-        let biases = if format.has_biases() { Some(bring(scale, planes.biases)?) } else { None };
-        Ok(PlanarWeight { format, shape, packed, scales, biases })
+        let encoding = Encoding::Planes(format);
+        let mut planes: SmallVec<[Buffer; MAX_PLANES]> = SmallVec::new();
+        let places = [places.packed, places.scales, places.biases].into_iter().take(encoding.planes());
+        for (index, place) in places.enumerate() {
+            let plane = encoding.plane(index, &shape);
+            let Plane { dtype, shape } = plane.map_err(|error| Error::bad_plane("weight", error))?;
+            planes.push(self.bring_part(&Part { entry, place, dtype, shape })?);
+        }
+        Weight::new(encoding, planes)
     }
 
     fn bring_part(&mut self, part: &Part<'_>) -> Result<Buffer> {

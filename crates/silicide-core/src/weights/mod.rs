@@ -13,4 +13,4 @@ mod window;
 
 pub use loader::{LoadReport, Loader};
 pub use options::{LoadEvent, LoadOptions, LoadProgress, Placement};
-pub use weight::{PlanarWeight, Weight, Weights};
+pub use weight::{AsWeight, Weight, Weights};

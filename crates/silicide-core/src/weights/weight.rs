@@ -1,81 +1,140 @@
-//! Loaded tensors.
+//! Weights: matrices in any encoding, and the tensors of a file by name.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, BufferOptions};
+use crate::device::Device;
 use crate::error::{Error, Result};
-use silicide_quant::{MlxFormat, Shape};
+use crate::record::Recorder;
+use silicide_quant::{Encoding, MAX_PLANES, Plane, Shape};
+use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A tensor of a weight file on a device. Cloning shares the memory.
+/// A tensor of weights on a device, in any [`Encoding`]. Cloning shares the memory.
+///
+/// `V` is what stands for a plane: a [`Buffer`], or a value of a [`Recorder`] ([`Weight::constant`]).
 ///
 /// ```
 /// # mod silicide { pub use silicide_core::*; pub mod weights { pub use {silicide_core::weights::*, silicide_weights::*}; } }
 /// # let path = "../../testdata/models/llama-tied-q8_0.gguf";
 /// use silicide::Device;
-/// use silicide::weights::{LoadOptions, Loader, Source, Weight};
+/// use silicide::weights::{LoadOptions, Loader, Source};
 ///
 /// let source = Source::open(path)?;
 /// let mut loader = Loader::new(&Device::cpu()?, &source, LoadOptions::default());
-/// match loader.load("blk.0.attn_q.weight")? {
-///     Weight::Whole(buffer) => println!("{} {}", buffer.dtype(), buffer.shape()),
-///     Weight::Planar(planes) => println!("{:?} {}", planes.format, planes.shape),
-///     _ => (),
-/// }
+/// let weight = loader.load("blk.0.attn_q.weight")?;
+/// println!("{} {}, {} bytes", weight.encoding(), weight.shape(), weight.bytes());
 /// # Ok::<(), silicide::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Weight {
-    /// In one piece: elements or blocks.
-    Whole(Buffer),
-    /// In planes of codes, scales and perhaps biases.
-    Planar(Box<PlanarWeight>),
+pub struct Weight<V = Buffer> {
+    encoding: Encoding,
+    shape: Shape,
+    planes: SmallVec<[V; MAX_PLANES]>,
 }
 
-/// A tensor in planes, as MLX stores quantised ones.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct PlanarWeight {
-    /// How it is stored.
-    pub format: MlxFormat,
+impl<V> Weight<V> {
+    /// How its elements lie in memory.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
     /// Its logical shape.
-    pub shape: Shape,
-    /// Codes, in words of 32 bits.
-    pub packed: Buffer,
-    /// One scale per group.
-    pub scales: Buffer,
-    /// One bias per group, where the format has them.
-    pub biases: Option<Buffer>,
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Its planes, in the order of [`Encoding::plane_names`].
+    pub fn planes(&self) -> &[V] {
+        &self.planes
+    }
+
+    /// The tensor that is the whole weight: elements or blocks, not interleaved.
+    pub fn tensor(&self) -> Option<&V> {
+        self.planes.first().filter(|_| self.encoding.dtype().is_some())
+    }
 }
 
 impl Weight {
-    /// Its logical shape.
-    pub fn shape(&self) -> Shape {
-        match self {
-            Weight::Whole(buffer) => buffer.shape(),
-            Weight::Planar(planar) => planar.shape,
+    /// A weight of these planes. Returns an error that names the plane of another type or shape than `encoding` has.
+    pub fn new(encoding: Encoding, planes: impl IntoIterator<Item = Buffer>) -> Result<Weight> {
+        let planes: SmallVec<[Buffer; MAX_PLANES]> = planes.into_iter().collect();
+        let of = |plane: &Buffer| Plane { dtype: plane.dtype(), shape: plane.shape() };
+        let given: SmallVec<[Plane; MAX_PLANES]> = planes.iter().map(of).collect();
+        let shape = encoding.shape(&given).map_err(|error| Error::bad_plane("weight", error))?;
+        Ok(Weight { encoding, shape, planes })
+    }
+
+    /// A weight of this shape, whose planes are allocated when they are first needed ([`Buffer::with`]).
+    pub fn with(
+        device: &Device,
+        encoding: Encoding,
+        shape: Shape,
+        options: &BufferOptions,
+    ) -> Result<Weight> {
+        let mut planes = SmallVec::new();
+        for index in 0..encoding.planes() {
+            let plane = encoding.plane(index, &shape).map_err(|error| Error::bad_plane("weight", error))?;
+            planes.push(Buffer::with(device, plane.dtype, plane.shape, options)?);
         }
+        Ok(Weight { encoding, shape, planes })
     }
 
     /// Its bytes on the device, all planes together.
     pub fn bytes(&self) -> usize {
-        match self {
-            Weight::Whole(buffer) => buffer.size(),
-            Weight::Planar(planar) => {
-                let biases = planar.biases.as_ref().map_or(0, Buffer::size);
-                planar.packed.size() + planar.scales.size() + biases
+        self.planes.iter().map(Buffer::size).sum()
+    }
+
+    /// The weight as values of a recorder: a constant for each plane.
+    pub fn constant<R: Recorder>(&self, recorder: &mut R) -> Weight<R::Value> {
+        let planes = self.planes.iter().map(|plane| recorder.constant(plane)).collect();
+        Weight { encoding: self.encoding, shape: self.shape, planes }
+    }
+
+    /// Names its planes, for dumps of graphs. Buffers that share an allocation keep the first name.
+    pub fn set_label(&self, name: &str) {
+        for (i, (plane, of)) in self.planes.iter().zip(self.encoding.plane_names()).enumerate() {
+            if i == 0 {
+                plane.set_label(name);
+            } else {
+                plane.set_label(&format!("{name} {of}"));
             }
         }
     }
+}
 
-    /// The buffer of a tensor that is in one piece.
-    pub fn whole(&self) -> Option<&Buffer> {
-        if let Weight::Whole(buffer) = self { Some(buffer) } else { None }
+/// A tensor of elements or blocks is a weight.
+impl From<Buffer> for Weight {
+    fn from(tensor: Buffer) -> Weight {
+        let (encoding, shape) = (Encoding::from(tensor.dtype()), tensor.shape());
+        Weight { encoding, shape, planes: smallvec![tensor] }
+    }
+}
+
+/// What ops take as a weight: a [`Weight`], or a tensor of elements or blocks.
+pub trait AsWeight<V> {
+    /// Its encoding.
+    fn encoding_in<R: Recorder<Value = V>>(&self, recorder: &R) -> Encoding;
+    /// Its planes, as inputs of an op.
+    fn as_planes(&self) -> &[V];
+}
+
+impl<V> AsWeight<V> for V {
+    fn encoding_in<R: Recorder<Value = V>>(&self, recorder: &R) -> Encoding {
+        Encoding::from(recorder.info(self).dtype)
     }
 
-    /// The planes of a tensor that is in several.
-    pub fn planar(&self) -> Option<&PlanarWeight> {
-        if let Weight::Planar(planar) = self { Some(planar) } else { None }
+    fn as_planes(&self) -> &[V] {
+        std::slice::from_ref(self)
+    }
+}
+
+impl<V> AsWeight<V> for Weight<V> {
+    fn encoding_in<R: Recorder<Value = V>>(&self, _: &R) -> Encoding {
+        self.encoding
+    }
+
+    fn as_planes(&self) -> &[V] {
+        &self.planes
     }
 }
 

@@ -3,16 +3,15 @@
 //! The same code that loads a model also plans one ([`Tensors::planned`]): buffers then have their types and shapes but
 //! no memory, so that what a model will need can be counted before anything is loaded.
 
-use super::blocks::{Interleaved, Weight};
 use super::config::{Config, Layout};
 use super::conventions::Conventions;
 use super::names::Names;
 use crate::error::{Error, Result};
-use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, Loader, Purpose};
+use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, Loader, Purpose, Weight};
 use silicide_ops as ops;
-use silicide_ops::interleave::interleaves;
+use silicide_ops::interleave::{TOGETHER, interleaves};
 use silicide_quant::decode_into;
-use silicide_quant::{DType, Shape};
+use silicide_quant::{DType, Encoding, RowEncoding, Shape};
 use silicide_weights::{Entry, Source, Stored};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -121,14 +120,14 @@ impl<'a> Tensors<'a> {
         self.names.in_file(name).is_some_and(|name| self.source.entry(&name).is_ok())
     }
 
-    /// A matrix in whatever format the file has it.
+    /// A matrix in whatever encoding the file has it.
     pub fn matrix(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let entry = self.take(name, &extents)?;
         match &mut self.from {
-            From::File(loader) => Weight::loaded(loader.load_entry(&entry)?, &entry),
+            From::File(loader) => Ok(loader.load_entry(&entry)?),
             From::Plan(device) => {
-                let weight = Weight::planned(device, &entry)?;
-                label(&weight, name);
+                let weight = planned(device, &entry, entry.shape())?;
+                weight.set_label(name);
                 Ok(weight)
             }
         }
@@ -137,10 +136,10 @@ impl<'a> Tensors<'a> {
     /// The matrices of all experts, `[experts, rows, columns]`, in whatever format the file has them. Files that have them one
     /// by one are copied together: kernels read them as one tensor.
     pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
-        let weight = Weight::Whole(self.all_experts(name, extents)?);
-        label(&weight, name);
+        let weight = Weight::from(self.all_experts(name, extents)?);
+        weight.set_label(name);
         let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
-        label(&arranged, name);
+        arranged.set_label(name);
         if let (From::File(loader), Ok(entry)) = (&self.from, self.find(name)) {
             loader.release(&entry);
         }
@@ -154,7 +153,7 @@ impl<'a> Tensors<'a> {
             let entry = self.take(name, &extents)?;
             return match &mut self.from {
                 From::File(loader) => whole(loader.load_entry(&entry)?, &entry),
-                From::Plan(device) => planned(device, &entry, entry.shape()),
+                From::Plan(device) => whole(planned(device, &entry, entry.shape())?, &entry),
             };
         }
         let shape = Shape::new(&extents)
@@ -167,7 +166,7 @@ impl<'a> Tensors<'a> {
                 Some(all) => all,
                 None => all.insert(match &self.from {
                     From::File(loader) => Buffer::allocate(loader.device(), entry.dtype()?, shape)?,
-                    From::Plan(device) => planned(device, &entry, shape)?,
+                    From::Plan(device) => whole(planned(device, &entry, shape)?, &entry)?,
                 }),
             };
             if entry.dtype()? != all.dtype() {
@@ -191,7 +190,7 @@ impl<'a> Tensors<'a> {
     pub fn factor(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let weight = self.matrix(name, extents)?;
         let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
-        label(&arranged, name);
+        arranged.set_label(name);
         if let From::File(loader) = &self.from {
             loader.release(&self.find(name)?);
         }
@@ -201,45 +200,40 @@ impl<'a> Tensors<'a> {
     /// A table of rows once more, for products. Where it is rearranged there are two of it.
     pub fn arrange_table(&mut self, table: &Weight) -> Result<Weight> {
         let Some(arranged) = self.arranged(table)? else { return Ok(table.clone()) };
-        if let Weight::Whole(plain) = table
-            && let Some(name) = plain.label()
-        {
-            label(&arranged, name);
+        if let Some(name) = table.tensor().and_then(Buffer::label) {
+            arranged.set_label(name);
         }
-        if let Weight::Interleaved(weight) = &arranged {
-            self.bytes += weight.bytes.size() as u64;
-        }
+        self.bytes += arranged.bytes() as u64;
         Ok(arranged)
     }
 
     /// The matrix interleaved, if it is to be and can be.
     fn arranged(&mut self, weight: &Weight) -> Result<Option<Weight>> {
-        let Weight::Whole(plain) = weight else { return Ok(None) };
-        let (Some(format), &[.., rows, columns]) = (plain.dtype().format(), plain.shape().axes()) else {
+        let (Encoding::Block(format), Some(plain)) = (weight.encoding(), weight.tensor()) else {
             return Ok(None);
         };
+        let &[.., rows, columns] = weight.shape().axes() else { return Ok(None) };
         if !self.interleave || !interleaves(format, rows, columns) {
             return Ok(None);
         }
         let begin = Instant::now();
-        let extents = plain.shape().with_last(plain.size() / plain.shape().rows());
-        let extents = extents.map_err(|source| silicide_core::Error::BadShape { what: "weights", source })?;
-        let bytes = match &self.from {
-            From::Plan(device) => Buffer::new(device, DType::U8, extents)?,
-            From::File(loader) => {
-                let mut options = BufferOptions::default();
-                options.purpose = Purpose::Weights;
-                options.zeroed = false;
-                let bytes = Buffer::with(loader.device(), DType::U8, extents, &options)?;
-                let mut encoder = CommandEncoder::new(loader.device());
-                ops::interleave_into(&mut encoder, &plain.as_bytes()?.reshape(extents)?, format, &bytes)?;
-                encoder.submit()?.wait()?;
-                bytes
-            }
+        let encoding = Encoding::Interleaved { of: RowEncoding::Block(format), rows: TOGETHER };
+        let mut options = BufferOptions::default();
+        options.purpose = Purpose::Weights;
+        options.zeroed = false;
+        let device = match &self.from {
+            From::Plan(device) => device,
+            From::File(loader) => loader.device(),
         };
-        self.rearranged.bytes += bytes.size() as u64;
+        let arranged = Weight::with(device, encoding, weight.shape(), &options)?;
+        if let (From::File(_), [bytes]) = (&self.from, arranged.planes()) {
+            let mut encoder = CommandEncoder::new(device);
+            ops::interleave_into(&mut encoder, &plain.as_bytes()?.reshape(bytes.shape())?, format, bytes)?;
+            encoder.submit()?.wait()?;
+        }
+        self.rearranged.bytes += arranged.bytes() as u64;
         self.rearranged.time += begin.elapsed();
-        Ok(Some(Weight::Interleaved(Interleaved { format, bytes })))
+        Ok(Some(arranged))
     }
 
     /// A vector of f32, whatever the file has it in: vectors are small.
@@ -359,34 +353,17 @@ impl<'a> Tensors<'a> {
 }
 
 /// A tensor in one piece.
-fn whole(weight: silicide_core::Weight, entry: &Entry<'_>) -> Result<Buffer> {
-    match weight {
-        silicide_core::Weight::Whole(buffer) => Ok(buffer),
-        _ => Err(in_planes(entry)),
-    }
+fn whole(weight: Weight, entry: &Entry<'_>) -> Result<Buffer> {
+    weight.tensor().cloned().ok_or_else(|| in_planes(entry))
 }
 
-/// A tensor in one piece, without memory.
-fn planned(device: &Device, entry: &Entry<'_>, shape: Shape) -> Result<Buffer> {
-    match entry.stored() {
-        Stored::Mlx(_) => Err(in_planes(entry)),
-        _ => Ok(Buffer::new(device, entry.dtype()?, shape)?),
-    }
-}
-
-/// Names the buffers of a weight, for dumps of graphs. Loaded weights that share one allocation keep the name of the first.
-fn label(weight: &Weight, name: &str) {
-    match weight {
-        Weight::Whole(buffer) => buffer.set_label(name),
-        Weight::Interleaved(weight) => weight.bytes.set_label(name),
-        Weight::Planes(planes) => {
-            planes.packed.set_label(name);
-            planes.scales.set_label(&format!("{name} scales"));
-            if let Some(biases) = &planes.biases {
-                biases.set_label(&format!("{name} biases"));
-            }
-        }
-    }
+/// A weight in the encoding of a tensor of the file, without memory.
+fn planned(device: &Device, entry: &Entry<'_>, shape: Shape) -> Result<Weight> {
+    let encoding = match entry.stored() {
+        Stored::Mlx(format) => Encoding::Planes(format),
+        _ => Encoding::from(entry.dtype()?),
+    };
+    Ok(Weight::with(device, encoding, shape, &BufferOptions::default())?)
 }
 
 fn in_planes(entry: &Entry<'_>) -> Error {

@@ -1,26 +1,26 @@
-//! `dequantize` on the CPU: the format's own decoder, a chunk of blocks at a time, through f32 lanes.
+//! `dequantize` on the CPU: the format's own decoder, a chunk of groups at a time, through f32 lanes.
 
 use super::Dequantize;
 use crate::cpu::element::{Target, code, size};
 use crate::cpu::needs::{in_tiles, wide};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::fits_cpu;
-use crate::needs::bytes;
+use crate::weight::{self, read_rows};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
-use silicide_quant::{DType, Format};
+use smallvec::SmallVec;
 
-/// Any format.
-pub(super) struct Blocks;
+/// Any encoding.
+pub(super) struct Decoded;
 
-// Chunks are whole blocks of every format: the longest has 256 elements.
+// Chunks are whole groups of every encoding: the longest block has 256 elements.
 const _: () = assert!(CHUNK.is_multiple_of(256));
 
-impl Kernel for Blocks {
+impl Kernel for Decoded {
     type Op = Dequantize;
 
     fn name(&self) -> &'static str {
-        "dequantize.blocks.cpu"
+        DECODED.name
     }
 
     fn fits(&self, _op: &Dequantize, _io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
@@ -28,42 +28,53 @@ impl Kernel for Blocks {
     }
 
     fn plan(&self, op: &Dequantize, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
-        let (x, y) = (io.input(0), io.output(0));
-        let format = x.dtype.format().map_or(0, |format| format as u32);
-        let count = y.elements() as u64;
-        let params = [format, code(op.to), stream::worthwhile(io), count as u32, (count >> 32) as u32];
-        Plan::launch(Program::Native(&BLOCKS), &[Arg::slot(0), Arg::slot(1)], &params, tiles(y.elements()))
+        let y = io.output(0);
+        // Rows that lie one after the other are one long row.
+        let is_interleaved = op.encoding.interleaved_rows() > 1;
+        let row = if is_interleaved { y.shape.last() } else { y.elements() };
+        let head = [weight::code(op.encoding).unwrap_or(u32::MAX), code(op.to), stream::worthwhile(io)];
+        let wide = [row, y.elements()].into_iter().flat_map(|n| [n as u32, (n as u64 >> 32) as u32]);
+        let params: SmallVec<[u32; 8]> = head.into_iter().chain(wide).collect();
+        let args: SmallVec<[Arg; 4]> = (0..=op.encoding.planes() as u8).map(Arg::slot).collect();
+        Plan::launch(Program::Native(&DECODED), &args, &params, tiles(y.elements()))
     }
 }
 
-// SAFETY: tiles and runs begin between blocks, as the elements end there. A tile reads its own blocks, byte by byte, and
+// SAFETY: tiles and runs begin between groups, as rows end there. A tile reads its own groups of each plane, byte by byte, and
 // writes their elements of y.
-native_kernel!(unsafe BLOCKS, "dequantize.blocks.cpu", blocks::<S>, needs needs);
+native_kernel!(unsafe DECODED, "dequantize.decoded.cpu", decoded::<S>, needs needs);
 
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let format = DType::Block(*Format::ALL.get(launch.param(0) as usize)?);
-    let (size, elements) = (size(launch.param(1)), wide(launch, 3));
-    in_tiles(launch, elements)?;
-    Some(Needs::new().read(bytes(format, elements)?, 1).write(elements * size, size))
+    let (encoding, size) = (weight::from_code(launch.param(0))?, size(launch.param(1)));
+    let [row, count] = [3, 5].map(|i| wide(launch, i));
+    in_tiles(launch, count)?;
+    let rows = count.div_ceil(row)?;
+    if rows * row != count {
+        return None;
+    }
+    Some(read_rows(Needs::new(), encoding, [rows, row])?.write(count * size, size))
 }
 
-/// Bindings: x, y. Parameters: the format, the type of y, whether to stream, the number of elements in two words.
+/// Bindings: planes, y. Parameters: the encoding, the type of y, whether to stream; then, in two words each, elements of a row and
+/// of y.
 #[inline(always)]
-unsafe fn blocks<S: Simd>(tile: &Tile<'_>) {
-    let Some(&format) = Format::ALL.get(tile.param(0) as usize) else { return };
-    let target = Target { binding: 1, code: tile.param(1), streaming: tile.param(2) != 0 };
+unsafe fn decoded<S: Simd>(tile: &Tile<'_>) {
+    let wide = |i: usize| (u64::from(tile.param(i)) | u64::from(tile.param(i + 1)) << 32) as usize;
+    let [row, count] = [wide(3).max(1), wide(5)];
+    let Some(weight) = weight::Rows::new(tile, 0, tile.param(0), row) else { return };
+    let target = Target { binding: weight.planes(), code: tile.param(1), streaming: tile.param(2) != 0 };
     let mut lanes = [0.0; CHUNK];
-    let count = u64::from(tile.param(3)) | u64::from(tile.param(4)) << 32;
-    for run in chunks(tile, count as usize) {
-        let lanes = lanes.get_mut(..run.len()).unwrap_or_default();
-        let (start, count) = (run.start / format.block_len(), run.len() / format.block_len());
-        let bytes = start * format.block_bytes()..(start + count) * format.block_bytes();
-        // SAFETY: `needs` requires blocks and values of one number of elements; nobody writes the blocks, and `run` is of
-        // this tile alone.
-        unsafe {
-            // Lengths agree by construction, so decoding can't fail.
-            let _ = format.decode(tile.read_part::<u8>(0, bytes), lanes);
-            target.write::<S>(tile, run.start, lanes);
+    for run in chunks(tile, count) {
+        let mut at = run.start;
+        while at < run.end {
+            let lanes = lanes.get_mut(..(row - at % row).min(run.end - at)).unwrap_or_default();
+            // SAFETY: `needs` requires planes and values of one number of elements; nothing writes the planes, and `run` is of
+            // this tile alone.
+            unsafe {
+                weight.decode(at / row, at % row, lanes);
+                target.write::<S>(tile, at, lanes);
+            }
+            at += lanes.len();
         }
     }
     target.finish();

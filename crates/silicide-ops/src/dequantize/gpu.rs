@@ -3,12 +3,20 @@
 use super::Dequantize;
 use crate::elementwise::{fits_gpu, gpu};
 use crate::needs::{TypedNeeds, dtype};
-use crate::wgsl;
+use crate::weight;
+use crate::wgsl::{self, params};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{Access, DeviceInfo, LaunchShape, Needs, Part, WgslKernel};
+use silicide_hal::{Access, DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
 use silicide_quant::DType;
 
-/// Any format.
+/// Parameters, with an offset for each plane of the weight.
+static PARAMS: [Snippet; 3] = [
+    Snippet { name: "dequantize params", text: params!(["b" "y"] ["count"]) },
+    Snippet { name: "dequantize params, scales", text: params!(["b" "b_scales" "y"] ["count"]) },
+    Snippet { name: "dequantize params, biases", text: params!(["b" "b_scales" "b_biases" "y"] ["count"]) },
+];
+
+/// Any encoding that GPUs read.
 pub(super) struct Elements;
 
 impl Kernel for Elements {
@@ -18,41 +26,51 @@ impl Kernel for Elements {
         "dequantize.elements.wgsl"
     }
 
-    fn fits(&self, op: &Dequantize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        if wgsl::load(io.input(0).dtype).is_none() || wgsl::store(op.to, &on.features).is_none() {
-            return Err(Decline("has no WGSL for these types"));
+    fn fits(&self, op: &Dequantize, _io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        weight::gpu::check(op.encoding)?;
+        if wgsl::store(op.to, &on.features).is_none() {
+            return Err(Decline("has no WGSL for this type"));
         }
         fits_gpu(on)
     }
 
     fn plan(&self, op: &Dequantize, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        let (x, mut plan) = (io.input(0), Plan::default());
-        let (Some(load), Some(store)) = (wgsl::load(x.dtype), wgsl::store(op.to, &on.features)) else {
-            return plan;
-        };
-        let [linear, main] = gpu::entry();
-        let [params, convert] = gpu::convert();
-        let parts = [params, convert, Part::bound(load, "x", 0), Part::bound(store, "y", 1), linear, main];
-        let kernel = WgslKernel::new("dequantize.elements.wgsl", &parts, 2, 1);
-        let kernel = gpu::sized(wgsl::with_table(kernel, x.dtype, "x"), on);
-        // SAFETY: `element(i)`, called for `i` below the count, reads the block of element `i` and writes element `i` of y.
-        let kernel = unsafe { kernel.unchecked(needs, &[x.dtype.code(), op.to.code()]) };
-        // Windows of whole blocks: values take at least as many bytes as blocks do, so they decide.
-        let (block_len, block_bytes) = (x.dtype.block_len(), x.dtype.block_bytes());
-        let blocks = x.elements() / block_len;
-        for run in wgsl::spans(blocks, (block_len * DType::F32.size()).max(block_bytes), on) {
-            let values = run.start * block_len * op.to.size();
-            let from = Arg::slot(0).window(run.start * block_bytes, run.len() * block_bytes);
-            let to = Arg::slot(1).window(values, run.len() * block_len * op.to.size());
-            let count = run.len() * block_len;
-            gpu::push(&mut plan, &kernel, &wgsl::bind(&[from, to], x.dtype), (count, &[count as u32]), on);
+        let mut plan = Plan::default();
+        let Some(kernel) = kernel(op, on) else { return plan };
+        // Windows of whole groups: values of f32 take no fewer bytes than any plane, so they decide.
+        let (group, planes) = (op.encoding.group_len(), op.encoding.planes());
+        let room = weight::gpu::room(op.encoding, group).max(group * DType::F32.size());
+        for run in wgsl::spans(io.output(0).elements() / group, room, on) {
+            let (count, bytes) = (run.len() * group, group * op.to.size());
+            let mut args = weight::gpu::windows(op.encoding, group, run.clone(), 0);
+            args.push(Arg::slot(planes as u8).window(run.start * bytes, run.len() * bytes));
+            let args = weight::gpu::bind(&args, op.encoding);
+            gpu::push(&mut plan, &kernel, &args, (count, &[count as u32]), on);
         }
         plan
     }
 }
 
-/// Facts: codes of both types.
+fn kernel(op: &Dequantize, on: &DeviceInfo) -> Option<WgslKernel> {
+    let planes = op.encoding.planes() as u32;
+    let mut parts = weight::gpu::parts(op.encoding, 0)?;
+    parts.extend([
+        Part::bound(wgsl::store(op.to, &on.features)?, "y", planes),
+        Part::plain(PARAMS.get(planes as usize - 1)?),
+        gpu::convert_from("b"),
+    ]);
+    parts.extend(gpu::entry());
+    let kernel = WgslKernel::new("dequantize.elements.wgsl", &parts, planes + 1, 1);
+    let kernel = gpu::sized(weight::gpu::finish(kernel, op.encoding), on);
+    // SAFETY: `element(i)`, called for `i` below the count, reads the group of element `i` and writes element `i` of y.
+    Some(unsafe { kernel.unchecked(needs, &[weight::code(op.encoding)?, op.to.code()]) })
+}
+
+/// Facts: codes of the encoding and of the type of y.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let (from, to, count) = (dtype(launch.fact(0))?, dtype(launch.fact(1))?, launch.count(0));
-    Some(Needs::new().elements(Access::Read, from, count)?.elements(Access::Write, to, count)?.table(from))
+    let (encoding, to) = (weight::from_code(launch.fact(0))?, dtype(launch.fact(1))?);
+    let count = launch.count(0);
+    let needs =
+        weight::gpu::read_planes(Needs::new(), encoding, count)?.elements(Access::Write, to, count)?;
+    Some(weight::gpu::read_table(needs, encoding))
 }

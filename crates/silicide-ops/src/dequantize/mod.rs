@@ -1,20 +1,24 @@
-//! Block formats to floats: every element of every block, as the format defines it.
+//! Quantized weights to floats: every element of every block or group, as the format defines it.
 //!
-//! Matmul and attention read blocks where they lie and do not need this; it is for looking at weights, for embeddings
+//! Products and lookups read weights where they lie and do not need this; it is for looking at weights, for embeddings
 //! that are used whole, and the proof of each format's decoder on each device.
 
 pub mod cases;
 mod cpu;
 mod gpu;
 
-use crate::elementwise::{inputs, is_float};
+use crate::elementwise::is_float;
+use crate::weight;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance};
-use silicide_core::{Error, Recorder, Result};
-use silicide_quant::DType;
+use silicide_core::{AsWeight, Error, Recorder, Result};
+use silicide_quant::{DType, Encoding};
+use smallvec::SmallVec;
 
-/// The op. Input: `x` in a block format. Output: `y`, of the same shape, in f32, f16 or bf16.
+/// The op. Inputs: the planes of a quantized weight. Output: `y`, of the weight's shape, in f32, f16 or bf16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dequantize {
+    /// The encoding of the weight.
+    pub encoding: Encoding,
     /// The type of the output.
     pub to: DType,
 }
@@ -25,27 +29,35 @@ impl Op for Dequantize {
     }
 
     fn slots(&self) -> &'static [Slot] {
-        const { &[Slot::input("x"), Slot::output("y")] }
+        match self.encoding.planes() {
+            1 => const { &[Slot::input("x"), Slot::output("y")] },
+            2 => const { &[Slot::input("packed"), Slot::input("scales"), Slot::output("y")] },
+            _ => {
+                const { &[Slot::input("packed"), Slot::input("scales"), Slot::input("biases"), Slot::output("y")] }
+            }
+        }
     }
 
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
-        let [x] = inputs("dequantize", self.slots(), given)?;
+        let op = "dequantize";
         let wrong = |slot, expected: &str, got| {
-            Err(Error::DTypeMismatch { op: "dequantize", slot, expected: expected.to_owned(), got })
+            Err(Error::DTypeMismatch { op, slot, expected: expected.to_owned(), got })
         };
-        if !x.dtype.is_block() {
-            return wrong("x", "a block format (cast converts plain types)", x.dtype);
+        if let Encoding::Element(dtype) = self.encoding {
+            return wrong("x", "a quantized weight (cast converts plain types)", dtype);
         }
         if !is_float(self.to) {
             return wrong("y", "f32, f16 or bf16", self.to);
         }
-        Ok(Outputs::from_slice(&[TensorInfo::new(self.to, x.shape)]))
+        let shape = weight::check(op, "x", self.encoding, given)?;
+        Ok(Outputs::from_slice(&[TensorInfo::new(self.to, shape)]))
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
-        let (Some(x), [y, ..]) = (inputs.first(), outputs) else { return };
-        // The values of a block are what its format's decoder says; there is nothing to compute.
-        y.values.clone_from(&x.values);
+        if let [y, ..] = outputs {
+            // The values are what the format's decoder says; there is nothing to compute.
+            y.values = weight::values(self.encoding, inputs);
+        }
     }
 
     fn tolerance(&self, _io: &Io<'_>, output: &TensorInfo) -> Tolerance {
@@ -53,7 +65,7 @@ impl Op for Dequantize {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Blocks, &gpu::Elements]
+        &[&cpu::Decoded, &gpu::Elements]
     }
 }
 
@@ -68,12 +80,63 @@ pub(crate) fn last_bit(dtype: DType) -> Tolerance {
     Tolerance { nmse: last_bit * last_bit, max: last_bit }
 }
 
-/// The values of blocks, as `to`: f32, f16 or bf16.
-pub fn dequantize<R: Recorder>(recorder: &mut R, x: &R::Value, to: DType) -> Result<R::Value> {
-    recorder.run_one(Dequantize { to }, &[x])
+/// Records the values of a [`Weight`](silicide_core::Weight) or a tensor of blocks, as `to`: f32, f16 or bf16. Those of single
+/// elements are [cast](crate::cast()).
+pub fn dequantize<R: Recorder>(
+    recorder: &mut R,
+    weight: &impl AsWeight<R::Value>,
+    to: DType,
+) -> Result<R::Value> {
+    let encoding = weight.encoding_in(recorder);
+    match (encoding, weight.as_planes()) {
+        (Encoding::Element(_), [plane]) => crate::cast(recorder, plane, to),
+        (_, planes) => {
+            let inputs: SmallVec<[&R::Value; 4]> = planes.iter().collect();
+            recorder.run_one(Dequantize { encoding, to }, &inputs)
+        }
+    }
 }
 
-/// [`dequantize`] into `y`, which is of type `to`.
-pub fn dequantize_into<R: Recorder>(recorder: &mut R, x: &R::Value, to: DType, y: &R::Value) -> Result<()> {
-    recorder.run_into(Dequantize { to }, &[x], &[y])
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_quant::{Format, MlxFormat, MlxMode, RowEncoding, Shape};
+
+    fn infer(encoding: Encoding, planes: &[(DType, &[usize])]) -> String {
+        let info = |(dtype, axes): &(DType, &[usize])| TensorInfo::new(*dtype, Shape::new(axes).unwrap());
+        let given: Vec<TensorInfo> = planes.iter().map(info).collect();
+        match (Dequantize { encoding, to: DType::F32 }).infer(&given) {
+            Ok(outputs) => outputs[0].shape.to_string(),
+            Err(Error::Shape { slot, .. } | Error::DTypeMismatch { slot, .. }) => slot.to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_plane() {
+        use DType::{BF16, F16, U8, U32};
+        let affine = Encoding::Planes(MlxFormat::new(MlxMode::Affine, 3, 64, F16).unwrap());
+        let packed: (DType, &[usize]) = (U32, &[5, 12]);
+        let scales: (DType, &[usize]) = (F16, &[5, 2]);
+        assert_eq!(infer(affine, &[packed, scales, scales]), "[5, 128]");
+        assert!(infer(affine, &[packed, scales]).contains('3'));
+        assert_eq!(infer(affine, &[(U8, &[5, 12]), scales, scales]), "packed");
+        assert_eq!(infer(affine, &[(U32, &[5, 13]), scales, scales]), "packed");
+        assert_eq!(infer(affine, &[(U32, &[5, 3]), scales, scales]), "packed");
+        assert_eq!(infer(affine, &[packed, (BF16, &[5, 2]), scales]), "scales");
+        assert_eq!(infer(affine, &[packed, (F16, &[5, 3]), scales]), "scales");
+        assert_eq!(infer(affine, &[packed, scales, (F16, &[4, 2])]), "biases");
+    }
+
+    #[test]
+    fn refusals_of_one_plane_name_it() {
+        let blocks = Encoding::Block(Format::Q8_0);
+        assert_eq!(infer(blocks, &[(DType::Block(Format::Q8_0), &[2, 64])]), "[2, 64]");
+        assert_eq!(infer(blocks, &[(DType::F32, &[2, 64])]), "x");
+        assert_eq!(infer(Encoding::Element(DType::F32), &[(DType::F32, &[2, 64])]), "x");
+        let interleaved = |rows| Encoding::Interleaved { of: RowEncoding::Block(Format::Q8_0), rows };
+        assert_eq!(infer(interleaved(16), &[(DType::U8, &[32, 34])]), "[32, 32]");
+        assert_eq!(infer(interleaved(16), &[(DType::U8, &[31, 34])]), "x");
+        assert!(infer(interleaved(4), &[(DType::U8, &[32, 34])]).contains("no kernel reads"));
+    }
 }

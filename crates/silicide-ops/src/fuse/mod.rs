@@ -2,14 +2,14 @@
 //! is proven by [`ComputeGraph::fuse`], which refuses where it is not so: where someone else reads what is between, where an
 //! op between touches the same memory, where the fused op would write over what it reads, where the device has no kernel for it.
 
+mod linear;
 mod norm;
-mod project;
 mod rope;
 mod route;
 mod softmax;
 
+pub use linear::{GATED_LINEARS, LINEAR_BIAS, SHARED_LINEARS};
 pub use norm::ADD_RMS_NORM;
-pub use project::{GATED_MATMULS, MATMUL_BIAS, SHARED_MATMULS};
 pub use rope::ROPE_CACHE;
 pub use route::ROUTE;
 pub use softmax::SCALE_MASK_SOFTMAX;
@@ -20,7 +20,7 @@ use silicide_core::{ComputeGraph, GraphOptions, Pass};
 
 /// All fusions, in an order in which none hides another.
 pub const FUSIONS: &[Pass] =
-    &[ADD_RMS_NORM, ROPE_CACHE, ROUTE, SCALE_MASK_SOFTMAX, MATMUL_BIAS, GATED_MATMULS, SHARED_MATMULS];
+    &[ADD_RMS_NORM, ROPE_CACHE, ROUTE, SCALE_MASK_SOFTMAX, LINEAR_BIAS, GATED_LINEARS, SHARED_LINEARS];
 
 /// What is done to every graph: common subexpressions, fusions, dead code.
 pub fn options() -> GraphOptions {

@@ -1,8 +1,10 @@
-//! Calls of `gather_rows`: every size of element, conversions, every block format, odd rows, indices out of range.
+//! Calls of `gather_rows`: every size of element, conversions, every encoding, odd rows, indices out of range.
 
 use super::GatherRows;
 use crate::case::{Case, Data, Input};
-use silicide_quant::{DType, Format};
+use crate::mlx;
+use crate::weight::cases::{interleaved, planes};
+use silicide_quant::{DType, Encoding, Format};
 
 /// The calls to try.
 pub fn cases() -> Vec<Case> {
@@ -17,7 +19,7 @@ pub fn cases() -> Vec<Case> {
                 _ => Data::Indices { below: 100 },
             };
             let inputs = vec![Input::of(from, table, values), Input::of(kind, count, data)];
-            cases.push(Case::new(label, GatherRows { to }, inputs));
+            cases.push(Case::new(label, GatherRows { encoding: Encoding::from(from), to }, inputs));
         };
     let any = || Data::Indices { below: 31 };
     for from in [F32, F16, BF16] {
@@ -46,5 +48,18 @@ pub fn cases() -> Vec<Case> {
     add((Format::Q4_0.into(), &[31, 2, 288]), (U32, &[61]), F32, any());
     add((Format::Q6K.into(), &[31, 768]), (I32, &[5]), F16, any());
     add((Format::Iq4Nl.into(), &[31, 64]), (I32, &[5]), BF16, any());
+    let mut add = |encoding: Encoding, rows: usize, groups: usize, kind: DType, to: DType| {
+        let label = format!("{rows} rows of {groups} groups of {encoding} by {kind} to {to}");
+        let mut inputs = planes(encoding, [rows, groups * encoding.group_len()]);
+        let indices = if kind == I32 { outside() } else { Data::Indices { below: rows + 2 } };
+        inputs.push(Input::of(kind, &[7], indices));
+        cases.push(Case::new(label, GatherRows { encoding, to }, inputs));
+    };
+    let formats = mlx::cases::some();
+    formats.iter().for_each(|&format| add(Encoding::Planes(format), 31, 3, I32, F32));
+    for (format, to) in formats.into_iter().zip([F16, BF16, F32]) {
+        add(Encoding::Planes(format), 31, 21, U32, to);
+    }
+    interleaved().for_each(|encoding| add(encoding, 48, 3, I32, F32));
     cases
 }

@@ -1,19 +1,16 @@
-//! `gather_rows` on the CPU: a tile is a run of output elements, which may hold many rows or a part of one. Rows
-//! of blocks are decoded, and as chunks begin and end between blocks of every format, so do their parts.
+//! `gather_rows` from tables of single elements on the CPU: a tile is a run of output elements, which may hold many rows or a
+//! part of one.
 
 use super::{GatherRows, row_elements};
 use crate::cpu::element::{Target, code, read_coded};
 use crate::cpu::needs::{elements, in_tiles, wide};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::{fits_cpu, is_float};
-use crate::needs::{bytes, dtype};
+use crate::needs::dtype;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
-use silicide_quant::{DType, Format};
+use silicide_quant::{DType, Encoding};
 use std::ops::Range;
-
-// Chunks are whole blocks of every format: the longest has 256 elements.
-const _: () = assert!(CHUNK.is_multiple_of(256));
 
 /// Rows, copied or converted.
 pub(super) struct Rows;
@@ -25,13 +22,16 @@ impl Kernel for Rows {
         "gather_rows.rows.cpu"
     }
 
-    fn fits(&self, _op: &GatherRows, _io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        fits_cpu(on)
+    fn fits(&self, op: &GatherRows, _io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        match op.encoding {
+            Encoding::Element(_) => fits_cpu(on),
+            _ => Err(Decline("is for tables of single elements")),
+        }
     }
 
     fn plan(&self, op: &GatherRows, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         let (table, indices, y) = (io.input(0), io.input(1), io.output(0));
-        let row = row_elements(&table.shape) as u64;
+        let row = row_elements(op, io) as u64;
         let [low, high] = op.blank();
         let params = [
             code(table.dtype),
@@ -49,21 +49,19 @@ impl Kernel for Rows {
     }
 }
 
-// SAFETY: an index is checked against the rows that the table holds before it is used. Rows are whole blocks, so runs and rows
-// begin between blocks. A tile writes its own elements of y.
+// SAFETY: an index is checked against the rows that the table holds before it is used. A tile writes its own elements of y.
 native_kernel!(unsafe GATHER_ROWS, "gather_rows.rows.cpu", run::<S>, needs needs);
 
 /// The length of the table is the number of its rows, that of y the number of elements.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let (from, to, row) = (dtype(launch.param(0))?, dtype(launch.param(1))?, wide(launch, 3));
-    let is_converted = (is_float(from) || from.is_block()) && is_float(to);
-    if to.is_block() || !(from == to || is_converted) || bytes(from, row)? == Count(0) {
+    let is_converted = is_float(from) && is_float(to);
+    if from.is_block() || to.is_block() || !(from == to || is_converted) || row == Count(0) {
         return None;
     }
     let elements = elements(launch, 2, to.size());
     in_tiles(launch, elements)?;
-    let table = if from.is_block() { 1 } else { from.size() };
-    let needs = Needs::new().read(0u32, table).extent().read(elements.div_ceil(row)? * 4u32, 4);
+    let needs = Needs::new().read(0u32, from.size()).extent().read(elements.div_ceil(row)? * 4u32, 4);
     Some(needs.write(elements * to.size(), to.size()).extent())
 }
 
@@ -74,12 +72,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (from, to) = (tile.param(0), tile.param(1));
     let size = |code: u32| DType::ALL.get(code as usize).map_or(4, |dtype| dtype.size());
     let row = (u64::from(tile.param(3)) | u64::from(tile.param(4)) << 32) as usize;
-    let format =
-        from.checked_sub(DType::ALL.len() as u32).and_then(|at| Format::ALL.get(at as usize)).copied();
-    let rows = match format {
-        Some(format) => tile.bytes(0) / (row / format.block_len() * format.block_bytes()),
-        None => tile.bytes(0) / size(from) / row,
-    };
+    let rows = tile.bytes(0) / size(from) / row;
     let target = Target::new(tile, 2, to, tile.param(7));
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, tile.bytes(2) / size(to)) {
@@ -98,10 +91,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                     }
                     Some(start) => {
                         let lanes = lanes.get_mut(..count).unwrap_or_default();
-                        match format {
-                            Some(format) => decode(tile, format, start, lanes),
-                            None => read_coded::<S>(tile, 0, from, start, lanes),
-                        }
+                        read_coded::<S>(tile, 0, from, start, lanes);
                         target.write::<S>(tile, at, lanes);
                     }
                 }
@@ -122,19 +112,6 @@ unsafe fn index(tile: &Tile<'_>, i: usize) -> Option<usize> {
     let word = unsafe { tile.read_part::<u32>(1, i..i + 1) }.first().copied()?;
     let negative = tile.param(2) != 0 && word > i32::MAX as u32;
     (!negative).then_some(word as usize)
-}
-
-/// Values of the table from element `start` on, which begins a block.
-///
-/// # Safety
-/// The table holds them.
-#[inline(always)]
-unsafe fn decode(tile: &Tile<'_>, format: Format, start: usize, to: &mut [f32]) {
-    let blocks = start / format.block_len()..(start + to.len()) / format.block_len();
-    let bytes = blocks.start * format.block_bytes()..blocks.end * format.block_bytes();
-    // Lengths agree by construction, so decoding can't fail.
-    // SAFETY: the caller's promise.
-    let _ = format.decode(unsafe { tile.read_part::<u8>(0, bytes) }, to);
 }
 
 /// Copies elements of `size` bytes from the table to y.

@@ -1,24 +1,28 @@
 //! Rows of a table by index: the embedding lookup.
 //!
 //! An index out of range, negative ones included, never reads outside the table: its row becomes NaN in a float
-//! table and zeros in an integer one. Rows of a block format come out as floats.
+//! table and zeros in an integer one. Rows of a quantized table come out as floats.
 
 pub mod cases;
 mod cpu;
-pub(crate) mod gpu;
+mod decoded;
+mod gpu;
 
 use crate::dequantize::last_bit;
-use crate::elementwise::{inputs, is_float};
+use crate::elementwise::is_float;
+use crate::weight;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
-use silicide_core::{Error, Recorder, Result};
-use silicide_quant::{DType, Shape, encode};
+use silicide_core::{AsWeight, Error, Recorder, Result};
+use silicide_quant::{DType, Encoding, Shape, encode};
+use smallvec::SmallVec;
 
-/// The op. Inputs: `table`, whose rows are what its first axis counts, and `indices` of i32 or u32. Output: `y`, with
+/// The op. Inputs: the planes of the table, whose rows are what its first axis counts, and `indices` of i32 or u32. Output: `y`, with
 /// the axes of `indices`, then those of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GatherRows {
-    /// The type of the output: that of the table, or, where the table is of f32, f16, bf16 or a block format, any of
-    /// these three.
+    /// The encoding of the table.
+    pub encoding: Encoding,
+    /// The type of the output: that of the table, or, where the table is of floats or quantized, f32, f16 or bf16.
     pub to: DType,
 }
 
@@ -33,9 +37,10 @@ impl GatherRows {
     }
 }
 
-/// Elements of a row of the table.
-fn row_elements(table: &Shape) -> usize {
-    table.axes().get(1..).unwrap_or(&[]).iter().product()
+/// Elements of a row of the table, which are the last axes of the output.
+fn row_elements(op: &GatherRows, io: &Io<'_>) -> usize {
+    let indices = io.input(op.encoding.planes());
+    io.output(0).elements().checked_div(indices.elements()).unwrap_or(0).max(1)
 }
 
 impl Op for GatherRows {
@@ -44,32 +49,56 @@ impl Op for GatherRows {
     }
 
     fn slots(&self) -> &'static [Slot] {
-        const { &[Slot::input("table"), Slot::input("indices"), Slot::output("y")] }
+        const ONE: [Slot; 3] = [Slot::input("table"), Slot::input("indices"), Slot::output("y")];
+        const TWO: [Slot; 4] =
+            [Slot::input("packed"), Slot::input("scales"), Slot::input("indices"), Slot::output("y")];
+        const THREE: [Slot; 5] = [
+            Slot::input("packed"),
+            Slot::input("scales"),
+            Slot::input("biases"),
+            Slot::input("indices"),
+            Slot::output("y"),
+        ];
+        match self.encoding.planes() {
+            1 => &ONE,
+            2 => &TWO,
+            _ => &THREE,
+        }
     }
 
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
-        let op = "gather_rows";
-        let [table, indices] = inputs(op, self.slots(), given)?;
-        let becomes_float = is_float(table.dtype) || table.dtype.is_block();
-        if (table.dtype != self.to || self.to.is_block()) && !(becomes_float && is_float(self.to)) {
-            if self.to.is_block() {
+        let (op, expected) = ("gather_rows", self.encoding.planes() + 1);
+        let Some((indices, planes)) = given.split_last().filter(|_| given.len() == expected) else {
+            return Err(Error::ArgumentCount { op, what: "inputs", expected, got: given.len() });
+        };
+        let table = weight::check(op, "table", self.encoding, planes)?;
+        let (is_same, becomes_float) = match self.encoding {
+            Encoding::Element(from) => (from == self.to, is_float(from)),
+            _ => (false, true),
+        };
+        if !(is_same || becomes_float && is_float(self.to)) {
+            if becomes_float {
                 let expected = "f32, f16 or bf16".to_owned();
                 return Err(Error::DTypeMismatch { op, slot: "y", expected, got: self.to });
             }
-            let expected = format!("{}, or one that becomes it while gathering", self.to);
-            return Err(Error::DTypeMismatch { op, slot: "table", expected, got: table.dtype });
+            let (expected, got) = (format!("{}, as y", self.to), planes.first().map(|plane| plane.dtype));
+            return Err(Error::DTypeMismatch { op, slot: "table", expected, got: got.unwrap_or(self.to) });
         }
         if !matches!(indices.dtype, DType::I32 | DType::U32) {
             let expected = "i32 or u32".to_owned();
             return Err(Error::DTypeMismatch { op, slot: "indices", expected, got: indices.dtype });
         }
-        let Some((_, row)) = table.shape.axes().split_first() else {
-            let expected = "at least one axis, which counts the rows".to_owned();
-            return Err(Error::Shape { op, slot: "table", expected, got: table.shape });
-        };
-        if row.is_empty() && table.dtype.is_block() {
-            let expected = "two axes at least, as a row is whole blocks".to_owned();
-            return Err(Error::Shape { op, slot: "table", expected, got: table.shape });
+        if indices.elements() == 0 {
+            let expected = "at least one element".to_owned();
+            return Err(Error::Shape { op, slot: "indices", expected, got: indices.shape });
+        }
+        let row = table.axes().get(1..).unwrap_or_default();
+        let (is_quantized, is_interleaved) =
+            (self.encoding.group_len() > 1, self.encoding.interleaved_rows() > 1);
+        if (is_quantized && row.is_empty()) || (is_interleaved && row.len() != 1) {
+            let expected =
+                if is_interleaved { "two axes: rows and their elements" } else { "two axes at least" };
+            return Err(Error::Shape { op, slot: "table", expected: expected.to_owned(), got: table });
         }
         let axes = [indices.shape.axes(), row].concat();
         let shape = Shape::new(&axes).map_err(|source| Error::bad_shape(op, source))?;
@@ -77,50 +106,49 @@ impl Op for GatherRows {
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
-        let ([table, indices, ..], [y, ..]) = (inputs, outputs) else { return };
-        let row = row_elements(&table.shape).max(1);
+        let (Some((indices, planes)), [y, ..]) = (inputs.split_last(), outputs) else { return };
+        let table = weight::values(self.encoding, planes);
+        let row = y.shape.elements().checked_div(indices.values.len()).unwrap_or(0).max(1);
         let blank = vec![if self.to.is_float() { f64::NAN } else { 0.0 }; row];
         let rows = indices.values.iter().map(|&index| {
-            let valid = index >= 0.0 && index < (table.values.len() / row) as f64;
+            let valid = index >= 0.0 && index < (table.len() / row) as f64;
             let start = if valid { index as usize * row } else { usize::MAX };
-            table.values.get(start..start.saturating_add(row)).filter(|_| valid).unwrap_or(&blank)
+            table.get(start..start.saturating_add(row)).filter(|_| valid).unwrap_or(&blank)
         });
         y.values = rows.flatten().copied().collect();
     }
 
-    fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance {
-        if io.input(0).dtype.is_block() { last_bit(output.dtype) } else { Tolerance::EXACT }
+    fn tolerance(&self, _io: &Io<'_>, output: &TensorInfo) -> Tolerance {
+        match self.encoding {
+            Encoding::Element(_) => Tolerance::EXACT,
+            _ => last_bit(output.dtype),
+        }
     }
 
     fn work(&self, io: &Io<'_>) -> Work {
-        let (table, y) = (io.input(0), io.output(0));
-        let read = (y.elements() / table.dtype.block_len()) as u64 * table.dtype.block_bytes() as u64;
-        Work { bytes: read + y.bytes() as u64 + io.input(1).bytes() as u64, flops: 0 }
+        let (indices, y) = (io.input(self.encoding.planes()), io.output(0));
+        let planes = io.inputs.get(..self.encoding.planes()).unwrap_or_default();
+        let rows = planes.first().map_or(1, |plane| plane.shape.axes().first().copied().unwrap_or(1)).max(1);
+        let row: usize = planes.iter().map(|plane| plane.bytes() / rows).sum();
+        let read = row as u64 * indices.elements() as u64;
+        Work { bytes: read + y.bytes() as u64 + indices.bytes() as u64, flops: 0 }
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        &[&cpu::Rows, &decoded::Decoded, &gpu::Rows]
     }
 }
 
-/// Rows of `table` by `indices`, as type `to`.
+/// Records the rows of `table` that `indices` names, as type `to`. The table is a [`Weight`](silicide_core::Weight) or a tensor.
 pub fn gather_rows<R: Recorder>(
     recorder: &mut R,
-    table: &R::Value,
+    table: &impl AsWeight<R::Value>,
     indices: &R::Value,
     to: DType,
 ) -> Result<R::Value> {
-    recorder.run_one(GatherRows { to }, &[table, indices])
-}
-
-/// [`gather_rows`] into `y`, which is of type `to`.
-pub fn gather_rows_into<R: Recorder>(
-    recorder: &mut R,
-    (table, indices): (&R::Value, &R::Value),
-    to: DType,
-    y: &R::Value,
-) -> Result<()> {
-    recorder.run_into(GatherRows { to }, &[table, indices], &[y])
+    let encoding = table.encoding_in(recorder);
+    let inputs: SmallVec<[&R::Value; 4]> = table.as_planes().iter().chain([indices]).collect();
+    recorder.run_one(GatherRows { encoding, to }, &inputs)
 }
 
 #[cfg(test)]
@@ -132,16 +160,18 @@ mod tests {
     fn refusals_name_the_argument() {
         use DType::{F32, I8, I32};
         let slot = |table: DType, axes: &[usize], to: DType| {
+            let encoding = Encoding::from(table);
             let table = TensorInfo::new(table, Shape::new(axes).unwrap());
             let indices = TensorInfo::new(I32, Shape::new(&[3]).unwrap());
-            match (GatherRows { to }).infer(&[table, indices]) {
+            match (GatherRows { encoding, to }).infer(&[table, indices]) {
                 Err(Error::Shape { slot, .. } | Error::DTypeMismatch { slot, .. }) => slot,
                 other => panic!("{other:?}"),
             }
         };
         let blocks = DType::Block(Format::Q8_0);
         assert_eq!(slot(blocks, &[64], F32), "table");
-        assert_eq!(slot(blocks, &[4, 64], I8), "table");
+        assert_eq!(slot(blocks, &[4, 64], I8), "y");
+        assert_eq!(slot(blocks, &[0, 64], F32), "table");
         assert_eq!(slot(blocks, &[4, 64], blocks), "y");
         assert_eq!(slot(I8, &[4, 64], F32), "table");
     }

@@ -14,10 +14,10 @@ pub(super) use integer::INTEGER;
 use super::{Matmul, Problem};
 use crate::cpu::native_kernel;
 use crate::product::dense::{DenseTile, tiles, weights};
-use crate::product::{Cut, needs, streamed};
+use crate::product::{needs, streamed};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::{DenseGemm, DenseWorkspace, F32Kernels};
-use silicide_hal::{Backend, DeviceInfo, NativeKernel, Program, Tile};
+use silicide_hal::{Backend, DeviceInfo, Program, Tile};
 use silicide_quant::DType;
 
 /// Activations, weights, outputs.
@@ -31,13 +31,6 @@ native_kernel!(
     "matmul.dense.cpu",
     dense::<S>, needs needs::dense, workspace size_of::<DenseWorkspace>(), streams streamed
 );
-
-/// Every program of the op, and how its tiles cut the output.
-pub(crate) static PROGRAMS: [(&NativeKernel, Cut); 3] = [
-    (&DENSE_WEIGHTS, Cut::Both(3, 4)),
-    (&blocks::DECODED, Cut::Both(3, 4)),
-    (&integer::MULTIPLY, Cut::Both(3, 4)),
-];
 
 /// Computes a tile: some outputs and some rows of one batch. Parameters are those of [`tiles`], the code of the weights' type and how many of
 /// their rows are interleaved: sixteen, or one.

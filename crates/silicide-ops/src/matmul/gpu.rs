@@ -1,12 +1,12 @@
 //! How matrices are multiplied on GPUs: one kernel for few rows, one for many, each for every weight format through the
-//! shared element access; weights in planes too ([`Weights`]). Calls whose arguments exceed a binding are cut by batches, or by rows and columns.
+//! shared element access, in planes too. Calls whose arguments exceed a binding are cut by batches, or by rows and columns.
 
 use super::{Matmul, Problem, gpu_needs};
-use crate::mlx;
+use crate::weight;
 use crate::wgsl::{self, params};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
-use silicide_quant::{DType, MlxFormat};
+use silicide_quant::{DType, Encoding};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
@@ -94,41 +94,6 @@ pub(super) struct Run {
     pub(super) columns: Range<usize>,
 }
 
-/// How weights are stored: in one argument, or in planes that follow each other.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Weights {
-    /// Single elements or blocks.
-    Of(DType),
-    /// Planes.
-    Mlx(MlxFormat),
-}
-
-impl Weights {
-    /// Bytes of `k` weights in a row, in each plane.
-    fn row_bytes(self, k: usize) -> SmallVec<[usize; 3]> {
-        match self {
-            Weights::Of(dtype) => smallvec![k / dtype.block_len() * dtype.block_bytes()],
-            Weights::Mlx(format) => mlx::gpu::row_bytes(format, k),
-        }
-    }
-
-    /// Parts that define `load_b`, `eight_b`, `sixteen_b` and `SPREAD_b`.
-    fn parts(self) -> Option<SmallVec<[Part; 3]>> {
-        Some(match self {
-            Weights::Of(dtype) => smallvec![Part::bound(wgsl::load(dtype)?, "b", 1)],
-            Weights::Mlx(format) => mlx::gpu::parts(format, 1),
-        })
-    }
-
-    /// The type that may have a table.
-    fn dtype(self) -> DType {
-        match self {
-            Weights::Of(dtype) => dtype,
-            Weights::Mlx(_) => DType::U32,
-        }
-    }
-}
-
 /// Whether a GPU kernel can run the problem.
 pub(crate) fn check(problem: Option<Problem>, on: &DeviceInfo) -> Result<Problem, Decline> {
     if !on.is_gpu() {
@@ -153,10 +118,10 @@ fn room(on: &DeviceInfo) -> usize {
 }
 
 /// The launches of a problem.
-pub(super) fn runs(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Vec<Run> {
+pub(super) fn runs(problem: &Problem, weights: Encoding, on: &DeviceInfo) -> Vec<Run> {
     let Problem { batch, m, n, k } = *problem;
     // At least a byte per weight, as weights too are counted in 32 bits.
-    let row = weights.row_bytes(k).into_iter().fold(k, usize::max);
+    let row = weight::gpu::room(weights, k);
     let widest = m.saturating_mul(k.max(n)).saturating_mul(4).max(n.saturating_mul(row));
     if widest <= room(on) {
         let whole = |batches| Run { batches, rows: 0..m, columns: 0..n };
@@ -174,26 +139,26 @@ pub(super) fn runs(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Vec<
 }
 
 /// Whether a problem is one launch: all its arguments fit their bindings.
-pub(crate) fn is_one_run(problem: &Problem, weights: Weights, on: &DeviceInfo) -> bool {
+pub(crate) fn is_one_run(problem: &Problem, weights: Encoding, on: &DeviceInfo) -> bool {
     runs(problem, weights, on).len() == 1
 }
 
 impl Run {
     /// Windows of activations, weights and outputs.
-    pub(super) fn args(&self, problem: &Problem, weights: Weights) -> SmallVec<[Arg; 6]> {
+    pub(super) fn args(&self, problem: &Problem, weights: Encoding) -> SmallVec<[Arg; 6]> {
         let Problem { m, n, k, .. } = *problem;
         let batch = self.batches.start;
         let (batches, rows, columns) = (self.batches.len(), self.rows.len(), self.columns.len());
         let mut args: SmallVec<[Arg; 6]> =
             smallvec![Arg::slot(0).window((batch * m + self.rows.start) * k * 4, batches * rows * k * 4)];
-        for (row, slot) in weights.row_bytes(k).into_iter().zip(1..) {
+        for (row, slot) in weight::gpu::row_bytes(weights, k).into_iter().zip(1..) {
             args.push(
                 Arg::slot(slot).window((batch * n + self.columns.start) * row, batches * columns * row),
             );
         }
         let y = Arg::slot(args.len() as u8);
         args.push(y.window((batch * m + self.rows.start) * n * 4, batches * rows * n * 4));
-        wgsl::bind(&args, weights.dtype())
+        weight::gpu::bind(&args, weights)
     }
 
     /// Parameter words.
@@ -204,8 +169,8 @@ impl Run {
 }
 
 /// A kernel of the given body for a weight format.
-pub(super) fn kernel(bodies: &[&'static Snippet], weights: Weights, on: &DeviceInfo) -> Option<WgslKernel> {
-    let mut parts = weights.parts()?;
+pub(super) fn kernel(bodies: &[&'static Snippet], weights: Encoding, on: &DeviceInfo) -> Option<WgslKernel> {
+    let mut parts = weight::gpu::parts(weights, 1)?;
     let planes = parts.len() as u32;
     let params = match planes {
         1 => &PARAMS_ONE,
@@ -220,10 +185,7 @@ pub(super) fn kernel(bodies: &[&'static Snippet], weights: Weights, on: &DeviceI
     ]);
     parts.extend(bodies.iter().map(|body| Part::plain(body)));
     let kernel = WgslKernel::new(bodies.first()?.name, &parts, planes + 2, PARAMS);
-    Some(match weights {
-        Weights::Of(dtype) => wgsl::with_table(kernel, dtype, "b"),
-        Weights::Mlx(format) => mlx::gpu::with_constants(kernel, format),
-    })
+    Some(weight::gpu::finish(kernel, weights))
 }
 
 /// How teams of the kernel for few rows add: the text, and invocations of a workgroup and of a team.
@@ -260,7 +222,7 @@ impl Adding {
 }
 
 /// The plan for few rows.
-pub(crate) fn plan_few(problem: &Problem, weights: Weights, on: &DeviceInfo, subgroups: bool) -> Plan {
+pub(crate) fn plan_few(problem: &Problem, weights: Encoding, on: &DeviceInfo, subgroups: bool) -> Plan {
     let mut plan = Plan::default();
     let adding = Adding::of(problem.k, subgroups, on);
     let Some(mut kernel) = kernel(&[&FEW_BODY, &FEW_ROWS_TEXT, adding.text], weights, on) else {
@@ -325,7 +287,7 @@ pub(crate) fn tiled_constants(kernel: WgslKernel, rows: usize, columns: usize) -
 }
 
 /// The plan for many rows.
-pub(crate) fn plan_tiled(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
+pub(crate) fn plan_tiled(problem: &Problem, weights: Encoding, on: &DeviceInfo) -> Plan {
     let mut plan = Plan::default();
     let Some(mut kernel) = kernel(&[&TILED_BODY, &TILED_CELLS], weights, on) else { return plan };
     kernel.append(fills(fill(problem.k, STEP)));
@@ -359,7 +321,7 @@ impl Kernel for Few {
     }
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        let weights = Weights::Of(io.input(1).dtype);
+        let weights = Encoding::from(io.input(1).dtype);
         Problem::of(io).map_or(Plan::default(), |problem| plan_few(&problem, weights, on, self.subgroups))
     }
 }
@@ -376,7 +338,7 @@ impl Kernel for Tiled {
     }
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        let weights = Weights::Of(io.input(1).dtype);
+        let weights = Encoding::from(io.input(1).dtype);
         Problem::of(io).map_or(Plan::default(), |problem| plan_tiled(&problem, weights, on))
     }
 }

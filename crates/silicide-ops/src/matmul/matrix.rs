@@ -1,11 +1,12 @@
 //! How matrices are multiplied where subgroups multiply 8x8 matrices together: many rows, for every weight format, with
 //! the same fills of shared memory as the tiled kernel. All in f32, so nothing is rounded that other kernels keep.
 
-use super::gpu::{self, Weights};
+use super::gpu;
 use super::{Matmul, Problem, gpu_needs};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, Program, Snippet};
+use silicide_quant::Encoding;
 
 static BODY: Snippet = Snippet {
     name: "matmul.matrix.wgsl",
@@ -45,12 +46,12 @@ pub(crate) fn check(problem: Option<Problem>, on: &DeviceInfo) -> Result<Cost, D
 }
 
 /// Whether the device multiplies these best in matrices. Kernels of several products have none.
-pub(crate) fn is_best(io: &Io<'_>, on: &DeviceInfo) -> bool {
-    check(Problem::of(io), on) == Ok(Cost::BEST)
+pub(crate) fn is_best(problem: Option<Problem>, on: &DeviceInfo) -> bool {
+    check(problem, on) == Ok(Cost::BEST)
 }
 
 /// The plan.
-pub(crate) fn plan(problem: &Problem, weights: Weights, on: &DeviceInfo) -> Plan {
+pub(crate) fn plan(problem: &Problem, weights: Encoding, on: &DeviceInfo) -> Plan {
     let mut plan = Plan::default();
     let Some(mut kernel) = gpu::kernel(&[&BODY], weights, on) else { return plan };
     kernel.append(gpu::fills(gpu::fill(problem.k, STEP)));
@@ -79,7 +80,7 @@ impl Kernel for Matrix {
     }
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        let weights = Weights::Of(io.input(1).dtype);
+        let weights = Encoding::from(io.input(1).dtype);
         Problem::of(io).map_or(Plan::default(), |problem| plan(&problem, weights, on))
     }
 }

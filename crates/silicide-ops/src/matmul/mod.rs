@@ -18,7 +18,7 @@ pub(crate) mod gpu;
 pub(crate) mod gpu_needs;
 pub(crate) mod matrix;
 
-pub(crate) use cpu::PROGRAMS;
+pub(crate) use cpu::{DENSE_WEIGHTS, dense_launch};
 
 use crate::elementwise::is_float;
 use crate::product::integer::may_round;

@@ -6,30 +6,17 @@ use std::ops::Range;
 
 /// The planes of a weight among the bindings of a tile.
 pub(crate) struct Planes<'a, 'b> {
-    tile: &'a Tile<'b>,
+    pub(crate) tile: &'a Tile<'b>,
     /// The binding of the codes; scales and biases follow.
-    first: usize,
+    pub(crate) first: usize,
     pub(crate) format: MlxFormat,
 }
 
-impl<'a, 'b> Planes<'a, 'b> {
-    /// Planes from binding `first` on, in the format of this [`code`](super::code).
-    #[inline(always)]
-    pub(crate) fn new(tile: &'a Tile<'b>, first: usize, code: u32) -> Option<Planes<'a, 'b>> {
-        let format = super::from_code(code)?;
-        Some(Planes { tile, first, format })
-    }
-
-    /// Bindings that the planes take.
-    #[inline(always)]
-    pub(crate) fn count(&self) -> usize {
-        super::planes(self.format)
-    }
-
+impl Planes<'_, '_> {
     /// Decodes elements from `start` on, as many as `to` takes; both are whole groups.
     ///
     /// # Safety
-    /// The bindings hold these elements, and nobody writes them now.
+    /// The bindings hold these elements, and nothing writes them now.
     #[inline(always)]
     pub(crate) unsafe fn decode(&self, start: usize, to: &mut [f32]) {
         let format = self.format;

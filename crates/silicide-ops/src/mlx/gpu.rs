@@ -1,11 +1,9 @@
 //! MLX weights on GPUs: the parts that read them, and their windows.
 
 use crate::wgsl;
-use silicide_core::kernel::Arg;
 use silicide_hal::{Count, Needs, Part, Snippet, WgslKernel};
 use silicide_quant::{MlxFormat, MlxMode};
 use smallvec::{SmallVec, smallvec};
-use std::ops::Range;
 
 static AFFINE: Snippet = decoder(MlxMode::Affine);
 static MXFP4: Snippet = decoder(MlxMode::Mxfp4);
@@ -26,14 +24,41 @@ fn codes(format: MlxFormat) -> &'static Snippet {
     }
 }
 
+/// What texts call a weight: its planes, and the constants of its format.
+#[derive(Debug)]
+pub(crate) struct WeightNames {
+    pub(crate) planes: [&'static str; 3],
+    pub(crate) constants: [&'static str; 2],
+}
+
+/// The names of a weight's planes and constants.
+macro_rules! weight_names {
+    ($name:literal) => {
+        $crate::mlx::gpu::WeightNames {
+            planes: [$name, concat!($name, "_scales"), concat!($name, "_biases")],
+            constants: [concat!("BITS_", $name), concat!("GROUP_", $name)],
+        }
+    };
+}
+pub(crate) use weight_names;
+
+/// The weight `b`.
+pub(crate) static B: WeightNames = weight_names!("b");
+
+/// Texts that read each plane.
+pub(crate) fn snippets(format: MlxFormat) -> SmallVec<[&'static Snippet; 3]> {
+    let scales = plane(format);
+    if format.has_biases() {
+        smallvec![codes(format), scales, scales]
+    } else {
+        smallvec![codes(format), scales]
+    }
+}
+
 /// Parts that define `load_b`, `eight_b`, `sixteen_b` and `SPREAD_b`, with planes bound from `first` on.
 pub(crate) fn parts(format: MlxFormat, first: u32) -> SmallVec<[Part; 3]> {
-    let plane = |name, binding| Part::bound(plane(format), name, binding);
-    let mut parts = smallvec![Part::bound(codes(format), "b", first), plane("b_scales", first + 1)];
-    if format.has_biases() {
-        parts.push(plane("b_biases", first + 2));
-    }
-    parts
+    let planes = snippets(format).into_iter().zip(B.planes).zip(first..);
+    planes.map(|((text, name), binding)| Part::bound(text, name, binding)).collect()
 }
 
 /// How scales are read: as floats, or as bytes that the format makes sense of.
@@ -43,8 +68,9 @@ fn plane(format: MlxFormat) -> &'static Snippet {
 }
 
 /// The kernel with what the format's text leaves open.
-pub(crate) fn with_constants(kernel: WgslKernel, format: MlxFormat) -> WgslKernel {
-    kernel.constant("BITS_b", format.bits() as u32).constant("GROUP_b", format.group() as u32)
+pub(crate) fn with_constants(kernel: WgslKernel, format: MlxFormat, names: &WeightNames) -> WgslKernel {
+    let [bits, group] = names.constants;
+    kernel.constant(bits, format.bits() as u32).constant(group, format.group() as u32)
 }
 
 /// Adds the planes of `elements` to the needs of a program; `None` where they end inside a group.
@@ -66,16 +92,4 @@ pub(crate) fn row_bytes(format: MlxFormat, k: usize) -> SmallVec<[usize; 3]> {
         bytes.push(scales);
     }
     bytes
-}
-
-/// Windows of rows of `k` elements, in planes that are the slots from `first` on.
-pub(crate) fn windows(format: MlxFormat, k: usize, rows: Range<usize>, first: u8) -> SmallVec<[Arg; 6]> {
-    let planes = row_bytes(format, k).into_iter().zip(first..);
-    planes.map(|(bytes, slot)| Arg::slot(slot).window(rows.start * bytes, rows.len() * bytes)).collect()
-}
-
-/// Bytes that a row takes of the largest window: no less than its elements, which are counted in 32 bits.
-pub(crate) fn room(format: MlxFormat, k: usize) -> usize {
-    // A plane of scales is never larger than that of codes.
-    (k / 8 * format.bits()).max(k)
 }

@@ -1,14 +1,18 @@
-//! Tiles of products in integers: how many rows and columns each has, and what it unpacks at a time.
+//! Products in integers, with activations quantized to 8 bits: the program, and how many rows and columns each of its tiles has.
 
-use super::{enough_tiles, stream_columns};
+use super::{activations, enough_tiles, needs, stream_columns, streamed};
+use crate::cpu::native_kernel;
 use crate::matmul::Problem;
+use crate::weight;
+use silicide_core::kernel::{Access, Arg, Decline, Plan};
 use silicide_gemm::MatrixMut;
 use silicide_gemm::q8::{
-    self, Blocking, GROUP, MAX_MR, MAX_NC, NR, PANEL_OUTPUT_BYTES, Q8Gemm, Q8Kernels, Q8Weights, Q8Workspace,
-    QuantizedRows, quantized_row_bytes,
+    self, Blocking, GROUP, MAX_MR, MAX_NC, MIN_OUTPUTS, NR, PANEL_OUTPUT_BYTES, Q8Gemm, Q8Kernels, Q8Weights,
+    Q8Workspace, QuantizedRows, quantized_row_bytes,
 };
-use silicide_hal::{DeviceInfo, Tile};
-use silicide_quant::DType;
+use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_quant::{DType, Encoding, MlxPlanes, RowEncoding};
+use smallvec::SmallVec;
 
 /// Up to this many rows, weights are read as a stream.
 pub(crate) const FEW_ROWS: usize = 16;
@@ -30,15 +34,75 @@ pub(crate) fn panel_columns(on: &DeviceInfo) -> usize {
     (on.core_cache / 2 / PANEL_OUTPUT_BYTES / NR * NR).clamp(NR, MAX_NC)
 }
 
-/// Parameters and grid of a problem whose columns have so many bytes. Rows are cut only where there are too few columns to keep
+// SAFETY: a tile reads its own quantized rows and its own columns of weights of one batch, and writes the outputs of both. Columns are whole
+// panels, and at least as many as a vector has lanes.
+native_kernel!(
+    /// Quantized activations times codes: blocks, interleaved blocks, or affine planes.
+    unsafe MULTIPLY,
+    "product.integer.cpu",
+    tile::<S>, needs needs::integer, workspace size_of::<Q8Workspace>(), streams streamed
+);
+
+/// Why there is no product in integers of this problem, if so.
+pub(crate) fn check(problem: &Problem, encoding: Encoding) -> Result<(), Decline> {
+    if !weight::rounds(encoding) {
+        return Err(Decline("is for formats that it has codes for"));
+    }
+    if problem.n < MIN_OUTPUTS { Err(Decline("needs more columns")) } else { Ok(()) }
+}
+
+/// The plan of a problem that is not declined. Arguments are activations, planes and outputs.
+pub(crate) fn plan(problem: &Problem, encoding: Encoding, on: &DeviceInfo) -> Plan {
+    let Problem { batch, m, k, .. } = *problem;
+    let mut plan = Plan::default();
+    let rounded = activations::round(&mut plan, batch * m, k / GROUP);
+    let slots = (1..encoding.planes() as u8 + 2).map(Arg::slot);
+    let args: SmallVec<[Arg; 5]> =
+        std::iter::once(Arg::scratch(rounded, Access::Read)).chain(slots).collect();
+    let (params, grid) = tiles(problem, encoding, on);
+    plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
+    plan
+}
+
+/// A tile: some columns and some rows of one batch.
+///
+/// # Safety
+///
+/// The CPU has `S`; bindings are quantized activations, planes and outputs of the extents in the parameters.
+#[inline(always)]
+unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
+    let [n, k] = [tile.param(1) as usize, tile.param(2) as usize * GROUP];
+    let Some(encoding) = weight::from_code(tile.param(7)) else { return };
+    let plane = |i: usize| tile.start(1 + i).cast_const();
+    // SAFETY: the caller vouches for the weights of every batch; the planner made the grid for these extents, and tiles have different
+    // rows, columns or batches.
+    unsafe {
+        let rhs = match encoding {
+            Encoding::Block(format) => {
+                let bytes = n * (k / format.block_len() * format.block_bytes());
+                Q8Weights::blocks_from_raw(format, plane(0).add(tile.index[2] as usize * bytes), [n, k])
+            }
+            Encoding::Interleaved { of: RowEncoding::Block(format), .. } => {
+                Q8Weights::interleaved_from_raw(format, plane(0), [n, k])
+            }
+            Encoding::Planes(format) => {
+                let planes = MlxPlanes { packed: plane(0), scales: plane(1), biases: plane(2) };
+                Q8Weights::affine_from_raw(format, planes, [n, k])
+            }
+            _ => return,
+        };
+        if let Ok(rhs) = rhs {
+            compute_tile::<S>(tile, rhs, 1 + encoding.planes());
+        }
+    }
+}
+
+/// Parameters and grid of a problem. Rows are cut only where there are too few columns to keep
 /// many threads busy, since every cut unpacks the weights again; the number of threads plays no part.
-pub(crate) fn tiles(
-    problem: &Problem,
-    column_bytes: usize,
-    format: u32,
-    on: &DeviceInfo,
-) -> ([u32; 8], [u32; 3]) {
+fn tiles(problem: &Problem, encoding: Encoding, on: &DeviceInfo) -> ([u32; 8], [u32; 3]) {
     let Problem { batch, m, n, k } = *problem;
+    let column_bytes = weight::row_bytes(encoding, k);
+    let code = weight::code(encoding).unwrap_or(u32::MAX) as usize;
     let (columns, rows, blocking) = if m <= FEW_ROWS {
         (stream_columns(column_bytes, n * batch).next_multiple_of(NR), m, Blocking::FEW_ROWS)
     } else {
@@ -52,7 +116,7 @@ pub(crate) fn tiles(
         )
     };
     let Blocking { nc, kc } = blocking;
-    let params = [m, n, k / GROUP, columns, rows, nc, kc, format as usize].map(|word| word as u32);
+    let params = [m, n, k / GROUP, columns, rows, nc, kc, code].map(|word| word as u32);
     (params, [n.div_ceil(columns), m.div_ceil(rows), batch].map(|extent| extent as u32))
 }
 
@@ -63,7 +127,7 @@ pub(crate) fn tiles(
 ///
 /// The CPU has `S`. Bindings have the extents in the parameters, and no other tile writes these outputs.
 #[inline(always)]
-pub(crate) unsafe fn compute_tile<S: Q8Kernels>(tile: &Tile<'_>, rhs: Q8Weights<'_>, out: usize) {
+unsafe fn compute_tile<S: Q8Kernels>(tile: &Tile<'_>, rhs: Q8Weights<'_>, out: usize) {
     let [m, n, groups, tile_columns, tile_rows, nc, kc] =
         [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
     let [x, y, batch] = tile.index.map(|i| i as usize);

@@ -4,11 +4,13 @@
 //! | file | what |
 //! |---|---|
 //! | `activations` | rounding activations, in a launch or in a part of one |
+//! | `decoded` | products in f32 of weights that are decoded |
 //! | `dense` | tiles of products in f32 |
 //! | `integer` | tiles of products in integers |
 //! | `needs` | what programs of products need of their bindings |
 
 pub(crate) mod activations;
+pub(crate) mod decoded;
 pub(crate) mod dense;
 pub(crate) mod integer;
 pub(crate) mod needs;
@@ -23,15 +25,6 @@ const STREAM_BYTES: usize = 16 << 10;
 const STREAM_TILES: usize = 64;
 /// Tiles that keep many threads busy.
 const ENOUGH_TILES: usize = 32;
-
-/// How the tiles of a program cut its output.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Cut {
-    /// By columns and by rows, of which parameters say how many.
-    Both(usize, usize),
-    /// By so many columns; all rows.
-    Fixed(usize),
-}
 
 /// Columns of a tile for few rows, from the bytes of one and the number of all.
 pub(crate) fn stream_columns(bytes: usize, all: usize) -> usize {

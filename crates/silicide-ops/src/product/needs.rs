@@ -5,11 +5,11 @@
 //! parameters cover the outputs, so that no tile begins outside of them.
 
 use crate::cpu::needs::in_tiles_of;
-use crate::mlx;
 use crate::needs::bytes;
+use crate::weight;
 use silicide_gemm::q8::{GROUP, INTERLEAVE, MAX_KC, MAX_NC, MIN_OUTPUTS, NR, quantized_row_bytes};
 use silicide_hal::{Count, LaunchShape, Needs};
-use silicide_quant::{DType, Format, MlxMode};
+use silicide_quant::{DType, Encoding, MlxMode, RowEncoding};
 
 /// What quantized rows are aligned to: a cache line.
 pub(crate) const ROW_ALIGN: usize = 64;
@@ -40,12 +40,12 @@ pub(crate) fn dense(launch: &LaunchShape<'_>) -> Option<Needs> {
     (is_dense && is_whole && k.0 > 0).then_some(needs)
 }
 
-/// Rows of f32 times weights of a block format that are decoded. Parameters: m, n, k, columns and rows of a tile, the format.
-pub(crate) fn blocks(launch: &LaunchShape<'_>) -> Option<Needs> {
+/// Rows of f32 times weights that are decoded. Parameters: m, n, k, columns and rows of a tile, the code of the encoding.
+pub(crate) fn decoded(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [m, n, k, columns, rows] = [0, 1, 2, 3, 4].map(|i| launch.count(i));
-    let format = DType::Block(*Format::ALL.get(launch.param(5) as usize)?);
     let batch = batch(launch, [m, n], [rows, columns])?;
-    let needs = Needs::new().read(batch * m * k * 4u32, 4).read(batch * n * bytes(format, k)?, 1);
+    let needs = Needs::new().read(batch * m * k * 4u32, 4);
+    let needs = weight::read_rows(needs, weight::from_code(launch.param(5))?, [batch * n, k])?;
     Some(needs.write(batch * m * n * 4u32, 4))
 }
 
@@ -60,31 +60,28 @@ fn integers(launch: &LaunchShape<'_>, block: usize) -> Option<(Count, [Count; 3]
     (is_unpacked && is_whole && n >= Count::from(MIN_OUTPUTS)).then_some((batch, [m, n, groups]))
 }
 
-/// Quantized rows times weights of a block format.
+/// Quantized rows times weights in the encoding of parameter 7.
 pub(crate) fn integer(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let format = *Format::ALL.get(launch.param(7) as usize)?;
-    let (batch, [m, n, groups]) = integers(launch, format.block_len())?;
-    let weights = batch * n * bytes(DType::Block(format), groups * GROUP)?;
-    let rows = quantized(batch * m, launch.param(2));
-    Some(Needs::new().read(rows, ROW_ALIGN).read(weights, 1).write(batch * m * n * 4u32, 4))
-}
-
-/// Quantized rows times interleaved weights of a block format.
-pub(crate) fn interleaved(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let is_one = launch.plane().is_some() && launch.param(1).is_multiple_of(INTERLEAVE as u32);
-    integer(launch).filter(|_| is_one)
-}
-
-/// Quantized rows times affine codes, whose scales and biases are in planes of their own.
-pub(crate) fn affine(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let format = mlx::from_code(launch.param(7)).filter(|format| format.mode() == MlxMode::Affine)?;
-    let (_, [m, n, groups]) = integers(launch, format.group())?;
-    launch.plane()?;
-    let codes = n * groups * (GROUP / 8 * format.bits());
-    let scales = n * Count(groups.0 * GROUP as u64 / format.group() as u64) * format.scale_dtype().size();
-    let align = format.scale_dtype().size();
-    let needs = Needs::new().read(quantized(m, launch.param(2)), ROW_ALIGN).read(codes, 4);
-    Some(needs.read(scales, align).read(scales, align).write(m * n * 4u32, 4))
+    let encoding = weight::from_code(launch.param(7))?;
+    let (batch, [m, n, groups]) = integers(launch, encoding.group_len())?;
+    let needs = Needs::new().read(quantized(batch * m, launch.param(2)), ROW_ALIGN);
+    // Only plain blocks come in batches.
+    let (k, is_one) = (groups * GROUP, launch.plane().is_some());
+    let needs = match encoding {
+        Encoding::Block(format) => needs.read(batch * n * bytes(DType::Block(format), k)?, 1),
+        Encoding::Interleaved { of: RowEncoding::Block(format), rows }
+            if is_one && n.0.is_multiple_of(rows as u64) =>
+        {
+            needs.read(n * bytes(DType::Block(format), k)?, 1)
+        }
+        Encoding::Planes(format) if is_one && format.mode() == MlxMode::Affine => {
+            let size = format.scale_dtype().size();
+            let scales = n * Count(k.0 / format.group() as u64) * size;
+            needs.read(n * groups * (GROUP / 8 * format.bits()), 4).read(scales, size).read(scales, size)
+        }
+        _ => return None,
+    };
+    Some(needs.write(batch * m * n * 4u32, 4))
 }
 
 /// Quantizing activations. Parameters: rows, groups of a row, rows of a tile.

@@ -1,10 +1,11 @@
 //! Tokens to vectors, and vectors to logits.
 
-use super::{Norm, Weight};
+use super::Norm;
 use crate::error::Result;
 use crate::model::{ForwardInputs, Tensors};
-use silicide_core::Recorder;
+use silicide_core::{Recorder, Weight};
 use silicide_ops as ops;
+use silicide_quant::DType;
 
 /// The table of token vectors.
 #[derive(Clone, Debug)]
@@ -22,7 +23,8 @@ impl Embedding {
 
     /// Records the vectors of a pass's tokens, `[tokens, hidden]`.
     pub fn apply<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
-        let x = self.table.rows(recorder, &inputs.tokens)?;
+        let table = self.table.constant(recorder);
+        let x = ops::gather_rows(recorder, &table, &inputs.tokens, DType::F32)?;
         if let Some(factor) = self.scale {
             recorder.run_into(ops::unary::Unary::Scale { factor }, &[&x], &[&x])?;
         }
@@ -59,10 +61,11 @@ impl Head {
         inputs: &ForwardInputs<R::Value>,
     ) -> Result<R::Value> {
         let rows = match &inputs.outputs {
-            Some(indices) => ops::gather_rows::gather_rows(recorder, x, indices, silicide_quant::DType::F32)?,
+            Some(indices) => ops::gather_rows(recorder, x, indices, DType::F32)?,
             None => x.clone(),
         };
         let x = self.norm.apply(recorder, &rows)?;
-        self.weight.multiply(recorder, &x)
+        let weight = self.weight.constant(recorder);
+        Ok(ops::linear(recorder, &x, &weight, None)?)
     }
 }

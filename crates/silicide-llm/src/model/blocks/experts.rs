@@ -1,12 +1,13 @@
 //! A mixture of experts: the feed-forward of each token is the weighted sum of a few of many.
 
-use super::{FeedForward, Linear, Weight};
+use super::{FeedForward, Linear};
 use crate::error::Result;
 use crate::model::{ExpertConfig, Tensors};
-use silicide_core::Recorder;
+use silicide_core::{Recorder, Weight};
 use silicide_ops as ops;
 use silicide_ops::glu::Activation;
 use silicide_ops::route::Route;
+use silicide_quant::{Encoding, RowEncoding};
 
 /// `Σ weight · down(activation(gate(x)) * up(x))` over the experts that a router chooses for each token.
 #[derive(Clone, Debug)]
@@ -46,13 +47,33 @@ impl Experts {
         let logits = self.router.apply(recorder, x)?;
         let (ids, weights) = ops::route(recorder, self.route, &logits, None)?;
         drop(logits);
-        let gate = self.gate.multiply_by_expert(recorder, x, &ids)?;
-        let up = self.up.multiply_by_expert(recorder, x, &ids)?;
+        let gate = multiply(recorder, &self.gate, x, &ids)?;
+        let up = multiply(recorder, &self.up, x, &ids)?;
         ops::glu_into(recorder, self.activation, (&gate, &up), &gate)?;
         drop(up);
-        let y = self.down.multiply_by_expert(recorder, &gate, &ids)?;
+        let y = multiply(recorder, &self.down, &gate, &ids)?;
         Ok(ops::weighted_sum(recorder, &y, &weights)?)
     }
+}
+
+/// Records the products of `x` with the matrices that `ids` names, of the matrices of all experts.
+fn multiply<R: Recorder>(
+    recorder: &mut R,
+    weight: &Weight,
+    x: &R::Value,
+    ids: &R::Value,
+) -> Result<R::Value> {
+    let weight = weight.constant(recorder);
+    Ok(match (weight.encoding(), weight.planes()) {
+        (Encoding::Interleaved { of: RowEncoding::Block(format), .. }, [bytes]) => {
+            ops::interleaved_expert_matmul(recorder, x, (bytes, format), ids)?
+        }
+        (_, [weight]) => ops::expert_matmul(recorder, x, weight, ids)?,
+        (encoding, _) => {
+            let what = format!("experts in planes of {encoding} can't be multiplied with");
+            return Err(silicide_core::Error::BadParameter { op: "expert_matmul", what }.into());
+        }
+    })
 }
 
 /// The feed-forward part of a layer: one dense feed-forward, or experts.

@@ -11,5 +11,5 @@ pub use attention::{Attention, AttentionOptions};
 pub use embedding::{Embedding, Head};
 pub use experts::{Experts, FeedForwardKind};
 pub use feed_forward::FeedForward;
-pub use linear::{Interleaved, Linear, Planes, Weight};
+pub use linear::Linear;
 pub use norm::Norm;

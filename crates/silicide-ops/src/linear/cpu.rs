@@ -1,46 +1,137 @@
-//! `project` on the CPU: the launches that would compute each product alone, as one. A tile is a tile of one of them, run by the
-//! very program that it would have there, so that results have the same bits; a bias is added to what a tile has just written.
-//! Where two products are gated, a tile is the same tile of both.
+//! `linear` on the CPU. One product is a launch of the product in integers, of dense weights, or of decoded weights.
 //!
-//! What they derive from the input, which is the same for all formats, is derived once.
+//! Several products are the launches that would compute each alone, as one. A tile is a tile of one of them, run by the
+//! very program that it would have there, so that results have the same bits; a bias is added to what a tile has just written.
+//! Where two products are gated, a tile is the same tile of both. What they derive from the input, which is the same for all
+//! encodings, is derived once.
 
 mod programs;
 mod tile;
 
-use super::{Place, Project, Projection};
+use super::{Linear, Place, Product as OpProduct};
 use crate::elementwise::fits_cpu;
+use crate::matmul::{Problem, dense_launch};
 use crate::product::activations::rounds;
+use crate::product::{decoded, integer};
 use silicide_core::kernel::{
-    Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Operand, Plan, Step, TensorInfo,
+    Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Operand, Plan, Step,
 };
 use silicide_hal::{DeviceInfo, Program};
+use silicide_quant::{Encoding, RowEncoding};
 use smallvec::{SmallVec, smallvec};
 use tile::{HEAD, Product};
 
 /// Elements that are rounded under one scale.
 const RUN: usize = 32;
 
+/// One product, in integers: blocks, interleaved blocks and affine planes.
+pub(super) struct Integer;
+
+/// One product, of elements in place or interleaved.
+pub(super) struct Dense;
+
+/// One product, of weights that are decoded: all but plain elements.
+pub(super) struct Decoded;
+
 /// Several launches as one.
 pub(super) struct Joined;
 
+/// Kernels of one product.
+const SINGLE: [&dyn Kernel<Op = Linear>; 3] = [&Integer, &Dense, &Decoded];
+
+/// The encoding and the problem of one product.
+fn single(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<(Encoding, Problem), Decline> {
+    fits_cpu(on)?;
+    let encoding = op.single().ok_or(Decline("is for one product without a bias"))?;
+    Ok((encoding, op.problem(io, 0).ok_or(Decline("takes extents of at most 32 bits"))?))
+}
+
+impl Kernel for Integer {
+    type Op = Linear;
+
+    fn name(&self) -> &'static str {
+        "linear.integer.cpu"
+    }
+
+    fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let (encoding, problem) = single(op, io, on)?;
+        if op.exact {
+            return Err(Decline("rounds activations"));
+        }
+        integer::check(&problem, encoding).map(|()| Cost::BEST)
+    }
+
+    fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        single(op, io, on)
+            .map_or(Plan::default(), |(encoding, problem)| integer::plan(&problem, encoding, on))
+    }
+}
+
+impl Kernel for Dense {
+    type Op = Linear;
+
+    fn name(&self) -> &'static str {
+        "linear.dense.cpu"
+    }
+
+    fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let (encoding, _) = single(op, io, on)?;
+        match encoding.of() {
+            RowEncoding::Element(dtype) if io.input(1).alignment as usize >= dtype.alignment() => {
+                Ok(Cost::BEST)
+            }
+            _ => Err(Decline("is for elements that are aligned")),
+        }
+    }
+
+    fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let Ok((encoding, problem)) = single(op, io, on) else { return Plan::default() };
+        let RowEncoding::Element(dtype) = encoding.of() else { return Plan::default() };
+        let (program, params, grid) = dense_launch(&problem, dtype, encoding.interleaved_rows());
+        Plan::launch(program, &[Arg::slot(0), Arg::slot(1), Arg::slot(2)], &params, grid)
+    }
+}
+
+impl Kernel for Decoded {
+    type Op = Linear;
+
+    fn name(&self) -> &'static str {
+        "linear.decoded.cpu"
+    }
+
+    fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        match single(op, io, on)? {
+            (Encoding::Element(_), _) => Err(Decline("is for weights that are decoded")),
+            _ => Ok(Cost::FALLBACK),
+        }
+    }
+
+    fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        single(op, io, on).map_or(Plan::default(), |(encoding, problem)| decoded::plan(&problem, encoding))
+    }
+}
+
 impl Kernel for Joined {
-    type Op = Project;
+    type Op = Linear;
 
     fn name(&self) -> &'static str {
         tile::JOINED.name
     }
 
-    fn fits(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let cost = fits_cpu(on)?;
+        if op.single().is_some() {
+            return Err(Decline("is for several products, a bias or a gate"));
+        }
         join(op, io, on).map(|_| cost)
     }
 
-    fn plan(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+    fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         join(op, io, on).unwrap_or_default()
     }
 
     /// Tiles of whole runs round what they have made.
-    fn plan_with(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo, next: &Derivation<'_>) -> Option<Launch> {
+    fn plan_with(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo, next: &Derivation<'_>) -> Option<Launch> {
         let [rows, runs] = rounds(next.launch)?.map(|extent| extent as usize);
         let y = io.output(0).shape;
         if op.gate.is_none() || y.rows() != rows || y.last() != runs * RUN {
@@ -64,28 +155,30 @@ impl Kernel for Joined {
 struct Alone {
     plan: Plan,
     place: Place,
+    /// Planes of the weight.
+    planes: usize,
     /// Rows and columns of the output.
     extents: [usize; 2],
 }
 
 impl Alone {
-    fn of(
-        call: (&Projection, Place, Vec<TensorInfo>),
-        y: TensorInfo,
-        on: &DeviceInfo,
-    ) -> Result<Alone, Decline> {
-        let (Projection { factor, .. }, place, inputs) = call;
-        let (op, outputs) = (factor.op(), [y]);
+    fn of(op: &Linear, io: &Io<'_>, i: usize, on: &DeviceInfo) -> Result<Alone, Decline> {
+        let none = Decline("there is no such product");
+        let (product, place) = op.calls().nth(i).ok_or(none)?;
+        let OpProduct { encoding, .. } = product;
+        let ((op, inputs), y) = (op.alone(product, &place, io.inputs), op.product(io, i));
+        let outputs = [y];
         let io = Io { inputs: &inputs, outputs: &outputs };
-        let fitting = |i: usize| op.kernel_fits(i, &io, on).ok().map(|cost| (cost, i));
-        let (_, kernel) =
-            (0..op.kernel_count()).filter_map(fitting).min().ok_or(Decline("a product has no kernel"))?;
-        let plan = op.kernel_plan(kernel, &io, on);
+        let costs = SINGLE.iter().filter_map(|kernel| Some((kernel.fits(&op, &io, on).ok()?, kernel)));
+        let cheapest = costs.min_by_key(|(cost, _)| *cost);
+        let (_, kernel) = cheapest.ok_or(Decline("a product has no kernel"))?;
+        let plan = kernel.plan(&op, &io, on);
         // Nothing but what is derived from the input comes before the launch.
         if plan.steps.len() != plan.derived.len() + 1 || plan.scratch.len() != plan.derived.len() {
             return Err(Decline("a product takes more than one launch"));
         }
-        Ok(Alone { plan, place, extents: [y.shape.rows(), y.shape.last()] })
+        let planes = encoding.planes();
+        Ok(Alone { plan, place, planes, extents: [y.shape.rows(), y.shape.last()] })
     }
 
     /// The launch that multiplies.
@@ -133,10 +226,9 @@ impl Joining {
 }
 
 /// The plan of all products.
-fn join(op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
-    let calls = op.calls(io.inputs).enumerate();
+fn join(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
     let alone: Result<SmallVec<[Alone; 3]>, Decline> =
-        calls.map(|(i, call)| Alone::of(call, op.product(io, i), on)).collect();
+        (0..op.products.len()).map(|i| Alone::of(op, io, i, on)).collect();
     let alone = alone?;
     let mut joining = Joining { plan: Plan::default(), derived: smallvec![], args: smallvec![] };
     let mut scratch: SmallVec<[SmallVec<[u8; 1]>; 3]> = smallvec![];
@@ -146,11 +238,10 @@ fn join(op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
     }
     let gated = op.gate.map(|_| joining.plan.scratch(io.output(0).bytes()));
     let mut params: SmallVec<[u32; 16]> =
-        smallvec![op.projections.len() as u32, op.gate.map_or(0, |gate| gate.code() + 1), 0, 0];
+        smallvec![op.products.len() as u32, op.gate.map_or(0, |gate| gate.code() + 1), 0, 0];
     let (mut tiles, mut products): (u32, SmallVec<[Product; 3]>) = (0, smallvec![]);
     for (i, (alone, scratch)) in alone.iter().zip(&scratch).enumerate() {
         let launch = alone.launch()?;
-        let weights = op.projections.get(i).map_or(0, |projection| projection.factor.weights());
         let y = match gated {
             Some(gate) if i == 0 => Arg::scratch(gate, Access::Write),
             Some(_) => Arg::slot(io.inputs.len() as u8),
@@ -160,8 +251,8 @@ fn join(op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
         for arg in &launch.args {
             let operand = match arg.operand {
                 Operand::Slot(0) => Arg::slot(0).operand,
-                Operand::Slot(slot) if usize::from(slot) <= weights => {
-                    Arg::slot((alone.place.weights.start + usize::from(slot) - 1) as u8).operand
+                Operand::Slot(slot) if usize::from(slot) <= alone.planes => {
+                    Arg::slot((alone.place.weight.start + usize::from(slot) - 1) as u8).operand
                 }
                 Operand::Slot(_) => y.operand,
                 Operand::Scratch(number, access) => {
@@ -202,9 +293,7 @@ fn join(op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
 mod tests {
     use super::*;
     use crate::glu::Activation;
-    use crate::matmul::Matmul;
-    use crate::project::Factor;
-    use silicide_core::kernel::Op;
+    use silicide_core::kernel::{Op, TensorInfo};
     use silicide_hal::Backend;
     use silicide_hal::cpu::Isa;
     use silicide_quant::{DType, Format, Shape};
@@ -220,17 +309,17 @@ mod tests {
         TensorInfo::new(dtype, Shape::new(axes).unwrap())
     }
 
-    fn project(count: usize, gate: Option<Activation>) -> Project {
-        let projection = Projection { factor: Factor::Plain(Matmul::default()), bias: false };
-        Project { projections: smallvec![projection; count], gate }
+    fn linear(weights: &[DType], gate: Option<Activation>) -> Linear {
+        let product = |dtype: &DType| OpProduct { encoding: Encoding::from(*dtype), bias: false };
+        Linear { products: weights.iter().map(product).collect(), gate, exact: false }
     }
 
     #[test]
     fn activations_are_rounded_once_for_all_formats() {
-        let weights = [Format::Q4_0, Format::Q6K].map(DType::Block).into_iter().chain([DType::F16]);
+        let weights = [DType::Block(Format::Q4_0), DType::Block(Format::Q6K), DType::F16];
         let mut inputs = vec![info(DType::F32, &[3, 256])];
         inputs.extend(weights.map(|dtype| info(dtype, &[40, 256])));
-        let op = project(3, None);
+        let op = linear(&weights, None);
         let outputs = Op::infer(&op, &inputs).unwrap();
         let plan = Joined.plan(&op, &Io { inputs: &inputs, outputs: &outputs }, &device());
         assert_eq!((plan.steps.len(), plan.derived.len(), plan.scratch.len()), (2, 1, 1));
@@ -239,9 +328,10 @@ mod tests {
     #[test]
     fn gates_of_another_format_are_declined() {
         let a = info(DType::F32, &[1, 256]);
-        let op = project(2, Some(Activation::Silu));
         for (gate, up, fits) in [(Format::Q4_0, Format::Q4_0, true), (Format::Q2K, Format::Q8_0, false)] {
-            let inputs = [a, info(DType::Block(gate), &[4096, 256]), info(DType::Block(up), &[4096, 256])];
+            let weights = [gate, up].map(DType::Block);
+            let op = linear(&weights, Some(Activation::Silu));
+            let inputs = [a, info(weights[0], &[4096, 256]), info(weights[1], &[4096, 256])];
             let outputs = Op::infer(&op, &inputs).unwrap();
             let io = Io { inputs: &inputs, outputs: &outputs };
             assert_eq!(Joined.fits(&op, &io, &device()).is_ok(), fits, "{io}");

@@ -1,5 +1,5 @@
 // A workgroup's part of the product `$NAME`, for any number of rows, as in `matmul/tiled.wgsl`.
-fn project_$NAME(group: u32, lane: u32) {
+fn product_$NAME(group: u32, lane: u32) {
     let size = SIDE * QUADS * 4u;
     let across = (p.columns_$NAME + size - 1u) / size;
     let row = group / across * size;

@@ -5,7 +5,7 @@
 //! do, outputs of different products are different bindings, nothing reads an output of another product, and what is done
 //! to an output afterwards is done to what the tile has written.
 
-use super::{BINDINGS, Cut, PROGRAMS, Product, RUN};
+use super::{BINDINGS, PROGRAMS, Product, RUN};
 use crate::product::needs as product;
 use silicide_hal::{Access, BindingNeed, Count, LaunchShape, Needs};
 use smallvec::SmallVec;
@@ -34,7 +34,7 @@ impl Bound<'_> {
 
     /// Adds what one of the products needs. Returns the tiles that it has.
     fn product(&mut self, one: &Product) -> Option<u32> {
-        let (program, cut) = PROGRAMS.get(one.program)?;
+        let program = PROGRAMS.get(one.program)?;
         let numbers = self.launch.params.get(one.bindings..one.params)?;
         let params = self.launch.params.get(one.params..one.end)?;
         let [x, y] = one.grid;
@@ -45,7 +45,7 @@ impl Bound<'_> {
             numbers.iter().map(|i| self.launch.bytes(*i as usize).0).collect();
         let (facts, grid) = (&[][..], [x, y, 1]);
         let needs = (program.needs())(&LaunchShape { params, grid, bound: &bound, facts })?;
-        if needs.bindings().len() != numbers.len() || !one.is_cut(cut, params) {
+        if needs.bindings().len() != numbers.len() || !one.is_cut(params) {
             return None;
         }
         for (need, i) in needs.bindings().iter().zip(numbers) {
@@ -68,14 +68,9 @@ fn need(access: Access, bytes: Count, align: u32) -> BindingNeed {
 
 impl Product {
     /// Whether it has the rows and columns of its program, which are the first parameters of each, and so do its tiles.
-    fn is_cut(&self, cut: &Cut, params: &[u32]) -> bool {
-        let word = |i: usize| params.get(i).map(|word| *word as usize);
-        let (columns, rows) = match *cut {
-            Cut::Both(columns, rows) => (word(columns), word(rows)),
-            Cut::Fixed(columns) => (Some(columns), Some(self.rows)),
-        };
-        let is_whole = (word(0), word(1)) == (Some(self.rows), Some(self.columns));
-        is_whole && columns == Some(self.tile_columns) && rows == Some(self.tile_rows)
+    fn is_cut(&self, params: &[u32]) -> bool {
+        let words = [0, 1, 3, 4].map(|i: usize| params.get(i).map(|word| *word as usize));
+        words == [self.rows, self.columns, self.tile_columns, self.tile_rows].map(Some)
     }
 }
 

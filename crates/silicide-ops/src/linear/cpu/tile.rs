@@ -10,7 +10,6 @@ mod needs;
 use super::programs::{self, PROGRAMS};
 use crate::cpu::{Portable, Simd};
 use crate::elementwise::activation::activate;
-use crate::product::Cut;
 use crate::product::activations::round_part;
 use silicide_core::kernel::Launch;
 use silicide_hal::cpu::Isa;
@@ -57,13 +56,10 @@ impl Product {
     /// A launch that writes so many rows and columns, whose tiles come after others; `None` for unknown programs.
     pub(super) fn new(launch: &Launch, [rows, columns]: [usize; 2], first: u32) -> Option<Product> {
         let Program::Native(program) = launch.program else { return None };
-        let program = PROGRAMS.iter().position(|(known, _)| *known == program)?;
+        let program = PROGRAMS.iter().position(|known| *known == program)?;
         let [x, y, 1] = launch.grid else { return None };
         let word = |i: usize| launch.params.get(i).map(|word| *word as usize);
-        let (tile_columns, tile_rows) = match PROGRAMS.get(program)?.1 {
-            Cut::Both(columns, rows) => (word(columns)?, word(rows)?),
-            Cut::Fixed(columns) => (columns, rows),
-        };
+        let (tile_columns, tile_rows) = (word(3)?, word(4)?);
         let fits = launch.args.len() <= BINDINGS;
         let (grid, y, bias) = ([x, y], 0, 0);
         let (bindings, params, end) = (0, 0, 0);
@@ -166,7 +162,7 @@ impl Product {
 
     /// What one of its tiles streams.
     fn streamed(&self, tile: &Tile<'_>, number: u32) -> Option<[PrefetchRange; 2]> {
-        let streams = PROGRAMS.get(self.program)?.0.streams()?;
+        let streams = PROGRAMS.get(self.program)?.streams()?;
         Some(streams(&self.tile(tile, number, &mut { NOTHING_BOUND })?))
     }
 
@@ -177,7 +173,7 @@ impl Product {
     /// The instruction set is present, and bindings are as the planner made them.
     #[inline(always)]
     unsafe fn run(&self, tile: &Tile<'_>, number: u32, isa: Isa) -> Option<Region> {
-        let (program, _) = PROGRAMS.get(self.program)?;
+        let program = PROGRAMS.get(self.program)?;
         let variant = program.variants().iter().find(|variant| variant.isa <= isa)?;
         let mut bindings = NOTHING_BOUND;
         let inner = self.tile(tile, number, &mut bindings)?;
@@ -314,7 +310,7 @@ pub(super) static JOINED: NativeKernel = {
     // SAFETY: a tile runs a tile of one program, or of two, over bindings that have what each needs; `needs` requires the rest.
     unsafe {
         NativeKernel::new(
-            "project.joined.cpu",
+            "linear.joined.cpu",
             needs::needs,
             &[
                 #[cfg(target_arch = "x86_64")]

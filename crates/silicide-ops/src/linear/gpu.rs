@@ -1,58 +1,62 @@
-//! `project` on GPUs: the kernels of `matmul` with a text for each product, over bindings of its own; workgroups of all products
-//! are one grid. Formats may differ. Where two products are gated, a workgroup has the same columns of both.
+//! `linear` on GPUs. One product is a launch of a kernel of `matmul`. Several are its kernels with a text for each product, over
+//! bindings of its own; workgroups of all products are one grid. Formats may differ. Where two products are gated, a workgroup has the same columns of both.
 
-use super::{Factor, MOST, Project};
+use super::{Linear, MAX_PRODUCTS};
 use crate::elementwise::activation::ACTIVATION;
 use crate::matmul::Problem;
-use crate::matmul::gpu::{self as matmul, Adding, Weights};
-use crate::needs::{TypedNeeds, dtype};
+use crate::matmul::gpu::{self as matmul, Adding};
+use crate::matmul::matrix;
+use crate::mlx::gpu::{WeightNames, weight_names};
+use crate::weight;
 use crate::wgsl::{self, words};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{Access, Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
-use silicide_quant::DType;
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
+use silicide_quant::{DType, Encoding};
 use smallvec::{SmallVec, smallvec};
 
-static PARAMS_HEAD: Snippet = Snippet { name: "project params", text: "struct Params {" };
+static PARAMS_HEAD: Snippet = Snippet { name: "linear params", text: "struct Params {" };
 /// Words: extents; the code of the activation, where two products are gated; columns of each product; the first workgroups of
 /// the second product and of the third.
 static PARAMS: Snippet = Snippet {
-    name: "project params, own",
+    name: "linear params, own",
     text: words!("rows" "k" "kind" "columns_one" "columns_two" "columns_three" "first_two" "first_three"),
 };
-static OFFSET: Snippet = Snippet { name: "project offset", text: "    $NAME_offset: u32," };
-static FEW: Snippet = Snippet { name: "project few", text: include_str!("few.wgsl") };
-static TILED: Snippet = Snippet { name: "project tiled", text: include_str!("tiled.wgsl") };
-static KEEP: Snippet = Snippet { name: "project keep", text: include_str!("keep.wgsl") };
-static GATED: Snippet = Snippet { name: "project gated", text: include_str!("gated.wgsl") };
+static OFFSET: Snippet = Snippet { name: "linear offset", text: "    $NAME_offset: u32," };
+static FEW: Snippet = Snippet { name: "linear few", text: include_str!("few.wgsl") };
+static TILED: Snippet = Snippet { name: "linear tiled", text: include_str!("tiled.wgsl") };
+static KEEP: Snippet = Snippet { name: "linear keep", text: include_str!("keep.wgsl") };
+static GATED: Snippet = Snippet { name: "linear gated", text: include_str!("gated.wgsl") };
 /// Which product a workgroup belongs to: workgroups of one product, then those of the next.
 macro_rules! which {
     ($name:literal: $($body:literal)*) => {
         Snippet { name: $name, text: concat!("fn multiply(group: u32, lane: u32) {\n", $("    ", $body, "\n",)* "}") }
     };
 }
-static WHICH: [Snippet; MOST] = [
-    which!("project one": "project_one(group, lane);"),
-    which!("project two":
-        "if group < p.first_two { project_one(group, lane); }"
-        "else { project_two(group - p.first_two, lane); }"),
-    which!("project three":
-        "if group < p.first_two { project_one(group, lane); }"
-        "else if group < p.first_three { project_two(group - p.first_two, lane); }"
-        "else { project_three(group - p.first_three, lane); }"),
+static WHICH: [Snippet; MAX_PRODUCTS] = [
+    which!("linear one": "product_one(group, lane);"),
+    which!("linear two":
+        "if group < p.first_two { product_one(group, lane); }"
+        "else { product_two(group - p.first_two, lane); }"),
+    which!("linear three":
+        "if group < p.first_two { product_one(group, lane); }"
+        "else if group < p.first_three { product_two(group - p.first_two, lane); }"
+        "else { product_three(group - p.first_three, lane); }"),
 ];
 static BIASED: Snippet = Snippet {
-    name: "project biased",
+    name: "linear biased",
     text: "fn biased_$NAME(column: u32, value: f32) -> f32 { return value + load_bias_$NAME(column); }",
 };
 static UNBIASED: Snippet = Snippet {
-    name: "project unbiased",
+    name: "linear unbiased",
     text: "fn biased_$NAME(column: u32, value: f32) -> f32 { return value; }",
 };
 
 /// What texts call the products, their outputs and their biases.
-const NAMES: [&str; MOST] = ["one", "two", "three"];
-const OUTPUTS: [&str; MOST] = ["y_one", "y_two", "y_three"];
-const BIASES: [&str; MOST] = ["bias_one", "bias_two", "bias_three"];
+const NAMES: [&str; MAX_PRODUCTS] = ["one", "two", "three"];
+static WEIGHTS: [WeightNames; MAX_PRODUCTS] =
+    [weight_names!("one"), weight_names!("two"), weight_names!("three")];
+const OUTPUTS: [&str; MAX_PRODUCTS] = ["y_one", "y_two", "y_three"];
+const BIASES: [&str; MAX_PRODUCTS] = ["bias_one", "bias_two", "bias_three"];
 /// Parameter words.
 const WORDS: u32 = 8;
 
@@ -65,27 +69,34 @@ pub(super) struct Few {
 /// The kernel for many rows.
 pub(super) struct Tiled;
 
+/// The kernel for many rows in 8x8 matrices, of one product.
+pub(super) struct Matrix;
+
 /// A product as kernels see it.
 struct Product {
     problem: Problem,
-    dtype: DType,
+    encoding: Encoding,
     /// The input that is its bias.
     bias: Option<usize>,
 }
 
+/// The encoding and the problem of one product.
+fn single(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Option<Result<(Encoding, Problem), Decline>> {
+    let encoding = op.single()?;
+    let checked = weight::gpu::check(encoding).and_then(|()| matmul::check(op.problem(io, 0), on));
+    Some(checked.map(|problem| (encoding, problem)))
+}
+
 /// The products of a call that fits the device's bindings.
-fn products(op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<SmallVec<[Product; MOST]>, Decline> {
+fn products(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<SmallVec<[Product; MAX_PRODUCTS]>, Decline> {
     let mut products = SmallVec::new();
-    for (i, (projection, place, inputs)) in op.calls(io.inputs).enumerate() {
-        let (Factor::Plain(_), Some(weight)) = (projection.factor, inputs.get(1)) else {
-            return Err(Decline("is for weights in one piece that are not interleaved"));
-        };
-        let outputs = [op.product(io, i)];
-        let problem = matmul::check(Problem::of(&Io { inputs: &inputs, outputs: &outputs }), on)?;
-        if !matmul::is_one_run(&problem, Weights::Of(weight.dtype), on) {
+    for (i, (product, place)) in op.calls().enumerate() {
+        let problem = matmul::check(op.problem(io, i), on)?;
+        weight::gpu::check(product.encoding)?;
+        if !matmul::is_one_run(&problem, product.encoding, on) {
             return Err(Decline("an argument exceeds the largest binding"));
         }
-        products.push(Product { problem, dtype: weight.dtype, bias: place.bias });
+        products.push(Product { problem, encoding: product.encoding, bias: place.bias });
     }
     Ok(products)
 }
@@ -110,7 +121,7 @@ impl Making {
 
 /// The kernel of products with these texts for each, and its arguments.
 fn make(
-    op: &Project,
+    op: &Linear,
     io: &Io<'_>,
     products: &[Product],
     (name, each): (&'static str, &[&'static Snippet]),
@@ -119,8 +130,11 @@ fn make(
     let mut making = Making { parts: smallvec![], offsets: smallvec![], args: smallvec![] };
     making.bind(0, wgsl::load(DType::F32)?, "a");
     let places = op.places();
-    for ((product, place), name) in products.iter().zip(&places).zip(NAMES) {
-        making.bind(place.weights.start, wgsl::load(product.dtype)?, name);
+    for ((product, place), names) in products.iter().zip(&places).zip(&WEIGHTS) {
+        let texts = weight::gpu::snippets(product.encoding)?;
+        for ((slot, text), name) in place.weight.clone().zip(texts).zip(names.planes) {
+            making.bind(slot, text, name);
+        }
     }
     let store = wgsl::store(DType::F32, &on.features)?;
     for (output, name) in (0..op.outputs()).zip(OUTPUTS) {
@@ -144,22 +158,22 @@ fn make(
         Some(_) => parts.extend([Part::plain(&ACTIVATION), Part::plain(&GATED)]),
         None => parts.push(Part::plain(WHICH.get(products.len().checked_sub(1)?)?)),
     }
-    let outputs = ((1u32 << op.outputs()) - 1) << (1 + products.len());
+    let outputs = ((1u32 << op.outputs()) - 1) << (1 + op.counts().0);
     let mut kernel = WgslKernel::new(name, &parts, args.len() as u32, WORDS).writes(outputs);
-    for (product, name) in products.iter().zip(NAMES) {
-        kernel = wgsl::with_table(kernel, product.dtype, name);
-        args = wgsl::bind(&args, product.dtype);
+    for (product, names) in products.iter().zip(&WEIGHTS) {
+        kernel = weight::gpu::finish_named(kernel, product.encoding, names);
+        args = weight::gpu::bind(&args, product.encoding);
     }
     Some((kernel, args))
 }
 
-/// Facts: the number of products, whether they are gated, which have a bias, the step of the depth, and the types of weights.
-fn facts(op: &Project, products: &[Product], step: usize) -> SmallVec<[u32; 8]> {
+/// Facts: the number of products, whether they are gated, which have a bias, the step of the depth, and the encodings of weights.
+fn facts(op: &Linear, products: &[Product], step: usize) -> SmallVec<[u32; 8]> {
     let biased = products.iter().zip(0..).filter(|(product, _)| product.bias.is_some());
     let biased = biased.fold(0, |bits, (_, i)| bits | 1u32 << i);
     let mut facts: SmallVec<[u32; 8]> =
         smallvec![products.len() as u32, u32::from(op.gate.is_some()), biased, step as u32];
-    facts.extend(products.iter().map(|product| product.dtype.code()));
+    facts.extend(products.iter().map(|product| weight::code(product.encoding).unwrap_or(u32::MAX)));
     facts
 }
 
@@ -169,11 +183,11 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let (rows, k) = (launch.count(0), launch.count(1));
     let columns = |i: usize| launch.count(3 + i);
     let products = 0..count as usize;
-    let types: Option<SmallVec<[DType; MOST]>> =
-        products.clone().map(|i| dtype(launch.fact(4 + i))).collect();
-    let types = types?;
+    let encodings: Option<SmallVec<[Encoding; MAX_PRODUCTS]>> =
+        products.clone().map(|i| weight::from_code(launch.fact(4 + i))).collect();
+    let encodings = encodings?;
     let is_whole = launch.param(1).is_multiple_of(step.max(1))
-        && types.iter().all(|dtype| k.0.is_multiple_of(dtype.block_len() as u64));
+        && encodings.iter().all(|encoding| k.0.is_multiple_of(encoding.group_len() as u64));
     let is_there = rows != Count(0) && products.clone().all(|i| columns(i) != Count(0));
     // Both products that are gated are stored in one output.
     let is_same = gated == 0 || (count == 2 && columns(0) == columns(1));
@@ -181,19 +195,19 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
         return None;
     }
     let mut needs = Needs::new().read(rows * k * 4u32, 4);
-    for (i, dtype) in types.iter().enumerate() {
-        needs = needs.elements(Access::Read, *dtype, columns(i) * k)?;
+    for (i, encoding) in encodings.iter().enumerate() {
+        needs = weight::gpu::read_planes(needs, *encoding, columns(i) * k)?;
     }
     let outputs = if gated == 0 { count as usize } else { 1 };
     needs = (0..outputs).fold(needs, |needs, i| needs.write(rows * columns(i) * 4u32, 4));
     let with_bias = products.filter(|i| biased & 1 << i != 0);
     needs = with_bias.fold(needs, |needs, i| needs.read(columns(i) * 4u32, 4));
-    Some(types.iter().fold(needs, |needs, dtype| needs.table(*dtype)))
+    Some(encodings.iter().fold(needs, |needs, encoding| weight::gpu::read_table(needs, *encoding)))
 }
 
 /// The plan of a kernel, with so many workgroups for each product.
 fn launch(
-    op: &Project,
+    op: &Linear,
     products: &[Product],
     (kernel, args): (WgslKernel, &[Arg]),
     groups: &[usize],
@@ -211,10 +225,10 @@ fn launch(
 }
 
 /// Whether a device has as many bindings and words.
-fn check_limits(products: &[Product], op: &Project, on: &DeviceInfo) -> Result<(), Decline> {
+fn check_limits(products: &[Product], op: &Linear, on: &DeviceInfo) -> Result<(), Decline> {
     let biases = products.iter().filter(|product| product.bias.is_some()).count();
-    let tables = products.iter().filter(|product| wgsl::has_table(product.dtype)).count();
-    let bound = 1 + products.len() + op.outputs() + biases;
+    let tables = products.iter().filter(|product| weight::gpu::has_table(product.encoding)).count();
+    let bound = 1 + op.counts().0 + op.outputs() + biases;
     let words = bound as u32 + WORDS;
     if bound + tables > on.limits.max_bindings as usize || words as usize * 4 > on.limits.max_param_bytes {
         return Err(Decline("takes too many bindings"));
@@ -223,24 +237,28 @@ fn check_limits(products: &[Product], op: &Project, on: &DeviceInfo) -> Result<(
 }
 
 impl Kernel for Few {
-    type Op = Project;
+    type Op = Linear;
 
     fn name(&self) -> &'static str {
-        if self.subgroups { "project.few.subgroup.wgsl" } else { "project.few.wgsl" }
+        if self.subgroups { "linear.few.subgroup.wgsl" } else { "linear.few.wgsl" }
     }
 
-    fn fits(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let products = products(op, io, on)?;
-        for product in &products {
-            matmul::check_few(Some(product.problem), on)?;
-        }
+    fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        matmul::check_few(op.problem(io, 0), on)?;
         if self.subgroups && !matmul::has_subgroups(on) {
             return Err(Decline("needs subgroups that fill its workgroups"));
         }
+        if let Some(one) = single(op, io, on) {
+            return one.map(|_| Cost::BEST);
+        }
+        let products = products(op, io, on)?;
         check_limits(&products, op, on).map(|()| Cost::BEST)
     }
 
-    fn plan(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+    fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        if let Some(Ok((encoding, problem))) = single(op, io, on) {
+            return matmul::plan_few(&problem, encoding, on, self.subgroups);
+        }
         let Ok(products) = products(op, io, on) else { return Plan::default() };
         let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
             return Plan::default();
@@ -255,25 +273,31 @@ impl Kernel for Few {
         // SAFETY: as for the kernels of `matmul`, for each product over its own bindings; what is gated is read where the same
         // invocation stored it.
         let kernel = unsafe { kernel.unchecked(needs, &facts(op, &products, 1)) };
-        let groups: SmallVec<[usize; MOST]> =
+        let groups: SmallVec<[usize; MAX_PRODUCTS]> =
             products.iter().map(|product| adding.groups(product.problem.n)).collect();
         launch(op, &products, (kernel, &args), &groups, on)
     }
 }
 
 impl Kernel for Tiled {
-    type Op = Project;
+    type Op = Linear;
 
     fn name(&self) -> &'static str {
-        "project.tiled.wgsl"
+        "linear.tiled.wgsl"
     }
 
-    fn fits(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if let Some(one) = single(op, io, on) {
+            return one.map(|_| Cost::GOOD);
+        }
         let products = products(op, io, on)?;
         check_limits(&products, op, on).map(|()| Cost::GOOD)
     }
 
-    fn plan(&self, op: &Project, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+    fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        if let Some(Ok((encoding, problem))) = single(op, io, on) {
+            return matmul::plan_tiled(&problem, encoding, on);
+        }
         let Ok(products) = products(op, io, on) else { return Plan::default() };
         let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
             return Plan::default();
@@ -290,8 +314,28 @@ impl Kernel for Tiled {
         // SAFETY: as for few rows.
         let kernel =
             unsafe { kernel.unchecked(needs, &facts(op, &products, matmul::fill_step(k, matmul::STEP))) };
-        let groups: SmallVec<[usize; MOST]> =
+        let groups: SmallVec<[usize; MAX_PRODUCTS]> =
             products.iter().map(|product| m.div_ceil(side) * product.problem.n.div_ceil(side)).collect();
         launch(op, &products, (kernel, &args), &groups, on)
+    }
+}
+
+impl Kernel for Matrix {
+    type Op = Linear;
+
+    fn name(&self) -> &'static str {
+        "linear.matrix.wgsl"
+    }
+
+    fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let (_, problem) = single(op, io, on).ok_or(Decline("is for one product without a bias"))??;
+        matrix::check(Some(problem), on)
+    }
+
+    fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        match single(op, io, on) {
+            Some(Ok((encoding, problem))) => matrix::plan(&problem, encoding, on),
+            _ => Plan::default(),
+        }
     }
 }

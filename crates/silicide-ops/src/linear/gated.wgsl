@@ -6,6 +6,6 @@ fn store_y_two(i: u32, v: f32) {
 }
 
 fn multiply(group: u32, lane: u32) {
-    project_one(group, lane);
-    project_two(group, lane);
+    product_one(group, lane);
+    product_two(group, lane);
 }

@@ -1,5 +1,5 @@
 // A workgroup's part of the product `$NAME`, for at most 8 rows, as in `matmul/few.wgsl`.
-fn project_$NAME(group: u32, lane: u32) {
+fn product_$NAME(group: u32, lane: u32) {
     let column = (group * (WG / TEAM) + lane / TEAM) * COLUMNS;
     let present = column < p.columns_$NAME;
     let last = vec4<u32>(p.columns_$NAME - 1u);

@@ -1,0 +1,28 @@
+//! Inputs that are the planes of a weight.
+
+use crate::case::{Data, Input};
+use crate::interleave::cases::interleaved_input;
+use crate::interleave::{InterleavedGroup, TOGETHER};
+use crate::mlx;
+use silicide_quant::{DType, Encoding, Format, RowEncoding};
+
+/// The planes of a weight of `rows` rows of `k` elements, of any bits where it is quantized.
+pub(crate) fn planes(encoding: Encoding, [rows, k]: [usize; 2]) -> Vec<Input> {
+    match encoding {
+        Encoding::Planes(format) => mlx::cases::inputs(format, rows, k),
+        Encoding::Interleaved { of, .. } => vec![interleaved_input(of, &[rows, k])],
+        Encoding::Block(format) => vec![Input::of(format.into(), &[rows, k], Data::Blocks)],
+        other => {
+            let dtype = other.dtype().into_iter();
+            dtype.map(|dtype| Input::gaussian(dtype, &[rows, k])).collect()
+        }
+    }
+}
+
+/// Every encoding of interleaved rows.
+pub(crate) fn interleaved() -> impl Iterator<Item = Encoding> {
+    let elements = [DType::F32, DType::F16, DType::BF16].map(RowEncoding::Element);
+    let all = elements.into_iter().chain(Format::ALL.map(RowEncoding::Block));
+    all.filter(|of| InterleavedGroup::of(*of).is_some())
+        .map(|of| Encoding::Interleaved { of, rows: TOGETHER })
+}

@@ -1,0 +1,110 @@
+//! Weights on the CPU: rows decoded to f32 by the decoder of their format, in any encoding but plain elements.
+
+use crate::interleave::{InterleavedGroup, TOGETHER};
+use crate::mlx::{self, Planes};
+use crate::needs::bytes;
+use silicide_hal::{Count, Needs, Tile};
+use silicide_quant::{DType, Encoding, Format, RowEncoding, decode_into};
+
+/// Elements of interleaved rows that are put together at a time: whole blocks of every format.
+const RUN: usize = 256;
+
+/// The rows of a weight among the bindings of a tile.
+pub(crate) struct Rows<'a, 'b> {
+    tile: &'a Tile<'b>,
+    /// The binding of the first plane; the others follow.
+    first: usize,
+    encoding: Encoding,
+    /// Elements of a row.
+    k: usize,
+}
+
+impl<'a, 'b> Rows<'a, 'b> {
+    /// A weight from binding `first` on, in the encoding of this [`code`](super::code), with rows of `k` elements.
+    #[inline(always)]
+    pub(crate) fn new(tile: &'a Tile<'b>, first: usize, code: u32, k: usize) -> Option<Rows<'a, 'b>> {
+        let encoding = super::from_code(code)?;
+        Some(Rows { tile, first, encoding, k })
+    }
+
+    /// Bindings that the planes take.
+    #[inline(always)]
+    pub(crate) fn planes(&self) -> usize {
+        self.encoding.planes()
+    }
+
+    /// Decodes elements of `row` from `column` on, as many as `to` takes; both are whole groups of the encoding.
+    ///
+    /// # Safety
+    /// The bindings hold these elements, and nothing writes them now.
+    #[inline(always)]
+    pub(crate) unsafe fn decode(&self, row: usize, column: usize, to: &mut [f32]) {
+        let start = row * self.k + column;
+        // SAFETY: the caller vouches for the elements.
+        unsafe {
+            match self.encoding {
+                Encoding::Block(format) => self.decode_blocks(format, start, to),
+                Encoding::Planes(format) => {
+                    Planes { tile: self.tile, first: self.first, format }.decode(start, to);
+                }
+                Encoding::Interleaved { of, .. } => self.decode_interleaved(of, row, column, to),
+                _ => {}
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Rows::decode`].
+    #[inline(always)]
+    unsafe fn decode_blocks(&self, format: Format, start: usize, to: &mut [f32]) {
+        let blocks = start / format.block_len()..(start + to.len()) / format.block_len();
+        let bytes = blocks.start * format.block_bytes()..blocks.end * format.block_bytes();
+        // Lengths agree by construction, so decoding can't fail.
+        // SAFETY: the caller vouches for the blocks.
+        let _ = format.decode(unsafe { self.tile.read_part::<u8>(self.first, bytes) }, to);
+    }
+
+    /// # Safety
+    /// As for [`Rows::decode`].
+    #[inline(always)]
+    unsafe fn decode_interleaved(&self, of: RowEncoding, row: usize, column: usize, to: &mut [f32]) {
+        let Some(group) = InterleavedGroup::of(of) else { return };
+        let (bytes, len) = (group.bytes(), of.group_len());
+        let first = row / TOGETHER * (self.k / len) + column / len;
+        let mut apart = [0; RUN * size_of::<f32>()];
+        for (run, to) in to.chunks_mut(RUN).enumerate() {
+            let start = first + run * (RUN / len);
+            let apart = apart.get_mut(..to.len() / len * bytes).unwrap_or_default();
+            for (i, apart) in apart.chunks_exact_mut(bytes).enumerate() {
+                let range = (start + i) * TOGETHER * bytes..(start + i + 1) * TOGETHER * bytes;
+                // SAFETY: the caller vouches for the row, and so for the rows that it is interleaved with.
+                let together = unsafe { self.tile.read_part::<u8>(self.first, range) };
+                for (at, byte) in apart.iter_mut().enumerate() {
+                    *byte = together.get(group.place(row % TOGETHER, at)).copied().unwrap_or_default();
+                }
+            }
+            // Lengths agree by construction, so decoding can't fail.
+            let _ = match of {
+                RowEncoding::Block(format) => format.decode(apart, to).is_ok(),
+                RowEncoding::Element(dtype) => decode_into(dtype, apart, to).is_ok(),
+                _ => false,
+            };
+        }
+    }
+}
+
+/// Adds the planes of a weight of `rows` rows of `k` elements to the needs of a program that decodes it with [`Rows`]; `None` where
+/// rows end inside a group, or where rows are not whole sets of interleaved ones.
+pub(crate) fn read_rows(needs: Needs, encoding: Encoding, [rows, k]: [Count; 2]) -> Option<Needs> {
+    let is_whole = k.0.is_multiple_of(encoding.group_len() as u64)
+        && rows.0.is_multiple_of(encoding.interleaved_rows() as u64);
+    match encoding.of() {
+        _ if !is_whole => None,
+        RowEncoding::Block(format) => Some(needs.read(bytes(DType::Block(format), rows * k)?, 1)),
+        RowEncoding::Planes(format) => mlx::read_planes(needs, format, rows * k),
+        RowEncoding::Element(dtype) if encoding.dtype().is_none() => {
+            Some(needs.read(bytes(dtype, rows * k)?, 1))
+        }
+        _ => None,
+    }
+}
