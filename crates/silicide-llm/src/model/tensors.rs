@@ -136,7 +136,7 @@ impl<'a> Tensors<'a> {
     /// The matrices of all experts, `[experts, rows, columns]`, in whatever format the file has them. Files that have them one
     /// by one are copied together: kernels read them as one tensor.
     pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
-        let weight = Weight::from(self.all_experts(name, extents)?);
+        let weight = self.all_experts(name, extents)?;
         weight.set_label(name);
         let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
         arranged.set_label(name);
@@ -146,41 +146,41 @@ impl<'a> Tensors<'a> {
         Ok(arranged)
     }
 
-    fn all_experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Buffer> {
+    fn all_experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
         let [count, rows, columns] = extents;
         let first = self.names.of_expert(name, 0).filter(|name| self.source.entry(name).is_ok());
         if self.has(name) || first.is_none() {
             let entry = self.take(name, &extents)?;
             return match &mut self.from {
-                From::File(loader) => whole(loader.load_entry(&entry)?, &entry),
-                From::Plan(device) => whole(planned(device, &entry, entry.shape())?, &entry),
+                From::File(loader) => Ok(loader.load_entry(&entry)?),
+                From::Plan(device) => planned(device, &entry, entry.shape()),
             };
         }
         let shape = Shape::new(&extents)
             .map_err(|source| silicide_core::Error::BadShape { what: "experts", source })?;
-        let mut all: Option<Buffer> = None;
+        let mut all: Option<Weight> = None;
         for expert in 0..count {
             let of_expert = self.names.of_expert(name, expert).unwrap_or_default();
             let entry = self.take_entry(&of_expert, &[rows, columns])?;
+            let device = match &self.from {
+                From::File(loader) => loader.device(),
+                From::Plan(device) => device,
+            };
             let all = match &all {
                 Some(all) => all,
-                None => all.insert(match &self.from {
-                    From::File(loader) => Buffer::allocate(loader.device(), entry.dtype()?, shape)?,
-                    From::Plan(device) => whole(planned(device, &entry, shape)?, &entry)?,
-                }),
+                None => all.insert(planned(device, &entry, shape)?),
             };
-            if entry.dtype()? != all.dtype() {
-                return Err(Error::Device(silicide_core::Error::DTypeMismatch {
-                    op: "expert_matmul",
-                    slot: "weights",
-                    expected: format!("{} for all experts, as tensor {:?} is not", all.dtype(), entry.name()),
-                    got: entry.dtype()?,
-                }));
+            if encoding(&entry)? != all.encoding() {
+                let (name, own) = (entry.name(), encoding(&entry)?);
+                let what = format!("tensor {name:?} is {own}, and those of other experts {}", all.encoding());
+                return Err(Error::Device(silicide_core::Error::BadParameter { op: "experts", what }));
             }
             if let From::File(loader) = &mut self.from {
-                let part = whole(loader.load_entry(&entry)?, &entry)?;
-                let bytes = part.size();
-                all.as_bytes()?.view(expert * bytes, bytes)?.copy_from(&part.as_bytes()?)?;
+                let part = loader.load_entry(&entry)?;
+                for (all, part) in all.planes().iter().zip(part.planes()) {
+                    let bytes = part.size();
+                    all.as_bytes()?.view(expert * bytes, bytes)?.copy_from(&part.as_bytes()?)?;
+                }
             }
         }
         all.ok_or_else(|| self.missing(name))
@@ -352,27 +352,15 @@ impl<'a> Tensors<'a> {
     }
 }
 
-/// A tensor in one piece.
-fn whole(weight: Weight, entry: &Entry<'_>) -> Result<Buffer> {
-    weight.tensor().cloned().ok_or_else(|| in_planes(entry))
+/// The encoding of a tensor of the file.
+fn encoding(entry: &Entry<'_>) -> Result<Encoding> {
+    match entry.stored() {
+        Stored::Mlx(format) => Ok(Encoding::Planes(format)),
+        _ => Ok(Encoding::from(entry.dtype()?)),
+    }
 }
 
 /// A weight in the encoding of a tensor of the file, without memory.
 fn planned(device: &Device, entry: &Entry<'_>, shape: Shape) -> Result<Weight> {
-    let encoding = match entry.stored() {
-        Stored::Mlx(format) => Encoding::Planes(format),
-        _ => Encoding::from(entry.dtype()?),
-    };
-    Ok(Weight::with(device, encoding, shape, &BufferOptions::default())?)
-}
-
-fn in_planes(entry: &Entry<'_>) -> Error {
-    Error::Device(silicide_core::Error::BadParameter {
-        op: "expert_matmul",
-        what: format!(
-            "tensor {:?} of {}: experts in planes can't be multiplied yet",
-            entry.name(),
-            entry.stored()
-        ),
-    })
+    Ok(Weight::with(device, encoding(entry)?, shape, &BufferOptions::default())?)
 }
