@@ -29,7 +29,7 @@ mod cpu;
 pub mod cumsum;
 pub mod dequantize;
 mod elementwise;
-pub mod expert_matmul;
+pub mod expert_linear;
 pub mod fill;
 pub mod fuse;
 pub mod gather_rows;
@@ -90,7 +90,7 @@ ops![
     matmul,
     interleave,
     route,
-    expert_matmul,
+    expert_linear,
     weighted_sum,
     linear,
     rope,
@@ -113,7 +113,7 @@ pub use cache_write::cache_write;
 pub use cast::{cast, cast_into};
 pub use cumsum::{cumsum, cumsum_into};
 pub use dequantize::dequantize;
-pub use expert_matmul::{expert_matmul, interleaved_expert_matmul};
+pub use expert_linear::expert_linear;
 pub use gather_rows::gather_rows;
 pub use glu::{glu, glu_into};
 pub use interleave::{interleave, interleave_into};

@@ -51,7 +51,7 @@ pub fn by_risk(cases: Vec<Case>, on: &DeviceInfo, most: u64) -> Vec<Case> {
 }
 
 /// Matrix products: ops whose programs are every kernel with every block format.
-pub const PRODUCTS: [&str; 3] = ["matmul", "expert_matmul", "linear"];
+pub const PRODUCTS: [&str; 3] = ["matmul", "expert_linear", "linear"];
 
 /// What a choice of cases has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -74,7 +74,7 @@ one_test_per_op![
     matmul,
     interleave,
     route,
-    expert_matmul,
+    expert_linear,
     weighted_sum,
     linear,
     rope,

@@ -7,7 +7,6 @@ use silicide_core::{Recorder, Weight};
 use silicide_ops as ops;
 use silicide_ops::glu::Activation;
 use silicide_ops::route::Route;
-use silicide_quant::{Encoding, RowEncoding};
 
 /// `Σ weight · down(activation(gate(x)) * up(x))` over the experts that a router chooses for each token.
 #[derive(Clone, Debug)]
@@ -47,33 +46,15 @@ impl Experts {
         let logits = self.router.apply(recorder, x)?;
         let (ids, weights) = ops::route(recorder, self.route, &logits, None)?;
         drop(logits);
-        let gate = multiply(recorder, &self.gate, x, &ids)?;
-        let up = multiply(recorder, &self.up, x, &ids)?;
+        let [gate_weight, up_weight, down_weight] =
+            [&self.gate, &self.up, &self.down].map(|weight| weight.constant(recorder));
+        let gate = ops::expert_linear(recorder, x, &gate_weight, &ids)?;
+        let up = ops::expert_linear(recorder, x, &up_weight, &ids)?;
         ops::glu_into(recorder, self.activation, (&gate, &up), &gate)?;
         drop(up);
-        let y = multiply(recorder, &self.down, &gate, &ids)?;
+        let y = ops::expert_linear(recorder, &gate, &down_weight, &ids)?;
         Ok(ops::weighted_sum(recorder, &y, &weights)?)
     }
-}
-
-/// Records the products of `x` with the matrices that `ids` names, of the matrices of all experts.
-fn multiply<R: Recorder>(
-    recorder: &mut R,
-    weight: &Weight,
-    x: &R::Value,
-    ids: &R::Value,
-) -> Result<R::Value> {
-    let weight = weight.constant(recorder);
-    Ok(match (weight.encoding(), weight.planes()) {
-        (Encoding::Interleaved { of: RowEncoding::Block(format), .. }, [bytes]) => {
-            ops::interleaved_expert_matmul(recorder, x, (bytes, format), ids)?
-        }
-        (_, [weight]) => ops::expert_matmul(recorder, x, weight, ids)?,
-        (encoding, _) => {
-            let what = format!("experts in planes of {encoding} can't be multiplied with");
-            return Err(silicide_core::Error::BadParameter { op: "expert_matmul", what }.into());
-        }
-    })
 }
 
 /// The feed-forward part of a layer: one dense feed-forward, or experts.

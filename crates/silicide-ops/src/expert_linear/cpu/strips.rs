@@ -1,10 +1,13 @@
-//! Pairs grouped by expert, and cut in strips: what a tile multiplies with some columns of one expert.
+//! Pairs grouped by expert, and cut in strips: what a tile multiplies with some outputs of one expert.
 //!
 //! Grouping is one pass over the ids to count and one to place them, so that the pairs of an expert stay in order; pairs whose id no
 //! expert has form a last group of their own. Groups are cut in strips of at most [`STRIP`] pairs. The words that say so are
 //! derived from the ids alone, so that calls with the same ids share them.
 //!
 //! A single row of ids needs no grouping: each pair is a strip.
+//!
+//! Multiplying kernels bind activations ([`ACTIVATIONS`]), places ([`PLACES`]), outputs ([`OUTPUTS`]) and then the planes of the
+//! weight ([`WEIGHTS`]).
 
 use super::super::Problem;
 use crate::cpu::native_kernel;
@@ -19,10 +22,16 @@ pub(crate) const STRIP: usize = 128;
 /// Words that describe a strip: expert, first place, pairs.
 const WORDS: usize = 3;
 
-/// The binding of multiplying kernels that says which pairs are where: the groups, or the ids where there are none.
-pub(crate) const PLACES: usize = 2;
+/// The binding of multiplying kernels with the activations, in the order of places.
+pub(crate) const ACTIVATIONS: usize = 0;
+/// The binding of multiplying kernels with the places of pairs: the groups, or the ids where there are none.
+pub(crate) const PLACES: usize = 1;
+/// The binding of multiplying kernels with the outputs.
+pub(crate) const OUTPUTS: usize = 2;
+/// The first binding of multiplying kernels with a plane of the weight; the other planes follow.
+pub(crate) const WEIGHTS: usize = 3;
 
-/// The first parameters of multiplying kernels: pairs, experts, pairs that share a row, strips or 0, `n`, `k`, columns of a tile.
+/// The first parameters of multiplying kernels: pairs, experts, pairs that share a row, strips or 0, `n`, `k`, outputs of a tile.
 pub(crate) const HEADER: usize = 7;
 
 /// How the pairs of a problem are cut.
@@ -63,47 +72,50 @@ impl Cut {
         1 + WORDS * self.most + 2 * self.pairs + self.experts + 1
     }
 
-    /// The parameters that begin with [`HEADER`], for tiles of so many columns.
-    pub(crate) fn params(&self, problem: &Problem, columns: usize) -> [u32; HEADER] {
+    /// The first [`HEADER`] parameters, for tiles of `outputs` outputs.
+    pub(crate) fn params(&self, problem: &Problem, outputs: usize) -> [u32; HEADER] {
         let Problem { pairs, sharing, experts, n, k, .. } = *problem;
-        [pairs, experts, sharing, self.most, n, k, columns].map(|extent| extent as u32)
+        [pairs, experts, sharing, self.most, n, k, outputs].map(|extent| extent as u32)
     }
 }
 
-/// Activations in the order of their pairs' places, and what says which pairs are where: the first and third arguments of a
-/// multiplying kernel.
+/// Activations in the order of their pairs' places, and the places: the first two arguments of a multiplying kernel.
 pub(crate) struct Sorted {
     pub(crate) activations: Arg,
     pub(crate) places: Arg,
 }
 
-/// Adds grouping, and then `order`, which makes a row of so many bytes of each pair's activations: of argument 0, in the order of
-/// places. Its parameters are those given, and the number of pairs, the pairs that share a row, the strips and the rows of a
-/// tile; its bindings are activations, ids, groups and outputs.
-pub(crate) fn sort(
-    plan: &mut Plan,
-    problem: &Problem,
-    order: &'static NativeKernel,
-    (row, k): (usize, usize),
-) -> Sorted {
+/// A kernel that puts activations in the order of places. Its parameters are the number of pairs, the pairs that share a row, the
+/// strips, the rows of a tile, and `extent`; its bindings are activations, ids, groups and the rows that it makes.
+pub(crate) struct Order {
+    pub(crate) program: &'static NativeKernel,
+    /// Bytes of a row that it makes.
+    pub(crate) row_bytes: usize,
+    /// Its last parameter: what a row has.
+    pub(crate) extent: usize,
+}
+
+/// Adds two launches to `plan`: one groups the pairs of the argument `ids`, and `order` makes a row of each pair's activations,
+/// which are argument 0.
+pub(crate) fn sort(plan: &mut Plan, problem: &Problem, ids: Arg, order: &Order) -> Sorted {
     let cut = Cut::of(problem);
     let group = Launch {
         program: Program::Native(&GROUP),
-        args: smallvec![Arg::slot(2)],
+        args: smallvec![ids],
         params: [cut.pairs, cut.experts, cut.most].into_iter().map(|extent| extent as u32).collect(),
         grid: [1, 1, 1],
     };
     let groups = Arg::scratch(plan.derive(cut.words() * 4, group), Access::Read);
     let tile_rows = (ORDER_ELEMENTS / problem.k).max(1);
-    let params = [problem.pairs, problem.sharing, cut.most, tile_rows, k];
+    let params = [problem.pairs, problem.sharing, cut.most, tile_rows, order.extent];
     let launch = Launch {
-        program: Program::Native(order),
-        // The ids say what the groups, which are made of them alone, can't: what this is made of.
-        args: smallvec![Arg::slot(0), Arg::slot(2), groups],
+        program: Program::Native(order.program),
+        // Scratch is derived from inputs alone: the ids stand for the groups, which are derived from them.
+        args: smallvec![Arg::slot(0), ids, groups],
         params: params.into_iter().map(|extent| extent as u32).collect(),
         grid: [problem.pairs.div_ceil(tile_rows) as u32, 1, 1],
     };
-    let activations = plan.derive(problem.pairs * row, launch);
+    let activations = plan.derive(problem.pairs * order.row_bytes, launch);
     Sorted { activations: Arg::scratch(activations, Access::Read), places: groups }
 }
 
@@ -121,7 +133,7 @@ pub(crate) unsafe fn places<'a>(tile: &Tile<'a>) -> impl Iterator<Item = (usize,
     let first = tile.index[0] as usize * tile_rows;
     let end = (first + tile_rows).min(pairs);
     let start = 1 + WORDS * most;
-    // SAFETY: the groups have a word for every pair, which nobody writes any more.
+    // SAFETY: the groups have a word for every pair, which no launch writes now.
     let order = unsafe { tile.read_part::<u32>(2, start + first..start + end) };
     // Groups may hold any words: what is no pair has no row.
     let rows = order.iter().map(move |&pair| (pair as usize) < pairs).zip(order);
@@ -131,7 +143,7 @@ pub(crate) unsafe fn places<'a>(tile: &Tile<'a>) -> impl Iterator<Item = (usize,
 }
 
 // SAFETY: there is one tile; it writes the words of the groups through slices.
-native_kernel!(unsafe GROUP, "expert_matmul.group.cpu", group, needs group_need);
+native_kernel!(unsafe GROUP, "expert_linear.group.cpu", group, needs group_need);
 
 fn group_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     let pairs = launch.count(0);
@@ -153,20 +165,16 @@ pub(crate) fn order_need(launch: &LaunchShape<'_>, from: Count, to: Count, align
     Some(needs.read((most * WORDS + pairs + 1u32) * 4u32, 4).write(pairs * to, align))
 }
 
-/// The needs of a multiplying kernel whose activations have rows of `row` bytes and whose experts have `expert` bytes of weights.
-pub(crate) fn multiply_need(
-    launch: &LaunchShape<'_>,
-    [row, expert]: [Count; 2],
-    [row_align, expert_align]: [usize; 2],
-) -> Option<Needs> {
-    let [pairs, experts, sharing, most, n, _, columns] = [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
+/// The needs of a multiplying kernel, without the planes of its weight. Rows of activations have `row` bytes.
+pub(crate) fn multiply_need(launch: &LaunchShape<'_>, row: Count, row_align: usize) -> Option<Needs> {
+    let [pairs, _, sharing, most, n, _, outputs] = [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
     let [x, y] = launch.plane()?;
     let is_single = most == Count(0);
     let rows = if is_single { pairs.div_ceil(sharing)? } else { pairs };
     let places = if is_single { pairs * 4u32 } else { (most * WORDS + pairs * 2u32 + 1u32) * 4u32 };
-    let needs = Needs::new().read(rows * row, row_align).read(experts * expert, expert_align).read(places, 4);
-    let covers = x == n.div_ceil(columns)? && y == if is_single { pairs } else { most };
-    covers.then(|| needs.write(pairs * n * 4u32, 4))
+    let needs = Needs::new().read(rows * row, row_align).read(places, 4).write(pairs * n * 4u32, 4);
+    let covers = x == n.div_ceil(outputs)? && y == if is_single { pairs } else { most };
+    covers.then_some(needs)
 }
 
 /// Groups all pairs. Bindings: ids, groups. Parameters: pairs, experts, the most strips.
@@ -225,7 +233,7 @@ unsafe fn group(tile: &Tile<'_>) {
     }
 }
 
-/// Pairs that a tile multiplies with columns of one expert.
+/// Pairs that a tile multiplies with outputs of one expert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strip<'a> {
     /// The expert; none where there is no such expert.
@@ -253,7 +261,7 @@ impl<'a> Strip<'a> {
         let [pairs, experts, sharing, most] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
         let number = tile.index[1] as usize;
         let known = |expert: u32| Some(expert as usize).filter(|&expert| expert < experts);
-        // SAFETY: the caller's promise; nobody writes these words.
+        // SAFETY: the caller's promise; no launch writes these words now.
         unsafe {
             if most == 0 {
                 let id = *tile.read_part::<u32>(PLACES, number..number + 1).first()?;

@@ -1,23 +1,50 @@
-//! How experts are multiplied on GPUs: pair by pair where few go to one expert, and otherwise in squares of pairs that were grouped
-//! by expert, through shared memory. Calls whose arguments exceed a binding are cut by rows, and by experts or their columns.
+//! `expert_linear` on GPUs: pair by pair where few go to one expert, and otherwise in squares of pairs that were grouped by expert,
+//! through shared memory. The text of an encoding reads the weights, from one binding or from planes. Calls whose arguments exceed
+//! a binding are cut by rows, and by experts or their outputs.
 
-use super::{ExpertMatmul, Problem};
+use super::{ExpertLinear, Problem};
 use crate::matmul::gpu::{
     FEW_SHARED, FEW_SUBGROUP, FEW_WORKGROUP, FILL_COLUMNS, STEP, TEAM, TILED_CELLS, TILED_SQUARE, fill,
     has_subgroups, team, tiled_constants,
 };
-use crate::needs::{TypedNeeds, dtype};
-use crate::wgsl::{self, spans};
+use crate::weight;
+use crate::wgsl::{self, params, spans};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Launch, Plan};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
-use silicide_quant::DType;
-use smallvec::smallvec;
+use silicide_quant::{DType, Encoding};
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
-static PARAMS: Snippet = Snippet { name: "expert_matmul params", text: include_str!("params.wgsl") };
-static GEMV_BODY: Snippet = Snippet { name: "expert_matmul.gemv.wgsl", text: include_str!("gemv.wgsl") };
-static GEMM_BODY: Snippet = Snippet { name: "expert_matmul.gemm.wgsl", text: include_str!("gemm.wgsl") };
-static GROUP_BODY: Snippet = Snippet { name: "expert_matmul.group.wgsl", text: include_str!("group.wgsl") };
+/// The parameters: an offset for each binding, then the same words for all encodings.
+///
+/// | word | what |
+/// |---|---|
+/// | `pairs` | pairs of the launch |
+/// | `sharing` | pairs that share a row of activations |
+/// | `columns` | outputs that the launch sees |
+/// | `k` | depth |
+/// | `first`, `seen`, `experts` | the first expert that the launch sees, how many it sees, and how many there are |
+/// | `y_stride`, `y_column` | elements from one pair to the next, and the first output of the launch |
+/// | `blank` | the bits of NaN, the outputs of an id without an expert |
+/// | `most` | the most strips there can be |
+macro_rules! params_of {
+    ($name:literal, $($plane:literal)*) => {
+        Snippet {
+            name: $name,
+            text: concat!(
+                params!(["a" $($plane)* "places" "y"] ["pairs" "sharing" "columns" "k" "first" "seen" "experts" "y_stride" "y_column" "blank" "most"]),
+                include_str!("experts.wgsl"),
+            ),
+        }
+    };
+}
+
+static PARAMS_ONE: Snippet = params_of!("expert_linear params", "b");
+static PARAMS_TWO: Snippet = params_of!("expert_linear params, scales", "b" "b_scales");
+static PARAMS_THREE: Snippet = params_of!("expert_linear params, biases", "b" "b_scales" "b_biases");
+static GEMV_BODY: Snippet = Snippet { name: "expert_linear.gemv.wgsl", text: include_str!("gemv.wgsl") };
+static GEMM_BODY: Snippet = Snippet { name: "expert_linear.gemm.wgsl", text: include_str!("gemm.wgsl") };
+static GROUP_BODY: Snippet = Snippet { name: "expert_linear.group.wgsl", text: include_str!("group.wgsl") };
 
 /// Columns that a team of invocations has, as in `gemv.wgsl`.
 const COLUMNS: usize = 4;
@@ -49,16 +76,11 @@ struct Seen {
 /// A call, cut so that its arguments fit bindings.
 struct Cut<'a> {
     problem: &'a Problem,
-    dtype: DType,
+    encoding: Encoding,
     on: &'a DeviceInfo,
 }
 
 impl Cut<'_> {
-    /// Bytes of a column.
-    fn column(&self) -> usize {
-        self.problem.k / self.dtype.block_len() * self.dtype.block_bytes()
-    }
-
     /// Runs of rows of ids.
     fn rows(&self) -> impl Iterator<Item = Range<usize>> {
         let Problem { pairs, used, n, k, .. } = *self.problem;
@@ -68,31 +90,28 @@ impl Cut<'_> {
     /// The weights, in parts.
     fn seen(&self) -> Vec<Seen> {
         let Problem { experts, n, k, .. } = *self.problem;
-        // At least a byte per weight, as weights too are counted in 32 bits.
-        let column = self.column().max(k);
-        if n.saturating_mul(column) <= wgsl::most(1, self.on) {
-            return spans(experts, n * column, self.on)
-                .map(|experts| Seen { experts, columns: 0..n })
-                .collect();
+        let row = weight::gpu::room(self.encoding, k);
+        if n.saturating_mul(row) <= wgsl::most(1, self.on) {
+            return spans(experts, n * row, self.on).map(|experts| Seen { experts, columns: 0..n }).collect();
         }
-        let of_one = |expert| {
-            spans(n, column, self.on).map(move |columns| Seen { experts: expert..expert + 1, columns })
-        };
+        let of_one =
+            |expert| spans(n, row, self.on).map(move |columns| Seen { experts: expert..expert + 1, columns });
         (0..experts).flat_map(of_one).collect()
     }
 
     /// Arguments of a launch; `places` are the ids or the groups.
-    fn args(&self, rows: &Range<usize>, seen: &Seen, places: Arg) -> [Arg; 4] {
+    fn args(&self, rows: &Range<usize>, seen: &Seen, places: Arg) -> SmallVec<[Arg; 6]> {
         let Problem { used, sharing, n, k, .. } = *self.problem;
         let own = used / sharing;
         let (experts, columns) = (&seen.experts, &seen.columns);
-        let first = (experts.start * n + columns.start) * self.column();
-        [
-            Arg::slot(0).window(rows.start * own * k * 4, rows.len() * own * k * 4),
-            Arg::slot(1).window(first, experts.len() * columns.len() * self.column()),
-            places,
-            Arg::slot(3).window(rows.start * used * n * 4, rows.len() * used * n * 4),
-        ]
+        let (first, count) = (experts.start * n + columns.start, experts.len() * columns.len());
+        let mut args: SmallVec<[Arg; 6]> =
+            smallvec![Arg::slot(0).window(rows.start * own * k * 4, rows.len() * own * k * 4)];
+        args.extend(weight::gpu::windows(self.encoding, k, first..first + count, 1));
+        let y = Arg::slot(args.len() as u8 + 1);
+        args.push(places);
+        args.push(y.window(rows.start * used * n * 4, rows.len() * used * n * 4));
+        weight::gpu::bind(&args, self.encoding)
     }
 
     /// Parameters of a launch.
@@ -117,40 +136,50 @@ impl Cut<'_> {
 
     /// The ids of some rows.
     fn ids(&self, rows: &Range<usize>) -> Arg {
-        Arg::slot(2).window(rows.start * self.problem.used * 4, rows.len() * self.problem.used * 4)
+        let ids = Arg::slot(self.encoding.planes() as u8 + 1);
+        ids.window(rows.start * self.problem.used * 4, rows.len() * self.problem.used * 4)
     }
 
     /// A kernel of the given bodies.
     fn kernel(&self, bodies: &[&'static Snippet]) -> Option<WgslKernel> {
-        let load = wgsl::load(DType::F32)?;
-        let mut parts = vec![
-            Part::plain(&PARAMS),
-            Part::bound(load, "a", 0),
-            Part::bound(wgsl::load(self.dtype)?, "b", 1),
-            Part::bound(wgsl::load_bits(DType::U32), "places", 2),
-            Part::bound(wgsl::store(DType::F32, &self.on.features)?, "y", 3),
+        let mut parts = weight::gpu::parts(self.encoding, 1)?;
+        let planes = parts.len() as u32;
+        let params = match planes {
+            1 => &PARAMS_ONE,
+            2 => &PARAMS_TWO,
+            _ => &PARAMS_THREE,
+        };
+        parts.extend([
+            Part::bound(wgsl::load(DType::F32)?, "a", 0),
+            Part::bound(wgsl::load_bits(DType::U32), "places", planes + 1),
+            Part::bound(wgsl::store(DType::F32, &self.on.features)?, "y", planes + 2),
+            Part::plain(params),
             Part::plain(&wgsl::LINEAR),
-        ];
+        ]);
         parts.extend(bodies.iter().map(|body| Part::plain(body)));
-        let kernel = WgslKernel::new(bodies.first()?.name, &parts, 4, WORDS);
-        Some(wgsl::with_table(kernel, self.dtype, "b"))
+        let kernel = WgslKernel::new(bodies.first()?.name, &parts, planes + 3, WORDS);
+        Some(weight::gpu::finish(kernel, self.encoding))
     }
 }
 
 /// The problem, if a GPU kernel can run it.
-fn check(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
-    if io.input(1).dtype == DType::U8 {
-        return Err(Decline("takes no interleaved weights"));
-    }
+fn check(op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
+    weight::gpu::check(op.encoding)?;
     if !on.is_gpu() {
         return Err(Decline("runs on GPUs"));
     }
-    let problem = Problem::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+    let problem = Problem::of(op, io).ok_or(Decline("takes extents of at most 32 bits"))?;
     let Problem { used, n, k, .. } = problem;
     if used.saturating_mul(k.max(n)).saturating_mul(4) > wgsl::most(1, on) {
         return Err(Decline("a row exceeds the largest binding"));
     }
     Ok(problem)
+}
+
+/// Facts of a program: the code of the encoding, and the depth that passes through shared memory at a time, where depths must be whole
+/// steps of it.
+fn facts(encoding: Encoding, step: u32) -> [u32; 2] {
+    [weight::code(encoding).unwrap_or(u32::MAX), step]
 }
 
 /// Whether enough pairs go to an expert for grouping.
@@ -159,21 +188,21 @@ fn is_worth_grouping(problem: &Problem) -> bool {
 }
 
 impl Kernel for Gemv {
-    type Op = ExpertMatmul;
+    type Op = ExpertLinear;
 
     fn name(&self) -> &'static str {
         GEMV_BODY.name
     }
 
-    fn fits(&self, _: &ExpertMatmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let problem = check(io, on)?;
+    fn fits(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let problem = check(op, io, on)?;
         Ok(if is_worth_grouping(&problem) { Cost::FALLBACK } else { Cost::BEST })
     }
 
-    fn plan(&self, _: &ExpertMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+    fn plan(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let mut plan = Plan::default();
-        let Some(problem) = Problem::of(io) else { return plan };
-        let cut = Cut { problem: &problem, dtype: io.input(1).dtype, on };
+        let Ok(problem) = check(op, io, on) else { return plan };
+        let cut = Cut { problem: &problem, encoding: op.encoding, on };
         let workgroup = FEW_WORKGROUP.min(wgsl::workgroup(on));
         // Teams inside of a subgroup need no barrier.
         let (adding, most) = match has_subgroups(on) {
@@ -185,12 +214,12 @@ impl Kernel for Gemv {
         let kernel = kernel.constant("WG", workgroup).constant("TEAM", team);
         // SAFETY: a team has a pair below the number of pairs, whose expert is checked against those that the launch sees before
         // weights are read; past the last column it is the last one's.
-        let kernel = unsafe { kernel.unchecked(gemv_need, &[cut.dtype.code(), 1]) };
+        let kernel = unsafe { kernel.unchecked(gemv_need, &facts(op.encoding, 1)) };
         for rows in cut.rows() {
             for seen in cut.seen() {
                 let teams = rows.len() * problem.used * seen.columns.len().div_ceil(COLUMNS);
                 let groups = teams.div_ceil((workgroup / team) as usize);
-                let args = wgsl::bind(&cut.args(&rows, &seen, cut.ids(&rows)), cut.dtype);
+                let args = cut.args(&rows, &seen, cut.ids(&rows));
                 plan.push(
                     Program::Wgsl(kernel.clone()),
                     &args,
@@ -204,24 +233,24 @@ impl Kernel for Gemv {
 }
 
 impl Kernel for Gemm {
-    type Op = ExpertMatmul;
+    type Op = ExpertLinear;
 
     fn name(&self) -> &'static str {
         GEMM_BODY.name
     }
 
-    fn fits(&self, _: &ExpertMatmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let problem = check(io, on)?;
+    fn fits(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let problem = check(op, io, on)?;
         if problem.experts > MOST_EXPERTS {
             return Err(Decline("groups at most 1024 experts"));
         }
         Ok(if is_worth_grouping(&problem) { Cost::BEST } else { Cost::FALLBACK })
     }
 
-    fn plan(&self, _: &ExpertMatmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+    fn plan(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let mut plan = Plan::default();
-        let Some(problem) = Problem::of(io) else { return plan };
-        let cut = Cut { problem: &problem, dtype: io.input(1).dtype, on };
+        let Ok(problem) = check(op, io, on) else { return plan };
+        let cut = Cut { problem: &problem, encoding: op.encoding, on };
         let Some(mut kernel) = cut.kernel(&[&GEMM_BODY, &TILED_CELLS]) else { return plan };
         let fill = fill(problem.k, STEP);
         kernel.append([Part::bound(fill, "a", 0)]);
@@ -232,7 +261,7 @@ impl Kernel for Gemm {
         // SAFETY: what the groups say is bounded by the number of strips and of pairs, and an expert is checked against those that
         // the launch sees, before anything is read or stored; `gemm_need` requires depths of whole steps where they are not
         // looked at one by one.
-        let kernel = unsafe { kernel.unchecked(gemm_need, &[cut.dtype.code(), step]) };
+        let kernel = unsafe { kernel.unchecked(gemm_need, &facts(op.encoding, step)) };
         for rows in cut.rows() {
             let pairs = rows.len() * problem.used;
             let strips = pairs.min(problem.experts + 1) + pairs / SQUARE;
@@ -247,7 +276,6 @@ impl Kernel for Gemm {
                 let squares = strips * seen.columns.len().div_ceil(SQUARE);
                 let args = cut.args(&rows, &seen, Arg::scratch(groups, Access::Read));
                 let params = cut.params(&rows, &seen, strips);
-                let args = wgsl::bind(&args, cut.dtype);
                 plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(squares, on));
             }
         }
@@ -295,19 +323,20 @@ fn gemm_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     multiply_need(launch, group_words(launch.count(10), launch.count(0)))
 }
 
-/// Facts: the type of weights, and the step of the depth. Parameters: those of [`Cut::params`].
+/// Facts: those of [`facts`]. Parameters: those of [`Cut::params`].
 fn multiply_need(launch: &LaunchShape<'_>, places: Count) -> Option<Needs> {
     let [pairs, sharing, columns, k, _, seen, _, stride, first] =
         [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|i| launch.count(i));
-    let (dtype, step) = (dtype(launch.fact(0))?, launch.fact(1));
-    let is_whole =
-        launch.param(3).is_multiple_of(step.max(1)) && k.0.is_multiple_of(dtype.block_len() as u64);
+    let (encoding, step) = (weight::from_code(launch.fact(0))?, launch.fact(1));
+    let is_whole = launch.param(3).is_multiple_of(step.max(1));
     if pairs == Count(0) || columns == Count(0) || first + columns > stride || !is_whole {
         return None;
     }
     let needs = Needs::new().read(pairs.div_ceil(sharing)? * k * 4u32, 4);
-    let needs = needs.elements(Access::Read, dtype, seen * columns * k)?.read(places * 4u32, 4);
-    Some(needs.write(pairs * stride * 4u32, 4).table(dtype))
+    // Weight rows are whole groups.
+    k.0.is_multiple_of(encoding.group_len() as u64).then_some(())?;
+    let needs = weight::gpu::read_planes(needs, encoding, seen * columns * k)?.read(places * 4u32, 4);
+    Some(weight::gpu::read_table(needs.write(pairs * stride * 4u32, 4), encoding))
 }
 
 #[cfg(test)]
@@ -315,43 +344,48 @@ mod tests {
     use super::*;
     use silicide_core::kernel::{Op, Step, TensorInfo};
     use silicide_hal::Backend;
-    use silicide_quant::Shape;
+    use silicide_quant::{MlxFormat, MlxMode, Shape};
 
     #[test]
     fn calls_larger_than_a_binding_are_cut_to_fit() {
         let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "test");
         on.limits.binding_alignment = 16;
-        let info = |dtype, axes: &[usize]| TensorInfo::new(dtype, Shape::new(axes).unwrap());
-        for (max_binding, experts) in [(16 << 20, 5), (4096, 5), (1500, 3)] {
-            on.limits.max_binding = max_binding;
-            let inputs = [
-                info(DType::F32, &[40, 8]),
-                info(DType::F16, &[experts, 100, 8]),
-                info(DType::I32, &[40, 2]),
-            ];
-            let op = ExpertMatmul::default();
-            let outputs = op.infer(&inputs).unwrap();
-            let io = Io { inputs: &inputs, outputs: &outputs };
-            for kernel in [&GEMV as &dyn Kernel<Op = ExpertMatmul>, &GEMM] {
-                assert!(kernel.fits(&op, &io, &on).is_ok());
-                // Every pair meets every column of every expert once.
-                let mut met = 0;
-                for step in &kernel.plan(&op, &io, &on).steps {
-                    let Step::Dispatch(launch) = step else { panic!("{step:?}") };
-                    assert!(
-                        launch
-                            .args
-                            .iter()
-                            .all(|arg| arg.bytes == usize::MAX || arg.bytes <= max_binding - 20)
-                    );
-                    if let [pairs, _, columns, _, _, seen, ..] = launch.params[..]
-                        && launch.params.len() == WORDS as usize
-                    {
-                        met += (pairs * columns * seen) as usize;
-                    }
-                }
-                assert_eq!(met, 80 * 100 * experts);
+        let affine = MlxFormat::new(MlxMode::Affine, 4, 32, DType::F16).unwrap();
+        for encoding in [Encoding::Element(DType::F16), Encoding::Planes(affine)] {
+            for (max_binding, experts) in [(16 << 20, 5), (8192, 5), (1500, 3)] {
+                on.limits.max_binding = max_binding;
+                cut_calls(encoding, experts, &on);
             }
+        }
+    }
+
+    fn cut_calls(encoding: Encoding, experts: usize, on: &DeviceInfo) {
+        let info = |dtype, axes: &[usize]| TensorInfo::new(dtype, Shape::new(axes).unwrap());
+        let weight = Shape::new(&[experts, 100, 32]).unwrap();
+        let mut inputs = vec![info(DType::F32, &[40, 32])];
+        for i in 0..encoding.planes() {
+            let plane = encoding.plane(i, &weight).unwrap();
+            inputs.push(TensorInfo::new(plane.dtype, plane.shape));
+        }
+        inputs.push(info(DType::I32, &[40, 2]));
+        let op = ExpertLinear { encoding, exact: false };
+        let outputs = op.infer(&inputs).unwrap();
+        let io = Io { inputs: &inputs, outputs: &outputs };
+        for kernel in [&GEMV as &dyn Kernel<Op = ExpertLinear>, &GEMM] {
+            assert!(kernel.fits(&op, &io, on).is_ok());
+            // Every pair meets every output of every expert once.
+            let mut met = 0;
+            for step in &kernel.plan(&op, &io, on).steps {
+                let Step::Dispatch(launch) = step else { panic!("{step:?}") };
+                let room = on.limits.max_binding - 20;
+                assert!(launch.args.iter().all(|arg| arg.bytes == usize::MAX || arg.bytes <= room));
+                if let [pairs, _, columns, _, _, seen, ..] = launch.params[..]
+                    && launch.params.len() == WORDS as usize
+                {
+                    met += (pairs * columns * seen) as usize;
+                }
+            }
+            assert_eq!(met, 80 * 100 * experts, "{encoding}");
         }
     }
 }

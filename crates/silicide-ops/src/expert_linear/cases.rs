@@ -1,0 +1,174 @@
+//! Calls of `expert_linear`: shared and own activations, one row and many, every encoding, experts that get all rows and experts
+//! that get none, ids that no expert has.
+
+use super::ExpertLinear;
+use crate::interleave::TOGETHER;
+use crate::mlx::cases::some;
+use crate::weight::cases::planes;
+use crate::{Case, Data, Input};
+use silicide_quant::DType::{self, BF16, F16, F32, I32, U32};
+use silicide_quant::{Encoding, Format, MlxMode, RowEncoding, Shape};
+
+/// A call, of the extents rows, experts of a row, experts, outputs and depth.
+struct Call {
+    encoding: Encoding,
+    extents: [usize; 5],
+    exact: bool,
+    /// Whether every pair has activations of its own.
+    own: bool,
+    /// The ids, or any.
+    ids: Option<Input>,
+}
+
+/// Every case.
+pub fn cases() -> Vec<Case> {
+    let mut calls = elements();
+    calls.extend(blocks());
+    calls.extend(interleaved());
+    calls.extend(in_planes());
+    calls.extend(bad_ids());
+    calls.into_iter().map(case).collect()
+}
+
+/// A call with activations shared by the experts of a row, and any ids.
+fn call(encoding: impl Into<Encoding>, extents: [usize; 5]) -> Call {
+    Call { encoding: encoding.into(), extents, exact: false, own: false, ids: None }
+}
+
+fn elements() -> Vec<Call> {
+    let mut calls = Vec::new();
+    for dtype in [F32, F16, BF16] {
+        for (extents, own) in [
+            ([1, 1, 1, 1, 1], false),
+            ([1, 4, 8, 70, 96], false),
+            ([1, 2, 8, 33, 31], true),
+            ([5, 2, 4, 50, 100], false),
+            ([3, 3, 7, 17, 64], true),
+            // Strips of more rows than are packed for, and one that is cut.
+            ([40, 2, 3, 67, 80], false),
+            ([150, 1, 2, 49, 33], true),
+        ] {
+            calls.push(Call { own, ..call(dtype, extents) });
+        }
+    }
+    // More than one panel deep.
+    calls.push(call(F32, [20, 2, 2, 50, 1100]));
+    calls
+}
+
+fn blocks() -> Vec<Call> {
+    let mut calls = Vec::new();
+    for format in Format::ALL.map(Encoding::Block) {
+        let len = format.group_len();
+        let k = if len >= 128 { 1280 } else { 320 / len * len };
+        calls.push(call(format, [1, 3, 5, 37, k]));
+        calls.push(call(format, [30, 2, 3, 50, k]));
+    }
+    for format in [Format::Q4_0, Format::Q8_0, Format::Q4K, Format::Q6K] {
+        let (k, format) = (2 * format.block_len().max(160), Encoding::Block(format));
+        calls.push(Call { exact: true, own: true, ..call(format, [4, 2, 3, 5, k]) });
+        for (extents, own) in [
+            ([1, 8, 16, 130, k], true),
+            ([7, 4, 32, 16, k], false),
+            ([70, 2, 4, 140, k], true),
+            ([140, 1, 1, 33, k], false),
+        ] {
+            calls.push(Call { own, ..call(format, extents) });
+        }
+    }
+    // All rows to one expert, and nothing but ids without an expert.
+    for id in [1.0, 9.0] {
+        let ids = Some(Input::of(U32, &[300, 1], Data::Values(vec![id])));
+        calls.push(Call { ids, ..call(DType::Block(Format::Q8_0), [300, 1, 3, 20, 64]) });
+    }
+    calls
+}
+
+fn interleaved() -> Vec<Call> {
+    let mut calls = Vec::new();
+    for format in [Format::Q4_0, Format::Q8_0, Format::Q4K, Format::Q6K, Format::Mxfp4] {
+        let encoding = Encoding::Interleaved { of: RowEncoding::Block(format), rows: TOGETHER };
+        let k = 2 * format.block_len().max(160);
+        for (extents, own) in [
+            ([1, 3, 5, 48, k], false),
+            ([1, 8, 16, 144, k], true),
+            ([7, 4, 32, 16, k], false),
+            ([70, 2, 4, 160, k], true),
+        ] {
+            calls.push(Call { own, ..call(encoding, extents) });
+        }
+        for (extents, own) in [([1, 3, 5, 64, k], true), ([30, 2, 3, 32, k], false)] {
+            calls.push(Call { exact: true, own, ..call(encoding, extents) });
+        }
+        let ids = Input::of(I32, &[4, 2], Data::Values(vec![0.0, -1.0, 3.0, 2.0, 4.0, 1.0, 1.0, 1.0]));
+        calls.push(Call { ids: Some(ids), ..call(encoding, [4, 2, 4, 32, k]) });
+    }
+    for dtype in [F32, F16, BF16] {
+        let encoding = Encoding::Interleaved { of: RowEncoding::Element(dtype), rows: TOGETHER };
+        for (extents, own) in [([1, 3, 5, 64, 45], true), ([30, 2, 3, 112, 33], false)] {
+            calls.push(Call { own, ..call(encoding, extents) });
+        }
+    }
+    calls
+}
+
+fn in_planes() -> Vec<Call> {
+    let mut calls = Vec::new();
+    for format in some() {
+        let (group, encoding) = (format.group(), Encoding::Planes(format));
+        calls.push(call(encoding, [1, 3, 5, 37, 5 * group]));
+        calls.push(Call { own: true, ..call(encoding, [30, 2, 3, 50, 2 * group]) });
+        calls.push(Call { exact: true, ..call(encoding, [5, 2, 4, 20, 3 * group]) });
+    }
+    for format in some().into_iter().filter(|format| format.bits() == 4) {
+        let (k, encoding) = (10 * format.group().max(32), Encoding::Planes(format));
+        calls.push(Call { own: true, ..call(encoding, [1, 8, 16, 130, k]) });
+        calls.push(call(encoding, [70, 2, 4, 140, k]));
+        calls.push(Call { exact: true, ..call(encoding, [140, 1, 1, 33, k]) });
+    }
+    calls
+}
+
+fn bad_ids() -> Vec<Call> {
+    let mut calls = Vec::new();
+    let outside = |rows: usize| {
+        let ids = vec![0.0, -1.0, 3.0, 2.0, 4.0, -2_147_483_648.0, 2_147_483_647.0, 1.0];
+        Some(Input::of(I32, &[rows, 2], Data::Values(ids)))
+    };
+    let mut encodings = [F32, BF16, Format::Q4_0.into(), Format::Q6K.into()].map(Encoding::from).to_vec();
+    let first = |mode| some().into_iter().find(|format| format.mode() == mode).map(Encoding::Planes);
+    encodings.extend([MlxMode::Affine, MlxMode::Mxfp4].into_iter().filter_map(first));
+    for encoding in encodings {
+        for rows in [1, 4, 40] {
+            calls.push(Call { own: rows > 1, ids: outside(rows), ..call(encoding, [rows, 2, 4, 40, 256]) });
+        }
+    }
+    let large = Input::of(U32, &[3, 1], Data::Values(vec![4_294_967_295.0, 1.0, 2_147_483_648.0]));
+    calls.push(Call { ids: Some(large), ..call(F32, [3, 1, 2, 9, 16]) });
+    calls
+}
+
+fn case(call: Call) -> Case {
+    let Call { encoding, extents: [rows, used, experts, n, k], exact, own, ids } = call;
+    let which = match &ids {
+        Some(Input { data: Data::Values(ids), .. }) => format!("ids {ids:?}"),
+        _ => "any ids".to_owned(),
+    };
+    let label =
+        format!("{rows} to {used} of {experts} {encoding} [{n}, {k}], own {own}, exact {exact}, {which}");
+    let x = if own { vec![rows, used, k] } else { vec![rows, k] };
+    let ids = ids.unwrap_or_else(|| Input::of(U32, &[rows, used], Data::Indices { below: experts }));
+    let mut all = vec![Input::gaussian(F32, &x)];
+    all.extend(weight([experts, n, k], encoding));
+    all.push(ids);
+    Case::new(label, ExpertLinear { encoding, exact }, all)
+}
+
+/// The planes of a weight `[experts, n, k]`.
+fn weight([experts, n, k]: [usize; 3], encoding: Encoding) -> Vec<Input> {
+    let mut planes = planes(encoding, [experts * n, k]);
+    for plane in &mut planes {
+        plane.shape = Shape::new(&[experts, n, plane.shape.last()]).unwrap_or(Shape::SCALAR);
+    }
+    planes
+}

@@ -1,0 +1,349 @@
+//! `expert_linear` on the CPU: a tile is some outputs of one expert for a strip of the pairs that go to it ([`strips`]).
+//!
+//! ```text
+//! group:     pairs by expert, in strips of at most 128
+//! order:     activations in the order of strips, quantized to 8 bits for integer products
+//! multiply:  for each strip and some outputs: staged[pair][output] = sum over k of x[pair][k] * weight[expert][output][k]
+//!            y[pair][output] = staged[pair][output]
+//! ```
+//!
+//! | file | weights |
+//! |---|---|
+//! | `integer` | blocks, interleaved blocks and affine planes, in integers |
+//! | this one | elements in f32, and any encoding decoded to f32 |
+//! | `weights` | where the weights of an expert are, and how rows are decoded |
+//! | `strips` | grouping |
+//!
+//! Every output is summed in an order of its own, so neither the number of threads nor the other pairs of a strip change its bits.
+
+mod integer;
+mod strips;
+mod weights;
+
+use super::{ExpertLinear, Problem};
+use crate::cpu::native_kernel;
+use crate::elementwise::fits_cpu;
+use crate::product::dense::{DecodedWorkspace, compute_decoded};
+use crate::weight;
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::f32::{DenseGemm, DenseWorkspace, F32Kernels, NC};
+use silicide_gemm::{Matrix, MatrixMut};
+use silicide_hal::{DeviceInfo, LaunchShape, NativeKernel, Needs, Program, Tile};
+use silicide_quant::{Encoding, RowEncoding};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use strips::{ACTIVATIONS, Cut, OUTPUTS, Order, STRIP, Strip};
+use weights::{ExpertWeights, plane_args};
+
+// SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some outputs: it reads their rows and the weights of
+// their expert, which is checked against the experts, and writes their outputs.
+native_kernel!(unsafe DENSE, "expert_linear.dense.cpu", dense::<S>, needs dense_need, workspace size_of::<Staged<DenseWorkspace>>());
+// SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some outputs: it reads their rows and the weights of
+// their expert, which is checked against the experts, and writes their outputs.
+native_kernel!(unsafe DECODE, "expert_linear.decoded.cpu", decoded::<S>, needs decoded_need, workspace size_of::<Staged<DecodedWorkspace>>());
+// SAFETY: a tile reads the rows of its own places, which are checked against the pairs, and writes those places.
+native_kernel!(
+    /// Activations in the order of strips.
+    unsafe ORDER,
+    "expert_linear.order.cpu",
+    order,
+    needs order_need
+);
+
+fn order_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let row = launch.count(4) * 4u32;
+    strips::order_need(launch, row, row, 4)
+}
+
+/// The parameters state the encoding: elements, interleaved or not, that are aligned to themselves.
+fn dense_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let encoding = weights::stated(launch)?;
+    let RowEncoding::Element(dtype) = encoding.of() else { return None };
+    // Outputs of a tile are whole sets of interleaved rows.
+    if !launch.param(6).is_multiple_of(encoding.interleaved_rows() as u32) {
+        return None;
+    }
+    weights::read_planes(multiply_need(launch)?, encoding, dtype.alignment(), launch)
+}
+
+/// The parameters state the encoding: any that [`weight::Rows`] decodes.
+fn decoded_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let encoding = weights::stated(launch).filter(|encoding| !matches!(encoding, Encoding::Element(_)))?;
+    weights::read_planes(multiply_need(launch)?, encoding, 1, launch)
+}
+
+/// The needs of a product with rows of f32, without the weight.
+fn multiply_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    strips::multiply_need(launch, launch.count(5) * 4u32, 4)
+}
+
+/// Puts rows of f32 in the order of strips.
+///
+/// # Safety
+///
+/// Parameters and bindings are those of [`strips::sort`], for rows of `k` f32.
+#[inline(always)]
+unsafe fn order(tile: &Tile<'_>) {
+    let k = tile.param(4) as usize;
+    // SAFETY: the planner made the grid for these extents; tiles have different places.
+    unsafe {
+        for (place, row) in strips::places(tile) {
+            let from = tile.read_part::<f32>(0, row * k..(row + 1) * k);
+            tile.write::<f32>(3, place * k..(place + 1) * k).copy_from_slice(from);
+        }
+    }
+}
+
+/// Workspace of a tile: the outputs of a strip, up to [`NC`] of each pair, and what the product needs.
+#[repr(C, align(64))]
+struct Staged<T> {
+    outputs: [f32; STRIP * NC],
+    product: MaybeUninit<T>,
+}
+
+/// The work of a tile: a strip, and outputs of its expert.
+struct Part<'a, 'b> {
+    tile: &'a Tile<'b>,
+    strip: Strip<'b>,
+    /// All outputs of an expert, and their depth.
+    n: usize,
+    k: usize,
+    outputs: Range<usize>,
+}
+
+impl<'a, 'b> Part<'a, 'b> {
+    /// Returns the part of a tile, if there is one left for it.
+    ///
+    /// # Safety
+    ///
+    /// Parameters and bindings are those of a multiplying kernel.
+    #[inline(always)]
+    unsafe fn of(tile: &'a Tile<'b>) -> Option<Part<'a, 'b>> {
+        let [n, k, outputs] = [4, 5, 6].map(|i| tile.param(i) as usize);
+        let first = tile.index[0] as usize * outputs;
+        // SAFETY: the caller vouches for parameters and places.
+        let strip = unsafe { Strip::of(tile)? };
+        Some(Part { tile, strip, n, k, outputs: first..(first + outputs).min(n) })
+    }
+
+    /// Returns the activations of the strip.
+    ///
+    /// # Safety
+    ///
+    /// Binding [`ACTIVATIONS`] has the rows of the strip.
+    #[inline(always)]
+    unsafe fn activations(&self) -> Matrix<'a, f32> {
+        // SAFETY: the caller vouches for these rows.
+        unsafe {
+            let start = self.tile.start(ACTIVATIONS).cast::<f32>().add(self.strip.row * self.k);
+            Matrix::from_raw_parts(start, [self.strip.len(), self.k], self.k)
+        }
+    }
+
+    /// Returns the outputs of the tile, [`NC`] of them at a time.
+    #[inline(always)]
+    fn outputs(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let end = self.outputs.end;
+        self.outputs.clone().step_by(NC).map(move |first| first..(first + NC).min(end))
+    }
+
+    /// Writes staged outputs, `[pairs, outputs]`, where they belong; NaN without staged outputs.
+    ///
+    /// # Safety
+    ///
+    /// The outputs of every pair of the strip are staged, and no other tile has these pairs and outputs.
+    #[inline(always)]
+    unsafe fn put(&self, outputs: Range<usize>, staged: Option<*const f32>) {
+        for (i, pair) in self.strip.pairs().enumerate() {
+            // SAFETY: the caller vouches for staged outputs, and for the outputs of this tile.
+            unsafe {
+                let start = pair * self.n;
+                let to = self.tile.write::<f32>(OUTPUTS, start + outputs.start..start + outputs.end);
+                match staged {
+                    Some(staged) => {
+                        to.copy_from_slice(std::slice::from_raw_parts(staged.add(i * to.len()), to.len()));
+                    }
+                    None => to.fill(f32::NAN),
+                }
+            }
+        }
+    }
+}
+
+/// A tile for weights of single elements, interleaved or not.
+///
+/// # Safety
+///
+/// The CPU has `S`; bindings are activations, places, outputs and planes of the extents and the encoding in the parameters.
+#[inline(always)]
+unsafe fn dense<S: F32Kernels>(tile: &Tile<'_>) {
+    let Some(weights) = ExpertWeights::of(tile) else { return };
+    // SAFETY: the caller vouches for parameters and bindings.
+    let Some(part) = (unsafe { Part::of(tile) }) else { return };
+    let Some(expert) = part.strip.expert else {
+        // SAFETY: the tile's own outputs.
+        return unsafe { part.put(part.outputs.clone(), None) };
+    };
+    // SAFETY: the caller vouches for the CPU and the rows. `dense_need` states the weights of every expert, and `Strip::of` checked
+    // this one. This is the only reference into the workspace, whose fields lie apart.
+    let (isa, lhs, rhs, staged, product) = unsafe {
+        let workspace = tile.workspace::<Staged<DenseWorkspace>>().as_mut_ptr();
+        (
+            S::assume(),
+            part.activations(),
+            weights.dense(expert),
+            (&raw mut (*workspace).outputs).cast::<f32>(),
+            DenseWorkspace::from_uninit(&mut (*workspace).product),
+        )
+    };
+    let Some(rhs) = rhs else { return };
+    for outputs in part.outputs() {
+        // SAFETY: there is room for the outputs of a strip, NC of each pair.
+        let out = unsafe { MatrixMut::from_raw_parts(staged, [lhs.rows(), outputs.len()], outputs.len()) };
+        // The extents are those of the expert, so the product is not refused.
+        let done =
+            DenseGemm { lhs, rhs, outputs: outputs.clone(), accumulate: false }.compute(isa, out, product);
+        debug_assert_eq!(done, Ok(()));
+        // SAFETY: the outputs of all pairs are staged; tiles have different strips or outputs.
+        unsafe { part.put(outputs, Some(staged)) };
+    }
+}
+
+/// A tile for weights of any other encoding: rows are decoded to f32 by the decoder of the encoding, and multiplied as dense ones.
+///
+/// # Safety
+///
+/// As for [`dense`].
+#[inline(always)]
+unsafe fn decoded<S: F32Kernels>(tile: &Tile<'_>) {
+    let Some(weights) = ExpertWeights::of(tile).and_then(|weights| weights.rows()) else { return };
+    // SAFETY: the caller vouches for parameters and bindings.
+    let Some(part) = (unsafe { Part::of(tile) }) else { return };
+    let Some(expert) = part.strip.expert else {
+        // SAFETY: the tile's own outputs.
+        return unsafe { part.put(part.outputs.clone(), None) };
+    };
+    // SAFETY: the caller vouches for the CPU and the rows. This is the only reference into the workspace, whose fields lie apart.
+    let (isa, lhs, staged, product) = unsafe {
+        let workspace = tile.workspace::<Staged<DecodedWorkspace>>().as_mut_ptr();
+        (
+            S::assume(),
+            part.activations(),
+            (&raw mut (*workspace).outputs).cast::<f32>(),
+            DecodedWorkspace::from_uninit(&mut (*workspace).product),
+        )
+    };
+    for outputs in part.outputs() {
+        // SAFETY: there is room for the outputs of a strip, NC of each pair.
+        let out = unsafe { MatrixMut::from_raw_parts(staged, [lhs.rows(), outputs.len()], outputs.len()) };
+        let first = expert * part.n + outputs.start;
+        compute_decoded(isa, lhs, out, product, |output, at, to| {
+            // SAFETY: `decoded_need` states the planes of every expert, and `Strip::of` checked this one.
+            unsafe { weights.decode(first + output, at, to) };
+        });
+        // SAFETY: the outputs of all pairs are staged; tiles have different strips or outputs.
+        unsafe { part.put(outputs, Some(staged)) };
+    }
+}
+
+/// Returns the problem, on the CPU.
+fn on_cpu(op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
+    fits_cpu(on)?;
+    Problem::of(op, io).ok_or(Decline("takes extents of at most 32 bits"))
+}
+
+/// Returns the plan of a kernel that takes activations as they are.
+fn plan(op: &ExpertLinear, problem: &Problem, program: &'static NativeKernel) -> Plan {
+    let (cut, mut plan) = (Cut::of(problem), Plan::default());
+    let planes = op.encoding.planes() as u8;
+    let (mut activations, mut places) = (Arg::slot(0), Arg::slot(planes + 1));
+    if !cut.is_single() {
+        let order = Order { program: &ORDER, row_bytes: problem.k * 4, extent: problem.k };
+        let sorted = strips::sort(&mut plan, problem, places, &order);
+        (activations, places) = (sorted.activations, sorted.places);
+    }
+    let mut params = cut.params(problem, NC).to_vec();
+    params.extend(weight::code(op.encoding));
+    let args: Vec<Arg> =
+        [activations, places, Arg::slot(planes + 2)].into_iter().chain(plane_args(op.encoding)).collect();
+    let grid = [problem.n.div_ceil(NC) as u32, cut.tiles() as u32, 1];
+    plan.push(Program::Native(program), &args, &params, grid);
+    plan
+}
+
+/// Blocks and affine planes, in integers.
+pub(super) struct Integer;
+
+/// Weights of single elements, in f32.
+pub(super) struct Dense;
+
+/// Any other encoding, decoded to f32.
+pub(super) struct Decoded;
+
+/// The kernel in integers.
+pub(super) static INTEGER: Integer = Integer;
+/// The kernel for single elements.
+pub(super) static ELEMENTS: Dense = Dense;
+/// The kernel for all other encodings.
+pub(super) static DECODED: Decoded = Decoded;
+
+impl Kernel for Integer {
+    type Op = ExpertLinear;
+
+    fn name(&self) -> &'static str {
+        integer::NAME
+    }
+
+    fn fits(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let problem = on_cpu(op, io, on)?;
+        integer::declines(op, &problem).map_or(Ok(Cost::BEST), |why| Err(Decline(why)))
+    }
+
+    fn plan(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        Problem::of(op, io).map_or(Plan::default(), |problem| integer::plan(op, &problem, on))
+    }
+}
+
+impl Kernel for Dense {
+    type Op = ExpertLinear;
+
+    fn name(&self) -> &'static str {
+        DENSE.name
+    }
+
+    fn fits(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        on_cpu(op, io, on)?;
+        match op.encoding.of() {
+            // Interleaved elements are bytes, which may begin anywhere.
+            RowEncoding::Element(dtype) if io.input(1).alignment as usize >= dtype.alignment() => {
+                Ok(Cost::GOOD)
+            }
+            RowEncoding::Element(_) => Err(Decline("needs weights that are aligned to elements")),
+            _ => Err(Decline("is for weights of single elements")),
+        }
+    }
+
+    fn plan(&self, op: &ExpertLinear, io: &Io<'_>, _: &DeviceInfo) -> Plan {
+        Problem::of(op, io).map_or(Plan::default(), |problem| plan(op, &problem, &DENSE))
+    }
+}
+
+impl Kernel for Decoded {
+    type Op = ExpertLinear;
+
+    fn name(&self) -> &'static str {
+        DECODE.name
+    }
+
+    fn fits(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        on_cpu(op, io, on)?;
+        match op.encoding {
+            Encoding::Element(_) => Err(Decline("is for weights that are decoded")),
+            _ => Ok(Cost::FALLBACK),
+        }
+    }
+
+    fn plan(&self, op: &ExpertLinear, io: &Io<'_>, _: &DeviceInfo) -> Plan {
+        Problem::of(op, io).map_or(Plan::default(), |problem| plan(op, &problem, &DECODE))
+    }
+}

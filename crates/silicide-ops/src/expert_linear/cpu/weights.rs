@@ -1,0 +1,129 @@
+//! The weights of experts among the bindings of a tile: the bytes of their planes, and the weight of one expert.
+
+use super::strips::{HEADER, WEIGHTS};
+use crate::needs::bytes;
+use crate::product::dense;
+use crate::weight::{self, Rows};
+use silicide_core::kernel::Arg;
+use silicide_gemm::f32::DenseWeights;
+use silicide_gemm::q8::Q8Weights;
+use silicide_hal::{Count, LaunchShape, Needs, Tile};
+use silicide_quant::{DType, Encoding, MlxPlanes, RowEncoding};
+
+/// Returns the arguments of the planes of a weight, which are the slots from 1 on.
+pub(super) fn plane_args(encoding: Encoding) -> impl Iterator<Item = Arg> {
+    (1..=encoding.planes() as u8).map(Arg::slot)
+}
+
+/// Returns the encoding that the parameters of a launch state: the word after the [`HEADER`].
+pub(super) fn stated(launch: &LaunchShape<'_>) -> Option<Encoding> {
+    weight::from_code(launch.param(HEADER))
+}
+
+/// Adds the planes of all experts to the needs of a launch; `None` where rows end inside of a group. Elements and blocks are aligned to
+/// `align`.
+pub(super) fn read_planes(
+    needs: Needs,
+    encoding: Encoding,
+    align: usize,
+    launch: &LaunchShape<'_>,
+) -> Option<Needs> {
+    let [experts, n, k] = [1, 4, 5].map(|i| launch.count(i));
+    let rows = experts * n;
+    let is_whole = k > Count(0)
+        && k.0.is_multiple_of(encoding.group_len() as u64)
+        && n.0.is_multiple_of(encoding.interleaved_rows() as u64);
+    if !is_whole {
+        return None;
+    }
+    Some(match encoding.of() {
+        RowEncoding::Element(dtype) => needs.read(rows * bytes(dtype, k)?, align),
+        RowEncoding::Block(format) => needs.read(rows * bytes(DType::Block(format), k)?, align),
+        RowEncoding::Planes(format) => {
+            let (scale, groups) = (format.scale_dtype().size(), Count(k.0 / format.group() as u64));
+            let needs = needs.read(rows * Count(k.0 / 8) * format.bits(), size_of::<u32>());
+            let needs = needs.read(rows * groups * scale, scale);
+            if format.has_biases() { needs.read(rows * groups * scale, scale) } else { needs }
+        }
+        _ => return None,
+    })
+}
+
+/// The weights of all experts, as a tile has them bound.
+pub(super) struct ExpertWeights<'a, 'b> {
+    tile: &'a Tile<'b>,
+    encoding: Encoding,
+    n: usize,
+    k: usize,
+}
+
+impl<'a, 'b> ExpertWeights<'a, 'b> {
+    /// Returns the weights that the parameters of a multiplying kernel state.
+    #[inline(always)]
+    pub(super) fn of(tile: &'a Tile<'b>) -> Option<ExpertWeights<'a, 'b>> {
+        let encoding = weight::from_code(tile.param(HEADER))?;
+        let [n, k] = [4, 5].map(|i| tile.param(i) as usize);
+        Some(ExpertWeights { tile, encoding, n, k })
+    }
+
+    /// Returns a view of the weights of an expert for integer products; `None` where the encoding has none.
+    ///
+    /// # Safety
+    ///
+    /// The bindings hold the planes of more than `expert` experts, which nothing writes while the view is used.
+    #[inline(always)]
+    pub(super) unsafe fn q8(&self, expert: usize) -> Option<Q8Weights<'b>> {
+        let (n, k, rows) = (self.n, self.k, expert * self.n);
+        let start = |plane: usize, row_bytes: usize| {
+            self.tile.start(WEIGHTS + plane).cast_const().wrapping_add(rows * row_bytes)
+        };
+        // SAFETY: the caller vouches for the rows of this expert in every plane.
+        let weights = unsafe {
+            match self.encoding {
+                Encoding::Block(format) => {
+                    Q8Weights::blocks_from_raw(format, start(0, weight::row_bytes(self.encoding, k)), [n, k])
+                }
+                Encoding::Interleaved { of: RowEncoding::Block(format), .. } => {
+                    Q8Weights::interleaved_from_raw(
+                        format,
+                        start(0, weight::row_bytes(self.encoding, k)),
+                        [n, k],
+                    )
+                }
+                Encoding::Planes(format) if format.has_biases() => {
+                    let scales = k / format.group() * format.scale_dtype().size();
+                    let planes = MlxPlanes {
+                        packed: start(0, weight::row_bytes(self.encoding, k)),
+                        scales: start(1, scales),
+                        biases: start(2, scales),
+                    };
+                    Q8Weights::affine_from_raw(format, planes, [n, k])
+                }
+                _ => return None,
+            }
+        };
+        weights.ok()
+    }
+
+    /// Returns the weights of an expert, of single elements; `None` of any other encoding.
+    ///
+    /// # Safety
+    ///
+    /// As for [`ExpertWeights::q8`].
+    #[inline(always)]
+    pub(super) unsafe fn dense(&self, expert: usize) -> Option<DenseWeights<'b>> {
+        let RowEncoding::Element(dtype) = self.encoding.of() else { return None };
+        let (n, k) = (self.n, self.k);
+        // SAFETY: the caller vouches for the rows of this expert.
+        unsafe {
+            let start = self.tile.start(WEIGHTS).add(expert * n * k * dtype.size());
+            dense::weights(dtype, start, [n, k], self.encoding.interleaved_rows())
+        }
+    }
+
+    /// Returns the weight rows of all experts, to be decoded.
+    #[inline(always)]
+    pub(super) fn rows(&self) -> Option<Rows<'a, 'b>> {
+        Rows::new(self.tile, WEIGHTS, self.tile.param(HEADER), self.k)
+    }
+}

@@ -1,0 +1,302 @@
+//! Linear layers of experts: `y[i] = weight[ids[i]] · x[i]`, the products of a mixture of experts.
+//!
+//! The last axis of `ids` has the experts of each row of activations. A pair of a row and one of its experts is one product of
+//! `[k]` activations and the expert's `[n, k]` weights. The experts of a row share its activations, or have their own.
+//! Kernels group pairs by expert, so that the weights of an expert are read once for all its rows.
+//!
+//! An id outside of the experts, negative ones included, reads nothing outside of the weights. The outputs of its pair are NaN,
+//! which a sampler refuses.
+//!
+//! On the CPU, the bits of a pair's outputs depend on its activations and its expert alone, not on the other pairs of the call.
+
+pub mod cases;
+mod cpu;
+mod gpu;
+
+use crate::elementwise::is_float;
+use crate::weight;
+use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
+use silicide_core::{AsWeight, Error, Recorder, Result};
+use silicide_quant::{DType, Encoding, Shape};
+use smallvec::SmallVec;
+
+/// The name of the op.
+const NAME: &str = "expert_linear";
+
+/// The op. Inputs: `x` of f32, `[..., k]` or `[..., used, k]`; the planes of a weight `[experts, n, k]`; `ids` of u32 or i32,
+/// `[..., used]`. Output: `y` of f32, `[..., used, n]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExpertLinear {
+    /// The encoding of the weight: elements of f32, f16 or bf16, blocks, planes, or
+    /// [interleaved](crate::interleave) elements or blocks, which only the CPU takes.
+    pub encoding: Encoding,
+    /// Multiplies activations as they are. Otherwise a kernel may quantize them to 8 bits, within the tolerance of the op.
+    pub exact: bool,
+}
+
+/// Records the products of activations and the experts that `ids` names: `[..., k]` or `[..., used, k]` by a weight `[experts, n, k]`
+/// gives `[..., used, n]`.
+pub fn expert_linear<R: Recorder>(
+    recorder: &mut R,
+    x: &R::Value,
+    weight: &impl AsWeight<R::Value>,
+    ids: &R::Value,
+) -> Result<R::Value> {
+    let op = ExpertLinear { encoding: weight.encoding_in(recorder), exact: false };
+    let inputs: SmallVec<[&R::Value; 5]> =
+        std::iter::once(x).chain(weight.as_planes()).chain([ids]).collect();
+    recorder.run_one(op, &inputs)
+}
+
+/// What kernels see. Every extent fits in 32 bits, and none is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Products: rows of ids times the experts that each goes to.
+    pub(crate) pairs: usize,
+    /// Experts that a row goes to.
+    pub(crate) used: usize,
+    /// Pairs that share a row of activations, one after the other: all of a row's, or one.
+    pub(crate) sharing: usize,
+    pub(crate) experts: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+}
+
+impl Problem {
+    /// The problem of a checked call, unless it is out of range.
+    pub(crate) fn of(op: &ExpertLinear, io: &Io<'_>) -> Option<Problem> {
+        let planes = op.encoding.planes();
+        let (x, ids) = (io.input(0).shape, io.input(planes + 1).shape);
+        let weight = weight_shape(op.encoding, io.inputs.get(1..planes + 1)?).ok()?;
+        let &[experts, n, k] = weight.axes() else { return None };
+        let (pairs, used) = (ids.elements(), ids.last());
+        let sharing = if x.rank() == ids.rank() { used } else { 1 };
+        let fit = |extent: usize| extent > 0 && u32::try_from(extent).is_ok();
+        let fits = [pairs, n, k].into_iter().all(fit) && experts < i32::MAX as usize;
+        fits.then_some(Problem { pairs, used, sharing, experts, n, k })
+    }
+
+    /// Rows of activations.
+    pub(crate) fn rows(&self) -> usize {
+        self.pairs / self.sharing
+    }
+}
+
+/// Returns the shape of the weight whose planes are given, or the first plane that is not one of it.
+fn weight_shape(encoding: Encoding, planes: &[TensorInfo]) -> Result<Shape> {
+    if let Encoding::Element(got) = encoding
+        && !is_float(got)
+    {
+        let expected = "f32, f16, bf16 or a block format".to_owned();
+        return Err(Error::DTypeMismatch { op: NAME, slot: "weight", expected, got });
+    }
+    weight::check(NAME, "weight", encoding, planes)
+}
+
+impl Op for ExpertLinear {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn slots(&self) -> &'static [Slot] {
+        const X: Slot = Slot::input("x");
+        const PACKED: Slot = Slot::input("packed");
+        const SCALES: Slot = Slot::input("scales");
+        const BIASES: Slot = Slot::input("biases");
+        const IDS: Slot = Slot::input("ids");
+        const Y: Slot = Slot::output("y");
+        match self.encoding.planes() {
+            1 => const { &[X, Slot::input("weight"), IDS, Y] },
+            2 => const { &[X, PACKED, SCALES, IDS, Y] },
+            _ => const { &[X, PACKED, SCALES, BIASES, IDS, Y] },
+        }
+    }
+
+    fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
+        let (op, expected) = (NAME, self.encoding.planes() + 2);
+        let [x, planes @ .., ids] = given else {
+            return Err(Error::ArgumentCount { op, what: "inputs", expected, got: given.len() });
+        };
+        if given.len() != expected {
+            return Err(Error::ArgumentCount { op, what: "inputs", expected, got: given.len() });
+        }
+        for (slot, input) in self.slots().iter().zip(given) {
+            if input.elements() == 0 {
+                let expected = "at least one element".to_owned();
+                return Err(Error::Shape { op, slot: slot.name, expected, got: input.shape });
+            }
+        }
+        let mismatch = |slot, expected: &str, got| {
+            Err(Error::DTypeMismatch { op, slot, expected: expected.to_owned(), got })
+        };
+        if x.dtype != DType::F32 {
+            return mismatch("x", "f32", x.dtype);
+        }
+        if !matches!(ids.dtype, DType::U32 | DType::I32) {
+            return mismatch("ids", "u32 or i32", ids.dtype);
+        }
+        let weight = weight_shape(self.encoding, planes)?;
+        let &[_, n, k] = weight.axes() else {
+            let slot = self.encoding.plane_names().first().unwrap_or(&"weight");
+            let (expected, got) = ("planes of a weight [experts, n, k]".to_owned(), weight);
+            return Err(Error::Shape { op, slot, expected, got });
+        };
+        let Some((_, rows)) = ids.shape.axes().split_last() else {
+            return Err(Error::Shape { op, slot: "ids", expected: "[..., used]".to_owned(), got: ids.shape });
+        };
+        let with_k = |axes: &[usize]| axes.iter().copied().chain([k]).collect::<SmallVec<[usize; 8]>>();
+        let (shared, own) = (with_k(rows), with_k(ids.shape.axes()));
+        if x.shape.axes() != shared.as_slice() && x.shape.axes() != own.as_slice() {
+            let expected = format!("{shared:?} or {own:?} for ids {} and a weight {weight}", ids.shape);
+            return Err(Error::Shape { op, slot: "x", expected, got: x.shape });
+        }
+        let axes: SmallVec<[usize; 8]> = ids.shape.axes().iter().copied().chain([n]).collect();
+        let shape = Shape::new(&axes).map_err(|source| Error::bad_shape(op, source))?;
+        Ok(Outputs::from_slice(&[TensorInfo::new(DType::F32, shape)]))
+    }
+
+    fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
+        let ([x, planes @ .., ids], [y]) = (inputs, outputs) else { return };
+        let (k, n) = (x.shape.last().max(1), y.shape.last().max(1));
+        let weights = weight::values(self.encoding, planes);
+        let sharing = ids.values.len() / (x.values.len() / k).max(1);
+        for (pair, (id, y)) in ids.values.iter().zip(y.values.chunks_exact_mut(n)).enumerate() {
+            let start = (*id >= 0.0).then_some(*id as usize * n * k);
+            let expert = start.and_then(|start| weights.get(start..start + n * k));
+            let (Some(expert), Some(x)) = (expert, x.values.chunks_exact(k).nth(pair / sharing.max(1)))
+            else {
+                y.fill(f64::NAN);
+                continue;
+            };
+            for (y, weights) in y.iter_mut().zip(expert.chunks_exact(k)) {
+                *y = x.iter().zip(weights).map(|(x, weight)| x * weight).sum();
+            }
+        }
+    }
+
+    fn tolerance(&self, io: &Io<'_>, _: &TensorInfo) -> Tolerance {
+        let k = io.input(0).shape.last() as f64;
+        if !self.exact && weight::rounds(self.encoding) {
+            // On the CPU, activations are quantized to 8 bits: an error of at most 1/254 of the largest of 32.
+            return Tolerance { nmse: 2e-4, max: 2e-2 };
+        }
+        // Each of k additions in f32 rounds a sum that has grown with the square root of k.
+        Tolerance { nmse: 1e-12 + 1e-13 * k, max: 1e-6 + 1e-6 * k.sqrt() }
+    }
+
+    fn work(&self, io: &Io<'_>) -> Work {
+        let Some(Problem { pairs, experts, k, .. }) = Problem::of(self, io) else { return Work::default() };
+        let bytes = |infos: &[TensorInfo]| infos.iter().map(|info| info.bytes() as u64).sum::<u64>();
+        let weight = bytes(io.inputs.get(1..self.encoding.planes() + 1).unwrap_or_default());
+        // No more experts are read than there are pairs.
+        let read = weight / experts as u64 * pairs.min(experts) as u64;
+        let y = io.output(0);
+        let others = bytes(io.inputs) - weight + y.bytes() as u64;
+        Work { bytes: read + others, flops: (y.elements() as u64).saturating_mul(2).saturating_mul(k as u64) }
+    }
+
+    fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
+        static KERNELS: [&dyn Kernel<Op = ExpertLinear>; 5] =
+            [&cpu::INTEGER, &cpu::ELEMENTS, &cpu::DECODED, &gpu::GEMV, &gpu::GEMM];
+        &KERNELS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interleave::TOGETHER;
+    use silicide_quant::{Format, MlxFormat, MlxMode, RowEncoding};
+
+    fn info(dtype: DType, axes: &[usize]) -> TensorInfo {
+        TensorInfo::new(dtype, Shape::new(axes).unwrap())
+    }
+
+    fn op(encoding: impl Into<Encoding>) -> ExpertLinear {
+        ExpertLinear { encoding: encoding.into(), exact: false }
+    }
+
+    fn slot(op: ExpertLinear, inputs: &[TensorInfo]) -> &'static str {
+        match op.infer(inputs) {
+            Err(Error::Shape { slot, .. } | Error::DTypeMismatch { slot, .. }) => slot,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn outputs_follow_the_ids() {
+        for (x, ids, y) in [
+            (&[5, 64][..], &[5, 2][..], &[5, 2, 17][..]),
+            (&[5, 2, 64], &[5, 2], &[5, 2, 17]),
+            (&[64], &[2], &[2, 17]),
+            (&[2, 64], &[2], &[2, 17]),
+            (&[3, 5, 64], &[3, 5, 2], &[3, 5, 2, 17]),
+        ] {
+            let inputs = [info(DType::F32, x), info(DType::F32, &[4, 17, 64]), info(DType::U32, ids)];
+            assert_eq!(op(DType::F32).infer(&inputs).unwrap().to_vec(), [info(DType::F32, y)]);
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_argument() {
+        let slot = |x: (DType, &[usize]), weight: (DType, &[usize]), ids: (DType, &[usize])| {
+            slot(op(weight.0), &[x, weight, ids].map(|(dtype, axes)| info(dtype, axes)))
+        };
+        use DType::{F16, F32, I8, U32};
+        let q4_0 = DType::Block(Format::Q4_0);
+        assert_eq!(slot((F16, &[5, 64]), (F32, &[4, 17, 64]), (U32, &[5, 2])), "x");
+        assert_eq!(slot((F32, &[5, 64]), (I8, &[4, 17, 64]), (U32, &[5, 2])), "weight");
+        assert_eq!(slot((F32, &[5, 64]), (F32, &[17, 64]), (U32, &[5, 2])), "weight");
+        assert_eq!(slot((F32, &[5, 48]), (q4_0, &[4, 17, 48]), (U32, &[5, 2])), "weight");
+        assert_eq!(slot((F32, &[5, 64]), (F32, &[4, 17, 64]), (F32, &[5, 2])), "ids");
+        assert_eq!(slot((F32, &[5, 64]), (F32, &[4, 17, 64]), (U32, &[])), "ids");
+        assert_eq!(slot((F32, &[5, 32]), (F32, &[4, 17, 64]), (U32, &[5, 2])), "x");
+        assert_eq!(slot((F32, &[5, 3, 64]), (F32, &[4, 17, 64]), (U32, &[5, 2])), "x");
+        assert_eq!(slot((F32, &[0, 64]), (F32, &[4, 17, 64]), (U32, &[0, 2])), "x");
+    }
+
+    #[test]
+    fn refusals_name_the_plane() {
+        let format = MlxFormat::new(MlxMode::Affine, 4, 64, DType::F16).unwrap();
+        let (x, ids) = (info(DType::F32, &[5, 128]), info(DType::U32, &[5, 2]));
+        let (packed, scales) = (info(DType::U32, &[4, 17, 16]), info(DType::F16, &[4, 17, 2]));
+        let op = op(Encoding::Planes(format));
+        assert!(op.infer(&[x, packed, scales, scales, ids]).is_ok());
+        assert!(matches!(op.infer(&[x, packed, scales, ids]), Err(Error::ArgumentCount { .. })));
+        for wrong in [info(DType::F16, &[4, 17, 3]), info(DType::F32, &[4, 17, 2])] {
+            assert_eq!(slot(op, &[x, packed, wrong, scales, ids]), "scales");
+            assert_eq!(slot(op, &[x, packed, scales, wrong, ids]), "biases");
+        }
+        for wrong in [info(DType::I32, &[4, 17, 16]), info(DType::U32, &[4, 17, 15])] {
+            assert_eq!(slot(op, &[x, wrong, scales, scales, ids]), "packed");
+        }
+        let flat = info(DType::F16, &[17, 2]);
+        assert_eq!(slot(op, &[x, info(DType::U32, &[17, 16]), flat, flat, ids]), "packed");
+    }
+
+    #[test]
+    fn interleaved_sets_of_sixteen_rows_are_taken() {
+        let (x, ids) = (info(DType::F32, &[5, 64]), info(DType::U32, &[5, 2]));
+        let encoding = |format, rows| Encoding::Interleaved { of: RowEncoding::Block(format), rows };
+        let infer = |encoding, axes: &[usize]| op(encoding).infer(&[x, info(DType::U8, axes), ids]);
+        assert!(infer(encoding(Format::Q4_0, TOGETHER), &[4, 32, 36]).is_ok());
+        for axes in [&[4, 31, 36][..], &[4, 32, 35]] {
+            let refused = infer(encoding(Format::Q4_0, TOGETHER), axes);
+            assert!(matches!(refused, Err(Error::Shape { slot: "weight", .. })), "{axes:?}");
+        }
+        let eight = infer(encoding(Format::Q4_0, 8), &[4, 32, 36]);
+        assert!(matches!(eight, Err(Error::BadParameter { .. })));
+        let elements = |dtype| Encoding::Interleaved { of: RowEncoding::Element(dtype), rows: TOGETHER };
+        assert!(infer(elements(DType::F32), &[4, 32, 256]).is_ok());
+        assert!(matches!(infer(elements(DType::I8), &[4, 32, 64]), Err(Error::BadParameter { .. })));
+    }
+
+    #[test]
+    fn work_reads_no_more_experts_than_there_are_pairs() {
+        let inputs = [info(DType::F32, &[1, 64]), info(DType::F32, &[32, 17, 64]), info(DType::U32, &[1, 4])];
+        let outputs = op(DType::F32).infer(&inputs).unwrap();
+        let work = op(DType::F32).work(&Io { inputs: &inputs, outputs: &outputs });
+        assert_eq!(work.bytes, 4 * (64 + 4 * 17 * 64 + 4 + 4 * 17));
+        assert_eq!(work.flops, 2 * 4 * 17 * 64);
+    }
+}
