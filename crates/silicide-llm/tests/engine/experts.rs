@@ -1,20 +1,22 @@
-//! Mixtures of experts in the other ways that files have them: one tensor for each expert, in GGUF and in safetensors.
+//! Mixtures of experts in the other ways that files have them: one tensor for each expert, in GGUF and in safetensors, and planes of
+//! MLX, stacked or one by one.
 
 use crate::common::{cpu, devices, exact_session, logits};
 use samples::testdata;
 use serde_json::{Map, Value, json};
 use silicide_llm::Error;
 use silicide_llm::ModelOptions;
-use silicide_quant::Shape;
+use silicide_quant::{DType, Encoding, MlxFormat, MlxMode, MlxPlanes, Shape};
 use silicide_weights::Source;
 use silicide_weights::gguf::GgufWriter;
 use std::path::Path;
 
 const EXPERTS: usize = 8;
 
-/// A tensor of the tiny model, cut by experts where `name_of` gives names for them.
+/// A tensor of a file.
 struct Piece {
     name: String,
+    dtype: DType,
     axes: Vec<usize>,
     bytes: Vec<u8>,
 }
@@ -28,10 +30,16 @@ fn pieces(source: &Source, name_of: impl Fn(&str, Option<usize>) -> String) -> V
         if entry.name().contains("_exps") {
             for (i, bytes) in bytes.chunks_exact(bytes.len() / EXPERTS).enumerate() {
                 let name = name_of(entry.name(), Some(i));
-                pieces.push(Piece { name, axes: axes[1..].to_vec(), bytes: bytes.to_vec() });
+                pieces.push(Piece {
+                    name,
+                    dtype: DType::F32,
+                    axes: axes[1..].to_vec(),
+                    bytes: bytes.to_vec(),
+                });
             }
         } else {
-            pieces.push(Piece { name: name_of(entry.name(), None), axes, bytes: bytes.to_vec() });
+            let name = name_of(entry.name(), None);
+            pieces.push(Piece { name, dtype: DType::F32, axes, bytes: bytes.to_vec() });
         }
     }
     pieces
@@ -53,7 +61,7 @@ fn old_gguf(path: &Path) {
         writer.copy_meta(key, &value).unwrap();
     }
     for piece in &pieces {
-        writer.tensor(&piece.name, Shape::new(&piece.axes).unwrap(), silicide_quant::DType::F32).unwrap();
+        writer.tensor(&piece.name, Shape::new(&piece.axes).unwrap(), piece.dtype).unwrap();
     }
     let mut stream = writer.begin().unwrap();
     for piece in &pieces {
@@ -62,7 +70,7 @@ fn old_gguf(path: &Path) {
     stream.finish().unwrap();
 }
 
-/// The name of a tensor in a checkpoint.
+/// The name of a tensor in a checkpoint: of all of it, or of expert `expert` of it.
 fn in_checkpoint(name: &str, expert: Option<usize>) -> String {
     let mut name = name.to_owned();
     for (from, to) in [
@@ -80,21 +88,84 @@ fn in_checkpoint(name: &str, expert: Option<usize>) -> String {
         ("attn_k.", "self_attn.k_proj."),
         ("attn_v.", "self_attn.v_proj."),
         ("ffn_gate_inp", "mlp.gate"),
-        ("ffn_gate_exps", "mlp.experts.#.gate_proj"),
-        ("ffn_up_exps", "mlp.experts.#.up_proj"),
-        ("ffn_down_exps", "mlp.experts.#.down_proj"),
+        ("ffn_gate_exps", "mlp.#.gate_proj"),
+        ("ffn_up_exps", "mlp.#.up_proj"),
+        ("ffn_down_exps", "mlp.#.down_proj"),
     ] {
         name = name.replace(from, to);
     }
-    name.replace('#', &expert.unwrap_or(0).to_string())
+    name.replace('#', &expert.map_or("switch_mlp".to_owned(), |expert| format!("experts.{expert}")))
 }
 
 /// The folder of a checkpoint with the same weights.
 fn checkpoint(folder: &Path, more: &Value) {
+    write(folder, pieces(&model(), in_checkpoint), more);
+}
+
+/// The pieces of a tensor of experts after quantization: its planes, or their decoded values.
+fn quantized(piece: &Piece, format: MlxFormat, decoded: bool) -> Vec<Piece> {
+    let words = piece.bytes.as_chunks::<4>().0.iter();
+    let mut values: Vec<f32> = words.map(|word| f32::from_le_bytes(*word)).collect();
+    let bytes = format.plane_bytes(values.len()).unwrap();
+    let mut planes = [bytes.packed, bytes.scales, bytes.biases].map(|bytes| vec![0; bytes]);
+    let [packed, scales, biases] = &mut planes;
+    format.encode(&values, MlxPlanes { packed, scales, biases }, 1).unwrap();
+    let (name, axes) = (piece.name.clone(), piece.axes.clone());
+    if decoded {
+        let [packed, scales, biases] = &planes;
+        format.decode(MlxPlanes { packed: &packed[..], scales, biases }, &mut values).unwrap();
+        let bytes = values.into_iter().flat_map(f32::to_le_bytes).collect();
+        return vec![Piece { name, dtype: DType::F32, axes, bytes }];
+    }
+    let (encoding, shape) = (Encoding::Planes(format), Shape::new(&axes).unwrap());
+    let pieces = planes.into_iter().zip(["weight", "scales", "biases"]).take(encoding.planes());
+    let piece = |(i, (bytes, kind)): (usize, (Vec<u8>, &str))| {
+        let plane = encoding.plane(i, &shape).unwrap();
+        let name = name.replace(".weight", &format!(".{kind}"));
+        Piece { name, dtype: plane.dtype, axes: plane.shape.axes().to_vec(), bytes }
+    };
+    pieces.enumerate().map(piece).collect()
+}
+
+/// The folder of a checkpoint whose experts are quantized.
+fn quantized_checkpoint(folder: &Path, format: MlxFormat, stacked: bool, decoded: bool) {
+    let mut all = Vec::new();
+    for piece in pieces(&model(), |name, expert| format!("{name} {}", expert.map_or(-1, |i| i as i64))) {
+        let (name, expert) = piece.name.split_once(' ').unwrap();
+        let expert: Option<usize> = expert.parse().ok();
+        let named = |expert| Piece {
+            name: in_checkpoint(name, expert),
+            bytes: piece.bytes.clone(),
+            axes: piece.axes.clone(),
+            ..piece
+        };
+        match expert {
+            None => all.push(named(None)),
+            Some(_) if !stacked => all.extend(quantized(&named(expert), format, decoded)),
+            Some(expert) => {
+                for part in quantized(&named(None), format, decoded) {
+                    match all.iter_mut().find(|all: &&mut Piece| all.name == part.name) {
+                        Some(all) => {
+                            all.bytes.extend(part.bytes);
+                            all.axes[0] = expert + 1;
+                        }
+                        None => all.push(Piece { axes: [&[1], &part.axes[..]].concat(), ..part }),
+                    }
+                }
+            }
+        }
+    }
+    let settings = json!({"mode": format.mode().name(), "bits": format.bits(), "group_size": format.group()});
+    write(folder, all, &if decoded { json!({}) } else { json!({"quantization": settings}) });
+}
+
+/// Writes a checkpoint of these tensors, with settings of its own.
+fn write(folder: &Path, pieces: Vec<Piece>, more: &Value) {
     let (mut header, mut data) = (Map::new(), Vec::new());
-    for Piece { name, axes, bytes } in pieces(&model(), in_checkpoint) {
+    for Piece { name, dtype, axes, bytes } in pieces {
         let offsets = [data.len(), data.len() + bytes.len()];
-        header.insert(name, json!({"dtype": "F32", "shape": axes, "data_offsets": offsets}));
+        let dtype = dtype.name().to_uppercase();
+        header.insert(name, json!({"dtype": dtype, "shape": axes, "data_offsets": offsets}));
         data.extend(bytes);
     }
     let header = Value::Object(header).to_string();
@@ -132,6 +203,56 @@ fn experts_one_by_one_give_the_same_bits() {
         assert!(of(&old) == together, "GGUF on {}", device.info().id);
         assert!(of(folder.path()) == together, "safetensors on {}", device.info().id);
     }
+}
+
+#[test]
+fn experts_in_planes_are_those_of_their_decoded_weights() {
+    let tokens: Vec<u32> = (0..40).map(|i| i * 7 % 300).collect();
+    for (mode, bits, group, scales) in [
+        (MlxMode::Affine, 8, 32, DType::BF16),
+        (MlxMode::Mxfp4, 4, 32, DType::U8),
+        (MlxMode::Mxfp8, 8, 32, DType::U8),
+        (MlxMode::Nvfp4, 4, 16, DType::U8),
+    ] {
+        let format = MlxFormat::new(mode, bits, group, scales).unwrap();
+        let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let [decoded, stacked, single] = &folders;
+        quantized_checkpoint(decoded.path(), format, false, true);
+        quantized_checkpoint(stacked.path(), format, true, false);
+        quantized_checkpoint(single.path(), format, false, false);
+        for device in devices() {
+            let of = |path: &Path| {
+                let mut session = exact_session(&device, path, 64);
+                [logits(&mut session, &tokens, tokens.len()), logits(&mut session, &tokens, 1)]
+            };
+            // The CPU quantizes activations for affine codes.
+            let rounded = mode == MlxMode::Affine && !device.info().is_gpu();
+            let tolerance = if rounded { 1e-2 } else { 1e-9 };
+            let (truth, together) = (of(decoded.path()), of(stacked.path()));
+            for (got, truth) in together.iter().zip(&truth) {
+                let error = crate::common::nmse(got, truth);
+                assert!(error < tolerance, "{format} on {}: {error:e}", device.info().id);
+            }
+            assert!(of(single.path()) == together, "{format} on {}", device.info().id);
+        }
+    }
+}
+
+#[test]
+fn experts_of_other_formats_than_the_first_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mixed = |piece: &Piece| {
+        let format = MlxFormat::new(MlxMode::Mxfp4, 4, 32, DType::U8).unwrap();
+        if piece.name.contains("experts.1.up_proj") { quantized(piece, format, false) } else { Vec::new() }
+    };
+    let mut all = pieces(&model(), in_checkpoint);
+    let planes: Vec<Piece> = all.iter().flat_map(mixed).collect();
+    all.retain(|piece| planes.iter().all(|plane| plane.name != piece.name));
+    all.extend(planes);
+    let settings = json!({"quantization": {"mode": "mxfp4", "bits": 4, "group_size": 32}});
+    write(folder.path(), all, &settings);
+    let error = ModelOptions::default().device(&cpu(1)).open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("experts.1.up_proj") && error.contains("mxfp4"), "{error}");
 }
 
 #[test]

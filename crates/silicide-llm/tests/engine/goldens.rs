@@ -157,7 +157,7 @@ fn checkpoints_of_safetensors_and_mlx_are_right() {
     for device in every_device() {
         // The CPU rounds activations for affine codes.
         let rounded = if device.info().is_gpu() { 1e-9 } else { 1e-3 };
-        for (name, tolerance) in [("llama-bf16", 1e-9), ("llama-4bit", rounded)] {
+        for (name, tolerance) in [("llama-bf16", 1e-9), ("llama-4bit", rounded), ("qwen3moe-4bit", rounded)] {
             let folder = testdata(&format!("models/mlx/{name}"));
             let text = std::fs::read_to_string(folder.join("golden.json")).unwrap();
             let tokens = serde_json::from_str::<Compared>(&text).unwrap().tokens;
