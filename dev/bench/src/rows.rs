@@ -40,10 +40,10 @@ impl Kind {
         let encoding = if let Some(bits) = name.strip_prefix("mlx") {
             Encoding::Planes(MlxFormat::new(MlxMode::Affine, bits.parse()?, 64, DType::BF16)?)
         } else if let Some(format) = name.strip_suffix("x16") {
-            let format =
-                Format::from_name(format).filter(|format| interleave::interleaves(*format, COLUMNS, DEPTH));
-            let format = format.ok_or_else(|| anyhow::anyhow!("{name} can't be interleaved"))?;
-            Encoding::Interleaved { of: RowEncoding::Block(format), rows: interleave::TOGETHER }
+            let of = DType::from_name(format).map(RowEncoding::from);
+            let of = of.filter(|of| interleave::interleaves(*of, COLUMNS, DEPTH));
+            let of = of.ok_or_else(|| anyhow::anyhow!("{name} can't be interleaved"))?;
+            Encoding::Interleaved { of, rows: interleave::TOGETHER }
         } else {
             DType::from_name(name).map(Encoding::from).ok_or_else(|| anyhow::anyhow!("no format {name}"))?
         };
@@ -73,11 +73,12 @@ impl Kind {
                 let scale = || plane(&scales, DType::BF16);
                 Weight::new(self.encoding, [plane(&packed, DType::U32)?, scale()?, scale()?])?
             }
-            Encoding::Interleaved { of: RowEncoding::Block(format), .. } => {
-                let plain = plane(&silicide_quant::encode(format.into(), &some), DType::U8)?;
+            Encoding::Interleaved { of, .. } => {
+                let dtype = Encoding::from(of).dtype().ok_or_else(|| anyhow::anyhow!("no weight of {of}"))?;
+                let plain = plane(&silicide_quant::encode(dtype, &some), DType::U8)?;
                 let mut encoder = CommandEncoder::new(device);
                 let weight = Buffer::allocate(device, DType::U8, plain.shape())?;
-                interleave::interleave_into(&mut encoder, &plain, format, &weight)?;
+                interleave::interleave_into(&mut encoder, &plain, of, &weight)?;
                 encoder.submit()?.wait()?;
                 Weight::new(self.encoding, [weight])?
             }
@@ -133,9 +134,9 @@ fn one_format(
             Ok(encoder.submit()?.wait()?)
         })?;
         let speed = (2 * m * COLUMNS * DEPTH) as f64 / seconds;
-        let peak = match kind.encoding {
-            Encoding::Element(DType::BF16 | DType::F16) if peaks.halves.is_finite() => peaks.halves,
-            Encoding::Element(_) => peaks.floats,
+        let peak = match kind.encoding.of() {
+            RowEncoding::Element(DType::BF16 | DType::F16) if peaks.halves.is_finite() => peaks.halves,
+            RowEncoding::Element(_) => peaks.floats,
             _ if kind.exact => peaks.floats,
             _ => peaks.integers,
         };
@@ -164,6 +165,7 @@ pub(crate) fn formats() -> Vec<String> {
     blocks
         .map(|format| format.name().to_owned())
         .chain(interleaved)
-        .chain(["mlx2", "mlx3", "mlx4", "mlx5", "mlx6", "mlx8", "f16", "bf16", "f32"].map(str::to_owned))
+        .chain(["mlx2", "mlx3", "mlx4", "mlx5", "mlx6", "mlx8"].map(str::to_owned))
+        .chain(["f16", "bf16", "f32", "f16x16", "bf16x16", "f32x16"].map(str::to_owned))
         .collect()
 }

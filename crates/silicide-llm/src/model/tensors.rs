@@ -11,7 +11,7 @@ use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, Loader, Purpo
 use silicide_ops as ops;
 use silicide_ops::interleave::{TOGETHER, interleaves};
 use silicide_quant::decode_into;
-use silicide_quant::{DType, Encoding, RowEncoding, Shape};
+use silicide_quant::{DType, Encoding, Shape};
 use silicide_weights::{Entry, Source, Stored};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -138,7 +138,10 @@ impl<'a> Tensors<'a> {
     pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
         let weight = self.all_experts(name, extents)?;
         weight.set_label(name);
-        let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
+        // Experts of single elements stay in place: their products read them so.
+        let is_block = weight.encoding().group_len() > 1;
+        let arranged = if is_block { self.arranged(&weight)? } else { None };
+        let Some(arranged) = arranged else { return Ok(weight) };
         arranged.set_label(name);
         if let (From::File(loader), Ok(entry)) = (&self.from, self.find(name)) {
             loader.release(&entry);
@@ -209,15 +212,13 @@ impl<'a> Tensors<'a> {
 
     /// The matrix interleaved, if it is to be and can be.
     fn arranged(&mut self, weight: &Weight) -> Result<Option<Weight>> {
-        let (Encoding::Block(format), Some(plain)) = (weight.encoding(), weight.tensor()) else {
-            return Ok(None);
-        };
+        let (of, Some(plain)) = (weight.encoding().of(), weight.tensor()) else { return Ok(None) };
         let &[.., rows, columns] = weight.shape().axes() else { return Ok(None) };
-        if !self.interleave || !interleaves(format, rows, columns) {
+        if !self.interleave || !interleaves(of, rows, columns) {
             return Ok(None);
         }
         let begin = Instant::now();
-        let encoding = Encoding::Interleaved { of: RowEncoding::Block(format), rows: TOGETHER };
+        let encoding = Encoding::Interleaved { of, rows: TOGETHER };
         let mut options = BufferOptions::default();
         options.purpose = Purpose::Weights;
         options.zeroed = false;
@@ -228,7 +229,7 @@ impl<'a> Tensors<'a> {
         let arranged = Weight::with(device, encoding, weight.shape(), &options)?;
         if let (From::File(_), [bytes]) = (&self.from, arranged.planes()) {
             let mut encoder = CommandEncoder::new(device);
-            ops::interleave_into(&mut encoder, &plain.as_bytes()?.reshape(bytes.shape())?, format, bytes)?;
+            ops::interleave_into(&mut encoder, &plain.as_bytes()?.reshape(bytes.shape())?, of, bytes)?;
             encoder.submit()?.wait()?;
         }
         self.rearranged.bytes += arranged.bytes() as u64;
