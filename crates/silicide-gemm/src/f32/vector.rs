@@ -3,9 +3,12 @@
 //! Kernels use them through the token of an instruction set ([`FloatLanes`](crate::isa::FloatLanes)), which proves it. Methods are
 //! `#[inline(always)]`: code gets an instruction set by being inlined into a function that has it.
 
+// Every aarch64 has an instruction that converts f16.
 #[cfg(target_arch = "aarch64")]
-use crate::isa::Neon;
-use crate::isa::{Portable, Simd};
+use crate::isa::Neon as Halves;
+#[cfg(not(target_arch = "aarch64"))]
+use crate::isa::Portable as Halves;
+use crate::isa::Simd;
 use silicide_quant::f16;
 
 /// A register of 32-bit words.
@@ -90,12 +93,6 @@ pub(crate) unsafe trait Vector: Copy {
 
 /// The most lanes of any vector.
 pub(crate) const MAX_LANES: usize = 16;
-
-/// Every aarch64 has an instruction for halves.
-#[cfg(target_arch = "aarch64")]
-type Halves = Neon;
-#[cfg(not(target_arch = "aarch64"))]
-type Halves = Portable;
 
 /// Eight lanes as the compiler vectorises them: two registers of 128 bits.
 #[derive(Clone, Copy)]
