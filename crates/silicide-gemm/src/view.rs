@@ -17,7 +17,7 @@ pub enum GemmError {
         argument: &'static str,
         /// Elements, or bytes, that are needed.
         needed: usize,
-        /// Those that there are.
+        /// Elements, or bytes, that there are.
         got: usize,
     },
     /// An extent is 0.
@@ -37,6 +37,20 @@ pub enum GemmError {
         what: &'static str,
         /// What it must be.
         expected: usize,
+        /// What it is.
+        got: usize,
+    },
+    /// An extent is too small or too large.
+    #[error("{argument}: {what} must be from {least} to {most}, got {got}")]
+    Bounds {
+        /// The argument.
+        argument: &'static str,
+        /// The extent.
+        what: &'static str,
+        /// The least that it may be.
+        least: usize,
+        /// The most that it may be.
+        most: usize,
         /// What it is.
         got: usize,
     },
@@ -88,6 +102,9 @@ pub enum GemmError {
     },
 }
 
+/// The most elements that a view spans: with 8 bytes each, as far as an offset reaches.
+pub(crate) const MAX_ELEMENTS: usize = isize::MAX as usize / 8;
+
 /// Checks extents; returns the elements from the first to the last.
 fn span(argument: &'static str, rows: usize, columns: usize, stride: usize) -> Result<usize, GemmError> {
     if rows == 0 {
@@ -100,7 +117,7 @@ fn span(argument: &'static str, rows: usize, columns: usize, stride: usize) -> R
         return Err(GemmError::Stride { argument, stride, columns });
     }
     let last = (rows - 1).checked_mul(stride).and_then(|start| start.checked_add(columns));
-    last.filter(|elements| *elements <= isize::MAX as usize / 8).ok_or(GemmError::Overflow { argument })
+    last.filter(|elements| *elements <= MAX_ELEMENTS).ok_or(GemmError::Overflow { argument })
 }
 
 /// A matrix to read: `rows` rows of `columns` elements, `stride` elements apart.
@@ -163,7 +180,8 @@ impl<'a, T: Copy> Matrix<'a, T> {
     /// Returns row `row`, if there is one.
     #[inline(always)]
     pub fn row(&self, row: usize) -> Option<&'a [T]> {
-        // SAFETY: the view covers this row, by its constructor.
+        // SAFETY: row `row` is one of the view's, and its elements can be read, as `new` has checked or the caller of `from_raw_parts`
+        // has stated.
         (row < self.rows)
             .then(|| unsafe { std::slice::from_raw_parts(self.start.add(row * self.stride), self.columns) })
     }
@@ -191,6 +209,30 @@ impl<'a, T: Copy> Matrix<'a, T> {
 }
 
 /// A matrix to write: `rows` rows of `columns` elements, `stride` elements apart.
+///
+/// The view borrows its memory mutably and cannot be copied. So outputs never overlap what the product reads:
+///
+/// ```compile_fail,E0502
+/// use silicide_gemm::{Matrix, MatrixMut};
+///
+/// let mut memory = [0f32; 64];
+/// let x = Matrix::new("x", &memory, [1, 32], 32)?;
+/// let y = MatrixMut::new("y", &mut memory, [1, 32], 32)?;
+/// println!("{} {}", x.rows(), y.rows());
+/// # Ok::<(), silicide_gemm::GemmError>(())
+/// ```
+///
+/// Nor the outputs of another product; parts of one slice are taken by `split_at_mut`:
+///
+/// ```compile_fail,E0499
+/// use silicide_gemm::MatrixMut;
+///
+/// let mut memory = [0f32; 64];
+/// let first = MatrixMut::new("first", &mut memory, [1, 32], 32)?;
+/// let second = MatrixMut::new("second", &mut memory, [1, 32], 32)?;
+/// println!("{} {}", first.rows(), second.rows());
+/// # Ok::<(), silicide_gemm::GemmError>(())
+/// ```
 #[derive(Debug)]
 pub struct MatrixMut<'a, T> {
     start: *mut T,
@@ -250,7 +292,8 @@ impl<'a, T: Copy> MatrixMut<'a, T> {
     /// Returns row `row`, if there is one.
     #[inline(always)]
     pub fn row_mut(&mut self, row: usize) -> Option<&mut [T]> {
-        // SAFETY: the view covers this row, by its constructor, and is borrowed as a whole.
+        // SAFETY: row `row` is one of the view's, and its elements can be written, as `new` has checked or the caller of `from_raw_parts`
+        // has stated. The view is borrowed mutably as a whole.
         (row < self.rows).then(|| unsafe {
             std::slice::from_raw_parts_mut(self.start.add(row * self.stride), self.columns)
         })

@@ -1,7 +1,8 @@
 //! AVX2 with FMA and F16C: eight lanes.
 
 use super::half::{narrow, widen};
-use super::{FloatLanes, IntLanes, Simd, Task, run_with};
+use super::{CodeLanes, FloatLanes, IntLanes, Simd, Task, float_lanes, run_with};
+use crate::f32::vector::Vector;
 use silicide_quant::f16;
 use std::arch::x86_64::*;
 
@@ -63,7 +64,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn stream_line(self, from: *const u8, to: *mut u8) {
         let (from, to) = (from.cast::<__m256i>(), to.cast::<__m256i>());
-        // SAFETY: the token proves AVX2; the caller vouches for the memory and its alignment.
+        // SAFETY: the token proves AVX2; 64 bytes can be read and written, and `to` is aligned to them, by this function's contract.
         unsafe {
             _mm256_stream_si256(to, _mm256_loadu_si256(from));
             _mm256_stream_si256(to.add(1), _mm256_loadu_si256(from.add(1)));
@@ -78,7 +79,7 @@ impl Avx2 {
     /// 16 bytes can be read at each of the rows.
     #[inline(always)]
     unsafe fn gather(self, from: *const u8, stride: usize) -> __m256i {
-        // SAFETY: the token proves AVX2; the caller vouches for the rows.
+        // SAFETY: the token proves AVX2; 16 bytes can be read at each of the rows, by this function's contract.
         unsafe {
             let lanes = _mm256_castsi128_si256(_mm_loadu_si128(from.cast()));
             _mm256_inserti128_si256::<1>(lanes, _mm_loadu_si128(from.add(4 * stride).cast()))
@@ -86,23 +87,20 @@ impl Avx2 {
     }
 }
 
-// SAFETY: operations of `__m256` need AVX2, FMA and F16C.
-unsafe impl FloatLanes for Avx2 {
-    type Floats = __m256;
-}
+float_lanes!(Avx2, __m256);
 
-impl IntLanes for Avx2 {
+impl CodeLanes for Avx2 {
     type Words = __m256i;
-    type Sums = __m256i;
     const ZERO: i32 = 0;
-    // By two vectors: 4 sums in integers and 4 in floats, 2 vectors of weights, and what a product takes, of 16 registers.
-    const MR: usize = 2;
-    const START: i32 = 0;
-    const SIGNED: bool = true;
+
+    #[inline(always)]
+    fn run_task<T: Task>(self, task: T) -> T::Output {
+        self.run(task)
+    }
 
     #[inline(always)]
     unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [__m256i; 4] {
-        // SAFETY: the token proves AVX2; the caller vouches for sixteen bytes of each of eight rows.
+        // SAFETY: the token proves AVX2; 16 bytes of each of eight rows can be read, by this function's contract.
         unsafe {
             let (a, b) = (self.gather(from, stride), self.gather(from.add(stride), stride));
             let (c, d) =
@@ -120,7 +118,7 @@ impl IntLanes for Avx2 {
 
     #[inline(always)]
     unsafe fn load_adjacent(self, from: *const u8) -> __m256i {
-        // SAFETY: the token proves AVX2; the caller vouches for the memory.
+        // SAFETY: the token proves AVX2; 32 bytes can be read, by this function's contract.
         unsafe { _mm256_loadu_si256(from.cast()) }
     }
 
@@ -245,15 +243,30 @@ impl IntLanes for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn load_words(self, from: *const u8) -> __m256i {
-        // SAFETY: the token proves AVX2; the caller vouches for the memory.
-        unsafe { _mm256_loadu_si256(from.cast()) }
+    unsafe fn store_adjacent(self, words: __m256i, to: *mut u8) {
+        // SAFETY: the token proves AVX2; 32 bytes can be written, by this function's contract.
+        unsafe { _mm256_storeu_si256(to.cast(), words) }
+    }
+}
+
+impl IntLanes for Avx2 {
+    type Unpacker = Avx2;
+    type Codes = __m256i;
+    type Sums = __m256i;
+    // By two vectors: 4 sums in integers and 4 in floats, 2 vectors of weights, and what a product takes, of 16 registers.
+    const MR: usize = 2;
+    const START: i32 = 0;
+    const SIGNED: bool = true;
+
+    #[inline(always)]
+    fn unpacker(self) -> Avx2 {
+        self
     }
 
     #[inline(always)]
-    unsafe fn store_words(self, words: __m256i, to: *mut u8) {
-        // SAFETY: the token proves AVX2; the caller vouches for the memory.
-        unsafe { _mm256_storeu_si256(to.cast(), words) }
+    unsafe fn load_codes(self, from: *const u8) -> __m256i {
+        // SAFETY: the token proves AVX2; 32 bytes can be read, by this function's contract.
+        unsafe { _mm256_loadu_si256(from.cast()) }
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! AVX-512 with VNNI: sixteen lanes.
 
-use super::{Avx2, FloatLanes, IntLanes, Simd, Task, run_with};
+use super::{Avx2, CodeLanes, FloatLanes, IntLanes, Simd, Task, float_lanes, run_with};
+use crate::f32::vector::Vector;
 use silicide_quant::f16;
 use std::arch::x86_64::*;
 
@@ -43,7 +44,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn stream_line(self, from: *const u8, to: *mut u8) {
-        // SAFETY: the token proves AVX-512; the caller vouches for the memory and its alignment.
+        // SAFETY: the token proves AVX-512; 64 bytes can be read and written, and `to` is aligned to them, by this function's contract.
         unsafe { _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast())) }
     }
 }
@@ -95,7 +96,7 @@ impl Avx512 {
     /// 16 bytes can be read at each of the rows.
     #[inline(always)]
     unsafe fn gather(self, from: *const u8, stride: usize) -> __m512i {
-        // SAFETY: the token proves AVX-512; the caller vouches for the rows.
+        // SAFETY: the token proves AVX-512; 16 bytes can be read at each of the rows, by this function's contract.
         unsafe {
             let lanes = _mm512_castsi128_si512(_mm_loadu_si128(from.cast()));
             let lanes = _mm512_inserti32x4::<1>(lanes, _mm_loadu_si128(from.add(4 * stride).cast()));
@@ -105,26 +106,21 @@ impl Avx512 {
     }
 }
 
-// SAFETY: operations of `__m512` need AVX-512 F and DQ.
-unsafe impl FloatLanes for Avx512 {
-    type Floats = __m512;
-}
+float_lanes!(Avx512, __m512);
 
-impl IntLanes for Avx512 {
+impl CodeLanes for Avx512 {
     type Words = __m512i;
-    type Sums = __m512i;
     // The instruction takes unsigned codes.
     const ZERO: i32 = 128;
-    // By two vectors: 12 sums in integers and 12 in floats, 2 vectors of weights, 1 activation: 27 of 32 registers.
-    const MR: usize = 6;
-    // As bits of a float: 1.5 * 2^23, to which sums of less than 2^22 add their units. So sums are floats without conversion, and
-    // what they are too large by is taken off when they are scaled; exactly, as scales are short.
-    const START: i32 = 0x4b40_0000;
-    const SIGNED: bool = false;
+
+    #[inline(always)]
+    fn run_task<T: Task>(self, task: T) -> T::Output {
+        self.run(task)
+    }
 
     #[inline(always)]
     unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [__m512i; 4] {
-        // SAFETY: the token proves AVX-512; the caller vouches for sixteen bytes of each of sixteen rows.
+        // SAFETY: the token proves AVX-512; 16 bytes of each of sixteen rows can be read, by this function's contract.
         unsafe {
             // Register i: rows i, i + 4, i + 8, i + 12 side by side; then a 4 x 4 transposition in each lane.
             let (a, b) = (self.gather(from, stride), self.gather(from.add(stride), stride));
@@ -143,7 +139,7 @@ impl IntLanes for Avx512 {
 
     #[inline(always)]
     unsafe fn load_adjacent(self, from: *const u8) -> __m512i {
-        // SAFETY: the token proves AVX-512; the caller vouches for the memory.
+        // SAFETY: the token proves AVX-512; 64 bytes can be read, by this function's contract.
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
@@ -262,15 +258,32 @@ impl IntLanes for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn load_words(self, from: *const u8) -> __m512i {
-        // SAFETY: the token proves AVX-512; the caller vouches for the memory.
-        unsafe { _mm512_loadu_si512(from.cast()) }
+    unsafe fn store_adjacent(self, words: __m512i, to: *mut u8) {
+        // SAFETY: the token proves AVX-512; 64 bytes can be written, by this function's contract.
+        unsafe { _mm512_storeu_si512(to.cast(), words) }
+    }
+}
+
+impl IntLanes for Avx512 {
+    type Unpacker = Avx512;
+    type Codes = __m512i;
+    type Sums = __m512i;
+    // By two vectors: 12 sums in integers and 12 in floats, 2 vectors of weights, 1 activation: 27 of 32 registers.
+    const MR: usize = 6;
+    // As bits of a float: 1.5 * 2^23, to which sums of less than 2^22 add their units. So sums are floats without conversion, and
+    // what they are too large by is taken off when they are scaled; exactly, as scales are short.
+    const START: i32 = 0x4b40_0000;
+    const SIGNED: bool = false;
+
+    #[inline(always)]
+    fn unpacker(self) -> Avx512 {
+        self
     }
 
     #[inline(always)]
-    unsafe fn store_words(self, words: __m512i, to: *mut u8) {
-        // SAFETY: the token proves AVX-512; the caller vouches for the memory.
-        unsafe { _mm512_storeu_si512(to.cast(), words) }
+    unsafe fn load_codes(self, from: *const u8) -> __m512i {
+        // SAFETY: the token proves AVX-512; 64 bytes can be read, by this function's contract.
+        unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
     #[inline(always)]

@@ -12,7 +12,13 @@
 //! A kernel is generic over the token and `#[inline(always)]`. Code gets an instruction set by being inlined into a function that
 //! has it: [`Simd::run`] calls a [`Task`] in such a function.
 //!
-//! What depends on the instruction set is a constant of it: lanes, MR of the register tile, streams of weights per thread.
+//! What depends on the instruction set is a constant of it (`IntLanes`): lanes and with them NR, MR, KC, NC, and whether bodies are compiled
+//! per kind of panel and per layout of weights. Three things are the same for all today, and would change here:
+//!
+//! - The width of the interleaving: `q8::layout` says where another one goes.
+//! - Streams of weights per thread: a GEMV reads one. Several mean as many sums in `q8::gemv`, a part of the outputs apart.
+//! - The step of a dot product: four codes of each lane. AVX2 could add the products of eight steps in 16 bits where codes have 4 bits;
+//!   then `IntLanes::dot` takes the words of a group, and a panel's layout states the largest code.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -22,6 +28,7 @@ mod half;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
+mod portable_lane;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::Avx2;
@@ -33,7 +40,7 @@ pub(crate) use avx512::Avx512Vbmi;
 pub use neon::Neon;
 pub use portable::Portable;
 
-use crate::f32::vector::Vector;
+use crate::q8::{MAX_KC, MAX_NC};
 use silicide_quant::f16;
 
 /// Work that is compiled for an instruction set.
@@ -83,96 +90,51 @@ pub trait Simd: Copy + 'static {
 }
 
 /// Vectors of f32, one lane to an output.
-///
-/// # Safety
-///
-/// The operations of `Floats` need no more than the token's instruction set.
-pub(crate) unsafe trait FloatLanes: Simd {
+pub(crate) trait FloatLanes: Copy + 'static {
     /// A vector of f32.
-    type Floats: Vector;
+    type Floats: Copy;
     /// f32s in a vector.
-    const LANES: usize = <Self::Floats as Vector>::LANES;
+    const LANES: usize;
 
     /// Returns zeros.
-    #[inline(always)]
-    fn zeros(self) -> Self::Floats {
-        // SAFETY: the token proves the instruction set of `Floats`.
-        unsafe { Self::Floats::zero() }
-    }
-
+    fn zeros(self) -> Self::Floats;
     /// Returns `value` in all lanes.
-    #[inline(always)]
-    fn broadcast(self, value: f32) -> Self::Floats {
-        // SAFETY: the token proves the instruction set of `Floats`; a reference is readable.
-        unsafe { Self::Floats::splat(&value) }
-    }
-
+    fn broadcast(self, value: f32) -> Self::Floats;
     /// Computes `a * b + c`, rounded once where the machine can.
-    #[inline(always)]
-    fn fma(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats {
-        // SAFETY: the token proves the instruction set of `Floats`.
-        unsafe { a.multiply_add(b, c) }
-    }
-
+    fn fma(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
     /// Loads a vector.
     ///
     /// # Safety
     /// `LANES` f32s can be read, at any alignment.
-    #[inline(always)]
-    unsafe fn load(self, from: *const f32) -> Self::Floats {
-        // SAFETY: the token proves the instruction set; the caller vouches for the memory.
-        unsafe { Self::Floats::load(from) }
-    }
-
+    unsafe fn load(self, from: *const f32) -> Self::Floats;
     /// Loads a vector of f16, as f32.
     ///
     /// # Safety
     /// `LANES` f16s can be read, at any alignment.
-    #[inline(always)]
-    unsafe fn load_f16(self, from: *const u16) -> Self::Floats {
-        // SAFETY: the token proves the instruction set; the caller vouches for the memory.
-        unsafe { Self::Floats::load_f16(from) }
-    }
-
+    unsafe fn load_f16(self, from: *const u16) -> Self::Floats;
     /// Loads a vector of bf16, as f32.
     ///
     /// # Safety
     /// `LANES` bf16s can be read, at any alignment.
-    #[inline(always)]
-    unsafe fn load_bf16(self, from: *const u16) -> Self::Floats {
-        // SAFETY: the token proves the instruction set; the caller vouches for the memory.
-        unsafe { Self::Floats::load_bf16(from) }
-    }
-
+    unsafe fn load_bf16(self, from: *const u16) -> Self::Floats;
     /// Stores a vector.
     ///
     /// # Safety
     /// `LANES` f32s can be written, at any alignment.
-    #[inline(always)]
-    unsafe fn store(self, floats: Self::Floats, to: *mut f32) {
-        // SAFETY: the token proves the instruction set; the caller vouches for the memory.
-        unsafe { floats.store(to) }
-    }
+    unsafe fn store(self, floats: Self::Floats, to: *mut f32);
 }
 
-/// Vectors of bytes and of 32-bit integers for dot products, one 32-bit lane to an output.
-pub(crate) trait IntLanes: FloatLanes {
+/// Vectors of bytes that weights are unpacked with, one 32-bit lane to an output.
+pub(crate) trait CodeLanes: FloatLanes {
     /// Four bytes of each lane: codes of an output.
     type Words: Copy;
-    /// An i32 for each lane.
-    type Sums: Copy;
-    /// What is added to signed codes by [`IntLanes::signed_codes`].
+    /// What is added to signed codes by [`CodeLanes::signed_codes`].
     const ZERO: i32;
-    /// MR: rows of the register tile, at most [`MAX_MR`](crate::q8::MAX_MR).
-    const MR: usize;
-    /// What sums must start from for [`IntLanes::scale`].
-    const START: i32;
-    /// Whether [`IntLanes::dot`] must be told of signed codes.
-    const SIGNED: bool;
-    /// Streams of weights that a thread reads at once in a GEMV. 0 where instructions are the limit and not memory: panels do as well.
-    const GEMV_STREAMS: usize = 1;
-    /// Whether [`IntLanes::load_adjacent`] reads `Words` as they are stored.
-    const SIDE_BY_SIDE: bool = true;
+    /// Whether unpacking is compiled for each layout of weights, rather than once with a branch per load.
+    const UNPACK_PER_LAYOUT: bool = true;
+
+    /// Runs a task, compiled for the instruction set, in a function of its own.
+    fn run_task<T: Task>(self, task: T) -> T::Output;
 
     /// Loads 16 bytes of each of `LANES` rows: word `i` has bytes `4i..4i + 4` of each.
     ///
@@ -184,16 +146,20 @@ pub(crate) trait IntLanes: FloatLanes {
     /// # Safety
     /// `4 * LANES` bytes can be read.
     unsafe fn load_adjacent(self, from: *const u8) -> Self::Words;
-    /// Loads words that [`IntLanes::store_words`] has stored.
-    ///
-    /// # Safety
-    /// `4 * LANES` bytes can be read.
-    unsafe fn load_words(self, from: *const u8) -> Self::Words;
-    /// Stores words.
+    /// Stores four bytes of each lane, side by side.
     ///
     /// # Safety
     /// `4 * LANES` bytes can be written.
-    unsafe fn store_words(self, words: Self::Words, to: *mut u8);
+    unsafe fn store_adjacent(self, words: Self::Words, to: *mut u8);
+    /// Stores words in a vector of a panel.
+    ///
+    /// # Safety
+    /// `to` is the place of the first lane's codes in a vector of a panel, which can be written.
+    #[inline(always)]
+    unsafe fn store_codes(self, words: Self::Words, to: *mut u8) {
+        // SAFETY: panels have words side by side, unless the implementation says otherwise; there is room for the vector.
+        unsafe { self.store_adjacent(words, to) }
+    }
 
     /// Returns the lower nibbles of bytes.
     fn low_nibbles(self, words: Self::Words) -> Self::Words;
@@ -201,7 +167,7 @@ pub(crate) trait IntLanes: FloatLanes {
     fn high_nibbles(self, words: Self::Words) -> Self::Words;
     /// Subtracts 128 from unsigned bytes: signed ones.
     fn center(self, words: Self::Words) -> Self::Words;
-    /// Converts signed codes to what [`IntLanes::dot`] takes: adds [`IntLanes::ZERO`].
+    /// Converts signed codes to what [`IntLanes::dot`] takes: adds [`CodeLanes::ZERO`].
     fn signed_codes(self, words: Self::Words) -> Self::Words;
     /// Returns the bits of `mask` of every byte, counted from bit `shift`. `shift` plus the bits of `mask` is at most 8.
     fn byte_bits(self, words: Self::Words, shift: u32, mask: u8) -> Self::Words;
@@ -221,16 +187,106 @@ pub(crate) trait IntLanes: FloatLanes {
     fn signed_byte(self, words: Self::Words, shift: u32) -> Self::Floats;
     /// Converts the f16 from bit `shift` on, 0 or 16, of every lane's word to f32.
     fn f16_in_word(self, words: Self::Words, shift: u32) -> Self::Floats;
+}
+
+/// Vectors of 32-bit integers for dot products, one lane to an output; and the shape of the kernels over them.
+pub(crate) trait IntLanes: FloatLanes + Simd {
+    /// What unpacks weights to panels: the token itself, or one that unpacks fewer lanes at a time.
+    type Unpacker: CodeLanes;
+    /// A vector of a panel: four codes of each lane.
+    type Codes: Copy;
+    /// An i32 for each lane.
+    type Sums: Copy;
+    /// MR: rows of the register tile, at most [`MAX_MR`](crate::q8::MAX_MR).
+    const MR: usize;
+    /// KC, in groups: the deepest panel. Callers may choose less.
+    const KC: usize = MAX_KC;
+    /// NC: the most outputs of panels that lie side by side. Callers may choose less.
+    const NC: usize = MAX_NC;
+    /// Whether the register tile is compiled for each kind of panel, rather than once with branches.
+    const TILE_PER_LAYOUT: bool = true;
+    /// What sums must start from for [`IntLanes::scale`].
+    const START: i32;
+    /// Whether [`IntLanes::dot`] must be told of signed codes.
+    const SIGNED: bool;
+    /// Bytes from one lane's first code to the next lane's, in a vector of a panel. 4 where words lie side by side.
+    const LANE_BYTES: usize = 4;
+
+    /// Returns what unpacks weights to panels.
+    fn unpacker(self) -> Self::Unpacker;
+    /// Loads a vector of a panel.
+    ///
+    /// # Safety
+    /// `4 * LANES` bytes can be read.
+    unsafe fn load_codes(self, from: *const u8) -> Self::Codes;
     /// Returns `sum` in all lanes.
     fn broadcast_sum(self, sum: i32) -> Self::Sums;
     /// Adds the products of each lane's four codes with the four signed bytes of `x`. Codes are below 128, or, if `BYTES`, come
-    /// from [`IntLanes::signed_codes`].
-    fn dot<const BYTES: bool>(self, sums: Self::Sums, codes: Self::Words, x: i32) -> Self::Sums;
+    /// from [`CodeLanes::signed_codes`].
+    fn dot<const BYTES: bool>(self, sums: Self::Sums, codes: Self::Codes, x: i32) -> Self::Sums;
     /// Returns what [`IntLanes::scale`] needs of scales.
     fn scale_offset(self, scales: Self::Floats) -> Self::Floats;
     /// Converts sums that began at [`IntLanes::START`] to f32, times scales of at most 22 bits of precision; rounded once.
     fn scale(self, sums: Self::Sums, scales: Self::Floats, offset: Self::Floats) -> Self::Floats;
 }
+
+/// An instruction set that unpacks and multiplies whole vectors, so codes need not pass through memory: it has GEMVs.
+pub(crate) trait GemvLanes: IntLanes<Codes = <Self as CodeLanes>::Words> + CodeLanes {}
+
+impl<I: CodeLanes + IntLanes<Codes = <I as CodeLanes>::Words>> GemvLanes for I {}
+
+/// Implements [`FloatLanes`] for a token through a [`Vector`](crate::f32::vector::Vector) of its instruction set.
+macro_rules! float_lanes {
+    ($token:ident, $vector:ty) => {
+        impl FloatLanes for $token {
+            type Floats = $vector;
+            const LANES: usize = <$vector as Vector>::LANES;
+
+            #[inline(always)]
+            fn zeros(self) -> $vector {
+                // SAFETY: the token proves the vector's instruction set.
+                unsafe { <$vector>::zero() }
+            }
+
+            #[inline(always)]
+            fn broadcast(self, value: f32) -> $vector {
+                // SAFETY: the token proves the vector's instruction set; a reference is readable.
+                unsafe { <$vector>::splat(&value) }
+            }
+
+            #[inline(always)]
+            fn fma(self, a: $vector, b: $vector, c: $vector) -> $vector {
+                // SAFETY: the token proves the vector's instruction set.
+                unsafe { a.multiply_add(b, c) }
+            }
+
+            #[inline(always)]
+            unsafe fn load(self, from: *const f32) -> $vector {
+                // SAFETY: the token proves the vector's instruction set; `LANES` f32s can be read, by this function's contract.
+                unsafe { <$vector as Vector>::load(from) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_f16(self, from: *const u16) -> $vector {
+                // SAFETY: the token proves the vector's instruction set; `LANES` f16s can be read, by this function's contract.
+                unsafe { <$vector as Vector>::load_f16(from) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_bf16(self, from: *const u16) -> $vector {
+                // SAFETY: the token proves the vector's instruction set; `LANES` bf16s can be read, by this function's contract.
+                unsafe { <$vector as Vector>::load_bf16(from) }
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, floats: $vector, to: *mut f32) {
+                // SAFETY: the token proves the vector's instruction set; `LANES` f32s can be written, by this function's contract.
+                unsafe { Vector::store(floats, to) }
+            }
+        }
+    };
+}
+use float_lanes;
 
 /// Declares [`Simd::run`]: a function with the features of the token calls the task.
 macro_rules! run_with {

@@ -1,8 +1,8 @@
 //! NEON with dot products: eight lanes in two registers.
 
 use super::half::{narrow, widen};
-use super::{FloatLanes, IntLanes, Portable, Simd, Task, run_with};
-use crate::f32::vector::Lanes8;
+use super::{CodeLanes, FloatLanes, IntLanes, Portable, Simd, Task, float_lanes, run_with};
+use crate::f32::vector::{Lanes8, Vector};
 use silicide_quant::f16;
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -70,7 +70,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     unsafe fn stream_line(self, from: *const u8, to: *mut u8) {
-        // SAFETY: every CPU runs the portable code; the caller vouches for the memory.
+        // SAFETY: every CPU runs the portable code; the contract is that of this function.
         unsafe { Portable::assume().stream_line(from, to) }
     }
 }
@@ -82,7 +82,7 @@ impl Neon {
     /// 16 bytes can be read at `from + row * stride` for each of the rows.
     #[inline(always)]
     unsafe fn transpose_four(self, from: *const u8, stride: usize) -> [uint8x16_t; 4] {
-        // SAFETY: the token proves NEON; the caller vouches for the rows.
+        // SAFETY: the token proves NEON; 16 bytes can be read at each of the rows, by this function's contract.
         unsafe {
             let row = |i: usize| vreinterpretq_u32_u8(vld1q_u8(from.add(i * stride)));
             let (a, b, c, d) = (row(0), row(1), row(2), row(3));
@@ -133,25 +133,21 @@ impl Neon {
     }
 }
 
-// SAFETY: operations of `Lanes8` are plain Rust and what every aarch64 has.
-unsafe impl FloatLanes for Neon {
-    type Floats = Lanes8;
-}
+float_lanes!(Neon, Lanes8);
 
-impl IntLanes for Neon {
+impl CodeLanes for Neon {
     type Words = [uint8x16_t; 2];
-    type Sums = [int32x4_t; 2];
     // The instruction takes signed codes, and those below 128 are the same number either way.
     const ZERO: i32 = 0;
-    // By two vectors of two registers: 12 sums in integers and 12 in floats, 4 registers of weights and 1 of
-    // activations: 29 of 32.
-    const MR: usize = 3;
-    const START: i32 = 0;
-    const SIGNED: bool = false;
+
+    #[inline(always)]
+    fn run_task<T: Task>(self, task: T) -> T::Output {
+        self.run(task)
+    }
 
     #[inline(always)]
     unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [Self::Words; 4] {
-        // SAFETY: the token proves NEON; the caller vouches for eight rows.
+        // SAFETY: the token proves NEON; 16 bytes of each of eight rows can be read, by this function's contract.
         let (low, high) =
             unsafe { (self.transpose_four(from, stride), self.transpose_four(from.add(4 * stride), stride)) };
         std::array::from_fn(|i| [low[i], high[i]])
@@ -159,7 +155,7 @@ impl IntLanes for Neon {
 
     #[inline(always)]
     unsafe fn load_adjacent(self, from: *const u8) -> Self::Words {
-        // SAFETY: the token proves NEON; the caller vouches for four bytes of each of eight rows.
+        // SAFETY: the token proves NEON; 32 bytes can be read, by this function's contract.
         unsafe { [vld1q_u8(from), vld1q_u8(from.add(16))] }
     }
 
@@ -266,18 +262,34 @@ impl IntLanes for Neon {
     }
 
     #[inline(always)]
-    unsafe fn load_words(self, from: *const u8) -> Self::Words {
-        // SAFETY: the token proves NEON; the caller vouches for the memory.
-        unsafe { [vld1q_u8(from), vld1q_u8(from.add(16))] }
-    }
-
-    #[inline(always)]
-    unsafe fn store_words(self, words: Self::Words, to: *mut u8) {
-        // SAFETY: the token proves NEON; the caller vouches for the memory.
+    unsafe fn store_adjacent(self, words: Self::Words, to: *mut u8) {
+        // SAFETY: the token proves NEON; 32 bytes can be written, by this function's contract.
         unsafe {
             vst1q_u8(to, words[0]);
             vst1q_u8(to.add(16), words[1]);
         }
+    }
+}
+
+impl IntLanes for Neon {
+    type Unpacker = Neon;
+    type Codes = [uint8x16_t; 2];
+    type Sums = [int32x4_t; 2];
+    // By two vectors of two registers: 12 sums in integers and 12 in floats, 4 registers of weights and 1 of
+    // activations: 29 of 32.
+    const MR: usize = 3;
+    const START: i32 = 0;
+    const SIGNED: bool = false;
+
+    #[inline(always)]
+    fn unpacker(self) -> Neon {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn load_codes(self, from: *const u8) -> Self::Codes {
+        // SAFETY: the token proves NEON; 32 bytes can be read, by this function's contract.
+        unsafe { [vld1q_u8(from), vld1q_u8(from.add(16))] }
     }
 
     #[inline(always)]
@@ -287,7 +299,7 @@ impl IntLanes for Neon {
     }
 
     #[inline(always)]
-    fn dot<const BYTES: bool>(self, sums: Self::Sums, codes: Self::Words, x: i32) -> Self::Sums {
+    fn dot<const BYTES: bool>(self, sums: Self::Sums, codes: Self::Codes, x: i32) -> Self::Sums {
         // SAFETY: the token proves NEON.
         unsafe {
             let x = vreinterpretq_s8_s32(vdupq_n_s32(x));

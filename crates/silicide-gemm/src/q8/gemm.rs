@@ -23,6 +23,9 @@ use std::ops::Range;
 /// The most words of a group in a panel, for each output.
 const MAX_GROUP_WORDS: usize = 12;
 
+/// The most groups of a block, or of a scale of planes.
+const MAX_BLOCK_GROUPS: usize = 8;
+
 /// NC: the most outputs that are unpacked at a time.
 pub const MAX_NC: usize = 128;
 
@@ -54,7 +57,7 @@ impl Q8Workspace {
     }
 }
 
-/// Block sizes of a GEMM: outputs and groups that are unpacked at a time.
+/// Block sizes of a GEMM: outputs and groups that are unpacked at a time. An instruction set takes at most its own NC and KC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocking {
     /// NC: whole panels, at most [`MAX_NC`].
@@ -104,10 +107,11 @@ impl Q8Product<'_> {
         layout: PanelLayout,
         unpack: impl Fn(&UnpackPart),
     ) {
-        const { assert!(MAX_NC.is_multiple_of(NR_VECTORS * I::LANES)) };
+        const { assert!(I::NC <= MAX_NC && I::NC.is_multiple_of(super::NR) && I::KC <= MAX_KC) };
+        const { assert!(I::KC.is_multiple_of(MAX_BLOCK_GROUPS)) };
         let (lanes, width, all) = (I::LANES, NR_VECTORS * I::LANES, self.lhs.groups());
         let panel = self.staging::<Q8Workspace>().cast::<f32>();
-        let Blocking { nc, kc } = self.blocking;
+        let (nc, kc) = (self.blocking.nc.min(I::NC), self.blocking.kc.min(I::KC));
         for output in range.clone().step_by(nc) {
             let outputs = nc.min(range.end - output);
             for first in (0..all).step_by(kc) {
@@ -117,7 +121,7 @@ impl Q8Product<'_> {
                     let skipped = (output + at + lanes).saturating_sub(range.end);
                     let rows = self.weights.skip((output + at).saturating_sub(skipped));
                     let to = panel.wrapping_add(at / width * width * layout.words() * groups + at % width);
-                    // SAFETY: the workspace has room for MAX_NC outputs and MAX_KC groups of every layout; `new` checked the blocking.
+                    // SAFETY: the workspace has room for MAX_NC outputs and MAX_KC groups of every layout; `Q8Gemm::check` has compared the blocking.
                     let to = unsafe { PanelSlot::new(to, width, layout, groups) };
                     let next = rows.start.wrapping_add(lanes * rows.stride);
                     unpack(&UnpackPart { rows, first, groups, to, next });
@@ -134,7 +138,7 @@ impl Q8Product<'_> {
                     outputs,
                     accumulate: first > 0,
                 };
-                // SAFETY: the panels were unpacked, and the caller vouches for the outputs.
+                // SAFETY: the panels were unpacked above, and the outputs can be written, by this function's contract.
                 unsafe { microkernel::multiply(isa, layout, block) };
             }
         }

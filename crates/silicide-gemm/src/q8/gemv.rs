@@ -25,9 +25,9 @@ use super::gemm::Q8Product;
 use super::layout::{INTERLEAVE, Interleaved, Strided, VectorRows, WeightLayout};
 use super::microkernel::{GroupTerms, store};
 use super::quantize::RowOffsets;
+use super::weights::WeightEncoding;
 use crate::f32::vector::MAX_LANES;
-use crate::isa::{IntLanes, Task};
-use silicide_quant::Format;
+use crate::isa::{GemvLanes, Task};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -41,8 +41,8 @@ const SLOTS: usize = 4;
 
 /// Workspace: the terms of rows ([`GroupTerms`]), for each half of a group. Only what was written is read.
 struct RowTerms<const ROWS: usize> {
-    starts: [[[i32; MAX_GROUPS]; 2]; ROWS],
-    sums: [[[f32; MAX_GROUPS]; 2]; ROWS],
+    starts: [[[MaybeUninit<i32>; MAX_GROUPS]; 2]; ROWS],
+    sums: [[[MaybeUninit<f32>; MAX_GROUPS]; 2]; ROWS],
 }
 
 /// Scales and minimums of a few groups.
@@ -52,15 +52,15 @@ struct Scales(MaybeUninit<[f32; MAX_LANES * SLOTS * SCALE_GROUPS]>);
 /// Computes a GEMV, if there is one for the format, the layout and the number of rows; returns whether it did.
 ///
 /// # Safety
-/// As for [`Q8Product::multiply`]; weights are in this format.
-#[inline(always)]
-pub(super) unsafe fn gemv<I: IntLanes>(
+/// As for [`Q8Product::multiply`]; weights are in this encoding.
+pub(super) unsafe fn gemv<I: GemvLanes>(
     isa: I,
-    format: Format,
+    encoding: WeightEncoding,
     product: &Q8Product<'_>,
     outputs: Range<usize>,
 ) -> bool {
-    if const { I::GEMV_STREAMS == 0 } || product.lhs.groups() > MAX_GROUPS {
+    let WeightEncoding::Block(format) = encoding else { return false };
+    if product.lhs.groups() > MAX_GROUPS {
         return false;
     }
     visit(format, Dispatch { isa, product, outputs }).unwrap_or(false)
@@ -73,7 +73,7 @@ struct Dispatch<'a, I> {
     outputs: Range<usize>,
 }
 
-impl<I: IntLanes> FormatVisitor for Dispatch<'_, I> {
+impl<I: GemvLanes> FormatVisitor for Dispatch<'_, I> {
     type Output = bool;
 
     #[inline(always)]
@@ -106,7 +106,7 @@ impl<'a, I, F, L, const ROWS: usize> Gemv<'a, I, F, L, ROWS> {
     }
 }
 
-impl<I: IntLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for Gemv<'_, I, F, L, ROWS> {
+impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for Gemv<'_, I, F, L, ROWS> {
     type Output = ();
 
     #[inline(always)]
@@ -114,19 +114,15 @@ impl<I: IntLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for G
         let Self { isa, product, outputs, .. } = self;
         let (lanes, layout, groups) = (I::LANES, F::LAYOUT, product.lhs.groups());
         let offsets = RowOffsets::new(groups);
-        let terms = product.staging::<RowTerms<ROWS>>();
+        // SAFETY: the workspace has room for it (`staging`), is borrowed by the product, and holds no other reference; all fields are
+        // `MaybeUninit`.
+        let terms = unsafe { &mut *product.staging::<RowTerms<ROWS>>() };
         // Rows that there are none of are the last one, computed and not written.
         let rows: [*const u8; ROWS] = std::array::from_fn(|row| product.lhs.row(row));
-        for row in 0..ROWS {
-            for half in 0..layout.scales() {
-                // SAFETY: the workspace has MAX_GROUPS words for each half of each row, and `gemv` has checked the groups.
-                unsafe {
-                    let to = GroupTerms {
-                        starts: (&raw mut (*terms).starts[row][half]).cast(),
-                        sums: (&raw mut (*terms).sums[row][half]).cast(),
-                    };
-                    to.fill::<I>(layout, half, (product.lhs, row), 0..groups);
-                }
+        for (row, (starts, sums)) in terms.starts.iter_mut().zip(&mut terms.sums).enumerate() {
+            let row = product.lhs.groups_of(row, 0..groups);
+            for (half, (starts, sums)) in starts.iter_mut().zip(sums).take(layout.scales()).enumerate() {
+                GroupTerms { starts, sums }.fill::<I>(layout, half, row);
             }
         }
         let mut scales = Scales(MaybeUninit::uninit());
@@ -144,7 +140,7 @@ impl<I: IntLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for G
                 sums: [isa.zeros(); ROWS],
                 rows,
                 scale_offset: offsets.scales,
-                terms,
+                terms: &raw const *terms,
                 scales,
                 first: 0,
                 next: from.start,
@@ -159,10 +155,7 @@ impl<I: IntLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for G
                 F::scales(unsafe { weights.blocks(first, count) }, scales);
                 for block in 0..count {
                     dots.block = weights.address(first + block);
-                    dots.next = match L::PREFETCH {
-                        None => after.wrapping_add((first + block) * lanes * F::BYTES),
-                        Some(distance) => dots.block.wrapping_add(distance),
-                    };
+                    dots.next = weights.prefetch_address(first + block, after);
                     dots.scales = scales.skip(block * F::GROUPS);
                     dots.first = chunk + block * F::GROUPS;
                     // SAFETY: rows have `groups` groups, which are whole blocks.
@@ -180,13 +173,13 @@ impl<I: IntLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for G
 
 /// Returns which lines of a block are prefetched with one of its groups.
 #[inline(always)]
-fn lines_of_group<I: IntLanes, F: BlockFormat>(group: usize) -> Range<usize> {
+fn lines_of_group<I: GemvLanes, F: BlockFormat>(group: usize) -> Range<usize> {
     let part = const { lines_of_block::<I, F>().div_ceil(F::GROUPS) };
     group * part..(group + 1) * part
 }
 
 /// Sums of a vector of outputs, one for each row.
-struct Dots<I: IntLanes, F, L, const ROWS: usize> {
+struct Dots<I: GemvLanes, F, L, const ROWS: usize> {
     sums: [I::Floats; ROWS],
     rows: [*const u8; ROWS],
     /// Where scales are in a row.
@@ -202,7 +195,7 @@ struct Dots<I: IntLanes, F, L, const ROWS: usize> {
     format: PhantomData<(F, L)>,
 }
 
-impl<I: IntLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> CodeSink<I> for Dots<I, F, L, ROWS> {
+impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> CodeSink<I> for Dots<I, F, L, ROWS> {
     #[inline(always)]
     fn codes(&mut self, isa: I, group: usize, codes: &[I::Words; CODE_WORDS]) {
         let layout: PanelLayout = F::LAYOUT;

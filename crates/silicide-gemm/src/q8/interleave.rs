@@ -6,7 +6,7 @@
 
 use super::formats::words_at;
 use super::layout::INTERLEAVE;
-use crate::isa::{IntLanes, Task};
+use crate::isa::{CodeLanes, Task};
 use crate::view::GemmError;
 use silicide_quant::Format;
 
@@ -59,7 +59,7 @@ struct InterleaveRows<'a, I> {
 
 /// Interleaves sixteen weight rows of `format`, which are `from`; `to` has as many bytes.
 #[inline(always)]
-pub(super) fn interleave<I: IntLanes>(
+pub(super) fn interleave<I: CodeLanes>(
     isa: I,
     format: Format,
     from: &[u8],
@@ -74,6 +74,9 @@ pub(super) fn interleave<I: IntLanes>(
     if from.len() != to.len() {
         return Err(GemmError::Length { argument: "interleaved weights", needed: from.len(), got: to.len() });
     }
+    if from.is_empty() {
+        return Err(GemmError::Empty { argument, what: "bytes" });
+    }
     if !from.len().is_multiple_of(INTERLEAVE * block.bytes) {
         return Err(GemmError::Multiple {
             argument,
@@ -82,11 +85,11 @@ pub(super) fn interleave<I: IntLanes>(
             got: from.len(),
         });
     }
-    isa.run(InterleaveRows { isa, block, from, to });
+    isa.run_task(InterleaveRows { isa, block, from, to });
     Ok(())
 }
 
-impl<I: IntLanes> Task for InterleaveRows<'_, I> {
+impl<I: CodeLanes> Task for InterleaveRows<'_, I> {
     type Output = ();
 
     #[inline(always)]
@@ -106,14 +109,15 @@ impl<I: IntLanes> Task for InterleaveRows<'_, I> {
 /// # Safety
 /// The block can be read in sixteen rows; `to` has as many bytes.
 #[inline(always)]
-unsafe fn interleave_block<I: IntLanes>(
+unsafe fn interleave_block<I: CodeLanes>(
     isa: I,
     block: InterleavedBlock,
     (from, stride): (*const u8, usize),
     to: &mut [u8],
 ) {
     let (head, words) = to.split_at_mut(INTERLEAVE * block.odd);
-    // SAFETY: the caller vouches for the rows; a row has `odd` bytes and its words, and what is written is inside `to`.
+    // SAFETY: a block can be read in sixteen rows, by this function's contract; it has `odd` bytes and its words, and `to` has room for
+    // those of all rows.
     unsafe {
         for row in 0..INTERLEAVE * usize::from(block.odd > 0) {
             let (from, to) = (from.add(row * stride + block.odd_at), head.as_mut_ptr().add(row * block.odd));
@@ -121,13 +125,12 @@ unsafe fn interleave_block<I: IntLanes>(
         }
         let from = from.add(block.words_at);
         let count = words.len() / (4 * INTERLEAVE);
-        // Four words of a vector of rows at a time, where vectors hold rows side by side.
-        let whole = if I::SIDE_BY_SIDE { count / WORDS * WORDS } else { 0 };
+        let whole = count / WORDS * WORDS;
         for word in (0..whole).step_by(WORDS) {
             for lane in (0..INTERLEAVE).step_by(I::LANES) {
                 let rows = isa.load_transposed(from.add(lane * stride + 4 * word), stride);
                 for (i, rows) in rows.into_iter().enumerate() {
-                    isa.store_words(rows, words.as_mut_ptr().add(4 * ((word + i) * INTERLEAVE + lane)));
+                    isa.store_adjacent(rows, words.as_mut_ptr().add(4 * ((word + i) * INTERLEAVE + lane)));
                 }
             }
         }

@@ -15,11 +15,10 @@
 //! The panel is a sequence of groups in the [`PanelLayout`] of its format (drawn in `formats`).
 
 use super::formats::{CODE_WORDS, GROUP, MAX_KC, PanelLayout, Zero};
-use super::quantize::{QuantizedRows, RowOffsets};
+use super::quantize::{QuantizedGroups, QuantizedRows, RowOffsets};
 use crate::f32::vector::MAX_LANES;
-use crate::isa::{IntLanes, Task};
+use crate::isa::{CodeLanes, IntLanes, Task};
 use std::mem::MaybeUninit;
-use std::ops::Range;
 
 /// The largest MR of any instruction set; a multiple of each one's.
 pub const MAX_MR: usize = 6;
@@ -49,8 +48,23 @@ pub(super) struct PanelBlock<'a> {
 /// Terms of a strip of rows beside their codes and scales, for each half of a group: what dot products start from, and the sum of codes
 /// under its scale. Where groups have no halves, only the first. Only what was written is read.
 struct StripTerms {
-    starts: [[[i32; MAX_KC]; MAX_MR]; 2],
-    sums: [[[f32; MAX_KC]; MAX_MR]; 2],
+    starts: [[[MaybeUninit<i32>; MAX_KC]; MAX_MR]; 2],
+    sums: [[[MaybeUninit<f32>; MAX_KC]; MAX_MR]; 2],
+}
+
+impl StripTerms {
+    /// Computes the terms of the rows and groups of a strip.
+    #[inline(always)]
+    fn fill<I: IntLanes>(&mut self, layout: PanelLayout, strip: &PanelBlock<'_>) {
+        let groups = strip.first..strip.first + strip.groups;
+        let halves = self.starts.iter_mut().zip(&mut self.sums).take(layout.scales());
+        for (half, (starts, sums)) in halves.enumerate() {
+            for (row, (starts, sums)) in starts.iter_mut().zip(sums).take(strip.rows).enumerate() {
+                let row = strip.lhs.groups_of(strip.row + row, groups.clone());
+                GroupTerms { starts, sums }.fill::<I>(layout, half, row);
+            }
+        }
+    }
 }
 
 /// Computes a block, by a function of its own: inside larger ones, registers run short.
@@ -70,68 +84,82 @@ struct MultiplyPanels<'a, I> {
     block: PanelBlock<'a>,
 }
 
+/// What differs between register tiles: what a panel has, and how codes are multiplied.
+#[derive(Clone, Copy)]
+struct TileKind {
+    halves: bool,
+    minimums: bool,
+    /// Whether codes are signed bytes.
+    bytes: bool,
+}
+
+impl TileKind {
+    /// Whether dot products start from terms of the rows. Codes with minimums have none, unless they are signed bytes.
+    #[inline(always)]
+    const fn starts(self) -> bool {
+        !self.minimums || self.bytes
+    }
+}
+
 impl<I: IntLanes> Task for MultiplyPanels<'_, I> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
         let Self { isa, layout, block } = self;
-        let signed = layout.bytes::<I>();
+        let PanelLayout { halves, minimums, .. } = layout;
+        let kind = TileKind { halves, minimums, bytes: layout.bytes::<I>() };
+        // Constants in each arm, so each has a register tile of its own.
+        macro_rules! arm {
+            ($halves:literal, $minimums:literal, $bytes:literal) => {
+                strips(isa, layout, TileKind { halves: $halves, minimums: $minimums, bytes: $bytes }, &block)
+            };
+        }
         // SAFETY: `multiply` states what the block's memory is.
         unsafe {
-            match (layout.halves, layout.minimums) {
-                (false, false) if const { I::SIGNED } && signed => {
-                    strips::<I, false, false, true>(isa, layout, &block);
+            if const { !I::TILE_PER_LAYOUT } {
+                return strips(isa, layout, kind, &block);
+            }
+            match kind {
+                TileKind { halves: false, minimums: false, bytes: true } if const { I::SIGNED } => {
+                    arm!(false, false, true)
                 }
-                (true, false) if const { I::SIGNED } && signed => {
-                    strips::<I, true, false, true>(isa, layout, &block);
+                TileKind { halves: true, minimums: false, bytes: true } if const { I::SIGNED } => {
+                    arm!(true, false, true)
                 }
-                (false, false) => strips::<I, false, false, false>(isa, layout, &block),
-                (true, false) => strips::<I, true, false, false>(isa, layout, &block),
-                (false, true) if signed => strips::<I, false, true, true>(isa, layout, &block),
-                (false, true) => strips::<I, false, true, false>(isa, layout, &block),
-                (true, true) => strips::<I, true, true, false>(isa, layout, &block),
+                TileKind { halves: false, minimums: false, .. } => arm!(false, false, false),
+                TileKind { halves: true, minimums: false, .. } => arm!(true, false, false),
+                TileKind { halves: false, minimums: true, bytes: true } => arm!(false, true, true),
+                TileKind { halves: false, minimums: true, bytes: false } => arm!(false, true, false),
+                TileKind { halves: true, minimums: true, .. } => arm!(true, true, false),
             }
         }
     }
 }
 
-/// Computes a block in strips of nearly equal height, each with all panels: its activations stay in L1, and panels pass from L2.
+/// Computes a block in strips of MR rows, each with all panels: its activations stay in L1, and panels pass from L2.
 ///
 /// # Safety
-/// As for [`multiply`]; the constants are those of the layout.
+/// As for [`multiply`]; the kind is that of the layout, and a panel has at most [`MAX_KC`] groups.
 #[inline(always)]
-unsafe fn strips<I: IntLanes, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool>(
-    isa: I,
-    layout: PanelLayout,
-    block: &PanelBlock<'_>,
-) {
-    const { assert!(MAX_MR.is_multiple_of(I::MR)) };
+unsafe fn strips<I: IntLanes>(isa: I, layout: PanelLayout, kind: TileKind, block: &PanelBlock<'_>) {
+    const { assert!(I::MR <= MAX_MR && I::KC <= MAX_KC) };
     let mut terms = MaybeUninit::<StripTerms>::uninit();
-    let terms = terms.as_mut_ptr();
+    // SAFETY: all fields are `MaybeUninit`.
+    let terms = unsafe { terms.assume_init_mut() };
     let width = NR_VECTORS * I::LANES;
+    // Nearly equal heights: a strip of one row takes more than a sixth of the time of six.
     let count = block.rows.div_ceil(I::MR);
     let mut row = 0;
     for strip in 0..count {
-        let end = (strip + 1) * block.rows / count;
+        let rows = (strip + 1) * block.rows / count - row;
         let part = PanelBlock {
             row: block.row + row,
             y: block.y.wrapping_add(row * block.y_stride),
-            rows: (end - row).min(MAX_MR),
+            rows,
             ..*block
         };
-        for (row, half) in (0..part.rows).flat_map(|row| (0..layout.scales()).map(move |half| (row, half))) {
-            let at = (half * MAX_MR + row) * MAX_KC;
-            // SAFETY: `terms` has MAX_KC words for each half of each of MAX_MR rows; a panel has at most MAX_KC groups.
-            unsafe {
-                let to = GroupTerms {
-                    starts: (&raw mut (*terms).starts).cast::<i32>().add(at),
-                    sums: (&raw mut (*terms).sums).cast::<f32>().add(at),
-                };
-                let groups = part.first..part.first + part.groups.min(MAX_KC);
-                to.fill::<I>(layout, half, (part.lhs, part.row + row), groups);
-            }
-        }
+        terms.fill::<I>(layout, &part);
         for output in (0..block.outputs).step_by(width) {
             let part = PanelBlock {
                 panel: block.panel.wrapping_add(output * layout.words() * block.groups),
@@ -140,83 +168,25 @@ unsafe fn strips<I: IntLanes, const HALVES: bool, const MINIMUMS: bool, const BY
                 ..part
             };
             // SAFETY: the strip and the panel are parts of the block, and the terms of these rows were filled.
-            unsafe { tile_rows::<I, HALVES, MINIMUMS, BYTES>(isa, &part, terms) };
+            unsafe { multiply_strip::<I>(isa, kind, &part, terms) };
         }
-        row = end;
+        row += rows;
     }
 }
 
-/// Where the terms of one row go, for one half of groups: one word of each for every group.
-#[derive(Clone, Copy)]
-pub(super) struct GroupTerms {
-    /// What dot products start from: `START - zero * sum of codes`.
-    pub(super) starts: *mut i32,
-    /// `scale * sum of codes`, for minimums.
-    pub(super) sums: *mut f32,
-}
-
-impl GroupTerms {
-    /// Computes the terms of `groups` of a row.
-    ///
-    /// # Safety
-    /// The row has the groups, and there is room for as many words.
-    #[inline(always)]
-    pub(super) unsafe fn fill<I: IntLanes>(
-        self,
-        layout: PanelLayout,
-        half: usize,
-        (lhs, row): (QuantizedRows<'_>, usize),
-        groups: Range<usize>,
-    ) {
-        let (row, offsets) = (lhs.row(row), RowOffsets::new(lhs.groups()));
-        let zero = match layout.zero {
-            Zero::Code(zero) => i32::from(zero),
-            Zero::Bytes => I::ZERO,
-        };
-        // SAFETY: the caller vouches for the groups; scales and sums are aligned as rows are (`QuantizedRows`).
-        let (scales, first, second) = unsafe {
-            let at = |offset: usize| row.add(offset + 4 * groups.start);
-            (
-                std::slice::from_raw_parts(at(offsets.scales).cast::<f32>(), groups.len()),
-                std::slice::from_raw_parts(at(offsets.first).cast::<i32>(), groups.len()),
-                std::slice::from_raw_parts(at(offsets.second).cast::<i32>(), groups.len()),
-            )
-        };
-        // Rows that hold no quantized activations may overflow; their outputs mean nothing.
-        for (group, ((scale, first), second)) in scales.iter().zip(first).zip(second).enumerate() {
-            let sum = match (layout.halves, half) {
-                (false, _) => first.wrapping_add(*second),
-                (true, 0) => *first,
-                (true, _) => *second,
-            };
-            // SAFETY: the caller has room for a word of every group.
-            unsafe {
-                if !layout.minimums || layout.bytes::<I>() {
-                    *self.starts.add(group) = I::START.wrapping_sub(zero.wrapping_mul(sum));
-                }
-                if layout.minimums {
-                    *self.sums.add(group) = scale * sum as f32;
-                }
-            }
-        }
-    }
-}
-
-/// Calls [`tile`] for the strip's number of rows. Arms above the instruction set's MR are not compiled.
+/// Computes a strip of at most MR rows with one panel. Every number of rows has a tile: with those of 6, 5, 2 and 1 only, 3 and 4 rows of
+/// weights that are not interleaved are 5 to 10% slower.
 ///
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn tile_rows<I: IntLanes, const HALVES: bool, const MINIMUMS: bool, const BYTES: bool>(
-    isa: I,
-    part: &PanelBlock<'_>,
-    terms: *const StripTerms,
-) {
+unsafe fn multiply_strip<I: IntLanes>(isa: I, kind: TileKind, part: &PanelBlock<'_>, terms: &StripTerms) {
+    // Arms above the instruction set's MR are not compiled.
     macro_rules! arm {
         ($rows:literal) => {
-            if const { I::MR >= $rows } {
-                // SAFETY: the caller vouches for the part, which has this number of rows.
-                unsafe { tile::<I, HALVES, MINIMUMS, BYTES, $rows>(isa, part, terms) }
+            if const { $rows <= I::MR } {
+                // SAFETY: the strip has this number of rows; the contract is that of `tile`.
+                unsafe { tile::<I, $rows>(isa, kind, part, terms) }
             }
         };
     }
@@ -231,34 +201,66 @@ unsafe fn tile_rows<I: IntLanes, const HALVES: bool, const MINIMUMS: bool, const
     }
 }
 
+/// Where the terms of one row go, for one half of groups: one word of each for every group.
+pub(super) struct GroupTerms<'a> {
+    /// What dot products start from: `START - zero * sum of codes`.
+    pub(super) starts: &'a mut [MaybeUninit<i32>],
+    /// `scale * sum of codes`, for minimums.
+    pub(super) sums: &'a mut [MaybeUninit<f32>],
+}
+
+impl GroupTerms<'_> {
+    /// Computes the terms of the groups of a row, of as many as there is room for.
+    #[inline(always)]
+    pub(super) fn fill<I: IntLanes>(self, layout: PanelLayout, half: usize, row: QuantizedGroups<'_>) {
+        let zero = match layout.zero {
+            Zero::Code(zero) => i32::from(zero),
+            Zero::Bytes => <I::Unpacker as CodeLanes>::ZERO,
+        };
+        let to = self.starts.iter_mut().zip(self.sums);
+        let sums = row.scales.iter().zip(row.first.iter().zip(row.second));
+        // Rows that hold no quantized activations may overflow; their outputs mean nothing.
+        for ((start, added), (scale, (first, second))) in to.zip(sums) {
+            let sum = match (layout.halves, half) {
+                (false, _) => first.wrapping_add(*second),
+                (true, 0) => *first,
+                (true, _) => *second,
+            };
+            if !layout.minimums || layout.bytes::<I>() {
+                start.write(I::START.wrapping_sub(zero.wrapping_mul(sum)));
+            }
+            if layout.minimums {
+                added.write(scale * sum as f32);
+            }
+        }
+    }
+}
+
 /// Computes one register tile, of `ROWS` rows and a panel, over all groups of the panel.
 ///
 /// # Safety
 /// The panel can be read for its groups; LHS has the rows and groups, and their terms were filled; the outputs can be written, and nothing
 /// else touches them.
 #[inline(always)]
-unsafe fn tile<
-    I: IntLanes,
-    const HALVES: bool,
-    const MINIMUMS: bool,
-    const BYTES: bool,
-    const ROWS: usize,
->(
+unsafe fn tile<I: IntLanes, const ROWS: usize>(
     isa: I,
+    kind: TileKind,
     part: &PanelBlock<'_>,
-    terms: *const StripTerms,
+    terms: &StripTerms,
 ) {
-    let layout = PanelLayout { zero: Zero::Bytes, halves: HALVES, minimums: MINIMUMS };
+    let layout = PanelLayout { zero: Zero::Bytes, halves: kind.halves, minimums: kind.minimums };
     let lanes = I::LANES;
     let width = NR_VECTORS * lanes;
     let halves = layout.scales();
     let offsets = RowOffsets::new(part.lhs.groups());
-    // SAFETY: the caller vouches for panel, rows, terms and outputs; `load` and `store` keep to the outputs that there are.
+    // SAFETY: panel, rows, terms and outputs are there, by this function's contract; `load` and `store` keep to the outputs that there
+    // are.
     unsafe {
-        let starts = (&raw const (*terms).starts).cast::<i32>();
-        let added = (&raw const (*terms).sums).cast::<f32>();
-        let scales = part.lhs.row(part.row).add(offsets.scales + 4 * part.first);
-        let first_codes = part.lhs.row(part.row).add(GROUP * part.first);
+        let starts = terms.starts.as_ptr().cast::<i32>();
+        let added = terms.sums.as_ptr().cast::<f32>();
+        let activations = part.lhs.row(part.row);
+        let scales = activations.add(offsets.scales + 4 * part.first);
+        let first_codes = activations.add(GROUP * part.first);
         let mut sums = [[isa.zeros(); NR_VECTORS]; ROWS];
         if part.accumulate {
             for (row, sums) in sums.iter_mut().enumerate() {
@@ -273,21 +275,25 @@ unsafe fn tile<
             let a = first_codes.add(group * GROUP);
             for half in 0..halves {
                 let mut dots = [[isa.broadcast_sum(I::START); NR_VECTORS]; ROWS];
-                if !MINIMUMS || BYTES {
+                if kind.starts() {
                     for (row, dots) in dots.iter_mut().enumerate() {
                         let start = *starts.add((half * MAX_MR + row) * MAX_KC + group);
                         *dots = [isa.broadcast_sum(start); NR_VECTORS];
                     }
                 }
                 for word in half * CODE_WORDS / halves..(half + 1) * CODE_WORDS / halves {
-                    let mut codes = [isa.load_words(panel.add(word * width).cast()); NR_VECTORS];
+                    let mut codes = [isa.load_codes(panel.add(word * width).cast()); NR_VECTORS];
                     for (i, codes) in codes.iter_mut().enumerate().skip(1) {
-                        *codes = isa.load_words(panel.add(word * width + i * lanes).cast());
+                        *codes = isa.load_codes(panel.add(word * width + i * lanes).cast());
                     }
                     for (row, dots) in dots.iter_mut().enumerate() {
                         let x = a.add(row * offsets.bytes + 4 * word).cast::<i32>().read_unaligned();
                         for (dots, codes) in dots.iter_mut().zip(codes) {
-                            *dots = isa.dot::<BYTES>(*dots, codes, x);
+                            *dots = if kind.bytes {
+                                isa.dot::<true>(*dots, codes, x)
+                            } else {
+                                isa.dot::<false>(*dots, codes, x)
+                            };
                         }
                     }
                 }
@@ -300,7 +306,7 @@ unsafe fn tile<
                         let product = isa.scale(dots[row][i], scale, offset);
                         sums[i] = isa.fma(product, isa.broadcast(x_scale), sums[i]);
                     }
-                    if MINIMUMS {
+                    if kind.minimums {
                         let minimum = isa.load(panel.add((CODE_WORDS + halves + half) * width + i * lanes));
                         for (row, sums) in sums.iter_mut().enumerate() {
                             let sum = *added.add((half * MAX_MR + row) * MAX_KC + group);
@@ -326,7 +332,7 @@ unsafe fn tile<
 /// `left` f32s, at most a vector, can be read.
 #[inline(always)]
 unsafe fn load<I: IntLanes>(isa: I, from: *const f32, left: usize) -> I::Floats {
-    // SAFETY: the caller vouches for `left` f32s; no more than the vector's lanes are copied.
+    // SAFETY: `left` f32s can be read, by this function's contract; no more than the vector's lanes are copied.
     unsafe {
         if left >= I::LANES {
             return isa.load(from);
@@ -343,7 +349,7 @@ unsafe fn load<I: IntLanes>(isa: I, from: *const f32, left: usize) -> I::Floats 
 /// `left` f32s, at most a vector, can be written.
 #[inline(always)]
 pub(super) unsafe fn store<I: IntLanes>(isa: I, vector: I::Floats, to: *mut f32, left: usize) {
-    // SAFETY: the caller vouches for `left` f32s; no more than the vector's lanes are copied.
+    // SAFETY: `left` f32s can be written, by this function's contract; no more than the vector's lanes are copied.
     unsafe {
         if left >= I::LANES {
             return isa.store(vector, to);

@@ -124,12 +124,9 @@ impl Q8Gemm<'_> {
             return extent("lhs", "groups", self.rhs.groups, self.lhs.groups());
         }
         // A vector that is not whole begins before the range, but not before the weights.
-        if end > self.rhs.n || end < MIN_OUTPUTS {
-            return Err(GemmError::Length {
-                argument: "outputs",
-                needed: end.max(MIN_OUTPUTS),
-                got: self.rhs.n.min(end),
-            });
+        let (least, most) = (MIN_OUTPUTS, self.rhs.n);
+        if !(least..=most).contains(&end) {
+            return Err(GemmError::Bounds { argument: "outputs", what: "end", least, most, got: end });
         }
         if self.rhs.rows.interleaved.is_some() {
             for (what, got) in [("start", start), ("end", end)] {
@@ -147,11 +144,8 @@ impl Q8Gemm<'_> {
         let (Blocking { nc, kc }, argument) = (self.blocking, "blocking");
         for (what, got, of, most) in [("nc", nc, NR, MAX_NC), ("kc", kc, self.rhs.encoding.groups(), MAX_KC)]
         {
-            if got == 0 {
-                return Err(GemmError::Empty { argument, what });
-            }
-            if got > most {
-                return extent(argument, what, most, got);
+            if !(1..=most).contains(&got) {
+                return Err(GemmError::Bounds { argument, what, least: 1, most, got });
             }
             if !got.is_multiple_of(of) {
                 return Err(GemmError::Multiple { argument, what, of, got });
@@ -191,17 +185,17 @@ pub trait Q8Kernels: Simd {
     fn interleave(self, format: Format, from: &[u8], to: &mut [u8]) -> Result<(), GemmError>;
 }
 
-/// Implements [`Q8Kernels`], with a GEMV for code books where the instruction set has one.
+/// Implements [`Q8Kernels`], with the GEMVs that the instruction set has: in order, the first that takes the product computes it.
 macro_rules! q8_kernels {
-    ($(#[$meta:meta])* $name:ident, $codebook:expr, $affine:expr) => {
+    ($(#[$meta:meta])* $name:ident, [$($gemv:path),*]) => {
         $(#[$meta])*
         impl Q8Kernels for crate::isa::$name {
             fn multiply(self, product: &CheckedProduct<'_>) {
-                multiply(self, product, $codebook, $affine);
+                multiply(self, product, &[$($gemv),*]);
             }
 
             fn interleave(self, format: Format, from: &[u8], to: &mut [u8]) -> Result<(), GemmError> {
-                interleave::interleave(self, format, from, to)
+                interleave::interleave(self.unpacker(), format, from, to)
             }
         }
     };
@@ -210,62 +204,45 @@ macro_rules! q8_kernels {
 q8_kernels!(
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    codebook_gemv::gemv,
-    codebook_gemv::affine::gemv
+    [gemv::gemv, codebook_gemv::gemv, codebook_gemv::affine::gemv]
 );
 q8_kernels!(
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    no_gemv::<_, Format>,
-    no_gemv::<_, usize>
+    [gemv::gemv]
 );
 q8_kernels!(
     #[cfg(target_arch = "aarch64")]
     Neon,
-    no_gemv::<_, Format>,
-    no_gemv::<_, usize>
+    [gemv::gemv]
 );
-q8_kernels!(Portable, no_gemv::<_, Format>, no_gemv::<_, usize>);
+// Instructions are the limit and not memory: panels do as well.
+q8_kernels!(Portable, []);
 
-/// A GEMV for `T`: a format, or bits of affine codes. It returns whether it computed the outputs.
-type GemvFn<I, T> = unsafe fn(I, T, &Q8Product<'_>, Range<usize>) -> bool;
-
-/// The GEMV of instruction sets that have none.
+/// A GEMV: returns whether it computed the outputs.
 ///
 /// # Safety
-/// None is needed; the type is that of other GEMVs.
-unsafe fn no_gemv<I, T>(_: I, _: T, _: &Q8Product<'_>, _: Range<usize>) -> bool {
-    false
-}
+/// As for [`Q8Product::multiply`]; weights are in this encoding.
+type GemvFn<I> = unsafe fn(I, WeightEncoding, &Q8Product<'_>, Range<usize>) -> bool;
 
-/// Computes a product: by a GEMV of the format, or by panels.
+/// Computes a product: by a GEMV, or by panels.
 #[inline(always)]
-fn multiply<I: IntLanes>(
-    isa: I,
-    checked: &CheckedProduct<'_>,
-    codebook: GemvFn<I, Format>,
-    affine_gemv: GemvFn<I, usize>,
-) {
+fn multiply<I: IntLanes>(isa: I, checked: &CheckedProduct<'_>, gemvs: &[GemvFn<I>]) {
     let CheckedProduct { encoding, product, outputs } = checked;
     // SAFETY: `Q8Gemm::check` has compared the extents: weights have the outputs and groups, at least a vector of rows, and `out` the
     // outputs of all rows; views vouch for their memory, and the workspace is borrowed.
     unsafe {
+        if gemvs.iter().any(|gemv| gemv(isa, *encoding, product, outputs.clone())) {
+            return;
+        }
         match *encoding {
             WeightEncoding::Block(format) => {
                 let Some(layout) = panel_layout(format) else { return };
-                let done = gemv::gemv(isa, format, product, outputs.clone())
-                    || codebook(isa, format, product, outputs.clone());
-                if !done {
-                    product.multiply(isa, outputs.clone(), layout, |part| unpack(isa, format, part));
-                }
+                product.multiply(isa, outputs.clone(), layout, |part| unpack(isa, format, part));
             }
             WeightEncoding::Affine(format) => {
-                if !affine_gemv(isa, format.bits(), product, outputs.clone()) {
-                    let layout = affine::panel_layout(format);
-                    product.multiply(isa, outputs.clone(), layout, |part| {
-                        affine::unpack(isa, format, part);
-                    });
-                }
+                let layout = affine::panel_layout(format);
+                product.multiply(isa, outputs.clone(), layout, |part| affine::unpack(isa, format, part));
             }
         }
     }

@@ -15,6 +15,7 @@
 //! Sums of codes are what zero points and minimums of weights are multiplied with. Rows are whole cache lines.
 
 use super::formats::GROUP;
+use crate::prefetch::LINE;
 use crate::view::{GemmError, Matrix};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -36,30 +37,34 @@ impl RowOffsets {
     #[inline(always)]
     pub(super) const fn new(groups: usize) -> RowOffsets {
         let (scales, sums) = (groups * GROUP, groups * (GROUP + 4));
-        let bytes = (sums + 8 * groups).next_multiple_of(64);
+        let bytes = (sums + 8 * groups).next_multiple_of(LINE);
         RowOffsets { scales, first: sums, second: sums + 4 * groups, bytes }
     }
 }
 
-/// Returns the bytes of a quantized row of `groups` groups of 32.
+/// The most groups of a row whose bytes can be counted: a group has 44 bytes, and a row is whole cache lines.
+const MAX_ROW_GROUPS: usize = isize::MAX as usize / (2 * LINE);
+
+/// Returns the bytes of a quantized row of `groups` groups of 32; `usize::MAX` if there are more than memory can hold.
+#[inline(always)]
 pub const fn quantized_row_bytes(groups: usize) -> usize {
-    RowOffsets::new(groups).bytes
+    if groups > MAX_ROW_GROUPS { usize::MAX } else { RowOffsets::new(groups).bytes }
 }
+
+/// The argument's name in errors.
+const ROWS: &str = "quantized rows";
 
 /// What scales and sums are aligned to.
 const ALIGNMENT: usize = 4;
 
 /// Checks memory for quantized rows.
 fn check(bytes: &[u8], rows: usize, groups: usize) -> Result<(), GemmError> {
-    let argument = "quantized rows";
+    let argument = ROWS;
     if rows == 0 || groups == 0 {
         return Err(GemmError::Empty { argument, what: if rows == 0 { "rows" } else { "groups" } });
     }
-    let needed = groups.checked_mul(GROUP + 16).and_then(|most| most.checked_mul(rows));
-    if needed.is_none_or(|most| most > isize::MAX as usize) {
-        return Err(GemmError::Overflow { argument });
-    }
-    let needed = rows * quantized_row_bytes(groups);
+    let needed = rows.checked_mul(quantized_row_bytes(groups)).filter(|bytes| *bytes <= isize::MAX as usize);
+    let needed = needed.ok_or(GemmError::Overflow { argument })?;
     if bytes.len() < needed {
         return Err(GemmError::Length { argument, needed, got: bytes.len() });
     }
@@ -112,6 +117,43 @@ impl<'a> QuantizedRows<'a> {
     pub(super) fn row(&self, row: usize) -> *const u8 {
         self.start.wrapping_add(row.min(self.rows - 1) * RowOffsets::new(self.groups).bytes)
     }
+
+    /// Returns groups `part` of row `row`; of the last row, if there are fewer; no groups, if the row lacks them.
+    #[inline(always)]
+    pub(super) fn groups_of(&self, row: usize, part: Range<usize>) -> QuantizedGroups<'a> {
+        let part = if part.start <= part.end && part.end <= self.groups { part } else { 0..0 };
+        let (row, offsets) = (self.row(row), RowOffsets::new(self.groups));
+        // SAFETY: the view has the row and these groups of it, by its constructor; the parts of a row are aligned to 4 bytes as the row
+        // is (`ALIGNMENT`).
+        unsafe {
+            QuantizedGroups {
+                codes: slice(row, part.clone()),
+                scales: slice(row.add(offsets.scales), part.clone()),
+                first: slice(row.add(offsets.first), part.clone()),
+                second: slice(row.add(offsets.second), part),
+            }
+        }
+    }
+}
+
+/// Some groups of a quantized row.
+#[derive(Clone, Copy)]
+pub(super) struct QuantizedGroups<'a> {
+    pub(super) codes: &'a [[u8; GROUP]],
+    pub(super) scales: &'a [f32],
+    /// The sums of first halves of groups, and of second halves.
+    pub(super) first: &'a [i32],
+    pub(super) second: &'a [i32],
+}
+
+/// Returns elements `part` of an array.
+///
+/// # Safety
+/// The elements can be read, are aligned, and nothing writes them.
+#[inline(always)]
+unsafe fn slice<'a, T>(start: *const u8, part: Range<usize>) -> &'a [T] {
+    // SAFETY: the elements can be read, by this function's contract.
+    unsafe { std::slice::from_raw_parts(start.cast::<T>().add(part.start), part.len()) }
 }
 
 /// Quantized rows to write.
@@ -140,24 +182,39 @@ impl<'a> QuantizedRowsMut<'a> {
         QuantizedRowsMut { start, rows, groups, memory: PhantomData }
     }
 
-    /// Quantizes `from` to groups of row `row` from group `first` on; as many as both have. `from` is whole groups.
+    /// Quantizes `from`, which is whole groups, to groups of row `row` from group `first` on.
     #[inline(always)]
-    pub fn quantize_groups(&mut self, row: usize, first: usize, from: &[f32]) {
-        let from = from.as_chunks::<GROUP>().0;
-        let first = first.min(self.groups);
-        let part = first..(first + from.len()).min(self.groups);
-        if row >= self.rows {
-            return;
+    pub fn quantize_groups(&mut self, row: usize, first: usize, from: &[f32]) -> Result<(), GemmError> {
+        let (groups, rest) = from.as_chunks::<GROUP>();
+        if !rest.is_empty() {
+            return Err(GemmError::Multiple {
+                argument: "activations",
+                what: "columns",
+                of: GROUP,
+                got: from.len(),
+            });
         }
+        let bounds = |what, most, got| GemmError::Bounds { argument: ROWS, what, least: 0, most, got };
+        if row >= self.rows {
+            return Err(bounds("row", self.rows - 1, row));
+        }
+        let Some(most) = self.groups.checked_sub(groups.len()) else {
+            return Err(bounds("groups", self.groups, groups.len()));
+        };
+        if first > most {
+            return Err(bounds("first group", most, first));
+        }
+        let (from, part) = (groups, first..first + groups.len());
         let offsets = RowOffsets::new(self.groups);
         let start = self.start.wrapping_add(row * offsets.bytes);
-        // SAFETY: the view covers the row, by its constructor; the parts of a row lie apart, and are aligned to 4 bytes as the row is.
+        // SAFETY: the view has the row and these groups of it, as compared above; the parts of a row lie apart, and are aligned to 4
+        // bytes as the row is (`ALIGNMENT`).
         let (codes, scales, first, second) = unsafe {
             (
-                slice::<[i8; GROUP]>(start, part.clone()),
-                slice::<f32>(start.add(offsets.scales), part.clone()),
-                slice::<i32>(start.add(offsets.first), part.clone()),
-                slice::<i32>(start.add(offsets.second), part),
+                slice_mut::<[i8; GROUP]>(start, part.clone()),
+                slice_mut::<f32>(start.add(offsets.scales), part.clone()),
+                slice_mut::<i32>(start.add(offsets.first), part.clone()),
+                slice_mut::<i32>(start.add(offsets.second), part),
             )
         };
         let parts = codes.iter_mut().zip(scales).zip(first.iter_mut().zip(second));
@@ -165,6 +222,7 @@ impl<'a> QuantizedRowsMut<'a> {
             *scale = quantize_group(from, codes);
             [*first, *second] = half_sums(codes);
         }
+        Ok(())
     }
 }
 
@@ -173,14 +231,14 @@ impl<'a> QuantizedRowsMut<'a> {
 /// # Safety
 /// The elements can be written, are aligned, and nothing else touches them.
 #[inline(always)]
-unsafe fn slice<'a, T>(start: *mut u8, part: Range<usize>) -> &'a mut [T] {
-    // SAFETY: the caller vouches for the elements.
+unsafe fn slice_mut<'a, T>(start: *mut u8, part: Range<usize>) -> &'a mut [T] {
+    // SAFETY: the elements can be written, by this function's contract.
     unsafe { std::slice::from_raw_parts_mut(start.cast::<T>().add(part.start), part.len()) }
 }
 
 /// Quantizes the rows of a matrix, whose columns are whole groups of 32.
 pub fn quantize(from: Matrix<'_, f32>, to: &mut QuantizedRowsMut<'_>) -> Result<(), GemmError> {
-    let argument = "quantized rows";
+    let argument = ROWS;
     if !from.columns().is_multiple_of(GROUP) {
         return Err(GemmError::Multiple {
             argument: "activations",
@@ -197,7 +255,7 @@ pub fn quantize(from: Matrix<'_, f32>, to: &mut QuantizedRowsMut<'_>) -> Result<
         return Err(GemmError::Extent { argument, what: "rows", expected: from.rows(), got: to.rows });
     }
     for row in 0..from.rows() {
-        to.quantize_groups(row, 0, from.row(row).unwrap_or_default());
+        to.quantize_groups(row, 0, from.row(row).unwrap_or_default())?;
     }
     Ok(())
 }

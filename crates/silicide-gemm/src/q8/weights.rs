@@ -2,7 +2,7 @@
 
 use super::formats::{GROUP, panel_layout, words_at};
 use super::layout::{AffinePlanes, INTERLEAVE, WeightRows};
-use crate::view::GemmError;
+use crate::view::{GemmError, MAX_ELEMENTS};
 use silicide_quant::{Format, MlxFormat, MlxMode, MlxPlanes};
 use std::marker::PhantomData;
 
@@ -49,15 +49,16 @@ fn check([n, k]: [usize; 2], len: usize) -> Result<(), GemmError> {
     if k == 0 {
         return Err(GemmError::Empty { argument, what: "depth" });
     }
-    if n < super::MIN_OUTPUTS {
-        return Err(GemmError::Length { argument, needed: super::MIN_OUTPUTS, got: n });
+    let (least, most) = (super::MIN_OUTPUTS, MAX_ELEMENTS);
+    if n < least {
+        return Err(GemmError::Bounds { argument, what: "rows", least, most, got: n });
     }
     let of = len.max(GROUP);
     if !k.is_multiple_of(of) {
         return Err(GemmError::Multiple { argument, what: "depth", of, got: k });
     }
-    let most = n.checked_mul(k).filter(|weights| *weights <= isize::MAX as usize / 8);
-    most.map(|_| ()).ok_or(GemmError::Overflow { argument })
+    let weights = n.checked_mul(k).filter(|weights| *weights <= most);
+    weights.map(|_| ()).ok_or(GemmError::Overflow { argument })
 }
 
 /// Checks the bytes of a plane.
@@ -73,7 +74,7 @@ impl<'a> Q8Weights<'a> {
     pub fn blocks(format: Format, bytes: &'a [u8], [n, k]: [usize; 2]) -> Result<Q8Weights<'a>, GemmError> {
         check([n, k], format.block_len())?;
         check_bytes(ARGUMENT, bytes, n * (k / format.block_len() * format.block_bytes()))?;
-        // SAFETY: the slice has the bytes, and is borrowed for as long as the view.
+        // SAFETY: `check_bytes` has compared the slice's length, and the slice is borrowed for as long as the view.
         unsafe { Q8Weights::blocks_from_raw(format, bytes.as_ptr(), [n, k]) }
     }
 
@@ -85,7 +86,7 @@ impl<'a> Q8Weights<'a> {
     ) -> Result<Q8Weights<'a>, GemmError> {
         check([n, k], format.block_len())?;
         check_bytes(ARGUMENT, bytes, n * (k / format.block_len() * format.block_bytes()))?;
-        // SAFETY: the slice has the bytes, and is borrowed for as long as the view.
+        // SAFETY: `check_bytes` has compared the slice's length, and the slice is borrowed for as long as the view.
         unsafe { Q8Weights::interleaved_from_raw(format, bytes.as_ptr(), [n, k]) }
     }
 
@@ -105,7 +106,7 @@ impl<'a> Q8Weights<'a> {
             scales: planes.scales.as_ptr(),
             biases: planes.biases.as_ptr(),
         };
-        // SAFETY: the slices have the bytes, and are borrowed for as long as the view.
+        // SAFETY: `check_bytes` has compared the slices' lengths, and they are borrowed for as long as the view.
         unsafe { Q8Weights::affine_from_raw(format, planes, [n, k]) }
     }
 
@@ -145,7 +146,7 @@ impl<'a> Q8Weights<'a> {
         if !n.is_multiple_of(INTERLEAVE) {
             return Err(GemmError::Multiple { argument: ARGUMENT, what: "rows", of: INTERLEAVE, got: n });
         }
-        // SAFETY: the caller vouches for the same bytes.
+        // SAFETY: interleaved blocks are as many bytes, which can be read, by this function's contract.
         let weights = unsafe { Q8Weights::blocks_from_raw(format, start, [n, k])? };
         Ok(Q8Weights { rows: WeightRows { interleaved: Some(0), ..weights.rows }, ..weights })
     }

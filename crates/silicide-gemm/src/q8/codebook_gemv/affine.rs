@@ -13,6 +13,7 @@ use crate::q8::gemm::Q8Product;
 use crate::q8::layout::{Strided, VectorRows};
 use crate::q8::microkernel::store;
 use crate::q8::quantize::RowOffsets;
+use crate::q8::weights::WeightEncoding;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -97,18 +98,19 @@ impl<const BITS: usize, const BYTES: usize> SuperBlock for Affine<BITS, BYTES> {
     }
 }
 
-/// Computes a GEMV of codes of `bits` bits, if there is one, the rows are few and the CPU has the instructions; returns whether it did.
+/// Computes a GEMV of affine codes, if there is one for their bits, the rows are few and the CPU has the instructions; returns whether it did.
 ///
 /// # Safety
-/// As for [`Q8Product::multiply`]; weights are affine codes of `bits` bits, with scales and biases in planes.
+/// As for [`Q8Product::multiply`]; weights are in this encoding.
 pub(in crate::q8) unsafe fn gemv(
     isa: Avx512,
-    bits: usize,
+    encoding: WeightEncoding,
     product: &Q8Product<'_>,
     outputs: Range<usize>,
 ) -> bool {
+    let WeightEncoding::Affine(format) = encoding else { return false };
     let Some(isa) = Avx512Vbmi::detect(isa).filter(|_| super::fits(product)) else { return false };
-    match bits {
+    match format.bits() {
         2 => by_rows::<2, 64>(isa, product, outputs),
         3 => by_rows::<3, 96>(isa, product, outputs),
         4 => by_rows::<4, 128>(isa, product, outputs),
@@ -215,7 +217,7 @@ unsafe fn add(
 ) -> __m512 {
     let (row, offsets) = (product.lhs.row(row), RowOffsets::new(product.lhs.groups()));
     let isa = isa.avx512();
-    // SAFETY: the token proves the instructions; the caller vouches for scales and row.
+    // SAFETY: the token proves the instructions; scales and row can be read, by this function's contract.
     unsafe {
         for (group, dots) in dots.into_iter().enumerate() {
             let at = |offset: usize| row.add(offset + 4 * (first + group));

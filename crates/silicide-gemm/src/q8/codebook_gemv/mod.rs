@@ -30,11 +30,12 @@ mod iq3;
 mod ternary;
 
 use super::GEMV_ROWS;
-use super::formats::{GROUP, prefetch};
+use super::formats::prefetch;
 use super::gemm::Q8Product;
 use super::gemv::MAX_GROUPS;
 use super::microkernel::store;
-use super::quantize::RowOffsets;
+use super::quantize::{QuantizedGroups, RowOffsets};
+use super::weights::WeightEncoding;
 use crate::isa::{Avx512, Avx512Vbmi, IntLanes, Task};
 use crate::prefetch::LINE;
 use iq1::{Iq1M, Iq1S};
@@ -107,13 +108,14 @@ struct ArrangedRow {
 /// Computes a GEMV, if the format is one of those here, the rows are few and the CPU has the instructions; returns whether it did.
 ///
 /// # Safety
-/// As for [`Q8Product::multiply`]; weights are in this format.
+/// As for [`Q8Product::multiply`]; weights are in this encoding.
 pub(super) unsafe fn gemv(
     isa: Avx512,
-    format: Format,
+    encoding: WeightEncoding,
     product: &Q8Product<'_>,
     outputs: Range<usize>,
 ) -> bool {
+    let WeightEncoding::Block(format) = encoding else { return false };
     let Some(isa) = Avx512Vbmi::detect(isa).filter(|_| fits(product)) else { return false };
     match format {
         Format::Iq1S => by_rows::<Iq1S>(isa, product, outputs),
@@ -223,24 +225,22 @@ impl Avx512Vbmi {
 /// There is room for the super-blocks of `ROWS` rows.
 #[inline(always)]
 unsafe fn arrange<F: SuperBlock, const ROWS: usize>(product: &Q8Product<'_>, to: *mut ArrangedRow) {
-    let offsets = RowOffsets::new(product.lhs.groups());
     for row in 0..ROWS {
-        let start = product.lhs.row(row);
-        for group in 0..product.lhs.groups() {
-            // SAFETY: the row has this group (`QuantizedRows`); the caller has room for its super-block.
+        let QuantizedGroups { codes, first, second, .. } =
+            product.lhs.groups_of(row, 0..product.lhs.groups());
+        for (group, (codes, (first, second))) in codes.iter().zip(first.iter().zip(second)).enumerate() {
+            let sums = if F::HALVES { [*first, *second] } else { [first.wrapping_add(*second), 0] };
+            // The other lane of a group starts from zero.
+            let starts =
+                sums.map(|sum| u64::from(Avx512::START.wrapping_sub(F::ZERO.wrapping_mul(sum)) as u32));
+            // SAFETY: there is room for the super-blocks of this row, by this function's contract.
             unsafe {
                 let to = to.add(row * MAX_SUPER_BLOCKS + group / GROUPS);
-                for part in 0..PARTS {
-                    (*to).parts[part][group % GROUPS] =
-                        start.add(group * GROUP + 8 * part).cast::<u64>().read_unaligned();
+                for (part, codes) in codes.as_chunks().0.iter().enumerate() {
+                    (*to).parts[part][group % GROUPS] = u64::from_ne_bytes(*codes);
                 }
-                let first = start.add(offsets.first).cast::<i32>().add(group).read_unaligned();
-                let second = start.add(offsets.second).cast::<i32>().add(group).read_unaligned();
-                let sums = if F::HALVES { [first, second] } else { [first.wrapping_add(second), 0] };
-                for (half, sum) in sums.into_iter().enumerate() {
-                    // The other lane of a group starts from zero.
-                    (*to).starts[half][group % GROUPS] =
-                        u64::from(Avx512::START.wrapping_sub(F::ZERO.wrapping_mul(sum)) as u32);
+                for (half, start) in starts.into_iter().enumerate() {
+                    (*to).starts[half][group % GROUPS] = start;
                 }
             }
         }
@@ -261,14 +261,14 @@ unsafe fn multiply_pair<F: ScaledSuperBlock, const ROWS: usize>(
     to: *mut __m512,
 ) {
     let (one, two) = (F::load(isa, bytes[0]), F::load(isa, bytes[1]));
-    // SAFETY: the caller vouches for the rows.
+    // SAFETY: `rows` has the super-block of `ROWS` rows, by this function's contract.
     let (first, second) = unsafe { (dots::<F, ROWS>(isa, one, rows), dots::<F, ROWS>(isa, two, rows)) };
     for half in 0..1 + usize::from(F::HALVES) {
         let scales = interleave(isa, one.scales(isa, bytes[0], half), two.scales(isa, bytes[1], half));
         let offset = isa.avx512().scale_offset(scales);
         for row in 0..ROWS {
             let dots = join(isa, first[row][half], second[row][half]);
-            // SAFETY: the caller has room for the products of this row and half.
+            // SAFETY: there is room for the products of every row and half, by this function's contract.
             unsafe { *to.add((2 * row + half) * PAIRS) = isa.avx512().scale(dots, scales, offset) };
         }
     }
@@ -305,7 +305,8 @@ unsafe fn dots<F: SuperBlock, const ROWS: usize>(
     block: F,
     rows: *const ArrangedRow,
 ) -> [[__m512i; 2]; ROWS] {
-    // SAFETY: the token proves the instructions; the caller vouches for the rows, whose arrays are aligned to 64 bytes.
+    // SAFETY: the token proves the instructions; `rows` has the super-block of `ROWS` rows, by this function's contract, and arrays of
+    // `ArrangedRow` are aligned to 64 bytes.
     unsafe {
         let mut dots = [[_mm512_setzero_si512(); 2]; ROWS];
         for (row, dots) in dots.iter_mut().enumerate() {
@@ -343,7 +344,7 @@ unsafe fn add<F: ScaledSuperBlock>(
     products: *const __m512,
     scales: *const f32,
 ) -> __m512 {
-    // SAFETY: the caller vouches for products and scales; the token proves the instructions.
+    // SAFETY: the token proves the instructions; products were written and scales can be read, by this function's contract.
     unsafe {
         let first = transpose(isa, &*products.cast());
         let second = if F::HALVES { transpose(isa, &*products.add(PAIRS).cast()) } else { first };

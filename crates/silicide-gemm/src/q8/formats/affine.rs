@@ -6,8 +6,8 @@
 use super::decode_i8;
 use super::legacy::MINIMUMS;
 use super::{BlockFormat, CodeSink, GROUP, PanelLayout, ScaleSlots, UnpackPart, Zero, map_words, unpack_as};
-use crate::isa::IntLanes;
-use crate::q8::layout::{BlockView, BlockViews, Strided, WeightLayout};
+use crate::isa::{CodeLanes, IntLanes};
+use crate::q8::layout::{BlockView, BlockViews, WeightLayout};
 use silicide_quant::{Isa, MlxFormat};
 
 /// 4-bit codes, two to a byte, the lower half first.
@@ -33,16 +33,20 @@ impl BlockFormat for Affine4 {
     const BYTES: usize = GROUP / 2;
     const GROUPS: usize = 1;
     const WORDS_AT: usize = 0;
+    const INTERLEAVED: bool = false;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
-        let [[a, b], [c, d], [e, f], [g, h]] = block.words(0).map(|words| isa.nibble_pairs(words));
+        // Not by `map`: its closure would be compiled without the instruction set, and called.
+        let [first, second, third, fourth] = block.words(0);
+        let ([a, b], [c, d]) = (isa.nibble_pairs(first), isa.nibble_pairs(second));
+        let ([e, f], [g, h]) = (isa.nibble_pairs(third), isa.nibble_pairs(fourth));
         to.codes(isa, 0, &[a, b, c, d, e, f, g, h]);
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         blocks.plane_scales(to);
     }
 }
@@ -52,15 +56,16 @@ impl BlockFormat for Affine8 {
     const BYTES: usize = GROUP;
     const GROUPS: usize = 1;
     const WORDS_AT: usize = 0;
+    const INTERLEAVED: bool = false;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         to.codes(isa, 0, &map_words(block.words32(0), |codes| isa.signed_codes(isa.center(codes))));
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         blocks.plane_scales(to);
         // Codes were centred by 128.
         let isa = blocks.isa();
@@ -78,12 +83,13 @@ impl BlockFormat for AffineScales {
     const BYTES: usize = 0;
     const GROUPS: usize = 1;
     const WORDS_AT: usize = 0;
+    const INTERLEAVED: bool = false;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(_: BlockView<I, L, Self>, _: &mut impl CodeSink<I>) {}
+    fn codes<I: CodeLanes, L: WeightLayout>(_: BlockView<I, L, Self>, _: &mut impl CodeSink<I>) {}
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         blocks.plane_scales(to);
     }
 }
@@ -93,14 +99,14 @@ impl BlockFormat for AffineScales {
 /// # Safety
 /// `LANES` rows have the groups of the part in this format, row after row, with whole scales of them in planes; nothing writes them.
 pub(in crate::q8) unsafe fn unpack<I: IntLanes>(isa: I, format: MlxFormat, part: &UnpackPart) {
-    // SAFETY: the caller vouches for the rows and their planes.
+    // SAFETY: rows have the groups, and planes whole scales of them, by this function's contract; codes of a group are `4 * bits` bytes.
     unsafe {
         match format.bits() {
-            4 => unpack_as::<I, Affine4, Strided>(isa, part),
-            8 => unpack_as::<I, Affine8, Strided>(isa, part),
+            4 => unpack_as::<I, Affine4>(isa, part),
+            8 => unpack_as::<I, Affine8>(isa, part),
             bits => {
                 let decoder = Isa::best();
-                unpack_as::<I, AffineScales, Strided>(isa, part);
+                unpack_as::<I, AffineScales>(isa, part);
                 decode_i8::unpack_codes(isa, part, |lane, first, codes, _| {
                     let at = lane * part.rows.stride + first * bits * (GROUP / 8);
                     let packed = std::slice::from_raw_parts(part.rows.start.add(at), codes.len() / 8 * bits);

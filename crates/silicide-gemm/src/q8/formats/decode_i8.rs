@@ -5,8 +5,8 @@ use super::{
     BlockFormat, CodeSink, GROUP, PanelLayout, PanelSlot, ScaleSlots, UnpackPart, Zero, map_words, unpack_as,
 };
 use crate::f32::vector::MAX_LANES;
-use crate::isa::IntLanes;
-use crate::q8::layout::{BlockView, BlockViews, Strided, WeightLayout, WeightRows};
+use crate::isa::{CodeLanes, IntLanes};
+use crate::q8::layout::{BlockView, BlockViews, WeightLayout, WeightRows};
 use silicide_quant::{DECODE_I8_LEN, Format, Isa};
 
 /// Groups that are decoded at a time, to stay in L1: whole blocks of every format.
@@ -25,15 +25,16 @@ impl BlockFormat for Bytes {
     const BYTES: usize = GROUP;
     const GROUPS: usize = 1;
     const WORDS_AT: usize = 0;
+    const INTERLEAVED: bool = false;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         to.codes(isa, 0, &map_words(block.words32(0), |codes| isa.signed_codes(codes)));
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(_: BlockViews<I, L, Self>, _: ScaleSlots<I>) {}
+    fn scales<I: CodeLanes, L: WeightLayout>(_: BlockViews<I, L, Self>, _: ScaleSlots<I>) {}
 }
 
 /// Decoded codes of a vector of weight rows.
@@ -57,7 +58,7 @@ pub(super) unsafe fn unpack<I: IntLanes>(isa: I, format: Format, part: &UnpackPa
     let mut scales = [0.0; SCALES];
     let decode = |lane: usize, first: usize, codes: &mut [i8], to: ScaleSlots<I>| {
         let bytes = |groups: usize| groups * GROUP / format.block_len() * format.block_bytes();
-        // SAFETY: the caller vouches for these groups of every row, which are whole blocks.
+        // SAFETY: every row has these groups, by the contract of `unpack`; they are whole blocks.
         let blocks = unsafe {
             let start = part.rows.start.add(lane * part.rows.stride + bytes(first));
             std::slice::from_raw_parts(start, bytes(codes.len() / GROUP))
@@ -98,8 +99,6 @@ pub(super) fn unpack_codes<I: IntLanes>(
         let start = decoded.0.as_ptr().cast();
         let rows = WeightRows { start, stride: CODES, interleaved: None, planes: None };
         // SAFETY: the rows are those that were decoded, `LANES` of them and `groups` groups.
-        unsafe {
-            unpack_as::<I, Bytes, Strided>(isa, &UnpackPart { rows, first: 0, groups, to, next: start })
-        };
+        unsafe { unpack_as::<I, Bytes>(isa, &UnpackPart { rows, first: 0, groups, to, next: start }) };
     }
 }

@@ -19,7 +19,7 @@
 use super::legacy::MINIMUMS;
 use super::levels::IQ4_LEVELS;
 use super::{BlockFormat, CODE_WORDS, CodeSink, PanelLayout, ScaleSlots, Zero, map_words, nibbles};
-use crate::isa::IntLanes;
+use crate::isa::CodeLanes;
 use crate::q8::layout::{BlockView, BlockViews, WeightLayout};
 
 /// Groups of a block.
@@ -64,12 +64,12 @@ impl BlockFormat for Q2K {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         two_bits(block, 16, to);
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         let isa = blocks.isa();
         for (i, block) in blocks.iter().enumerate() {
             let [.., halves] = block.words(68);
@@ -94,7 +94,7 @@ impl BlockFormat for Q3K {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         let upper = block.words32(0);
         unroll!(HALF in [0, 1] {
@@ -111,7 +111,7 @@ impl BlockFormat for Q3K {
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         let isa = blocks.isa();
         for (i, block) in blocks.iter().enumerate() {
             let [_, a, b, upper] = block.words(92);
@@ -134,7 +134,7 @@ impl BlockFormat for Q4K {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         for pair in 0..GROUPS / 2 {
             let (low, high) = half_bytes(block, 16 + pair * 32);
             to.codes(block.isa, 2 * pair, &low);
@@ -143,7 +143,7 @@ impl BlockFormat for Q4K {
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         six_bit_scales(blocks, to);
     }
 }
@@ -155,7 +155,7 @@ impl BlockFormat for Q5K {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         let fifth = block.words32(16);
         unroll!(PAIR in [0, 1, 2, 3] {
@@ -170,7 +170,7 @@ impl BlockFormat for Q5K {
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         six_bit_scales(blocks, to);
     }
 }
@@ -182,7 +182,7 @@ impl BlockFormat for Q6K {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         // Each half of the block has 64 bytes of nibbles for four groups and 32 of upper bits.
         for half in 0..2 {
@@ -200,7 +200,7 @@ impl BlockFormat for Q6K {
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         let isa = blocks.isa();
         for (i, block) in blocks.iter().enumerate() {
             let scale = block.last_f16();
@@ -220,7 +220,7 @@ impl BlockFormat for Iq4Xs {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         for group in 0..GROUPS {
             let codes = nibbles(isa, block.words(8 + group * 16));
@@ -230,7 +230,7 @@ impl BlockFormat for Iq4Xs {
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         let isa = blocks.isa();
         for (i, block) in blocks.iter().enumerate() {
             let [high, low, ..] = block.words(0);
@@ -252,19 +252,19 @@ impl BlockFormat for Tq2_0 {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         two_bits(block, 0, to);
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         blocks.f16_scales(64, 0, to);
     }
 }
 
 /// Unpacks the codes of a block in the pairs of bits of 64 bytes from byte `at` on: those of four groups in each half.
 #[inline(always)]
-fn two_bits<I: IntLanes, L: WeightLayout, F: BlockFormat>(
+fn two_bits<I: CodeLanes, L: WeightLayout, F: BlockFormat>(
     block: BlockView<I, L, F>,
     at: usize,
     to: &mut impl CodeSink<I>,
@@ -280,7 +280,7 @@ fn two_bits<I: IntLanes, L: WeightLayout, F: BlockFormat>(
 
 /// Returns the codes in the lower and in the upper halves of 32 bytes from byte `at` on.
 #[inline(always)]
-fn half_bytes<I: IntLanes, L: WeightLayout, F: BlockFormat>(
+fn half_bytes<I: CodeLanes, L: WeightLayout, F: BlockFormat>(
     block: BlockView<I, L, F>,
     at: usize,
 ) -> ([I::Words; CODE_WORDS], [I::Words; CODE_WORDS]) {
@@ -290,20 +290,20 @@ fn half_bytes<I: IntLanes, L: WeightLayout, F: BlockFormat>(
 
 /// Returns `a * b`.
 #[inline(always)]
-fn product<I: IntLanes>(isa: I, a: I::Floats, b: I::Floats) -> I::Floats {
+fn product<I: CodeLanes>(isa: I, a: I::Floats, b: I::Floats) -> I::Floats {
     isa.fma(a, b, isa.zeros())
 }
 
 /// Returns `-floats`.
 #[inline(always)]
-fn negate<I: IntLanes>(isa: I, floats: I::Floats) -> I::Floats {
+fn negate<I: CodeLanes>(isa: I, floats: I::Floats) -> I::Floats {
     product(isa, floats, isa.broadcast(-1.0))
 }
 
 /// Unpacks scales and minimums of 6 bits: the first four of each are the lower bits of bytes 0..4 and 4..8; the others have their
 /// lower bits in the halves of bytes 8..12 and their upper ones above the first four.
 #[inline(always)]
-fn six_bit_scales<I: IntLanes, L: WeightLayout, F: BlockFormat>(
+fn six_bit_scales<I: CodeLanes, L: WeightLayout, F: BlockFormat>(
     blocks: BlockViews<I, L, F>,
     to: ScaleSlots<I>,
 ) {

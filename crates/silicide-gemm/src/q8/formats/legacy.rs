@@ -9,7 +9,7 @@
 //! ```
 
 use super::{BlockFormat, CodeSink, PanelLayout, ScaleSlots, Zero, map_words, nibbles};
-use crate::isa::IntLanes;
+use crate::isa::CodeLanes;
 use crate::q8::layout::{BlockView, BlockViews, WeightLayout};
 
 /// 4-bit codes and a scale.
@@ -38,12 +38,12 @@ impl BlockFormat for Q4_0 {
     const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         to.codes(block.isa, 0, &nibbles(block.isa, block.words(2)));
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         blocks.f16_scales(0, 0, to);
     }
 }
@@ -55,12 +55,12 @@ impl BlockFormat for Q4_1 {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         to.codes(block.isa, 0, &nibbles(block.isa, block.words(4)));
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         scale_and_minimum(blocks, to);
     }
 }
@@ -72,12 +72,12 @@ impl BlockFormat for Q5_0 {
     const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         five_bits(block, to);
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         blocks.f16_scales(0, 0, to);
     }
 }
@@ -89,12 +89,12 @@ impl BlockFormat for Q5_1 {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         five_bits(block, to);
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         scale_and_minimum(blocks, to);
     }
 }
@@ -106,20 +106,20 @@ impl BlockFormat for Q8_0 {
     const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         to.codes(isa, 0, &map_words(block.words32(2), |codes| isa.signed_codes(codes)));
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         blocks.f16_scales(0, 0, to);
     }
 }
 
 /// Unpacks the scale and the minimum that blocks begin with.
 #[inline(always)]
-fn scale_and_minimum<I: IntLanes, L: WeightLayout, F: BlockFormat>(
+fn scale_and_minimum<I: CodeLanes, L: WeightLayout, F: BlockFormat>(
     blocks: BlockViews<I, L, F>,
     to: ScaleSlots<I>,
 ) {
@@ -129,7 +129,7 @@ fn scale_and_minimum<I: IntLanes, L: WeightLayout, F: BlockFormat>(
 
 /// Unpacks codes from a word of fifth bits and the nibbles after it, which end the block.
 #[inline(always)]
-fn five_bits<I: IntLanes, L: WeightLayout, F: BlockFormat>(
+fn five_bits<I: CodeLanes, L: WeightLayout, F: BlockFormat>(
     block: BlockView<I, L, F>,
     to: &mut impl CodeSink<I>,
 ) {

@@ -8,7 +8,7 @@
 //! ```
 
 use super::{BlockFormat, CODE_WORDS, CodeSink, PanelLayout, ScaleSlots, Zero, map_words, nibbles};
-use crate::isa::IntLanes;
+use crate::isa::CodeLanes;
 use crate::q8::layout::{BlockView, BlockViews, WeightLayout};
 
 /// 4-bit codes of uneven levels, and a scale.
@@ -55,14 +55,14 @@ impl BlockFormat for Iq4Nl {
     const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         let level = |codes| isa.signed_codes(isa.lookup(codes, &IQ4_LEVELS));
         to.codes(isa, 0, &map_words(nibbles(isa, block.words(2)), level));
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         blocks.f16_scales(0, 0, to);
     }
 }
@@ -74,14 +74,14 @@ impl BlockFormat for Mxfp4 {
     const WORDS_AT: usize = 1;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         let codes = nibbles(isa, block.words(1));
         to.codes(isa, 0, &map_words(codes, |codes| isa.lookup(codes, &FP4_LEVELS)));
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         for lane in 0..I::LANES {
             for (i, block) in blocks.iter().enumerate() {
                 to.set_lane(i, 0, lane, HALF_POWERS[usize::from(block.byte(lane, 0))]);
@@ -97,7 +97,7 @@ impl BlockFormat for Nvfp4 {
     const WORDS_AT: usize = 0;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         for group in 0..Self::GROUPS {
             let [a, b, c, d, e, f, g, h] = nibbles(isa, block.words(4 + group * 16));
@@ -107,7 +107,7 @@ impl BlockFormat for Nvfp4 {
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         for lane in 0..I::LANES {
             for (i, block) in blocks.iter().enumerate() {
                 for half in 0..4 {
@@ -127,7 +127,7 @@ impl BlockFormat for Q1_0 {
     const WORDS_AT: usize = 2;
 
     #[inline(always)]
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         for (group, signs) in block.words(2).into_iter().enumerate() {
             let mut codes = [signs; CODE_WORDS];
@@ -139,7 +139,7 @@ impl BlockFormat for Q1_0 {
     }
 
     #[inline(always)]
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>) {
         blocks.f16_scales(0, 0, to);
         let isa = blocks.isa();
         let eighth = isa.broadcast(0.125);

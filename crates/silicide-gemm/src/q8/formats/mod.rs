@@ -27,9 +27,10 @@ mod legacy;
 mod levels;
 
 use super::layout::{
-    BlockView, BlockViews, INTERLEAVE, Interleaved, Strided, VectorRows, WeightLayout, WeightRows,
+    BlockView, BlockViews, EitherLayout, INTERLEAVE, Interleaved, Strided, VectorRows, WeightLayout,
+    WeightRows,
 };
-use crate::isa::{IntLanes, Task};
+use crate::isa::{CodeLanes, FloatLanes, IntLanes, Task};
 use crate::prefetch::{LINE, fetch};
 use k::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
 use legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
@@ -50,7 +51,7 @@ pub const MAX_KC: usize = 64;
 pub(super) enum Zero {
     /// This one; codes are below 128.
     Code(u8),
-    /// Codes are signed bytes, as [`IntLanes::signed_codes`] makes them.
+    /// Codes are signed bytes, as [`CodeLanes::signed_codes`] makes them.
     Bytes,
 }
 
@@ -90,7 +91,7 @@ impl PanelLayout {
 }
 
 /// Takes the codes of the groups of a block, in their order.
-pub(super) trait CodeSink<I: IntLanes> {
+pub(super) trait CodeSink<I: CodeLanes> {
     /// Takes the codes of group `group` of a block.
     fn codes(&mut self, isa: I, group: usize, codes: &[I::Words; CODE_WORDS]);
 }
@@ -107,7 +108,7 @@ pub(super) struct ScaleSlots<I> {
     isa: PhantomData<I>,
 }
 
-impl<I: IntLanes> ScaleSlots<I> {
+impl<I: FloatLanes> ScaleSlots<I> {
     /// Returns slots of `groups` groups that follow each other: vectors of `LANES`.
     ///
     /// # Safety
@@ -152,7 +153,7 @@ impl<I: IntLanes> ScaleSlots<I> {
     /// The group has this slot, and it was stored.
     #[inline(always)]
     pub(super) unsafe fn get(self, isa: I, group: usize, slot: usize) -> I::Floats {
-        // SAFETY: the caller vouches for the slot.
+        // SAFETY: the group has this slot, by this function's contract.
         unsafe { isa.load(self.to.add(group * self.group_step + slot * self.step)) }
     }
 
@@ -164,10 +165,12 @@ impl<I: IntLanes> ScaleSlots<I> {
     }
 }
 
-/// A vector of outputs in a panel: where its groups go.
+/// A vector of outputs in a panel, or some lanes of it: where its groups go.
 #[derive(Clone, Copy)]
 pub(super) struct PanelSlot {
-    to: *mut f32,
+    /// The codes of the first lane in the first group, and its first scale.
+    codes: *mut u8,
+    scales: *mut f32,
     /// Outputs of the panel, side by side.
     width: usize,
     /// Words of a group.
@@ -183,22 +186,39 @@ impl PanelSlot {
     /// f32s. Nothing else touches the vector's part while the slot is used.
     #[inline(always)]
     pub(super) unsafe fn new(to: *mut f32, width: usize, layout: PanelLayout, groups: usize) -> PanelSlot {
-        PanelSlot { to, width, words: layout.words(), groups }
+        let scales = to.wrapping_add(CODE_WORDS * width);
+        PanelSlot { codes: to.cast(), scales, width, words: layout.words(), groups }
     }
 
     /// The slot of `count` groups from group `first` on; of as many of them as there are.
     #[inline(always)]
     pub(super) fn part(self, first: usize, count: usize) -> PanelSlot {
         let first = first.min(self.groups);
-        let to = self.to.wrapping_add(first * self.words * self.width);
-        PanelSlot { to, groups: count.min(self.groups - first), ..self }
+        let skipped = first * self.words * self.width;
+        PanelSlot {
+            codes: self.codes.wrapping_add(4 * skipped),
+            scales: self.scales.wrapping_add(skipped),
+            groups: count.min(self.groups - first),
+            ..self
+        }
+    }
+
+    /// The slot of the vector's lanes from `lane` on, which is one of them.
+    #[inline(always)]
+    fn lanes<I: IntLanes>(self, lane: usize) -> PanelSlot {
+        let lane = lane.min(I::LANES - 1);
+        PanelSlot {
+            codes: self.codes.wrapping_add(lane * I::LANE_BYTES),
+            scales: self.scales.wrapping_add(lane),
+            ..self
+        }
     }
 
     /// Where scales and minimums go.
     #[inline(always)]
-    pub(super) fn scales<I: IntLanes>(self) -> ScaleSlots<I> {
+    pub(super) fn scales<I: FloatLanes>(self) -> ScaleSlots<I> {
         ScaleSlots {
-            to: self.to.wrapping_add(CODE_WORDS * self.width),
+            to: self.scales,
             step: self.width,
             group_step: self.words * self.width,
             groups: self.groups,
@@ -208,16 +228,16 @@ impl PanelSlot {
     }
 }
 
-impl<I: IntLanes> CodeSink<I> for PanelSlot {
+impl<I: CodeLanes> CodeSink<I> for PanelSlot {
     #[inline(always)]
     fn codes(&mut self, isa: I, group: usize, codes: &[I::Words; CODE_WORDS]) {
         if group >= self.groups {
             return;
         }
         for (word, codes) in codes.iter().enumerate() {
-            let to = self.to.wrapping_add((group * self.words + word) * self.width);
+            let to = self.codes.wrapping_add(4 * (group * self.words + word) * self.width);
             // SAFETY: the slot has this group (`PanelSlot::new`), and a word of it has room for a vector.
-            unsafe { isa.store_words(*codes, to.cast()) }
+            unsafe { isa.store_codes(*codes, to) }
         }
     }
 }
@@ -232,11 +252,13 @@ pub(super) trait BlockFormat: Copy {
     const GROUPS: usize;
     /// Where words of four bytes begin in a block: after its odd bytes, or at 0, if these end it.
     const WORDS_AT: usize;
+    /// Whether weights can be interleaved.
+    const INTERLEAVED: bool = true;
 
     /// Unpacks the codes of a block.
-    fn codes<I: IntLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>);
+    fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>);
     /// Unpacks the scales, and minimums if there are any, of some blocks.
-    fn scales<I: IntLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>);
+    fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>);
 }
 
 /// What is unpacked at a time: some groups of a vector of weight rows.
@@ -252,29 +274,38 @@ pub(super) struct UnpackPart {
     pub(super) next: *const u8,
 }
 
+impl UnpackPart {
+    /// The part of the vector's lanes from `lane` on.
+    #[inline(always)]
+    fn lanes<I: IntLanes>(&self, lane: usize) -> UnpackPart {
+        let rows = self.rows.skip(lane);
+        let next = self.next.wrapping_add(lane * self.rows.stride);
+        UnpackPart { rows, to: self.to.lanes::<I>(lane), next, ..*self }
+    }
+}
+
 /// Unpacks a part, and prefetches what comes next in the order of memory.
-struct Unpack<'a, I, F, L> {
-    isa: I,
-    part: &'a UnpackPart,
+struct Unpack<U, F, L> {
+    unpacker: U,
+    part: UnpackPart,
     format: PhantomData<(F, L)>,
 }
 
-impl<I: IntLanes, F: BlockFormat, L: WeightLayout> Task for Unpack<'_, I, F, L> {
+impl<U: CodeLanes, F: BlockFormat, L: WeightLayout> Task for Unpack<U, F, L> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let (isa, part) = (self.isa, self.part);
-        let rows = VectorRows::<I, L, F>::new(isa, part.rows);
+        let Self { unpacker, part, .. } = self;
+        let rows = VectorRows::<U, L, F>::new(unpacker, part.rows);
         let (first, count) = (part.first / F::GROUPS, part.groups / F::GROUPS);
         // SAFETY: `unpack_as` says that rows have these blocks.
         F::scales(unsafe { rows.blocks(first, count) }, part.to.scales());
         for block in 0..count {
-            let next = match L::PREFETCH {
-                None => part.next.wrapping_add((first + block) * I::LANES * F::BYTES),
-                Some(distance) => rows.address(first + block).wrapping_add(distance),
-            };
-            prefetch::<false>(next, 0..const { lines_of_block::<I, F>() });
+            prefetch::<false>(
+                rows.prefetch_address(first + block, part.next),
+                0..const { lines_of_block::<U, F>() },
+            );
             let mut to = part.to.part(block * F::GROUPS, F::GROUPS);
             // SAFETY: `unpack_as` says that rows have these blocks.
             F::codes(unsafe { rows.block(first + block) }, &mut to);
@@ -282,17 +313,31 @@ impl<I: IntLanes, F: BlockFormat, L: WeightLayout> Task for Unpack<'_, I, F, L> 
     }
 }
 
-/// Unpacks a part in a format and a layout, by a function of its own: inside larger ones, registers run short.
+/// Unpacks a part in a format, by a function of its own: inside larger ones, registers run short.
 ///
 /// # Safety
-/// `LANES` rows have the groups of the part in this format and layout, which nothing writes.
+/// `LANES` rows have the groups of the part in this format and the layout that `interleaved` says, which nothing writes.
 #[inline(always)]
-unsafe fn unpack_as<I: IntLanes, F: BlockFormat, L: WeightLayout>(isa: I, part: &UnpackPart) {
-    isa.run(Unpack::<I, F, L> { isa, part, format: PhantomData });
+unsafe fn unpack_as<I: IntLanes, F: BlockFormat>(isa: I, part: &UnpackPart) {
+    for lane in (0..I::LANES).step_by(<I::Unpacker as FloatLanes>::LANES) {
+        let (unpacker, part) = (isa.unpacker(), part.lanes::<I>(lane));
+        macro_rules! run {
+            ($layout:ty) => {
+                unpacker.run_task(Unpack::<I::Unpacker, F, $layout> { unpacker, part, format: PhantomData })
+            };
+        }
+        if const { !<I::Unpacker as CodeLanes>::UNPACK_PER_LAYOUT } {
+            run!(EitherLayout);
+        } else if const { F::INTERLEAVED } && part.rows.interleaved.is_some() {
+            run!(Interleaved<INTERLEAVE>);
+        } else {
+            run!(Strided);
+        }
+    }
 }
 
 /// Cache lines of a block of every row of a vector.
-pub(super) const fn lines_of_block<I: IntLanes, F: BlockFormat>() -> usize {
+pub(super) const fn lines_of_block<I: FloatLanes, F: BlockFormat>() -> usize {
     (I::LANES * F::BYTES).div_ceil(LINE)
 }
 
@@ -306,7 +351,7 @@ pub(super) fn prefetch<const FIRST: bool>(from: *const u8, lines: Range<usize>) 
 
 /// Returns the codes in nibbles: the lower ones are weights 0..16, the upper ones weights 16..32.
 #[inline(always)]
-fn nibbles<I: IntLanes>(isa: I, [a, b, c, d]: [I::Words; 4]) -> [I::Words; CODE_WORDS] {
+fn nibbles<I: CodeLanes>(isa: I, [a, b, c, d]: [I::Words; 4]) -> [I::Words; CODE_WORDS] {
     let (low, high) = (|words| isa.low_nibbles(words), |words| isa.high_nibbles(words));
     [low(a), low(b), low(c), low(d), high(a), high(b), high(c), high(d)]
 }
@@ -344,12 +389,11 @@ macro_rules! table {
         /// # Safety
         /// `LANES` rows have the groups of the part in this format, which nothing writes.
         pub(super) unsafe fn unpack<I: IntLanes>(isa: I, format: Format, part: &UnpackPart) {
-            // SAFETY: the caller vouches for the rows; `interleaved` says in which layout they are.
+            // SAFETY: rows have the groups in this format, by this function's contract.
             unsafe {
-                match (format, part.rows.interleaved) {
-                    $((Format::$format, None) => unpack_as::<I, $format, Strided>(isa, part),)*
-                    $((Format::$format, Some(_)) => unpack_as::<I, $format, Interleaved<INTERLEAVE>>(isa, part),)*
-                    (format, _) => decode_i8::unpack(isa, format, part),
+                match format {
+                    $(Format::$format => unpack_as::<I, $format>(isa, part),)*
+                    format => decode_i8::unpack(isa, format, part),
                 }
             }
         }

@@ -1,0 +1,339 @@
+//! The layouts: [`Strided`], [`Interleaved`], and [`EitherLayout`] for code that is compiled once for both.
+
+use super::{AffinePlanes, BlockView, BlockViews, INTERLEAVE, VectorRows, WeightLayout, WeightRows};
+use crate::f32::vector::MAX_LANES;
+use crate::isa::CodeLanes;
+use crate::q8::formats::{BlockFormat, MAX_KC, ScaleSlots};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// Rows one after the other.
+#[derive(Clone, Copy)]
+pub(in crate::q8) struct Strided(WeightRows);
+
+/// Rows that are interleaved, `WIDTH` together. The width is a parameter: what is best differs by instruction set.
+#[derive(Clone, Copy)]
+pub(in crate::q8) struct Interleaved<const WIDTH: usize> {
+    start: *const u8,
+    /// Which of the interleaved rows is in the first lane.
+    lane: usize,
+}
+
+/// One layout or the other, by a branch.
+#[derive(Clone, Copy)]
+pub(in crate::q8) enum EitherLayout {
+    Strided(Strided),
+    Interleaved(Interleaved<INTERLEAVE>),
+}
+
+/// Bytes of a block that are in no word.
+const fn odd_bytes<F: BlockFormat>() -> usize {
+    F::BYTES % 4
+}
+
+/// Bytes of a block that [`BlockView::byte`] reads: those in no word, or the first word.
+const fn first_bytes<F: BlockFormat>() -> usize {
+    if odd_bytes::<F>() > 0 { odd_bytes::<F>() } else { 4 }
+}
+
+impl WeightLayout for Strided {
+    const SCALES_AHEAD: usize = 16;
+    const PREFETCH_L1: Option<usize> = None;
+
+    #[inline(always)]
+    fn new(rows: WeightRows) -> Strided {
+        Strided(rows)
+    }
+
+    #[inline(always)]
+    fn start(self) -> *const u8 {
+        self.0.start
+    }
+
+    #[inline(always)]
+    fn together(self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn prefetch_distance(self) -> Option<usize> {
+        None
+    }
+
+    #[inline(always)]
+    fn planes(self) -> Option<AffinePlanes> {
+        self.0.planes
+    }
+
+    #[inline(always)]
+    fn words<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> [I::Words; 4] {
+        let at = hold_words::<F>(at);
+        // SAFETY: 16 bytes from `at` on are in the block, which can be read in every row (`VectorRows::block`).
+        unsafe { block.isa.load_transposed(block.start.add(at), block.layout.0.stride) }
+    }
+
+    #[inline(always)]
+    fn f16<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> I::Floats {
+        // 16 bytes that end with the f16.
+        let [.., last] = Strided::words(block, at.saturating_sub(14));
+        block.isa.f16_in_word(last, 16)
+    }
+
+    #[inline(always)]
+    fn f16_scales<I: CodeLanes, F: BlockFormat>(
+        blocks: BlockViews<I, Self, F>,
+        at: usize,
+        slot: usize,
+        to: ScaleSlots<I>,
+    ) {
+        const { assert!(F::BYTES >= 2) };
+        let BlockViews { rows, first, count } = blocks;
+        let start = rows.address(first).wrapping_add(at.min(F::BYTES - 2));
+        let scales = StridedF16 { start, stride: rows.layout.0.stride, step: F::BYTES, count };
+        // SAFETY: every row has these blocks (`VectorRows::blocks`), and the f16 is inside them.
+        unsafe { scales.unpack::<I, false>(rows.isa, to, F::GROUPS, slot) }
+    }
+
+    #[inline(always)]
+    fn byte<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, lane: usize, at: usize) -> u8 {
+        let (lane, at) = hold_byte::<I, F>(lane, at);
+        // SAFETY: the byte is in the block of one of the rows, which can be read (`VectorRows::block`).
+        unsafe { *block.start.add(lane * block.layout.0.stride + at) }
+    }
+}
+
+/// Holds `at` to where 16 bytes of words begin in a block.
+#[inline(always)]
+fn hold_words<F: BlockFormat>(at: usize) -> usize {
+    const { assert!(F::BYTES >= 16 && F::WORDS_AT < 4) };
+    at.clamp(F::WORDS_AT, F::BYTES - 16)
+}
+
+/// Holds `lane` to the lanes of a vector, and `at` to the first bytes of a block.
+#[inline(always)]
+fn hold_byte<I: CodeLanes, F: BlockFormat>(lane: usize, at: usize) -> (usize, usize) {
+    const { assert!(F::BYTES >= 4) };
+    (lane.min(I::LANES - 1), at.min(first_bytes::<F>() - 1))
+}
+
+impl<const WIDTH: usize> Interleaved<WIDTH> {
+    /// Loads word `word` of every lane's block. There is one after `word` whole words, or it is held to the last.
+    #[inline(always)]
+    fn word<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, word: usize) -> I::Words {
+        const { assert!(F::BYTES >= 4) };
+        let word = word.min(F::BYTES / 4 - 1);
+        let at = WIDTH * odd_bytes::<F>() + 4 * (word * WIDTH + block.layout.lane);
+        // SAFETY: the interleaved blocks can be read (`VectorRows::block`); their words follow the odd bytes of all rows.
+        unsafe { block.isa.load_adjacent(block.start.add(at)) }
+    }
+}
+
+impl<const WIDTH: usize> WeightLayout for Interleaved<WIDTH> {
+    const SCALES_AHEAD: usize = 1;
+    const PREFETCH_L1: Option<usize> = Some(4096);
+
+    #[inline(always)]
+    fn new(rows: WeightRows) -> Self {
+        Interleaved { start: rows.start, lane: rows.interleaved.unwrap_or(0) }
+    }
+
+    #[inline(always)]
+    fn start(self) -> *const u8 {
+        self.start
+    }
+
+    #[inline(always)]
+    fn together(self) -> usize {
+        WIDTH
+    }
+
+    #[inline(always)]
+    fn prefetch_distance(self) -> Option<usize> {
+        Some(16384)
+    }
+
+    #[inline(always)]
+    fn planes(self) -> Option<AffinePlanes> {
+        None
+    }
+
+    #[inline(always)]
+    fn words<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> [I::Words; 4] {
+        let word = (hold_words::<F>(at) - F::WORDS_AT) / 4;
+        [
+            Self::word(block, word),
+            Self::word(block, word + 1),
+            Self::word(block, word + 2),
+            Self::word(block, word + 3),
+        ]
+    }
+
+    #[inline(always)]
+    fn f16<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> I::Floats {
+        if odd_bytes::<F>() == 2 {
+            // SAFETY: the interleaved blocks can be read (`VectorRows::block`); they begin with the odd bytes of all rows, an f16 each.
+            unsafe { block.isa.load_f16(block.start.add(2 * block.layout.lane).cast()) }
+        } else {
+            block.isa.f16_in_word(Self::word(block, (at - F::WORDS_AT) / 4), 8 * (at % 4) as u32)
+        }
+    }
+
+    #[inline(always)]
+    fn f16_scales<I: CodeLanes, F: BlockFormat>(
+        blocks: BlockViews<I, Self, F>,
+        at: usize,
+        slot: usize,
+        to: ScaleSlots<I>,
+    ) {
+        for (i, block) in blocks.iter().enumerate() {
+            let wide = Self::f16(block, at);
+            for group in 0..F::GROUPS {
+                to.set(block.isa, i * F::GROUPS + group, slot, wide);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn byte<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, lane: usize, at: usize) -> u8 {
+        let (lane, at) = hold_byte::<I, F>(lane, at);
+        // SAFETY: the interleaved blocks can be read (`VectorRows::block`): odd bytes of all rows come first, then first words.
+        unsafe { *block.start.add((block.layout.lane + lane) * first_bytes::<F>() + at) }
+    }
+}
+
+/// Does the same for either layout.
+macro_rules! either {
+    ($layout:expr, $name:ident => $body:expr) => {
+        match $layout {
+            EitherLayout::Strided($name) => $body,
+            EitherLayout::Interleaved($name) => $body,
+        }
+    };
+}
+
+impl WeightLayout for EitherLayout {
+    const SCALES_AHEAD: usize = 1;
+    const PREFETCH_L1: Option<usize> = None;
+
+    #[inline(always)]
+    fn new(rows: WeightRows) -> EitherLayout {
+        match rows.interleaved {
+            None => EitherLayout::Strided(Strided::new(rows)),
+            Some(_) => EitherLayout::Interleaved(Interleaved::new(rows)),
+        }
+    }
+
+    #[inline(always)]
+    fn start(self) -> *const u8 {
+        either!(self, layout => layout.start())
+    }
+
+    #[inline(always)]
+    fn together(self) -> usize {
+        either!(self, layout => layout.together())
+    }
+
+    #[inline(always)]
+    fn prefetch_distance(self) -> Option<usize> {
+        either!(self, layout => layout.prefetch_distance())
+    }
+
+    #[inline(always)]
+    fn planes(self) -> Option<AffinePlanes> {
+        either!(self, layout => layout.planes())
+    }
+
+    #[inline(always)]
+    fn words<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> [I::Words; 4] {
+        either!(block.layout, layout => WeightLayout::words(block.in_layout(layout), at))
+    }
+
+    #[inline(always)]
+    fn f16<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> I::Floats {
+        either!(block.layout, layout => WeightLayout::f16(block.in_layout(layout), at))
+    }
+
+    #[inline(always)]
+    fn f16_scales<I: CodeLanes, F: BlockFormat>(
+        blocks: BlockViews<I, Self, F>,
+        at: usize,
+        slot: usize,
+        to: ScaleSlots<I>,
+    ) {
+        let BlockViews { rows: VectorRows { isa, layout, format }, first, count } = blocks;
+        either!(layout, layout => {
+            let rows = VectorRows { isa, layout, format };
+            WeightLayout::f16_scales(BlockViews { rows, first, count }, at, slot, to);
+        });
+    }
+
+    #[inline(always)]
+    fn byte<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, lane: usize, at: usize) -> u8 {
+        either!(block.layout, layout => WeightLayout::byte(block.in_layout(layout), lane, at))
+    }
+}
+
+impl<I: CodeLanes, F: BlockFormat> BlockView<I, EitherLayout, F> {
+    /// Returns the view of the same blocks in the layout that they have.
+    #[inline(always)]
+    fn in_layout<L: WeightLayout>(self, layout: L) -> BlockView<I, L, F> {
+        BlockView { isa: self.isa, layout, start: self.start, format: PhantomData }
+    }
+}
+
+/// Numbers of 16 bits: `count` of each row from `start` on, `step` bytes apart, in rows `stride` bytes apart.
+#[derive(Clone, Copy)]
+pub(super) struct StridedF16 {
+    pub(super) start: *const u8,
+    pub(super) stride: usize,
+    pub(super) step: usize,
+    pub(super) count: usize,
+}
+
+impl StridedF16 {
+    /// Widens the numbers, f16 or, if `BRAIN`, bf16: each is scale `slot` of `groups` groups. At most [`MAX_KC`] are taken.
+    ///
+    /// # Safety
+    /// The numbers can be read in `LANES` rows.
+    #[inline(always)]
+    pub(super) unsafe fn unpack<I: CodeLanes, const BRAIN: bool>(
+        self,
+        isa: I,
+        to: ScaleSlots<I>,
+        groups: usize,
+        slot: usize,
+    ) {
+        let mut staged = MaybeUninit::<[[u16; MAX_LANES]; MAX_KC]>::uninit();
+        let (staged, count) = (staged.as_mut_ptr().cast::<u16>(), self.count.min(MAX_KC));
+        for lane in 0..I::LANES {
+            // SAFETY: the row has the numbers, by this function's contract; there is room for `MAX_KC` vectors of `MAX_LANES`.
+            unsafe { stage(self.start.add(lane * self.stride), self.step, count, staged.add(lane)) };
+        }
+        for block in 0..count {
+            // SAFETY: the lanes of these vectors were staged.
+            let wide = unsafe {
+                let from = staged.add(block * MAX_LANES);
+                if BRAIN { isa.load_bf16(from) } else { isa.load_f16(from) }
+            };
+            for group in 0..groups {
+                to.set(isa, block * groups + group, slot, wide);
+            }
+        }
+    }
+}
+
+/// Copies `count` numbers of one row to one lane of as many vectors. Through memory, as inserting sixteen numbers into a register takes
+/// longer than all else; not inlined, so that the compiler does not do just that.
+///
+/// # Safety
+/// `count` numbers can be read, `step` bytes apart, and as many vectors of [`MAX_LANES`] written.
+#[inline(never)]
+unsafe fn stage(from: *const u8, step: usize, count: usize, to: *mut u16) {
+    for block in 0..count {
+        // SAFETY: the row has this number, and there is this vector, by this function's contract.
+        unsafe {
+            let half = from.add(block * step).cast::<u16>().read_unaligned();
+            *to.add(block * MAX_LANES) = u16::from_le(half);
+        }
+    }
+}
