@@ -1,5 +1,7 @@
-//! Matrix products of [silicide](https://docs.rs/silicide) on the CPU: `out = lhs . rhs^T`, with activations (LHS) of `m` rows and
-//! weights (RHS) of `n` rows, both `k` deep, as files store weights. A row of the RHS is an output.
+//! Matrix products of [silicide](https://docs.rs/silicide) on the CPU. This page is the contract.
+//!
+//! A product is `out = lhs . rhs^T`. The LHS has `m` rows of activations. The RHS has `n` rows of weights, as files store them: a row of
+//! the RHS is an output. Both are `k` deep.
 //!
 //! ```text
 //! for i in 0..m, for j in 0..n:
@@ -13,25 +15,72 @@
 //! | [`isa`] | | the instruction sets, as tokens |
 //! | [`prefetch`] | | software prefetch |
 //!
-//! # The contract
+//! # Words
 //!
-//! 1. **A token is the proof of an instruction set** ([`isa::Simd`]). Entry points take one; kernels are compiled once for each.
-//! 2. **Views are the proof of memory** ([`Matrix`], [`MatrixMut`]). Constructors from slices check lengths, strides, alignment and
-//!    overflow. Entry points compare extents. Both return a [`GemmError`] that names the argument, in every build.
-//! 3. **The order of sums is fixed**: an output has the same bits whatever rows, outputs and tiles are computed beside it, for every
-//!    number of rows and every layout of the weights.
-//! 4. **Nothing is allocated, and no thread is started.** Panels lie in a workspace that the caller owns, never in a frame. A caller
-//!    cuts the outputs among threads as it likes.
+//! | word | meaning |
+//! |---|---|
+//! | token | a value that proves an instruction set ([`isa::Simd`]). Entry points take one, and kernels are compiled once for each. |
+//! | lane | a 32-bit element of a vector. In most kernels lane `j` is output `j`, so nothing is summed across lanes. |
+//! | group | 32 codes of a row. They share a scale, or each half has one. |
+//! | pack, unpack | copy weights to a panel, in the order in which the microkernel reads them. Quantized weights are unpacked to bytes. |
+//! | panel | NR outputs of packed weights, KC deep |
+//! | microkernel | MR rows times one panel. Its MR x NR sums stay in registers. |
+//! | MR, NR | rows and outputs of the microkernel |
+//! | KC, NC | depth and outputs that are packed at a time |
+//! | interleaved | stored with [`q8::INTERLEAVE`] rows of the RHS side by side, four bytes of each in turn |
+//! | workspace | memory of one thread for panels ([`q8::Q8Workspace`], [`f32::PackedPanel`]) |
 //!
-//! How a product runs, in BLIS's words. MR x NR is the register tile, KC and NC are the depth and the outputs of packed panels; all of
-//! them belong to the instruction set or are given by the caller:
+//! # How a product runs
+//!
+//! GEMV, for few rows: weights pass once, from memory to registers.
 //!
 //! ```text
-//! few rows (GEMV):   for LANES outputs: stream their weights once, multiply with all rows in registers
-//! many rows (GEMM):  for NC outputs: for KC of the depth:
-//!                        pack (unpack, if quantized) NC x KC weights to panels of NR
-//!                        for MR rows: for each panel: microkernel
+//! for j in outputs, by LANES:
+//!     sum[i] = 0
+//!     for group g:
+//!         w = codes of group g of LANES rows of the RHS       # unpacked in registers
+//!         prefetch what comes next
+//!         sum[i] += x[i][g] . w                               # for all rows i
+//!     out[i][j] = sum[i]
 //! ```
+//!
+//! GEMM, for more rows: panels are packed once and read by every strip of MR rows.
+//!
+//! ```text
+//! for outputs, by NC:
+//!     for depth, by KC:
+//!         pack NC outputs, KC deep, to NC / NR panels         # in the workspace, to stay in L2
+//!         for rows, by MR:                                    # their activations stay in L1
+//!             for panels: microkernel                         # adds to `out`, from the second KC on
+//! ```
+//!
+//! | token | lanes | MR x NR of [`q8`] |
+//! |---|--:|--:|
+//! | `Avx512` | 16 | 6 x 32 |
+//! | `Avx2` | 8 | 2 x 16 |
+//! | `Neon` | 8 | 3 x 16 |
+//! | `Portable` | 8 | 2 x 16 |
+//!
+//! MR, NR, KC and NC are constants of the instruction set. [`q8::Blocking`] may choose a smaller KC and NC; KC is whole groups.
+//!
+//! # The contract
+//!
+//! 1. **The order of sums is fixed.** An output has the same bits whatever rows, outputs and tiles are computed beside it, for every
+//!    number of rows, every KC and NC, and every layout of the weights: its terms are added in the order of the depth, by every kernel.
+//!    In [`q8`] the terms are groups, whose dot products of codes are exact in 32 bits.
+//! 2. **Views are the proof of memory** ([`Matrix`], [`MatrixMut`], [`q8::QuantizedRows`], [`q8::Q8Weights`]). Constructors from slices
+//!    check lengths, strides, alignment and overflow; extents of 0 are refused. Entry points compare extents. All return a [`GemmError`]
+//!    that names the argument, in every build, before anything is written.
+//! 3. **Outputs overlap nothing.** A view to write borrows its slice mutably, and its stride is at least its columns. What the same
+//!    product reads cannot be in it: see [`MatrixMut`].
+//! 4. **Any bytes are weights and activations.** Codes, scales and indices of code books that no encoder makes give some numbers, or NaN.
+//! 5. **Nothing is allocated, and no thread is started.** The caller cuts outputs and rows among threads.
+//! 6. **Panels lie in a workspace that the thread owns, never in a frame.** No frame has 32 KiB or more.
+//!
+//! # Benches
+//!
+//! `cargo bench -p silicide-gemm [-- FORMAT...]` shows products on one thread, by instruction set, with weights in the caches.
+//! `cargo run --release -p bench -- rows` shows whole ops, with weights in memory, against the limits of the machine.
 //!
 //! # Example
 //!
