@@ -43,6 +43,7 @@ mod store;
 mod terminal;
 mod tokenize;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::{Error, Exit};
 use output::Verbosity;
@@ -135,11 +136,13 @@ fn parse() -> Result<Arguments, ExitCode> {
     };
     let translated = arguments::translate(&Arguments::command(), std::env::args_os()).map_err(refused)?;
     let matches = command().try_get_matches_from(translated.arguments);
-    let arguments = matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
-        // Help and version go to standard output; everything else is a mistake.
-        let _ = error.print();
-        if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
-    })?;
+    let arguments =
+        matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|mut error| {
+            suggest_command(&mut error);
+            // Help and version go to standard output; everything else is a mistake.
+            let _ = error.print();
+            if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
+        })?;
     output::set_verbosity(match (arguments.quiet, arguments.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
@@ -149,6 +152,26 @@ fn parse() -> Result<Arguments, ExitCode> {
         output::note(terminal::for_stderr(&note));
     }
     Ok(arguments)
+}
+
+/// Adds the command that was probably meant to an error about an unknown one. clap's own suggestions need a Jaro similarity above
+/// 0.7, which three letters in another order (`rnu`) do not reach.
+fn suggest_command(error: &mut clap::Error) {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return;
+    }
+    if let Some(name) = nearest_command(given) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![name.to_owned()]));
+    }
+}
+
+/// Returns the command that is one mistake away from `given`: a letter too many, too few, another one, or two that are swapped.
+/// Words of one or two letters are near to too many commands.
+fn nearest_command(given: &str) -> Option<&'static str> {
+    let names = || GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
+    let is_near = |name: &&str| strsim::osa_distance(given, name) == 1;
+    if given.chars().count() < 3 { None } else { names().find(is_near) }
 }
 
 fn main() -> ExitCode {
@@ -199,6 +222,18 @@ mod tests {
         grouped.sort_unstable();
         all.sort_unstable();
         assert_eq!(grouped, all);
+    }
+
+    #[test]
+    fn a_command_with_one_mistake_is_found() {
+        for (given, meant) in
+            [("rnu", "run"), ("urn", "run"), ("lits", "list"), ("pul", "pull"), ("dcotor", "doctor")]
+        {
+            assert_eq!(nearest_command(given), Some(meant), "{given}");
+        }
+        for unlike in ["", "r", "ls", "chat", "smollm2"] {
+            assert_eq!(nearest_command(unlike), None, "{unlike}");
+        }
     }
 
     #[test]

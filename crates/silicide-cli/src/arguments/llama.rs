@@ -75,7 +75,8 @@ const LOAD_MODES: &[ForeignValue] = &[
     value("dio", Some("copy"), Some("files are read through the page cache")),
 ];
 const NOT_LOCKED: &str = "weights are not locked in memory";
-const HUB: &str = "hubs and addresses are not supported yet: download the file and give its path with -m";
+const HUB: &str =
+    "models come from files, not yet from hubs or addresses; download the file and give its path with -m";
 const ONE_DEVICE: &str = "a model runs on one device; --device chooses it";
 const PINNING: &str =
     "threads are not pinned or prioritised; use the system's tools, such as taskset and nice";
@@ -85,7 +86,7 @@ const NO_SAMPLER: &str = "the sampler that it belongs to does not exist";
 const CONSTRAINED: &str =
     "output cannot be constrained yet; leave it out, and ask for the form in the prompt";
 const ROPE: &str = "RoPE settings are those of the model file; `silicide inspect` shows them. Leave it out, or edit the file";
-const ADAPTERS: &str = "adapters are not supported; merge them into the model first";
+const ADAPTERS: &str = "merge adapters into the model first";
 const TEXT_ONLY: &str = "models take text only; leave it out";
 const SPECULATIVE: &str = "there is no speculative decoding; the text is the same without it";
 const REASONING: &str =
@@ -181,8 +182,8 @@ pub(super) const TABLE: &[ForeignFlag] = &[
     flag(&["--rope-freq-base", "--rope-freq-scale", "--yarn-orig-ctx"], One, Neutral("0", ROPE)),
     flag(&["--yarn-ext-factor", "--yarn-attn-factor"], One, Neutral("-1", ROPE)),
     flag(&["--yarn-beta-slow", "--yarn-beta-fast"], One, Neutral("-1", ROPE)),
-    flag(&["-gan", "--grp-attn-n"], One, Neutral("1", "grouped self-extension is not supported; leave it out")),
-    flag(&["-gaw", "--grp-attn-w"], One, Ignored("grouped self-extension is not supported")),
+    flag(&["-gan", "--grp-attn-n"], One, Neutral("1", "leave grouped self-extension out")),
+    flag(&["-gaw", "--grp-attn-w"], One, Ignored("there is no grouped self-extension")),
     // Models from elsewhere, and other files.
     flag(&["-hf", "-hfr", "--hf-repo", "-hff", "--hf-file", "-hft", "--hf-token"], One, Refused(HUB)),
     flag(&["-mu", "--model-url", "-dr", "--docker-repo"], One, Refused(HUB)),

@@ -31,6 +31,16 @@ impl ModelRef {
         self.named().map(|_| ())
     }
 
+    /// Returns the positional argument.
+    pub(crate) fn word(&self) -> Option<&str> {
+        self.word.as_deref()
+    }
+
+    /// Returns the value of `-m`.
+    pub(crate) fn flag(&self) -> Option<&str> {
+        self.flag.as_deref()
+    }
+
     /// Returns the path or the name as the user wrote it.
     pub(crate) fn name(&self) -> Result<String, Error> {
         self.named()?.ok_or_else(no_model)

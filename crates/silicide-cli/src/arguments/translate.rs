@@ -301,7 +301,7 @@ mod tests {
             ("run -sky", "`silicide run` has no flag -sky"),
             ("bench -mmp 0", "`silicide bench` has no flag -mmp"),
             ("-hf user/repo", "silicide run -hf"),
-            ("run -hf user/repo", "-hf user/repo is not supported: hubs"),
+            ("run -hf user/repo", "-hf user/repo is not supported: models come from files"),
             ("run --mirostat 2", "no such sampler"),
             ("run -lm fast", "-lm fast is not supported: the values are auto, mmap, none"),
             ("run -b", "-b needs a value"),

@@ -15,6 +15,11 @@ use std::path::{Path, PathBuf};
 /// Rows of the table and of the picture.
 const ROWS: usize = 24;
 
+/// The share of a kernel that exceeds the limit.
+const ABOVE: &str = ">100%";
+const WHY_ABOVE: &str = "faster than the limit measured here. Data that stays in a cache is not read from memory, and other \
+                         programs that ran during the measurement lower the limit.";
+
 /// Whether and how to tell where the time goes.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Profiling")]
@@ -117,13 +122,16 @@ fn table(profile: &Profile, limits: &Roofline) -> String {
         let _ = writeln!(text, "{table}\n");
     }
     let _ = writeln!(text, "{}", summary(profile, limits));
+    if text.contains(ABOVE) {
+        let _ = writeln!(text, "{ABOVE}: {WHY_ABOVE}");
+    }
     text
 }
 
-/// Returns how much of the limit a kernel reaches. The limit is measured, so a kernel can be above it.
+/// Returns the share of the limit that a kernel reaches. The limit is measured, so a kernel can exceed it.
 fn share(limits: &Roofline, row: &ProfileRow) -> String {
     match limits.reached(row) {
-        (part, which) if part > 1.0 => format!(">100% ({which})"),
+        (part, which) if part > 1.0 => format!("{ABOVE} ({which})"),
         (part, which) => format!("{:.0}% ({which})", 100.0 * part),
     }
 }

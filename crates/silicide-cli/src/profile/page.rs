@@ -1,6 +1,6 @@
 //! The page of `--report`: passes by kind, a timeline of the last pass of each kind, tables of kernels and scopes.
 
-use super::{ROWS, busy, share, summary};
+use super::{ABOVE, ROWS, WHY_ABOVE, busy, share, summary};
 use silicide::profile::{Lane, Profile, ProfileRow, Roofline, TraceEvent};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -41,6 +41,10 @@ pub(super) fn page(title: &str, subtitle: &str, profile: &Profile, limits: &Roof
     text.push_str("</p>");
     for (what, rows) in [("Kernels", kernels), ("Scopes", profile.scopes())] {
         text.push_str(&table(what, &rows, limits));
+    }
+    let above = escaped(ABOVE);
+    if text.contains(&above) {
+        let _ = write!(text, "<p>{above}: {WHY_ABOVE}</p>");
     }
     text
 }

@@ -53,7 +53,11 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
     if let Some(error) = failed {
         return Err(Error::Output(error));
     }
-    output.finish()?;
+    // Without a text there is no line to end.
+    let is_empty = generation.text.is_empty();
+    if !is_empty {
+        output.finish()?;
+    }
     if run.json || run.json_stream {
         let mut out = stdout().lock();
         serde_json::to_writer(&mut out, &Report::new(&model, &tokens, &generation))?;
@@ -62,7 +66,8 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
         let ending = ending(&generation, session.context(), "-n").map(|ending| format!("[{ending}]\n"));
         let figures = summary(&model, &generation.timings);
         let colour = run.color().applies(io::stderr().is_terminal());
-        eprintln!("\n{}", styled(&(ending.unwrap_or_default() + &figures), Style::DIM, colour));
+        let gap = if is_empty { "" } else { "\n" };
+        eprintln!("{gap}{}", styled(&(ending.unwrap_or_default() + &figures), Style::DIM, colour));
     }
     run.profile.finish(&session)?;
     if generation.finish == Finish::Cancelled { Err(Error::Interrupted) } else { Ok(()) }

@@ -6,11 +6,13 @@
 //! | `answer.rs` | one prompt, one text |
 //! | `waiting.rs` | what is shown until the first text comes |
 //! | `report.rs` | the figures after it, for people and for programs |
+//! | `words.rs` | advice for prompts without quotes or without a model |
 
 mod answer;
 mod prompt;
 mod report;
 mod waiting;
+mod words;
 
 pub(crate) use prompt::join;
 pub(crate) use report::{ending, summary};
@@ -27,6 +29,7 @@ use clap::Args;
 use silicide_llm::chat::ChatTemplate;
 use silicide_llm::engine::GenerateOptions;
 use std::path::PathBuf;
+use words::PromptWords;
 
 /// Answer a prompt, or chat
 ///
@@ -54,6 +57,9 @@ pub(crate) struct Run {
     /// The prompt; the same as -p
     #[arg(value_name = "PROMPT", index = 2)]
     prompt_word: Option<String>,
+    /// Words after PROMPT: a prompt without quotes, which is refused with advice
+    #[arg(value_name = "WORDS", index = 3, hide = true)]
+    more_words: Vec<String>,
     /// The prompt
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Prompt")]
     prompt: Option<String>,
@@ -119,6 +125,8 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(mut self) -> Result<(), Error> {
         self.model.device.timing = self.profile.is_wanted();
+        let words = PromptWords::new(&self);
+        words.check()?;
         self.model.model.shift(&mut self.prompt_word)?;
         self.model.model.name()?;
         self.profile.check()?;
@@ -133,11 +141,12 @@ impl Run {
             }
             self.prompt = Some(prompt);
         }
-        match prompt::read(self.prompt.as_deref(), self.file.as_deref())? {
+        let outcome = match prompt::read(self.prompt.as_deref(), self.file.as_deref())? {
             Some(prompt) => answer::answer(&self, &prompt),
             None if self.raw || self.json || self.json_stream => Err(no_prompt()),
             None => self.chat(),
-        }
+        };
+        outcome.map_err(|error| words.explain(error))
     }
 
     /// A conversation at the terminal.

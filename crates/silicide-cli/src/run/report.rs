@@ -120,15 +120,26 @@ pub(crate) fn summary(model: &Model, timings: &Timings) -> String {
         _ => String::new(),
     };
     let memory = peak_memory().map_or(String::new(), |bytes| format!(" · peak memory {} MiB", bytes >> 20));
+    let first = match timings.generated_tokens {
+        0 => String::new(),
+        _ => format!(" · first token {}", time(timings.first_token)),
+    };
     format!(
-        "load {}{rearranged} · first token {} · {place}{memory}\nprompt {} tokens{reused}, {:.1} tokens/s · generated {} tokens, {:.1} tokens/s",
+        "load {}{rearranged}{first} · {place}{memory}\nprompt {} tokens{reused}, {:.1} tokens/s{}",
         time(model.load_time()),
-        time(timings.first_token),
         timings.prompt_tokens,
         timings.prompt_rate(),
-        timings.generated_tokens,
-        timings.generation_rate(),
+        generated(timings),
     )
+}
+
+/// Returns the figures of generation. The first token comes with the prompt, so one token has no rate.
+fn generated(timings: &Timings) -> String {
+    match timings.generated_tokens {
+        0 => String::new(),
+        1 => " · generated 1 token".to_owned(),
+        tokens => format!(" · generated {tokens} tokens, {:.1} tokens/s", timings.generation_rate()),
+    }
 }
 
 /// Returns a note about the end of a text, if there is one. `limit` is how to give another limit of tokens.
@@ -139,8 +150,12 @@ pub(crate) fn ending(generation: &Generation, context: usize, limit: &str) -> Op
             "the context of {context} tokens is full, so the text ends here; a larger one: -c {}",
             context * 2
         )),
-        Finish::MaxTokens if tokens > 0 => Some(format!(
-            "stopped after {tokens} tokens; more: {limit} {}, no limit: {limit} -1",
+        Finish::MaxTokens if tokens == 0 => {
+            Some(format!("{limit} 0: the prompt was read, nothing generated"))
+        }
+        Finish::MaxTokens => Some(format!(
+            "stopped after {tokens} {}; more: {limit} {}, no limit: {limit} -1",
+            if tokens == 1 { "token" } else { "tokens" },
             tokens.saturating_mul(2)
         )),
         Finish::Cancelled => Some("stopped".to_owned()),

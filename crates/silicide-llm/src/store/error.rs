@@ -23,6 +23,18 @@ pub enum StoreError {
         /// A name that was perhaps meant, as the rest of a sentence; empty if none is near.
         hint: String,
     },
+    /// A name that no model to pull has.
+    #[error(
+        "no model to download is called {name:?}{hint}; known names: {known}; a GGUF file or a folder with safetensors needs no pull: use its path"
+    )]
+    NotPullable {
+        /// The name that was given.
+        name: String,
+        /// The names there are.
+        known: String,
+        /// A name that was perhaps meant, as the rest of a sentence; empty if none is near.
+        hint: String,
+    },
     /// A repository of a hub, or an address.
     #[error(
         "{name:?} is not a file or folder here; hubs and addresses are not supported yet: download the file and give its path"

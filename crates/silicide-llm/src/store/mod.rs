@@ -109,7 +109,7 @@ impl Store {
 
     /// Fetches a model by name, unless it is here already. See [`Store::pull_model`].
     pub fn pull(&self, name: &str, options: &PullOptions) -> Result<StoredModel> {
-        let model = KnownModel::find(name).ok_or_else(|| self.unknown(name))?;
+        let model = KnownModel::find(name).ok_or_else(|| not_pullable(name))?;
         self.pull_model(model, options)
     }
 
@@ -154,11 +154,31 @@ impl Store {
         }
         let stored: Vec<String> =
             self.list().unwrap_or_default().into_iter().map(|model| model.name).collect();
-        let all = || KnownModel::ALL.iter().map(|model| model.name).chain(stored.iter().map(String::as_str));
-        let hint = names::nearest(name, all()).map(|near| format!(" (did you mean {near:?}?)"));
-        let known = joined(KnownModel::ALL.iter().map(|model| model.name));
-        StoreError::Unknown { name: name.to_owned(), known, hint: hint.unwrap_or_default() }
+        let mut all: Vec<&str> = known_names().collect();
+        all.extend(stored.iter().map(String::as_str));
+        let hint = hint(name, &all);
+        StoreError::Unknown { name: name.to_owned(), known: joined(known_names()), hint }
     }
+}
+
+/// The error of a pull of an unknown `name`.
+fn not_pullable(name: &str) -> StoreError {
+    if names::is_remote(name) {
+        return StoreError::Hub { name: name.to_owned() };
+    }
+    let hint = hint(name, &known_names().collect::<Vec<_>>());
+    StoreError::NotPullable { name: name.to_owned(), known: joined(known_names()), hint }
+}
+
+fn known_names() -> impl Iterator<Item = &'static str> {
+    KnownModel::ALL.iter().map(|model| model.name)
+}
+
+/// Returns the name of `all` that was probably meant, as the rest of a sentence.
+fn hint(name: &str, all: &[&str]) -> String {
+    names::nearest(name, all.iter().copied())
+        .map(|near| format!(" (did you mean {near:?}?)"))
+        .unwrap_or_default()
 }
 
 fn joined<'a>(all: impl Iterator<Item = &'a str>) -> String {

