@@ -59,6 +59,19 @@ struct LoadedModel {
 impl Model {
     /// Opens a GGUF file or a folder of safetensors on the [best device](Device::best). Checks that the model fits
     /// its memory, and loads it.
+    ///
+    /// `path` is a path only. [`Store::resolve`](crate::store::Store::resolve) turns the name of a model into a path, and
+    /// downloads the model if it is not stored yet:
+    ///
+    /// ```no_run
+    /// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }
+    /// use silicide::Model;
+    /// use silicide::llm::store::{PullOptions, Store};
+    ///
+    /// let path = Store::open()?.resolve("smollm2", &PullOptions::default())?;
+    /// let model = Model::open(path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Model> {
         ModelOptions::default().open(path)
     }

@@ -153,7 +153,7 @@ impl ModelOptions {
     }
 
     /// Opens a GGUF file or a folder of safetensors, checks that the model fits the device, and loads it. `load.cancel` also
-    /// ends the reading of files.
+    /// ends the reading of files. [`Store::resolve`](crate::store::Store::resolve) returns the path of a model by its name.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
         let files = self.files.unwrap_or_else(|| Load::preferred(path));
