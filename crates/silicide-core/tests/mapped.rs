@@ -126,9 +126,8 @@ fn what_cannot_be_mapped_says_why() {
     let opened = unsafe { MappedFile::open(nowhere) };
     let text = assert_error!(opened.map_err(Error::from), Error::Weights(_));
     assert!(text.contains("/nowhere/weights.bin"), "{text}");
-    // SAFETY: an empty file that nobody else knows.
     let empty = tempfile::NamedTempFile::new().unwrap();
-    // SAFETY: as above.
+    // SAFETY: the file was made a line above, and no other process has its random name.
     if let Ok(mapped) = unsafe { MappedFile::open(empty.path()) } {
         let device = Device::cpu().unwrap();
         assert_error!(Buffer::from_mapped(&device, &mapped, 0..1, DType::U8, 1), Error::OutOfBounds { .. });

@@ -18,12 +18,12 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions of `GlobalAlloc::alloc` hold for `layout`, and are those of `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `alloc` above took `start` from `System` with this layout.
         unsafe { System.dealloc(start, layout) }
     }
 }

@@ -118,7 +118,7 @@ fn get(tile: &Tile<'_>, binding: usize, i: isize) -> f32 {
 }
 
 fn put(tile: &Tile<'_>, binding: usize, i: isize, value: f32) {
-    // SAFETY: as above.
+    // SAFETY: as in `get`: one tile, and the element is inside the binding or its guards.
     unsafe { *tile.start(binding).cast::<f32>().offset(i) = value }
 }
 

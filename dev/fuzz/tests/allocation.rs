@@ -21,13 +21,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(now, Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions of `GlobalAlloc::alloc` hold for `layout`, and are those of `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: `alloc` above took `pointer` from `System` with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

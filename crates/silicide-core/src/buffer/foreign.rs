@@ -35,9 +35,9 @@ impl fmt::Debug for ForeignMemory {
 #[derive(Debug)]
 struct Foreign(Mutex<Option<ForeignMemory>>);
 
-// SAFETY: the creator of a `ForeignMemory` promises in `Buffer::from_raw` that only the buffer touches it.
+// SAFETY: it is an address with its owner, which is `Send`; `Buffer::from_raw`, which is unsafe, is the only user of the address.
 unsafe impl Send for ForeignMemory {}
-// SAFETY: as above; a shared `ForeignMemory` gives no access to the bytes.
+// SAFETY: a shared `ForeignMemory` gives no access to the bytes, and its owner is `Sync`.
 unsafe impl Sync for ForeignMemory {}
 
 impl Allocator for Foreign {
@@ -50,7 +50,8 @@ impl Allocator for Foreign {
             return Err(Error::NoImport { device: device.info().id.clone() });
         };
         let host = HostRegion { start: memory.start, bytes: memory.bytes, writable: memory.writable };
-        // SAFETY: promised by the caller of `Buffer::from_raw`; `owner` lives as long as the allocation.
+        // SAFETY: `Buffer::from_raw` is the only creator of a `Foreign`; its `# Safety` has these conditions. The allocation keeps
+        // `owner`.
         unsafe { device.memory().import(host, request.purpose, memory.owner) }
     }
 }
@@ -143,7 +144,7 @@ impl Buffer {
     pub unsafe fn as_raw_ptr(&self) -> Result<NonNull<u8>> {
         let allocation = self.allocation()?;
         let Some(host) = allocation.host else { return Err(Error::NotHostVisible { what: "as_raw_ptr" }) };
-        // SAFETY: the view lies in the allocation.
+        // SAFETY: `Buffer::view` has compared the view with the size of the storage, whose allocation this is.
         Ok(unsafe { host.add(self.offset()) })
     }
 

@@ -34,7 +34,7 @@ struct HeldSlice<T> {
 
 // SAFETY: a guard owns the right to its bytes, as a `&[T]` or `&mut [T]` of `Send + Sync` elements would.
 unsafe impl<T: Element> Send for HeldSlice<T> {}
-// SAFETY: as above.
+// SAFETY: a shared guard gives `&[T]` only, as a `&&mut [T]` of `Sync` elements would.
 unsafe impl<T: Element> Sync for HeldSlice<T> {}
 
 impl<T> Drop for HeldSlice<T> {
@@ -62,7 +62,7 @@ impl Buffer {
         if writes && !allocation.writable {
             return Err(Error::ReadOnly { what });
         }
-        // SAFETY: the view lies in the allocation, which the host sees from its first byte on.
+        // SAFETY: `Buffer::view` has compared the view with the size of the storage; `host` is the address of its first byte.
         let start = unsafe { host.add(self.offset()) }.cast::<T>();
         if !start.is_aligned() {
             let (alignment, bytes) = (align_of::<T>(), start.as_ptr() as usize);
@@ -85,8 +85,8 @@ impl Buffer {
 impl<T: Element> Deref for ReadGuard<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: the guard was registered: nobody writes these aligned, initialised bytes while it lives. Every
-        // bit pattern is a `T`, as `Element` is `Pod`.
+        // SAFETY: `Storage::hold` has registered the guard, so no guard and no command writes these bytes while it lives. `hold`
+        // has compared type and alignment. Every bit pattern is a `T`: `Element` is `Pod`.
         unsafe { std::slice::from_raw_parts(self.held.start.as_ptr(), self.held.elements) }
     }
 }
@@ -94,14 +94,14 @@ impl<T: Element> Deref for ReadGuard<T> {
 impl<T: Element> Deref for WriteGuard<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: as for `ReadGuard`.
+        // SAFETY: as for `ReadGuard`: `hold` made both kinds of guard.
         unsafe { std::slice::from_raw_parts(self.held.start.as_ptr(), self.held.elements) }
     }
 }
 
 impl<T: Element> DerefMut for WriteGuard<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: a write guard excludes every other guard and device access to its bytes.
+        // SAFETY: `Storage::hold` with `writes` excludes every other guard and every command on these bytes.
         unsafe { std::slice::from_raw_parts_mut(self.held.start.as_ptr(), self.held.elements) }
     }
 }

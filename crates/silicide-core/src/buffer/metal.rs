@@ -41,8 +41,8 @@ impl Buffer {
             return Err(Error::SizeMismatch { what, expected, got });
         }
         let native = NativeBuffer { object: NonNull::from(buffer).cast(), offset, writable: true };
-        // SAFETY: a buffer of Metal's with enough bytes, on a Metal device, which holds it against its own; the rest is
-        // the caller's promise.
+        // SAFETY: `buffer` is a live `MTLBuffer` with enough bytes from `offset` on (checked above), and the backend is Metal, whose
+        // `adopt` compares its device. The bytes are initialised and unchanged by others (`# Safety`).
         unsafe { Buffer::from_native(device, native, dtype, shape) }
     }
 
@@ -55,9 +55,9 @@ impl Buffer {
         if self.device().info().backend != Backend::Metal {
             return Ok(None);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the object is used while a handle lives, and without conflicts (`# Safety`, the same as that of `as_native`).
         let Some(native) = (unsafe { self.as_native() })? else { return Ok(None) };
-        // SAFETY: on this backend a block is a live `MTLBuffer`.
+        // SAFETY: `RawDevice::native` returns an `MTLBuffer` for a block on Metal, and the allocation keeps it alive.
         let buffer = unsafe { Retained::retain(native.object.as_ptr().cast()) };
         Ok(buffer.map(|buffer| (buffer, native.offset)))
     }
@@ -66,21 +66,21 @@ impl Buffer {
 impl Device {
     /// The Metal device; `None` on other backends.
     pub fn metal_device(&self) -> Option<Retained<ProtocolObject<dyn MTLDevice>>> {
-        // SAFETY: on Metal this object is a device; having it does nothing.
+        // SAFETY: `RawDevice::native` returns a live `MTLDevice` here; `metal_object` has compared the backend.
         unsafe { Retained::retain(self.metal_object(NativeObject::Device)?.cast().as_ptr()) }
     }
 
     /// The queue that lists run on; `None` on other backends. What others commit to it runs between submissions, without
     /// being ordered against them: wait for [`Device::metal_event`].
     pub fn metal_queue(&self) -> Option<Retained<ProtocolObject<dyn MTLCommandQueue>>> {
-        // SAFETY: on Metal this object is a queue; having it does nothing.
+        // SAFETY: `RawDevice::native` returns a live `MTLCommandQueue` here; `metal_object` has compared the backend.
         unsafe { Retained::retain(self.metal_object(NativeObject::Queue)?.cast().as_ptr()) }
     }
 
     /// The event that counts submissions: its value is the ticket of the last one that the GPU has finished. `None` on
     /// other backends. To be waited for, never to be signalled.
     pub fn metal_event(&self) -> Option<Retained<ProtocolObject<dyn MTLSharedEvent>>> {
-        // SAFETY: on Metal this object is a shared event; having it does nothing.
+        // SAFETY: `RawDevice::native` returns a live `MTLSharedEvent` here; `metal_object` has compared the backend.
         unsafe { Retained::retain(self.metal_object(NativeObject::Timeline)?.cast().as_ptr()) }
     }
 
@@ -88,7 +88,7 @@ impl Device {
         if self.info().backend != Backend::Metal {
             return None;
         }
-        // SAFETY: no block is asked for, and the callers only keep the object alive.
+        // SAFETY: `of` names no block in any of the three calls above, which only retain the object.
         unsafe { self.raw().native(of) }
     }
 }

@@ -24,9 +24,9 @@ pub struct NativeBuffer {
     pub writable: bool,
 }
 
-// SAFETY: an address; the creator of one promises in `Buffer::from_native` what may be done with it.
+// SAFETY: it is an address and two numbers; `Buffer::from_native`, which is unsafe, is the only user of the address.
 unsafe impl Send for NativeBuffer {}
-// SAFETY: as above.
+// SAFETY: it is `Copy` without interior mutability, so a shared one allows no more than a copy.
 unsafe impl Sync for NativeBuffer {}
 
 /// Hands out memory over a native buffer, once.
@@ -42,7 +42,8 @@ impl Allocator for Adopted {
         let Some(native) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return Err(Error::NoImport { device: device.info().id.clone() });
         };
-        // SAFETY: promised by the caller of `Buffer::from_native`, which asks first.
+        // SAFETY: `Buffer::from_native` is the only creator of an `Adopted`; its `# Safety` has these conditions, and it takes the
+        // buffer out before it returns.
         unsafe { device.memory().adopt(&native, request) }
     }
 }
@@ -87,7 +88,7 @@ impl Buffer {
     /// The object is used only while a handle lives, and not for bytes that a command or a guard conflicts with.
     pub unsafe fn as_native(&self) -> Result<Option<NativeBuffer>> {
         let allocation = self.allocation()?;
-        // SAFETY: the block is live as long as the allocation; the rest is the caller's promise.
+        // SAFETY: the allocation keeps the block alive; the object is used without conflicts (`# Safety`).
         let object = unsafe { self.device().raw().native(NativeObject::Block(allocation.block)) };
         let (offset, writable) = (allocation.offset + self.offset(), allocation.writable);
         Ok(object.map(|object| NativeBuffer { object, offset, writable }))

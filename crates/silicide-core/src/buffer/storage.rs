@@ -205,7 +205,8 @@ impl Storage {
         let Some(host) = allocation.host else {
             return crate::record::fill_block(device, allocation, 0);
         };
-        // SAFETY: the allocation is new, so nobody else touches its bytes, and there are as many.
+        // SAFETY: `check` has compared its length with `self.bytes()`. The allocation is new, so no other code has its
+        // address.
         unsafe { host.write_bytes(0, self.bytes()) };
         Ok(allocation)
     }

@@ -251,6 +251,6 @@ fn open_metal(name: &str, _index: usize, _options: &DeviceOptions) -> Result<Dev
 
 /// A device over a backend that was just opened.
 fn own(raw: Arc<dyn RawDevice>, options: &DeviceOptions) -> Device {
-    // SAFETY: opening gives a backend of one's own, and nobody else has seen this one.
+    // SAFETY: `raw` comes from a backend's `open` a few lines before each call of this, and has no other user.
     unsafe { Device::with_backend(raw, options) }
 }

@@ -113,7 +113,8 @@ impl Timeline {
     pub(crate) fn replay(&self, device: &Device, baked: &Arc<BakedList>) -> Result<Ticket> {
         let mut queue = self.queue();
         let ticket = queue.claim(&baked.uses, &baked.touches)?;
-        // SAFETY: as for `submit`; the flight holds the baked list, which holds all that it uses.
+        // SAFETY: `BakedList::new` has baked a recorded list, which keeps the constitution. The flight below keeps the baked list,
+        // and it keeps all that it uses. The queue's lock orders submissions.
         if let Err(error) = unsafe { device.raw().replay(baked.raw, ticket) } {
             return Err(refused(device, &baked.uses, ticket, error));
         }

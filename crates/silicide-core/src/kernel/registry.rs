@@ -138,7 +138,8 @@ impl Drop for KernelRegistry {
         let entries = std::mem::take(self.entries.get_mut().unwrap_or_else(PoisonError::into_inner));
         for entry in entries.into_values() {
             if let Some(Ok(pipeline)) = entry.get() {
-                // SAFETY: the device goes with its registry; nothing is in flight any more.
+                // SAFETY: the pipeline was compiled for this map and is discarded once. `Shared::drop` in `device/mod.rs` has
+                // finished the timeline before it drops the registry.
                 unsafe { self.raw.discard(*pipeline) };
             }
         }

@@ -60,9 +60,9 @@ pub(super) enum Source {
     Import { _owner: Box<dyn Any + Send + Sync> },
 }
 
-// SAFETY: `host` is an address; who may touch the bytes is decided by the storage that owns the allocation.
+// SAFETY: `host` is an address; only the storage that owns the allocation gives access to the bytes.
 unsafe impl Send for Allocation {}
-// SAFETY: as above.
+// SAFETY: a shared allocation can be read only, and its address gives no access without unsafe code.
 unsafe impl Sync for Allocation {}
 
 impl Allocation {

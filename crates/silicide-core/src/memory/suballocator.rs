@@ -46,9 +46,9 @@ struct Shared {
 
 #[derive(Clone, Copy)]
 struct HostAddress(NonNull<u8>);
-// SAFETY: an address; the bytes are reached only through allocations.
+// SAFETY: it is an address; only the storages of allocations give access to the bytes.
 unsafe impl Send for HostAddress {}
-// SAFETY: as above.
+// SAFETY: it is `Copy` without interior mutability, so a shared one allows no more than a copy.
 unsafe impl Sync for HostAddress {}
 
 impl Shared {
@@ -111,7 +111,7 @@ impl DeviceAllocator {
         let mut result = unsafe { self.raw.alloc(&desc) };
         if matches!(result, Err(HalError::OutOfMemory { .. })) {
             device.reclaim();
-            // SAFETY: as above.
+            // SAFETY: `desc` is the one of the first call.
             result = unsafe { self.raw.alloc(&desc) };
         }
         let block = result.map_err(|error| match error {
@@ -191,7 +191,7 @@ impl DeviceAllocator {
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<Allocation> {
         let id = &self.raw.info().id;
-        // SAFETY: the caller's promise.
+        // SAFETY: `host` stays valid and unshared until the block is freed (`# Safety`); the allocation keeps `owner` until then.
         let imported = unsafe { self.raw.import(host) }.map_err(|error| Error::device(id, error))?;
         let Some(imported) = imported else {
             return Err(Error::NoImport { device: id.clone() });
@@ -225,7 +225,7 @@ impl DeviceAllocator {
         request: &Request,
     ) -> Result<Allocation> {
         let id = &self.raw.info().id;
-        // SAFETY: the caller's promise.
+        // SAFETY: `native.object` is a live buffer of this device (`# Safety`).
         let adopted = unsafe { self.raw.adopt(native.object) }.map_err(|error| Error::device(id, error))?;
         let Some(block) = adopted else { return Err(Error::NoImport { device: id.clone() }) };
         // SAFETY: the block was just made and lives until it is freed.
@@ -239,7 +239,7 @@ impl DeviceAllocator {
             block,
             offset: native.offset,
             bytes: request.bytes,
-            // SAFETY: the caller's promise says that the offset lies in the buffer.
+            // SAFETY: the buffer has the bytes of the request from this offset on (`# Safety`).
             host: host.map(|start| unsafe { start.add(native.offset) }),
             writable: native.writable,
             // Its contents are its owner's.

@@ -39,7 +39,8 @@ impl BakedList {
 
 impl Drop for BakedList {
     fn drop(&mut self) {
-        // SAFETY: whoever replays it holds it until the device is done, so all of its tickets were reached.
+        // SAFETY: `bake` returned the list in `new`. `Timeline::replay` keeps an `Arc` of this until the ticket is reached, so
+        // this drop comes after the last ticket.
         unsafe { self.home.raw().unbake(self.raw) };
     }
 }

@@ -144,7 +144,7 @@ const SPLIT_VARIANTS: &[NativeVariant] = &[NativeVariant { isa: Isa::Portable, e
 const BITS_VARIANTS: &[NativeVariant] = &[NativeVariant { isa: Isa::Portable, entry: bits as NativeFn }];
 // SAFETY: a tile touches the elements of `part` of each binding, at most `param(0)`, as the needs state.
 static SPLIT_CPU: NativeKernel = unsafe { NativeKernel::new("split.cpu", one_to_two, SPLIT_VARIANTS) };
-// SAFETY: as above.
+// SAFETY: a tile touches the elements of `part` of both bindings, at most `param(0)`, as the needs state.
 static BITS_CPU: NativeKernel = unsafe { NativeKernel::new("bits.cpu", one_to_one, BITS_VARIANTS) };
 
 /// # Safety

@@ -31,7 +31,7 @@ fn the_device_has_the_threads_and_the_instruction_set_asked_for() {
 #[test]
 fn commands_of_a_group_run_at_the_same_time() {
     static ARRIVED: AtomicU32 = AtomicU32::new(0);
-    unsafe fn meet(_: &Tile<'_>) {
+    fn meet(_: &Tile<'_>) {
         ARRIVED.fetch_add(1, Ordering::SeqCst);
         let started = Instant::now();
         while ARRIVED.load(Ordering::SeqCst) < 2 {
@@ -48,7 +48,7 @@ fn commands_of_a_group_run_at_the_same_time() {
 }
 
 /// Sleeps for as many microseconds as parameter 0 says.
-unsafe fn sleep(tile: &Tile<'_>) {
+fn sleep(tile: &Tile<'_>) {
     std::thread::sleep(Duration::from_micros(u64::from(tile.param(0))));
 }
 
@@ -112,10 +112,14 @@ fn a_traced_list_has_the_times_of_each_thread() {
 
 #[test]
 fn instruction_sets_can_be_forced() {
+    /// # Safety
+    /// One u32 is bound, and one tile runs.
     unsafe fn store_0(tile: &Tile<'_>) {
         // SAFETY: one u32 is bound.
         unsafe { tile.write::<u32>(0, 0..1)[0] = 100 };
     }
+    /// # Safety
+    /// As for `store_0`.
     unsafe fn store_1(tile: &Tile<'_>) {
         // SAFETY: one u32 is bound.
         unsafe { tile.write::<u32>(0, 0..1)[0] = 101 };

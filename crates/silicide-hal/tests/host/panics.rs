@@ -8,6 +8,9 @@ use silicide_hal::{Command, CommandList, HalError, RawPipeline, Ticket, Tile};
 use std::time::Duration;
 
 /// Panics at tile `params[0]`, or at the tile that word 0 of its binding names. Prints nothing.
+///
+/// # Safety
+/// The binding, if there is one, holds a u32 that only the host writes.
 unsafe fn fail(tile: &Tile<'_>) {
     let at = match tile.bound() {
         0 => tile.param(0),

@@ -10,6 +10,9 @@ use silicide_hal::{Binding, CommandList, HalError, Program, Ticket, Tile};
 type Staged = [u32; 20_000];
 
 /// Fills its workspace with its index, yields, and writes to its word whether all of it is still there.
+///
+/// # Safety
+/// One u32 per tile is bound, and the kernel declared a workspace of `Staged`.
 unsafe fn stage(tile: &Tile<'_>) {
     let [i, ..] = tile.index;
     // SAFETY: the only reference into the workspace, which is filled before it is read; one u32 per tile is bound.
