@@ -7,19 +7,18 @@ mod contract;
 mod support;
 
 use contract::Rig;
+use contract::reasons::{NO_TIMESTAMPS, ONE_DEVICE, RUNS_INSIDE_SUBMIT};
 use msl::{MslDevice, NEWEST, info};
 use silicide_hal::{DeviceInfo, RawDevice, Result};
 use std::sync::Arc;
-
-const NO_TIMESTAMPS: &str = "it has no timestamps";
 
 /// The device that runs Metal kernels on the host.
 struct Msl;
 
 impl Rig for Msl {
     const CANNOT: &'static [(&'static str, &'static str)] = &[
-        ("a_device_that_does_not_exist_is_refused", "there is one device, and it is opened without an index"),
-        ("a_wait_times_out_while_its_list_runs", "a list has run when `submit` returns"),
+        ("a_device_that_does_not_exist_is_refused", ONE_DEVICE),
+        ("a_wait_times_out_while_its_list_runs", RUNS_INSIDE_SUBMIT),
         ("every_mark_has_a_span", NO_TIMESTAMPS),
         ("spans_of_the_last_64_lists_are_kept", NO_TIMESTAMPS),
         ("every_replay_has_spans_of_its_own", NO_TIMESTAMPS),

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `bench.rs` | a device under test, with what was made on it |
 //! | `kernels.rs` | kernels in WGSL and as native functions, with the same bindings and parameters |
+//! | `reasons.rs` | why a backend cannot run a test |
 //! | `open.rs` | the description of a device; opening, dropping, captures |
 //! | `memory.rs` | blocks: allocated, mapped, imported |
 //! | `lists.rs` | dispatches, copies, fills, barriers, tickets |
@@ -22,6 +23,7 @@ pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod open;
 pub(crate) mod programs;
+pub(crate) mod reasons;
 pub(crate) mod replays;
 pub(crate) mod wgsl;
 

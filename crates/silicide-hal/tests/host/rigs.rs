@@ -1,17 +1,15 @@
 //! The rigs of the backends that run on the host.
 
+use crate::contract::reasons::{NO_TIMESTAMPS, ONE_DEVICE, RUNS_INSIDE_SUBMIT};
 use crate::contract::{Rig, TestKernel, kernels};
 use silicide_hal::cpu::{self, CpuOptions};
 use silicide_hal::null::{self, NullOptions};
 use silicide_hal::{DeviceInfo, Forward, Program, RawDevice, Result};
 use std::sync::Arc;
 
-const ONE_DEVICE: &str = "there is one device, and it is opened without an index";
-const RUNS_INSIDE_SUBMIT: &str = "a list has run when `submit` returns";
 const LIMIT_OF_ADDRESSES: &str = "the limit is the address space, which no machine has memory for";
 const NO_WGSL: &str = "it runs native kernels only";
 const RUNS_NOTHING: &str = "it records lists and runs nothing";
-const NO_TIMESTAMPS: &str = "it has no timestamps";
 const TAKES_ALL_PROGRAMS: &str = "it takes every program and compiles none";
 
 /// The CPU with a number of threads.
