@@ -8,7 +8,7 @@ use crate::format::iq::{self, IQ1_SHIFT, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, 
 /// Words that are tried at a time.
 const WIDTH: usize = 32;
 
-/// A code book turned on its side, so that compilers try many words at a time: of `WIDTH` words all first levels, all
+/// A transposed code book, so that loops vectorise over words: of `WIDTH` words all first levels, all
 /// second levels...
 struct Book<const CHUNKS: usize, const LANES: usize> {
     levels: [[[f32; WIDTH]; LANES]; CHUNKS],
@@ -83,7 +83,7 @@ struct Run<'a, const CHUNKS: usize, const LANES: usize, const N: usize> {
 }
 
 impl<const CHUNKS: usize, const LANES: usize, const N: usize> Run<'_, CHUNKS, LANES, N> {
-    /// The words nearest to the points times `factor`, and the sums that fit a scale to them.
+    /// Returns the words nearest to the points times `factor`, and the sums that fit a scale to them.
     #[inline(always)]
     fn at(&self, factor: f32) -> Match<N> {
         let mut matched = Match { words: [0; N], products: 0.0, squares: 0.0 };
@@ -115,7 +115,7 @@ impl<const CHUNKS: usize, const LANES: usize, const N: usize> Run<'_, CHUNKS, LA
         (best, most)
     }
 
-    /// The best small integer `0..=top`, near to the one for scale `fitted`, and its words.
+    /// Returns the best small integer `0..=top`, near to the one for scale `fitted`, and its words.
     #[inline(always)]
     fn refine(&self, fitted: f32, unit: f32, rule: &Rule) -> (u8, [usize; N]) {
         let middle = nearest(((fitted * inverse(unit) - rule.first) / rule.step).clamp(0.0, rule.last));
@@ -172,6 +172,15 @@ fn split_signs(values: &[f32; 8], even: bool) -> ([f32; 8], u8) {
     (magnitudes, signs)
 }
 
+/// Levels and signs of a format with signed code words.
+#[derive(Clone, Copy)]
+struct SignedLevels {
+    /// The greatest level.
+    top: f32,
+    /// Whether the number of negative signs of eight elements is even, so that seven bits encode all of them.
+    even: bool,
+}
+
 /// A super-block of signed code words before it is packed: a scale, small integers, words and signs.
 struct Signed<const SUBS: usize, const N: usize> {
     scale: [u8; 2],
@@ -181,15 +190,15 @@ struct Signed<const SUBS: usize, const N: usize> {
 }
 
 impl<const SUBS: usize, const N: usize> Signed<SUBS, N> {
-    /// `SUBS` sub-blocks of `N` words of `LANES` elements; `SUBS * N * LANES` is 256. `top` is the greatest level; with
-    /// `even` the signs of eight elements are even in number.
+    /// Encodes `SUBS` sub-blocks of `N` words of `LANES` elements; `SUBS * N * LANES` is 256.
     #[inline(always)]
     fn new<const CHUNKS: usize, const LANES: usize>(
         values: &[f32; 256],
         book: &Book<CHUNKS, LANES>,
         rule: &Rule,
-        (top, even): (f32, bool),
+        levels: SignedLevels,
     ) -> Signed<SUBS, N> {
+        let SignedLevels { top, even } = levels;
         let (mut magnitudes, mut signs) = ([0.0; 256], [0; 32]);
         let groups = values.as_chunks::<8>().0.iter().zip(magnitudes.as_chunks_mut::<8>().0).zip(&mut signs);
         for ((values, magnitudes), signs) in groups {
@@ -238,7 +247,7 @@ fn pack_subs<const SUBS: usize, const BYTES: usize>(subs: [u8; SUBS]) -> [u8; BY
 impl Encode<256> for Iq2Xxs {
     #[inline(always)]
     fn encode(values: &[f32; 256]) -> Iq2Xxs {
-        let block = Signed::<8, 4>::new(values, &IQ2_XXS, &IQ2_RULE, (43.0, true));
+        let block = Signed::<8, 4>::new(values, &IQ2_XXS, &IQ2_RULE, SignedLevels { top: 43.0, even: true });
         let mut groups = [[[0; 4]; 2]; 8];
         for (i, (group, signs)) in groups.iter_mut().zip(block.signs.as_chunks::<4>().0).enumerate() {
             *group = [block.words[i].map(|word| word as u8), pack_signs(signs, block.subs[i])];
@@ -250,7 +259,7 @@ impl Encode<256> for Iq2Xxs {
 impl Encode<256> for Iq2Xs {
     #[inline(always)]
     fn encode(values: &[f32; 256]) -> Iq2Xs {
-        let block = Signed::<16, 2>::new(values, &IQ2_XS, &IQ2_RULE, (43.0, true));
+        let block = Signed::<16, 2>::new(values, &IQ2_XS, &IQ2_RULE, SignedLevels { top: 43.0, even: true });
         let mut codes = [[0; 2]; 32];
         for (i, code) in codes.iter_mut().enumerate() {
             let (word, signs) = (block.words[i / 2][i % 2] as u16, u16::from(block.signs[i] & 0x7f));
@@ -263,7 +272,7 @@ impl Encode<256> for Iq2Xs {
 impl Encode<256> for Iq2S {
     #[inline(always)]
     fn encode(values: &[f32; 256]) -> Iq2S {
-        let block = Signed::<16, 2>::new(values, &IQ2_S, &IQ2_RULE, (43.0, false));
+        let block = Signed::<16, 2>::new(values, &IQ2_S, &IQ2_RULE, SignedLevels { top: 43.0, even: false });
         let (mut codes, mut high) = ([0; 32], [0; 8]);
         for (i, code) in codes.iter_mut().enumerate() {
             let word = block.words[i / 2][i % 2];
@@ -278,7 +287,8 @@ impl Encode<256> for Iq2S {
 impl Encode<256> for Iq3Xxs {
     #[inline(always)]
     fn encode(values: &[f32; 256]) -> Iq3Xxs {
-        let block = Signed::<8, 8>::new(values, &IQ3_XXS, &IQ3_XXS_RULE, (62.0, true));
+        let block =
+            Signed::<8, 8>::new(values, &IQ3_XXS, &IQ3_XXS_RULE, SignedLevels { top: 62.0, even: true });
         let codes = block.words.map(|words| words.map(|word| word as u8));
         let mut signs = [[0; 4]; 8];
         for (i, (packed, signs)) in signs.iter_mut().zip(block.signs.as_chunks::<4>().0).enumerate() {
@@ -291,7 +301,7 @@ impl Encode<256> for Iq3Xxs {
 impl Encode<256> for Iq3S {
     #[inline(always)]
     fn encode(values: &[f32; 256]) -> Iq3S {
-        let block = Signed::<8, 8>::new(values, &IQ3_S, &IQ3_S_RULE, (15.0, false));
+        let block = Signed::<8, 8>::new(values, &IQ3_S, &IQ3_S_RULE, SignedLevels { top: 15.0, even: false });
         let codes = block.words.map(|words| words.map(|word| word as u8));
         let mut high = [0; 8];
         for (byte, words) in high.iter_mut().zip(&block.words) {

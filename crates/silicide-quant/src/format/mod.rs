@@ -23,11 +23,23 @@ pub use decode_i8::DECODE_I8_LEN;
 use std::fmt;
 pub use table::FormatInfo;
 
-/// A block format of GGML. Copies of the value are free; [`Format::info`] is its row in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum Format {
+/// Declares [`Format`], and counts its variants.
+macro_rules! formats {
+    ($($(#[$documentation:meta])* $name:ident,)*) => {
+        /// A block format of GGML. Copies of the value are free; [`Format::info`] is its row in the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Format {
+            $($(#[$documentation])* $name,)*
+        }
+
+        /// The number of variants, which is that of the table's rows.
+        const VARIANTS: usize = [$(Format::$name),*].len();
+    };
+}
+
+formats! {
     /// 4-bit, one scale per 32.
     Q4_0,
     /// 4-bit, scale and minimum per 32.
@@ -124,35 +136,35 @@ pub enum FormatError {
 
 impl Format {
     /// Every format, in declaration order.
-    pub const ALL: [Format; table::COUNT] = table::all();
+    pub const ALL: [Format; table::COUNT] = table::ALL;
 
-    /// Everything known about the format.
+    /// Returns everything known about the format.
     pub const fn info(self) -> &'static FormatInfo {
         // In bounds: the table has a row for every variant, in order, which it checks when it is compiled.
         &table::FORMATS[self as usize]
     }
 
-    /// The lower-case name: `q4_k`.
+    /// Returns the lower-case name: `q4_k`.
     pub const fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// The format of a lower-case name.
+    /// Returns the format of a lower-case name.
     pub fn from_name(name: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Elements of a block.
+    /// Returns the elements of a block.
     pub const fn block_len(self) -> usize {
         self.info().block_len
     }
 
-    /// Bytes of a block.
+    /// Returns the bytes of a block.
     pub const fn block_bytes(self) -> usize {
         self.info().block_bytes
     }
 
-    /// Bits that one element takes, scales included.
+    /// Returns the bits that one element takes, scales included.
     pub fn bits_per_element(self) -> f64 {
         (self.block_bytes() * 8) as f64 / self.block_len() as f64
     }
@@ -192,7 +204,7 @@ impl Format {
         (self.info().encode)(Isa::best_for_encoding(), values, out);
     }
 
-    /// Bytes of `elements` elements; refuses a part of a block.
+    /// Returns the bytes of `elements` elements; refuses a part of a block.
     pub fn bytes_of(self, elements: usize) -> Result<usize, FormatError> {
         let block_len = self.block_len();
         if !elements.is_multiple_of(block_len) {

@@ -8,7 +8,7 @@ use crate::simd::Isa;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FormatInfo {
-    /// Whose row it is.
+    /// The format.
     pub format: Format,
     /// Lower-case name.
     pub name: &'static str,
@@ -27,12 +27,10 @@ pub struct FormatInfo {
 }
 
 /// The number of formats.
-pub(super) const COUNT: usize = 27;
+pub(super) const COUNT: usize = FORMATS.len();
 
 /// One row per format, in the order of the variants.
-pub(super) static FORMATS: [FormatInfo; COUNT] = ROWS;
-
-const ROWS: [FormatInfo; COUNT] = [
+pub(super) const FORMATS: &[FormatInfo] = &[
     row::<legacy::Q4_0, 32>(Format::Q4_0, "q4_0", 2, 18, 2),
     row::<legacy::Q4_1, 32>(Format::Q4_1, "q4_1", 3, 20, 2),
     row::<legacy::Q5_0, 32>(Format::Q5_0, "q5_0", 6, 22, 2),
@@ -62,7 +60,7 @@ const ROWS: [FormatInfo; COUNT] = [
     row::<ternary::Q2_0, 64>(Format::Q2_0, "q2_0", 42, 18, 2),
 ];
 
-/// A row whose struct has the size that files have.
+/// Returns a row whose struct has the size that files have.
 const fn row<B: Encode<LEN>, const LEN: usize>(
     format: Format,
     name: &'static str,
@@ -85,15 +83,19 @@ const fn row<B: Encode<LEN>, const LEN: usize>(
     }
 }
 
-/// Every format; compiles only if row `i` is that of variant `i`.
-pub(super) const fn all() -> [Format; COUNT] {
+const _: () = assert!(super::VARIANTS == COUNT, "every variant has a row");
+
+/// Every format. Not an associated constant: those are evaluated only where they are used.
+pub(super) const ALL: [Format; COUNT] = all();
+
+/// Returns every format; compiles only if row `i` is that of variant `i`.
+const fn all() -> [Format; COUNT] {
     let mut all = [Format::Q4_0; COUNT];
     let mut i = 0;
     while i < COUNT {
-        all[i] = ROWS[i].format;
+        all[i] = FORMATS[i].format;
         assert!(all[i] as usize == i, "the table is in the order of the variants");
         i += 1;
     }
-    assert!(Format::Q2_0 as usize + 1 == COUNT, "every variant has a row");
     all
 }

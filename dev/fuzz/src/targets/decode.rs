@@ -3,37 +3,44 @@
 use crate::target::Outcome;
 use silicide_quant::{Format, Isa, MlxFormat, MlxPlanes};
 
+/// The formats of each target. Inputs choose by position, so a new format goes last.
+const LEGACY: &[Format] =
+    &[Format::Q4_0, Format::Q4_1, Format::Q5_0, Format::Q5_1, Format::Q8_0, Format::Q8_1];
+const K: &[Format] = &[Format::Q2K, Format::Q3K, Format::Q4K, Format::Q5K, Format::Q6K, Format::Q8K];
+const IQ: &[Format] =
+    &[Format::Iq1S, Format::Iq1M, Format::Iq2Xxs, Format::Iq2Xs, Format::Iq2S, Format::Iq3Xxs, Format::Iq3S];
+const IQ4: &[Format] = &[Format::Iq4Nl, Format::Iq4Xs];
+const TERNARY: &[Format] = &[Format::Tq1_0, Format::Tq2_0, Format::Q1_0, Format::Q2_0];
+const FP4: &[Format] = &[Format::Mxfp4, Format::Nvfp4];
+
 /// Decodes Q4_0 to Q8_1.
 pub(super) fn decode_legacy(bytes: &[u8]) -> Outcome {
-    use Format::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1};
-    decode(&[Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1], bytes)
+    decode(LEGACY, bytes)
 }
 
 /// Decodes Q2_K to Q8_K.
 pub(super) fn decode_k(bytes: &[u8]) -> Outcome {
-    use Format::{Q2K, Q3K, Q4K, Q5K, Q6K, Q8K};
-    decode(&[Q2K, Q3K, Q4K, Q5K, Q6K, Q8K], bytes)
+    decode(K, bytes)
 }
 
 /// Decodes formats with code books.
 pub(super) fn decode_iq(bytes: &[u8]) -> Outcome {
-    use Format::{Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs};
-    decode(&[Iq1S, Iq1M, Iq2Xxs, Iq2Xs, Iq2S, Iq3Xxs, Iq3S], bytes)
+    decode(IQ, bytes)
 }
 
 /// Decodes 4-bit formats with non-linear levels.
 pub(super) fn decode_iq4(bytes: &[u8]) -> Outcome {
-    decode(&[Format::Iq4Nl, Format::Iq4Xs], bytes)
+    decode(IQ4, bytes)
 }
 
 /// Decodes formats of one or two bits.
 pub(super) fn decode_ternary(bytes: &[u8]) -> Outcome {
-    decode(&[Format::Tq1_0, Format::Tq2_0, Format::Q1_0, Format::Q2_0], bytes)
+    decode(TERNARY, bytes)
 }
 
 /// Decodes 4-bit floats.
 pub(super) fn decode_fp4(bytes: &[u8]) -> Outcome {
-    decode(&[Format::Mxfp4, Format::Nvfp4], bytes)
+    decode(FP4, bytes)
 }
 
 /// Decodes blocks of the format that the first byte selects. All instruction sets must agree to the bit.
@@ -76,5 +83,17 @@ fn agree(elements: usize, decode: impl Fn(Isa, &mut [f32]) -> bool) {
         let same =
             expected.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan());
         assert!(same, "{} decodes to other values", isa.name());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_decoded_by_one_target() {
+        let mut covered = [LEGACY, K, IQ, IQ4, TERNARY, FP4].concat();
+        covered.sort_unstable();
+        assert_eq!(covered, Format::ALL);
     }
 }
