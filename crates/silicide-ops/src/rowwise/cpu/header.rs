@@ -150,16 +150,12 @@ impl RowHeader {
         self.rows.checked_mul(self.spans())?.checked_mul(partial)
     }
 
-    /// Returns the bytes that tiles touch of each binding from its start on, in the order of bindings: tensors, then
-    /// scratch memory if the launch has it (`partial` bytes per span). `None` for words that no plan has.
+    /// Returns the bytes that tiles touch of each tensor's binding from its start on, in the order of bindings. `None` for words
+    /// that no plan has. Scratch memory is apart: [`RowHeader::scratch_bytes`].
     ///
-    /// This is what a row-wise program needs of its bindings, from parameters alone; a tile of any grid stays inside,
-    /// because tiles skip rows and columns past the end.
-    pub(super) fn binding_bytes(
-        &self,
-        per_row: bool,
-        partial: Option<usize>,
-    ) -> Option<SmallVec<[usize; 6]>> {
+    /// This is what a row-wise program needs of its bindings, from parameters alone. A tile of any grid stays inside, because
+    /// tiles skip rows and columns past the end.
+    pub(super) fn binding_bytes(&self, per_row: bool) -> Option<SmallVec<[usize; 6]>> {
         let inputs = [Some(self.x), self.other].into_iter().chain(self.columns).flatten();
         let outputs = [Some(self.y), self.combined].into_iter().flatten();
         let first_output = outputs.clone().map(|output| output.binding).min();
@@ -187,9 +183,6 @@ impl RowHeader {
         self.columns.into_iter().try_for_each(|column| add(column, self.k))?;
         add(Some(self.y), if per_row { self.rows } else { elements })?;
         add(self.combined, elements)?;
-        if let Some(partial) = partial {
-            needs.push(self.scratch_bytes(partial)?);
-        }
         Some(needs)
     }
 }
@@ -215,7 +208,7 @@ mod tests {
         let header = RowHeader::new(op, &Io { inputs, outputs: &outputs });
         assert_eq!(RowHeader::decode(&header.encode(O::ROLES.words.len())), header);
         let bytes: Vec<usize> = inputs.iter().chain(&outputs).map(TensorInfo::bytes).collect();
-        let needs = header.binding_bytes(O::ROLES.per_row, None).unwrap();
+        let needs = header.binding_bytes(O::ROLES.per_row).unwrap();
         assert_eq!(needs.as_slice(), bytes, "{}", op.name());
     }
 
@@ -236,7 +229,7 @@ mod tests {
     fn words_that_no_plan_has_need_nothing_that_can_be_stated() {
         let x = info(DType::F32, &[4, 8]);
         let header = RowHeader::new(&RmsNorm::new(1e-5, false), &Io { inputs: &[x], outputs: &[x] });
-        assert!(header.binding_bytes(false, Some(8)).is_some());
+        assert!(header.binding_bytes(false).is_some());
         let huge = u32::MAX as usize;
         for wrong in [
             RowHeader { k: 0, ..header },
@@ -247,7 +240,7 @@ mod tests {
             RowHeader { combined: Some(RowTensor { binding: 2, ..header.y }), ..header },
             RowHeader { columns: [Some(RowTensor { binding: 3, ..header.x }), None], ..header },
         ] {
-            assert_eq!(wrong.binding_bytes(false, Some(8)), None);
+            assert_eq!(wrong.binding_bytes(false), None);
         }
     }
 }

@@ -38,7 +38,7 @@ impl Tensors<'_> {
 
     /// What is needed of them. A launch that does not touch its outputs needs nothing of them, wherever they are.
     fn needs(&self, touches_outputs: bool) -> Option<Needs> {
-        let bytes = self.header.binding_bytes(self.per_row, None)?;
+        let bytes = self.header.binding_bytes(self.per_row)?;
         let need = |needs: Needs, (i, bytes): (usize, usize)| match (self.output(i), self.input(i)) {
             (Some(_), _) if !touches_outputs => needs.write(0u32, 1).over(!0),
             (Some(output), _) => needs.write(bytes, output.size()).over(self.shared(output)),

@@ -105,7 +105,7 @@ impl<'t, S: Simd, F: RowFormula> RowTile<'t, S, F> {
         let header = RowHeader::decode(tile.params);
         debug_assert!(
             header
-                .binding_bytes(F::Op::ROLES.per_row, None)
+                .binding_bytes(F::Op::ROLES.per_row)
                 .is_some_and(|needs| needs.iter().enumerate().all(|(i, &need)| need <= tile.bytes(i)))
         );
         RowTile { tile, formula: F::new(header.words), header, isa: PhantomData }
