@@ -31,7 +31,7 @@
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// What the names of the project's functions contain.
 const OURS: &str = "silicide";
@@ -102,16 +102,15 @@ fn scan(program: &Path) -> Result<Scan, String> {
     if !program.is_file() {
         return Err(format!("{} is no file; build it first", program.display()));
     }
+    let entries = entries(program)?;
     let mut child = Command::new("objdump")
         .args(["--disassemble", "--demangle", "--no-show-raw-insn"])
         .arg(program)
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|error| {
-            format!("objdump can't be run ({error}); install binutils (Debian, Ubuntu: apt install binutils)")
-        })?;
+        .map_err(no_objdump)?;
     let output = child.stdout.take().ok_or("objdump gives no output")?;
-    let mut scanner = Scanner { entries: entries(program)?, ..Scanner::default() };
+    let mut scanner = Scanner { entries, ..Scanner::default() };
     let mut known = false;
     for line in BufReader::new(output).lines() {
         let line = line.map_err(|error| format!("{}: {error}", program.display()))?;
@@ -119,9 +118,7 @@ fn scan(program: &Path) -> Result<Scan, String> {
         scanner.line(&line);
     }
     let status = child.wait().map_err(|error| format!("objdump: {error}"))?;
-    if !status.success() {
-        return Err(format!("objdump failed on {}: {status}", program.display()));
-    }
+    ended(program, status)?;
     if !known {
         return Err(format!("{} is no program for x86-64 in ELF format", program.display()));
     }
@@ -136,10 +133,24 @@ fn scan(program: &Path) -> Result<Scan, String> {
     Ok(scan)
 }
 
+/// The error of an objdump that does not start.
+fn no_objdump(error: std::io::Error) -> String {
+    format!("objdump can't be run ({error}); install binutils (Debian, Ubuntu: apt install binutils)")
+}
+
+/// Fails unless objdump succeeded. What it printed before it failed is not the whole program.
+fn ended(program: &Path, status: ExitStatus) -> Result<(), String> {
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("objdump failed on {}: {status}", program.display())),
+    }
+}
+
 /// Returns the addresses at which functions begin, by the unwind tables of a program.
 fn entries(program: &Path) -> Result<HashSet<u64>, String> {
     let output = Command::new("objdump").arg("--dwarf=frames").arg(program).output();
-    let output = output.map_err(|error| format!("objdump can't be run: {error}"))?;
+    let output = output.map_err(no_objdump)?;
+    ended(program, output.status)?;
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(entry).collect())
 }
 
@@ -271,6 +282,17 @@ fn instruction(line: &str) -> Option<(u64, Instruction)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_objdump_cannot_read_is_an_error() {
+        let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        for failed in [entries(&text).err(), scan(&text).err()] {
+            assert!(
+                failed.as_ref().is_some_and(|failed| failed.starts_with("objdump failed on")),
+                "{failed:?}"
+            );
+        }
+    }
 
     fn scanned(listing: &str) -> Scan {
         let mut scanner = Scanner::default();
