@@ -23,17 +23,17 @@ impl BakedLists {
         run(list)
     }
 
-    /// Forgets a list.
+    /// Removes a list.
     pub fn unbake(&self, baked: RawBaked) {
         self.lists().try_remove(baked.0 as usize);
     }
 
-    /// How many are kept.
+    /// Returns how many lists are kept.
     pub fn len(&self) -> usize {
         self.lists().len()
     }
 
-    /// Whether none is kept.
+    /// Returns whether no list is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,7 +1,7 @@
-//! The command list: a flat value that says what to run. Recording makes one, running reads one.
+//! The command list: the commands of a submission as flat data.
 //!
 //! Bindings and parameter words of all dispatches lie in two shared vectors, so that a list of thousands of
-//! dispatches is a handful of allocations and can be kept, cloned, sent and compared.
+//! dispatches takes few allocations and can be kept, cloned, sent and compared.
 
 use crate::{RawBlock, RawPipeline};
 
@@ -16,7 +16,7 @@ pub struct Binding {
     pub bytes: u64,
 }
 
-/// A run of entries in one of the list's shared vectors.
+/// Consecutive entries of one of the list's shared vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
     /// First index.
@@ -26,7 +26,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// The run as indices.
+    /// Returns the entries as indices.
     pub fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.start as usize + self.len as usize
     }
@@ -39,9 +39,9 @@ pub struct Dispatch {
     pub pipeline: RawPipeline,
     /// Workgroups on a GPU, tiles on the CPU. None is 0.
     pub grid: [u32; 3],
-    /// Where its bindings stand in [`CommandList::bindings`].
+    /// Its bindings in [`CommandList::bindings`].
     pub bindings: Words,
-    /// Where its parameter words stand in [`CommandList::params`].
+    /// Its parameter words in [`CommandList::params`].
     pub params: Words,
 }
 
@@ -50,19 +50,19 @@ pub struct Dispatch {
 pub enum Command {
     /// Launch a kernel.
     Dispatch(Dispatch),
-    /// Copy bytes. Source and destination have the same length and do not overlap; offsets and length are
-    /// multiples of 4, or the length is taken byte by byte at a cost.
+    /// Copy bytes. Source and destination have the same length and do not overlap. A copy is slower if an offset or the length
+    /// is not a multiple of 4.
     Copy {
-        /// From.
+        /// The source.
         src: Binding,
-        /// To.
+        /// The destination.
         dst: Binding,
     },
     /// Fill with a repeated 32-bit word. Offset and length are multiples of 4.
     Fill {
-        /// Where.
+        /// The bytes to fill.
         dst: Binding,
-        /// With what.
+        /// The word.
         value: u32,
     },
     /// Everything before happens, and is visible, before anything after.
@@ -77,23 +77,23 @@ pub enum Command {
 /// A recorded list of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandList {
-    /// What to do, in order.
+    /// The commands, in order.
     pub commands: Vec<Command>,
     /// Bindings of all dispatches.
     pub bindings: Vec<Binding>,
     /// Parameter words of all dispatches.
     pub params: Vec<u32>,
-    /// Whether a device that is made of threads notes what each of them does, if there are marks.
+    /// Whether the CPU device records the times of each thread, if the list has marks.
     pub traced: bool,
 }
 
 impl CommandList {
-    /// The bindings of a dispatch of this list.
+    /// Returns the bindings of a dispatch of this list.
     pub fn bindings_of(&self, dispatch: &Dispatch) -> &[Binding] {
         self.bindings.get(dispatch.bindings.range()).unwrap_or(&[])
     }
 
-    /// The parameter words of a dispatch of this list.
+    /// Returns the parameter words of a dispatch of this list.
     pub fn params_of(&self, dispatch: &Dispatch) -> &[u32] {
         self.params.get(dispatch.params.range()).unwrap_or(&[])
     }
@@ -107,7 +107,7 @@ impl CommandList {
         self.commands.push(Command::Dispatch(Dispatch { pipeline, grid, bindings: bound, params: words }));
     }
 
-    /// Removes everything, keeping the memory.
+    /// Removes everything and keeps the memory.
     pub fn clear(&mut self) {
         self.commands.clear();
         self.bindings.clear();

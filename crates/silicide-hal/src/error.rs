@@ -1,4 +1,4 @@
-//! Errors of a backend: only those that its caller could not foresee.
+//! Errors of a backend: those that the core cannot foresee.
 
 /// The result of a backend's verb.
 pub type Result<T> = std::result::Result<T, HalError>;
@@ -13,13 +13,13 @@ pub enum HalError {
         /// Bytes requested.
         requested: usize,
     },
-    /// The device is gone; nothing on it can be used any more.
+    /// The device is lost; nothing on it can be used.
     #[error("device lost: {detail}")]
     DeviceLost {
         /// The driver's message.
         detail: String,
     },
-    /// The wait ended first; the work goes on.
+    /// The timeout passed; the work continues.
     #[error("not finished after {millis} ms")]
     Timeout {
         /// The timeout of the wait.
@@ -33,7 +33,7 @@ pub enum HalError {
         /// The compiler's message, with the line where known.
         detail: String,
     },
-    /// A kernel panicked while running; what its list should have written is not there.
+    /// A kernel panicked. The outputs of its list are incomplete.
     #[error("kernel {label} panicked: {detail}")]
     KernelPanicked {
         /// The kernel.
@@ -48,10 +48,10 @@ pub enum HalError {
         backend: &'static str,
         /// Why.
         detail: String,
-        /// What to install or do.
+        /// Advice: what to install or do.
         advice: &'static str,
     },
-    /// A validation layer complained about the submission.
+    /// A validation layer reported an error of the submission.
     #[error("validation: {message}")]
     Validation {
         /// Its message.

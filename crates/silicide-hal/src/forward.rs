@@ -49,7 +49,7 @@ macro_rules! forward {
         ///
         /// Overridden verbs keep what [`RawDevice`] demands of implementors. `inner` returns the same device every time.
         pub unsafe trait Forward: Send + Sync {
-            /// The inner device.
+            /// Returns the inner device.
             fn inner(&self) -> &dyn RawDevice;
             $(
                 #[doc = concat!("See [`RawDevice::", stringify!($safe), "`].")]

@@ -13,7 +13,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Keeps the spans of a list, forgetting the oldest. `read` fills in a cleared vector.
+    /// Keeps the spans of a list and drops the oldest. `read` fills a cleared vector.
     pub(crate) fn keep(&mut self, ticket: u64, read: impl FnOnce(&mut Vec<Span>)) {
         let mut spans = match self.lists.len() < KEPT {
             true => Vec::new(),
@@ -24,7 +24,7 @@ impl History {
         self.lists.push_back((ticket, spans));
     }
 
-    /// The spans of a list.
+    /// Returns the spans of a list.
     pub(crate) fn spans(&self, ticket: u64) -> Vec<Span> {
         let found = self.lists.iter().find(|(of, _)| *of == ticket);
         found.map(|(_, spans)| spans.clone()).unwrap_or_default()

@@ -6,7 +6,7 @@ use std::fmt;
 /// The workspaces of two threads lie a multiple of this many bytes apart, so that they share no cache line.
 pub(crate) const WORKSPACE_PAGE: usize = 4096;
 
-/// Which backend a device belongs to.
+/// A backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
@@ -16,12 +16,12 @@ pub enum Backend {
     Vulkan,
     /// A Metal device.
     Metal,
-    /// Records and never runs.
+    /// Records lists and runs nothing.
     Null,
 }
 
 impl Backend {
-    /// `cpu`, `vulkan`, `metal`, `null`.
+    /// Returns `cpu`, `vulkan`, `metal` or `null`.
     pub const fn name(self) -> &'static str {
         match self {
             Backend::Cpu => "cpu",
@@ -38,7 +38,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Everything known about an opened device.
+/// The description of a device.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
@@ -50,7 +50,7 @@ pub struct DeviceInfo {
     pub name: String,
     /// Driver and version, for people.
     pub driver: String,
-    /// Changes whenever compiled kernels may stop being valid: device, driver, versions. Names cache files.
+    /// Device, driver and versions: differs where compiled kernels may not be valid. Part of the names of cache files.
     pub fingerprint: String,
     /// True for devices that emulate a GPU on the CPU (lavapipe, SwiftShader).
     pub software: bool,
@@ -77,9 +77,9 @@ pub struct Limits {
     pub max_binding: usize,
     /// Bound ranges start at multiples of this many bytes.
     pub binding_alignment: usize,
-    /// Bytes of parameter words a dispatch may have.
+    /// Bytes of parameter words that a dispatch can have.
     pub max_param_bytes: usize,
-    /// Bindings a dispatch may have.
+    /// Bindings that a dispatch can have.
     pub max_bindings: u32,
     /// The largest grid, per axis.
     pub max_grid: [u32; 3],

@@ -17,7 +17,7 @@ const KEPT: usize = 1024;
 pub(crate) struct Ledger {
     /// The last ticket given to the device.
     submitted: AtomicU64,
-    /// The last ticket that was not.
+    /// The last ticket that was skipped.
     skipped: AtomicU64,
     failures: Mutex<VecDeque<FailedTicket>>,
 }
@@ -35,13 +35,13 @@ pub(crate) struct Failure {
     pub(crate) error: HalError,
 }
 
-/// That a ticket is expected to be signalled.
+/// The announcement that a ticket will be signalled.
 pub(crate) struct Announced {
     before: u64,
 }
 
 impl Ledger {
-    /// Notes that a ticket's list is about to be given to the device, before the device can signal it.
+    /// Records that a ticket's list goes to the device next, before the device can signal it.
     pub(crate) fn announce(&self, ticket: Ticket) -> Announced {
         Announced { before: self.submitted.swap(ticket.0, Ordering::AcqRel) }
     }
@@ -51,12 +51,12 @@ impl Ledger {
         self.submitted.store(announced.before, Ordering::Release);
     }
 
-    /// The last ticket given to the device.
+    /// Returns the last ticket given to the device.
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::Acquire)
     }
 
-    /// Notes that a ticket's list was not submitted.
+    /// Records that a ticket's list was not submitted.
     pub(crate) fn skip(&self, ticket: Ticket, error: &HalError) {
         self.skipped.store(ticket.0, Ordering::Release);
         self.note(ticket.0, self.submitted(), error);
@@ -74,7 +74,7 @@ impl Ledger {
         found.map(|entry| entry.failure.clone())
     }
 
-    /// The last ticket reached, given what the device has counted to.
+    /// Returns the last ticket reached, from the value of the device's counter.
     pub(crate) fn reached(&self, counter: impl FnOnce() -> Result<u64>) -> Result<Ticket> {
         // In this order: whatever was submitted before the skipped ticket is then known too.
         let skipped = self.skipped.load(Ordering::Acquire);

@@ -7,8 +7,8 @@
 //! 2. **Handles are words** ([`RawBlock`], [`RawPipeline`]), so the trait is object-safe, command lists are
 //!    plain data (`Clone + Send`), and nothing is downcast.
 //! 3. **All validation happens above.** Calling a verb with a freed handle, a range outside its block or a list
-//!    whose hazards are not separated by barriers is undefined behaviour; the safe core proves that it never
-//!    does. A backend must not half-check such things: a check here would suggest that the core need not.
+//!    whose hazards are not separated by barriers is undefined behaviour; the safe core excludes it. A backend must not
+//!    check such things in part: a check here would suggest that the core need not.
 //! 4. **Errors are those that the core cannot foresee**: out of memory, a lost device, a time-out, a failure of the driver,
 //!    a kernel that panicked. No device error is dropped: every [`RawDevice::wait`] for a ticket returns the error of
 //!    its list, and status is read *after* waiting.
@@ -18,8 +18,9 @@
 //!    a list only [`Command::Barrier`] orders: everything before it happens, and is visible, before anything
 //!    after it. Commands of one group (between two barriers) may run at once.
 //! 7. **A baked list is a list.** [`RawDevice::bake`] puts it into the form that the device runs, once;
-//!    [`RawDevice::replay`] is a submission of it, with the same promises on both sides. A replay changes no word of the
-//!    list: what changes between replays is read from blocks. What a list uses, its baked form uses until it is unbaked. Replays may follow each other without waiting.
+//!    [`RawDevice::replay`] is a submission of it, with the same conditions on both sides. A replay changes no word of the
+//!    list: values that change between replays lie in blocks. A baked list uses its handles until it is unbaked. Replays
+//!    may follow each other without waiting.
 //! 8. **A native kernel has no large frame.** Panels and staging lie in a workspace that each thread of the CPU backend
 //!    owns, never in local arrays of 32 KiB or more. A kernel declares how many bytes its tiles use
 //!    ([`NativeKernel::with_workspace`]); [`Tile::workspace`] gives them. The backend makes every thread's workspace as
@@ -143,7 +144,7 @@ pub struct Imported {
     pub offset: usize,
 }
 
-/// Something of a device that its own API has an object for.
+/// A part of a device that has an object in the API of the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NativeObject {
@@ -151,7 +152,7 @@ pub enum NativeObject {
     Device,
     /// The queue that lists run on: an `MTLCommandQueue`.
     Queue,
-    /// What counts to the ticket of the last list that finished: an `MTLSharedEvent`.
+    /// The counter whose value is the ticket of the last finished list: an `MTLSharedEvent`.
     Timeline,
     /// The buffer over a live block: an `MTLBuffer`.
     Block(RawBlock),
@@ -190,14 +191,14 @@ pub struct ThreadTimes {
     pub dropped: u64,
 }
 
-/// An opened device. See the [constitution](crate#the-constitution) for what both sides promise.
+/// An opened device. The [constitution](crate#the-constitution) has the conditions for both sides.
 ///
 /// # Safety
 ///
 /// Implementors keep the rules of the constitution: memory that `map` returns stays valid until `free`, lists
 /// execute in the declared order, `wait` returns `Ok` only when the ticket was reached without error.
 pub unsafe trait RawDevice: Send + Sync {
-    /// Limits, features, memory.
+    /// Returns limits, features and memory.
     fn info(&self) -> &DeviceInfo;
 
     /// Allocates a block, aligned to at least 256 bytes. Its bytes are initialised but unspecified; zero on the CPU and

@@ -1,26 +1,26 @@
 //! Options of a WGSL kernel for Metal: how strict its arithmetic is, and a version written by hand in the Metal Shading
 //! Language.
 //!
-//! A hand-written version stands behind the same bindings, parameters and grid as the WGSL, so nothing above
-//! depends on it, and the same cases prove it. Other backends ignore it.
+//! A hand-written version has the bindings, parameters and grid of the WGSL, so nothing above depends on it, and the same
+//! cases prove it. Other backends ignore it.
 
 use std::hash::{Hash, Hasher};
 
 /// How strict a compiler must be about floating-point arithmetic, where it has the option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Math {
-    /// Infinities and NaN are what they should be, functions are precise, sums keep their order.
+    /// Infinities and NaN are preserved, functions are precise, sums keep their order.
     #[default]
     Exact,
-    /// Sums may be reordered; infinities and NaN are still what they should be.
+    /// Sums may be reordered; infinities and NaN are preserved.
     Relaxed,
     /// There are neither infinities nor NaN, and functions are fast.
     Fast,
 }
 
-/// A kernel in the Metal Shading Language, to be used instead of the translated WGSL where the device can.
+/// A kernel in the Metal Shading Language. It replaces the translated WGSL on devices that can run it.
 ///
-/// The text includes nothing and says `using` nothing: `<metal_stdlib>` is included before it, and each constant of
+/// The text has no `#include` and no `using`: `<metal_stdlib>` is included before it, and each constant of
 /// the WGSL kernel is a `constant constexpr uint` of the same name. Binding `i` is `[[buffer(i)]]`; the parameter words
 /// follow the bindings; threadgroup memory is `[[threadgroup(i)]]`.
 #[derive(Debug)]

@@ -1,14 +1,14 @@
-//! What a launch needs of its bindings: bytes, alignment, access, and which bindings may be the same bytes.
+//! The needs of a launch: bytes, alignment and access of each binding, and which bindings may alias.
 //!
 //! A program runs without bounds checks. It states its needs as a function of parameters, grid and bound lengths
-//! ([`NeedsFn`]); `silicide-core` calls that function once for each launch that it lowers, and refuses a launch whose
-//! bindings have less. So a plan is plain data that safe code may make, and the proof is with the program:
+//! ([`NeedsFn`]). `silicide-core` calls that function once for each launch that it lowers, and refuses a launch whose
+//! bindings have less. So safe code can make plans, which are plain data. The proof is with the program:
 //! [`NativeKernel::new`](crate::NativeKernel::new) and [`WgslKernel::unchecked`](crate::WgslKernel::unchecked) are unsafe.
 
 use smallvec::SmallVec;
 use std::ops::{Add, Mul};
 
-/// How an argument is touched. The only source of hazards, lifetimes and aliasing rules.
+/// Access to an argument. Hazards, lifetimes and aliasing rules follow from it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Read only.
@@ -20,11 +20,11 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether bytes are read.
+    /// Returns whether bytes are read.
     pub const fn reads(self) -> bool {
         matches!(self, Access::Read | Access::ReadWrite)
     }
-    /// Whether bytes are written.
+    /// Returns whether bytes are written.
     pub const fn writes(self) -> bool {
         matches!(self, Access::Write | Access::ReadWrite)
     }
@@ -63,14 +63,14 @@ impl<T: Into<Count>> Mul<T> for Count {
     }
 }
 impl Count {
-    /// The quotient, rounded up; `None` where `by` is zero.
+    /// Returns the quotient, rounded up; `None` if `by` is zero.
     pub fn div_ceil(self, by: impl Into<Count>) -> Option<Count> {
         let by = by.into().0;
         (by != 0).then(|| Count(self.0.div_ceil(by)))
     }
 }
 
-/// What [`NeedsFn`] sees of a launch.
+/// A launch as [`NeedsFn`] sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchShape<'a> {
     /// The program's own parameter words; for WGSL without the offset words.
@@ -84,73 +84,73 @@ pub struct LaunchShape<'a> {
 }
 
 impl LaunchShape<'_> {
-    /// Parameter word `i`, or 0: what [`Tile::param`](crate::Tile::param) returns.
+    /// Returns parameter word `i`, or 0, as [`Tile::param`](crate::Tile::param) does.
     pub fn param(&self, i: usize) -> u32 {
         self.params.get(i).copied().unwrap_or(0)
     }
 
-    /// Parameter word `i` as a count.
+    /// Returns parameter word `i` as a count.
     pub fn count(&self, i: usize) -> Count {
         Count::from(self.param(i))
     }
 
-    /// Fact `i`, or 0.
+    /// Returns fact `i`, or 0.
     pub fn fact(&self, i: usize) -> u32 {
         self.facts.get(i).copied().unwrap_or(0)
     }
 
-    /// Bytes of binding `i`, or 0: what [`Tile::bytes`](crate::Tile::bytes) returns.
+    /// Returns the bytes of binding `i`, or 0, as [`Tile::bytes`](crate::Tile::bytes) does.
     pub fn bytes(&self, i: usize) -> Count {
         Count(self.bound.get(i).copied().unwrap_or(0))
     }
 
-    /// The length of a grid of one axis, or `None` where the grid has more: tiles that differ in another axis would do
-    /// the same work twice, at the same time.
+    /// Returns the length of a grid of one axis, or `None` if the grid has more: tiles that differ in another axis only would
+    /// write the same bytes at the same time.
     pub fn line(&self) -> Option<Count> {
         let [x, y, z] = self.grid;
         (y == 1 && z == 1).then(|| Count::from(x))
     }
 
-    /// Both lengths of a grid of two axes, likewise.
+    /// Returns both lengths of a grid of two axes, or `None` if the grid has three.
     pub fn plane(&self) -> Option<[Count; 2]> {
         let [x, y, z] = self.grid;
         (z == 1).then(|| [x, y].map(Count::from))
     }
 }
 
-/// What a launch needs of one binding.
+/// The need of one binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindingNeed {
-    /// Bytes, from the start of the binding.
+    /// Bytes that are touched, from the start of the binding.
     pub bytes: u64,
-    /// What the first byte is aligned to, in bytes.
+    /// Alignment of the first byte, in bytes.
     pub align: u32,
-    /// What the offset word of the binding counts, in bytes; of WGSL programs, and of no table.
+    /// Unit of the binding's offset word in bytes. Only WGSL programs have offset words, and tables have none.
     pub unit: u32,
-    /// How the bytes are touched; [`Access::Write`] may leave some of them as they were.
+    /// Access to the bytes; [`Access::Write`] may leave some of them unchanged.
     pub access: Access,
-    /// Other bindings, as bits, that may be exactly the same bytes though one of the two is written.
+    /// Other bindings, as bits, that may be exactly the same bytes even if one of the two is written.
     pub shares: u32,
-    /// Whether the length of this binding is an extent of the program: fewer bytes are less work, not an error.
+    /// Whether the program takes an extent from the length of this binding: fewer bytes are less work, not an error.
     pub is_extent: bool,
 }
 
-/// What a launch needs of its bindings, in order. There are as many bindings as needs.
+/// The needs of a launch, one for each binding, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     bindings: SmallVec<[BindingNeed; 8]>,
 }
 
-/// States what a launch needs, or `None` for parameters and grids that the program can't run.
+/// Returns the needs of a launch, or `None` for parameters and grids that the program can't run.
 pub type NeedsFn = fn(&LaunchShape<'_>) -> Option<Needs>;
 
 impl Needs {
-    /// No bindings yet.
+    /// Returns needs without bindings.
     pub fn new() -> Needs {
         Needs::default()
     }
 
-    /// The needs of each binding.
+    /// Returns the need of each binding.
     pub fn bindings(&self) -> &[BindingNeed] {
         &self.bindings
     }
@@ -178,7 +178,7 @@ impl Needs {
         self.and(Access::ReadWrite, bytes, align)
     }
 
-    /// Says that the offset word of the binding added last counts bytes, and not what it is aligned to.
+    /// Sets the unit of the last binding's offset word to one byte, instead of its alignment.
     pub fn in_bytes(mut self) -> Needs {
         if let Some(last) = self.bindings.last_mut() {
             last.unit = 1;
@@ -186,7 +186,7 @@ impl Needs {
         self
     }
 
-    /// Lets the binding added last be exactly one of the bindings whose bits are set.
+    /// Allows the last binding to be the same bytes as one of `bindings`, given as bits.
     pub fn over(mut self, bindings: u32) -> Needs {
         if let Some(last) = self.bindings.last_mut() {
             last.shares |= bindings;
@@ -194,7 +194,7 @@ impl Needs {
         self
     }
 
-    /// Says that the length of the binding added last is an extent.
+    /// Marks the length of the last binding as an extent.
     pub fn extent(mut self) -> Needs {
         if let Some(last) = self.bindings.last_mut() {
             last.is_extent = true;
@@ -202,7 +202,7 @@ impl Needs {
         self
     }
 
-    /// Says that the length of binding `i` is an extent.
+    /// Marks the length of binding `i` as an extent.
     pub fn extent_of(mut self, i: usize) -> Needs {
         if let Some(need) = self.bindings.get_mut(i) {
             need.is_extent = true;
@@ -210,7 +210,7 @@ impl Needs {
         self
     }
 
-    /// Whether bindings `i` and `j`, one of them written, may be the same bytes.
+    /// Returns whether bindings `i` and `j` may be the same bytes even if one of them is written.
     pub fn may_share(&self, i: usize, j: usize) -> bool {
         let bit = |of: usize, other: usize| {
             let other = u32::try_from(other).ok().and_then(|other| 1u32.checked_shl(other)).unwrap_or(0);

@@ -1,9 +1,9 @@
-//! The whole pages of host memory round a region: what a GPU can use in place.
+//! The whole pages of host memory around a region, which a GPU can use in place.
 
 use crate::HostRegion;
 use std::ffi::c_void;
 
-/// The aligned piece of host memory round a region.
+/// The aligned piece of host memory around a region.
 pub(crate) struct Window {
     pub(crate) start: *mut c_void,
     pub(crate) bytes: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Rounds outwards to multiples of `alignment`; `None` where that overflows.
+    /// Rounds a region outwards to multiples of `alignment`; returns `None` on overflow.
     pub(crate) fn round(region: &HostRegion, alignment: u64) -> Option<Window> {
         let alignment = usize::try_from(alignment).ok()?;
         let before = (region.start.as_ptr() as usize).checked_rem(alignment)?;

@@ -122,7 +122,7 @@ pub fn decode_into(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Fo
     Ok(())
 }
 
-/// Stores f32 values as elements of `dtype` with the fastest code that this machine runs, on as many threads. `out` must be
+/// Stores f32 values as elements of `dtype` with the fastest code that this machine runs, on up to `threads` threads. `out` must be
 /// exactly the elements of `values`. Rounds as [`encode`] does.
 pub fn encode_into(dtype: DType, values: &[f32], out: &mut [u8], threads: usize) -> Result<(), FormatError> {
     check(dtype, values.len(), out.len())?;

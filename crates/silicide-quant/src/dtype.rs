@@ -63,7 +63,7 @@ impl DType {
         DType::U64,
     ];
 
-    /// Bytes of the smallest piece that can be addressed: an element, or a block of a block format.
+    /// Returns the bytes of the smallest piece that can be addressed: an element, or a block of a block format.
     pub const fn size(self) -> usize {
         match self {
             DType::I8 | DType::U8 => 1,
@@ -74,7 +74,7 @@ impl DType {
         }
     }
 
-    /// Elements of a block: 1 for plain types. The last axis of a tensor is a whole number of blocks.
+    /// Returns the elements of a block: 1 for plain types. The last axis of a tensor is a whole number of blocks.
     pub const fn block_len(self) -> usize {
         match self {
             DType::Block(format) => format.block_len(),
@@ -82,17 +82,17 @@ impl DType {
         }
     }
 
-    /// Bytes of a block, which for plain types are those of an element; the same as [`DType::size`].
+    /// Returns the bytes of a block, which for plain types are those of an element; the same as [`DType::size`].
     pub const fn block_bytes(self) -> usize {
         self.size()
     }
 
-    /// True for block formats.
+    /// Returns true for block formats.
     pub const fn is_block(self) -> bool {
         matches!(self, DType::Block(_))
     }
 
-    /// The block format, if it is one.
+    /// Returns the block format, if it is one.
     pub const fn format(self) -> Option<Format> {
         match self {
             DType::Block(format) => Some(format),
@@ -100,7 +100,7 @@ impl DType {
         }
     }
 
-    /// The alignment, in bytes, that a view of this type must keep.
+    /// Returns the alignment, in bytes, that a view of this type must keep.
     pub const fn alignment(self) -> usize {
         match self {
             DType::Block(format) => format.info().alignment,
@@ -108,7 +108,7 @@ impl DType {
         }
     }
 
-    /// A small number of its own for every type: the place in [`DType::ALL`], then the formats.
+    /// Returns a small number that identifies the type: its index in [`DType::ALL`], then the formats.
     pub const fn code(self) -> u32 {
         match self {
             DType::F32 => 0,
@@ -127,13 +127,13 @@ impl DType {
         }
     }
 
-    /// The type of a lower-case name.
+    /// Returns the type of a lower-case name.
     pub fn from_name(name: &str) -> Option<DType> {
         let plain = DType::ALL.into_iter().find(|dtype| dtype.name() == name);
         plain.or_else(|| Format::from_name(name).map(DType::Block))
     }
 
-    /// The short lower-case name used in messages, tables and files: `f32`, `bf16`, `u8`, `q4_k`...
+    /// Returns the short lower-case name used in messages, tables and files: `f32`, `bf16`, `u8`, `q4_k`...
     pub const fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
@@ -152,7 +152,7 @@ impl DType {
         }
     }
 
-    /// True for the plain floating-point types.
+    /// Returns true for the plain floating-point types.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F16 | DType::BF16 | DType::F64)
     }

@@ -12,9 +12,9 @@ mod sealed {
 pub trait Element: Pod + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed {
     /// The element type that this Rust type stands for.
     const DTYPE: DType;
-    /// The value as f64, exact for all but 64-bit integers past 2^53.
+    /// Returns the value as f64, exact for all but 64-bit integers past 2^53.
     fn to_f64(self) -> f64;
-    /// The nearest value to `x`; integers round toward zero and saturate, NaN becomes 0.
+    /// Returns the nearest value to `x`; integers round toward zero and saturate, NaN becomes 0.
     fn from_f64(x: f64) -> Self;
 }
 
@@ -52,7 +52,7 @@ element! {
     u64 => U64, |x| x as f64, |x| x as u64;
 }
 
-/// The f32 next to `x` toward zero, made odd when it is not exact: rounding that again to half the width is then
+/// Returns the f32 next to `x` toward zero, made odd when it is not exact: rounding that again to half the width is then
 /// the same as rounding `x` once. (`half`'s own conversions from f64 drop the bits that decide near a tie.)
 fn round_to_odd(x: f64) -> f32 {
     let nearest = x as f32;

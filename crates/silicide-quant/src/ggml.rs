@@ -1,4 +1,4 @@
-//! The type numbers of GGML, as GGUF files store them. Every number is a value; what it means is asked when it matters.
+//! The type numbers of GGML, as GGUF files store them. Every number is a value, also one that is not known.
 
 use crate::{DType, Format};
 use std::fmt;
@@ -32,20 +32,20 @@ const REMOVED: [(u32, &str); 8] = [
 ];
 
 impl GgmlType {
-    /// The element type, if it is supported.
+    /// Returns the element type, if it is supported.
     pub fn dtype(self) -> Option<DType> {
         let plain = PLAIN.into_iter().find(|&(id, _)| id == self.0).map(|(_, dtype)| dtype);
         let block = || Format::ALL.into_iter().find(|format| format.info().ggml_id == self.0);
         plain.or_else(|| block().map(DType::Block))
     }
 
-    /// The lower-case name, also of types that GGML has removed.
+    /// Returns the lower-case name, also of types that GGML has removed.
     pub fn name(self) -> Option<&'static str> {
         let removed = || REMOVED.into_iter().find(|&(id, _)| id == self.0).map(|(_, name)| name);
         self.dtype().map(DType::name).or_else(removed)
     }
 
-    /// Every supported type, by number.
+    /// Returns every supported type, by number.
     pub fn supported() -> Vec<GgmlType> {
         let plain = PLAIN.into_iter().map(|(id, _)| GgmlType(id));
         let mut all: Vec<_> =
@@ -56,7 +56,7 @@ impl GgmlType {
 }
 
 impl DType {
-    /// The type's number in GGML; unsigned integers have none.
+    /// Returns the type's number in GGML; unsigned integers have none.
     pub fn ggml(self) -> Option<GgmlType> {
         match self {
             DType::Block(format) => Some(GgmlType(format.info().ggml_id)),

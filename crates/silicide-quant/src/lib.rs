@@ -1,7 +1,5 @@
-//! What numbers look like in memory: element types ([`DType`]), the block formats among them ([`Format`]), shapes
-//! ([`Shape`]) and the Rust types that may stand for plain elements ([`Element`]).
-//!
-//! Nothing here allocates device memory or knows a device; every crate above agrees on these words.
+//! Numbers in memory: element types ([`DType`]), the block formats among them ([`Format`]), shapes ([`Shape`]), and the Rust
+//! types of plain elements ([`Element`]). Nothing here depends on a device.
 #![deny(unsafe_code)]
 
 mod convert;

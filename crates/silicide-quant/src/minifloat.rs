@@ -1,6 +1,6 @@
 //! Floats of 4 and 8 bits: E2M1 elements, E4M3 elements and scales, E8M0 scales. Neighbours: `format::fp4` and `mlx`.
 
-/// Twice the E2M1 float of four bits: 0, 1, 2, 3, 4, 6, 8, 12 and, with the top bit, their negatives.
+/// Returns twice the E2M1 float of four bits: 0, 1, 2, 3, 4, 6, 8, 12 and, with the top bit, their negatives.
 #[inline(always)]
 pub(crate) fn e2m1_doubled(code: u8) -> i8 {
     // Sums of comparisons, as compilers vectorise those well and tables badly.
@@ -12,7 +12,7 @@ pub(crate) fn e2m1_doubled(code: u8) -> i8 {
 /// Where the magnitudes of E2M1, doubled, meet: the midpoints between neighbours, and the step between them.
 const E2M1_STEPS: [(f32, u8); 7] = [(0.5, 1), (1.5, 1), (2.5, 1), (3.5, 1), (5.0, 2), (7.0, 2), (10.0, 4)];
 
-/// The bits of the E2M1 float nearest to `x / 2`.
+/// Returns the bits of the E2M1 float nearest to `x / 2`.
 #[inline(always)]
 pub(crate) fn nearest_e2m1(x: f32) -> u8 {
     let mut index = 0;
@@ -23,7 +23,7 @@ pub(crate) fn nearest_e2m1(x: f32) -> u8 {
     if x < 0.0 && index > 0 { index | 8 } else { index }
 }
 
-/// Twice the E2M1 float nearest to `x / 2`.
+/// Returns twice the E2M1 float nearest to `x / 2`.
 #[inline(always)]
 pub(crate) fn nearest_e2m1_doubled(x: f32) -> f32 {
     let mut magnitude = 0.0;
@@ -55,7 +55,7 @@ pub(crate) fn ue4m3(byte: u8) -> f32 {
     if byte == 0x7f { 0.0 } else { e4m3_magnitude(magnitude) }
 }
 
-/// The bits of the E4M3 float nearest to a magnitude; what is greater than 448 becomes that.
+/// Returns the bits of the E4M3 float nearest to a magnitude; what is greater than 448 becomes that.
 #[inline(always)]
 pub(crate) fn nearest_ue4m3(x: f32) -> u8 {
     // The step between neighbours is an eighth of the power of two below, and no less than 2^-9.

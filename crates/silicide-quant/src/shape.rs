@@ -68,7 +68,7 @@ impl Shape {
     /// The shape of a single number.
     pub const SCALAR: Shape = Shape { axes: [1; MAX_RANK], rank: 0 };
 
-    /// A shape from its extents; refuses more than [`MAX_RANK`] axes and element counts that overflow.
+    /// Returns a shape from its extents; refuses more than [`MAX_RANK`] axes and element counts that overflow.
     pub fn new(extents: &[usize]) -> Result<Shape, ShapeError> {
         if extents.len() > MAX_RANK {
             return Err(ShapeError::Rank { got: extents.len() });
@@ -83,33 +83,33 @@ impl Shape {
         Ok(Shape { axes, rank: extents.len() as u8 })
     }
 
-    /// Extents, outermost first.
+    /// Returns the extents, outermost first.
     pub fn axes(&self) -> &[usize] {
         self.axes.get(..self.rank as usize).unwrap_or(&[])
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     pub const fn rank(&self) -> usize {
         self.rank as usize
     }
 
-    /// The number of elements; cannot overflow, as `new` checked it.
+    /// Returns the number of elements; cannot overflow, as `new` checked it.
     pub fn elements(&self) -> usize {
         self.axes().iter().product()
     }
 
-    /// The extent of the last axis; 1 for a scalar.
+    /// Returns the extent of the last axis; 1 for a scalar.
     pub fn last(&self) -> usize {
         self.axes().last().copied().unwrap_or(1)
     }
 
-    /// The number of rows: elements divided by the last extent.
+    /// Returns the number of rows: elements divided by the last extent.
     pub fn rows(&self) -> usize {
         let last = self.last();
         self.elements().checked_div(last).unwrap_or(0)
     }
 
-    /// Bytes of a dense tensor of this shape, whose rows must be whole numbers of blocks.
+    /// Returns the bytes of a dense tensor of this shape, whose rows must be whole numbers of blocks.
     pub fn bytes(&self, dtype: DType) -> Result<usize, ShapeError> {
         let (extent, block_len) = (self.last(), dtype.block_len());
         if !extent.is_multiple_of(block_len) {
@@ -118,7 +118,7 @@ impl Shape {
         (self.elements() / block_len).checked_mul(dtype.block_bytes()).ok_or(ShapeError::Overflow)
     }
 
-    /// The same shape with another last extent. A scalar becomes a vector.
+    /// Returns the same shape with another last extent. A scalar becomes a vector.
     pub fn with_last(&self, extent: usize) -> Result<Shape, ShapeError> {
         let mut axes = self.axes().to_vec();
         match axes.last_mut() {

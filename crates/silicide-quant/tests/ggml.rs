@@ -11,7 +11,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().copied().map(f32::from_le_bytes).collect()
 }
 
-/// Bits, with one pattern for all NaN: which NaN comes out of arithmetic on NaN is nobody's promise.
+/// Bits, with one pattern for all NaN: arithmetic on NaN may return any NaN.
 fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| if value.is_nan() { f32::NAN.to_bits() } else { value.to_bits() }).collect()
 }

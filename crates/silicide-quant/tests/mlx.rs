@@ -65,7 +65,7 @@ fn instruction_sets_agree_on_any_bytes() {
         let decoded = Isa::available().into_iter().map(|isa| {
             let mut out = vec![0.0; elements];
             format.decode_with(isa, planes, &mut out).unwrap();
-            // One pattern for all NaN: which NaN comes out of arithmetic on NaN is nobody's promise.
+            // One pattern for all NaN: arithmetic on NaN may return any NaN.
             out.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect::<Vec<_>>()
         });
         let mut decoded: Vec<_> = decoded.collect();

@@ -102,7 +102,7 @@ impl Bytes {
         Bytes::Memory { path: PathBuf::from(name), bytes: Arc::new(bytes) }
     }
 
-    /// All of them.
+    /// Returns all bytes.
     pub fn as_slice(&self) -> &[u8] {
         match self {
             Bytes::Mapped(file) => file.bytes(),
@@ -110,7 +110,7 @@ impl Bytes {
         }
     }
 
-    /// Where they came from.
+    /// Returns the path that they came from.
     pub fn path(&self) -> &Path {
         match self {
             Bytes::Mapped(file) => file.path(),

@@ -1,4 +1,4 @@
-//! The `config.json` of a checkpoint: read once, parsed by whoever knows what to look for.
+//! The `config.json` of a checkpoint: read once; each reader parses the settings that it needs.
 
 use crate::error::{Error, Result};
 use crate::mlx::Quantization;
@@ -26,7 +26,7 @@ impl Config {
         Ok(text.map(|text| Config::new(path, text)))
     }
 
-    /// The text, which is UTF-8 but perhaps not JSON.
+    /// Returns the text, which is UTF-8 but perhaps not JSON.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -37,7 +37,7 @@ impl Config {
             .map_err(|(offset, fault)| Error::malformed(&self.path, offset, fault))
     }
 
-    /// What it says about MLX quantisation, if anything.
+    /// Returns its MLX quantization settings, if there are any.
     pub fn quantization(&self) -> Result<Option<Quantization>> {
         Quantization::parse(&self.text).map_err(|(offset, fault)| Error::malformed(&self.path, offset, fault))
     }

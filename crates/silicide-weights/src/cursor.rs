@@ -19,7 +19,7 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, at: 0, big_endian }
     }
 
-    /// A cursor at another position; past the end, nothing remains.
+    /// Returns a cursor at another position; past the end, nothing remains.
     pub(crate) fn at(bytes: &'a [u8], at: usize, big_endian: bool) -> Cursor<'a> {
         Cursor { bytes, at: at.min(bytes.len()), big_endian }
     }
@@ -36,12 +36,12 @@ impl<'a> Cursor<'a> {
         self.bytes.len().saturating_sub(self.at) as u64
     }
 
-    /// The fault `fault` at this position.
+    /// Returns the fault `fault` at this position.
     pub(crate) fn fault<T>(&self, fault: Fault) -> At<T> {
         Err((self.offset(), fault))
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     pub(crate) fn take(&mut self, count: u64, what: &'static str) -> At<&'a [u8]> {
         let end = usize::try_from(count).ok().and_then(|count| self.at.checked_add(count));
         let Some((taken, end)) = end.and_then(|end| Some((self.bytes.get(self.at..end)?, end))) else {
@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// A count that must not pass a limit, nor need more bytes than remain at `each` bytes apiece.
+    /// Returns a count that must not pass a limit, nor need more bytes than remain at `each` bytes apiece.
     pub(crate) fn count(&mut self, what: &'static str, limit: u64, each: u64) -> At<u64> {
         let start = *self;
         let count = self.u64(what)?;
@@ -92,13 +92,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A string with its length before it, as the bytes that are there.
+    /// Returns a string with its length before it, as the bytes that are there.
     pub(crate) fn text(&mut self, what: &'static str, limit: u64) -> At<&'a [u8]> {
         let length = self.count(what, limit, 1)?;
         self.take(length, what)
     }
 
-    /// A string that must be UTF-8.
+    /// Returns a string that must be UTF-8.
     pub(crate) fn utf8(&mut self, what: &'static str, limit: u64) -> At<&'a str> {
         let start = *self;
         std::str::from_utf8(self.text(what, limit)?).or_else(|_| start.fault(Fault::Utf8 { what }))

@@ -1,4 +1,4 @@
-//! Entries: what a file holds, proven. Whoever has an `Entry` need not check it again.
+//! Entries: the tensors of a file, with every length and offset checked. Code that has an `Entry` does not check it again.
 
 use crate::error::{Error, Fault, Result};
 use silicide_quant::{DType, GgmlType, MAX_RANK, MlxFormat, MlxPlanes, Shape};
@@ -13,14 +13,14 @@ pub enum Stored {
     As(DType),
     /// In planes of packed numbers, scales and perhaps biases.
     Mlx(MlxFormat),
-    /// As a type of GGML that nothing here can decode. It is only data until somebody uses it.
+    /// As a type of GGML that nothing here can decode. Its bytes can be read.
     Ggml(GgmlType),
     /// As a type of safetensors that is known by name but that nothing here can decode.
     Named(&'static str),
 }
 
 impl Stored {
-    /// The type of a GGML number.
+    /// Returns the type of a GGML number.
     pub fn from_ggml(id: u32) -> Stored {
         let ggml = GgmlType(id);
         ggml.dtype().map_or(Stored::Ggml(ggml), Stored::As)
@@ -47,13 +47,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// A place in a file of `size` bytes, if it is one.
+    /// Returns a place in a file of `size` bytes, if it is one.
     pub(crate) fn new(file: u32, start: u64, bytes: u64, size: usize) -> Option<Place> {
         let (start, bytes) = (usize::try_from(start).ok()?, usize::try_from(bytes).ok()?);
         (start.checked_add(bytes)? <= size).then_some(Place { file, start, bytes })
     }
 
-    /// The same place, where the file has another number.
+    /// Returns the same place, where the file has another number.
     pub(crate) fn in_file(self, file: u32) -> Place {
         Place { file, ..self }
     }
@@ -63,18 +63,18 @@ impl Place {
         Place { bytes: 0, ..self }
     }
 
-    /// The number of the file among those of its source.
+    /// Returns the number of the file among those of its source.
     pub fn file(&self) -> usize {
         self.file as usize
     }
 
-    /// The bytes in that file.
+    /// Returns the bytes in that file.
     pub fn range(&self) -> Range<usize> {
         // No overflow: the end lies in the file.
         self.start..self.start.saturating_add(self.bytes)
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -87,7 +87,7 @@ pub(crate) enum Data {
     One(Place),
     /// In several.
     Planes(MlxPlanes<Place>),
-    /// Nobody knows how many bytes a type takes that nobody knows.
+    /// The bytes of a type that is not known cannot be counted.
     Unknown,
 }
 
@@ -101,7 +101,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The tensor's name.
+    /// Returns the tensor's name.
     pub fn name(&self) -> &'a str {
         self.name
     }
@@ -124,7 +124,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The one run of bytes that it covers, if there is one.
+    /// Returns the one run of bytes that it covers, if there is one.
     pub fn place(&self) -> Result<Place> {
         match self.data {
             Data::One(place) => Ok(place),
@@ -133,12 +133,12 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The planes of a quantised MLX weight; one that its format does not have is empty.
+    /// Returns the planes of a quantised MLX weight; one that its format does not have is empty.
     pub fn planes(&self) -> Option<MlxPlanes<Place>> {
         if let Data::Planes(planes) = self.data { Some(planes) } else { None }
     }
 
-    /// The bytes that it covers in all files together, unless its type is unknown.
+    /// Returns the bytes that it covers in all files together, unless its type is unknown.
     pub fn bytes(&self) -> Option<u64> {
         match self.data {
             Data::One(place) => Some(place.bytes() as u64),
@@ -154,7 +154,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The names of the types that can be read from one piece.
+/// Returns the names of the types that can be read from one piece.
 pub(crate) fn supported() -> String {
     let names = GgmlType::supported().into_iter().filter_map(GgmlType::name);
     names.collect::<Vec<_>>().join(", ")
@@ -175,7 +175,7 @@ impl Tensor {
     }
 }
 
-/// The shape of a tensor that a file describes.
+/// Returns the shape of a tensor that a file describes.
 pub(crate) fn shape(tensor: &str, extents: &[u64]) -> Result<Shape, Fault> {
     let mut axes = [1usize; MAX_RANK];
     let fits = extents.iter().zip(&mut axes).try_for_each(|(&extent, axis)| {
@@ -186,7 +186,7 @@ pub(crate) fn shape(tensor: &str, extents: &[u64]) -> Result<Shape, Fault> {
     shape.ok_or_else(|| Fault::Overflow { tensor: tensor.to_owned() })
 }
 
-/// The bytes of a tensor that a file describes; rows must be whole blocks.
+/// Returns the bytes of a tensor that a file describes; rows must be whole blocks.
 pub(crate) fn bytes(tensor: &str, shape: &Shape, dtype: DType) -> Result<u64, Fault> {
     let (row, block) = (shape.last(), dtype.block_len());
     if row.checked_rem(block) != Some(0) {

@@ -14,7 +14,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         detail: String,
     },
     /// The file breaks a rule of its format.
@@ -52,7 +52,7 @@ pub enum Error {
     NotAModel {
         /// The path.
         path: PathBuf,
-        /// What was looked for, and found.
+        /// The files looked for, and those found.
         detail: String,
     },
     /// A well-known kind of file that holds no weights.

@@ -56,7 +56,7 @@ const MARKS: [(&[u8], usize, &str, &str); 26] = [
     (b"\x80\x05", 0, PYTORCH.0, PYTORCH.1),
 ];
 
-/// What a file is, and what to do with it.
+/// The kind of a file that is no model, and advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     pub(crate) kind: &'static str,
@@ -86,24 +86,24 @@ impl Beginning {
         Ok(Beginning(start))
     }
 
-    /// Whether the file begins with GGUF's magic number.
+    /// Returns whether the file begins with GGUF's magic number.
     pub(crate) fn is_gguf(&self) -> bool {
         self.0.starts_with(gguf::MAGIC)
     }
 
-    /// Whether the file begins as safetensors files do: with the length of a JSON object, then the object.
+    /// Returns whether the file begins as safetensors files do: with the length of a JSON object, then the object.
     pub(crate) fn is_safetensors(&self) -> bool {
         let length = self.0.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         length.is_some_and(|length| length <= crate::limits::SAFETENSORS_HEADER)
             && self.0.get(8) == Some(&b'{')
     }
 
-    /// The first bytes in hexadecimal, for messages.
+    /// Returns the first bytes in hexadecimal, for messages.
     pub(crate) fn hexadecimal(&self) -> String {
         self.0.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// The kind of file, if it is a well-known one that holds no weights.
+    /// Returns the kind of file, if it is a well-known one that holds no weights.
     pub(crate) fn foreign(&self) -> Option<Foreign> {
         // The first bytes of GGUF's magic number are a GGUF file that was cut.
         let cut = !self.0.is_empty() && gguf::MAGIC.starts_with(&self.0);
@@ -135,7 +135,7 @@ impl Beginning {
             && self.0.get(4..8).is_some_and(|name| name.iter().all(u8::is_ascii_graphic))
     }
 
-    /// The beginning as text, if it is text. A character may be cut at the end.
+    /// Returns the beginning as text, if it is text. A character may be cut at the end.
     fn text(&self) -> Option<&str> {
         let text = match std::str::from_utf8(&self.0) {
             Ok(text) => text,

@@ -43,7 +43,7 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(what: &'static str, text: &'a str) -
     serde_json::from_str(text).map_err(|error| fault(what, text, &error))
 }
 
-/// The fault of a JSON error, and where it is.
+/// Returns the fault of a JSON error, and where it is.
 pub(crate) fn fault(what: &'static str, text: &str, error: &serde_json::Error) -> (u64, Fault) {
     let before = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
     // Columns count from 1.
@@ -53,7 +53,7 @@ pub(crate) fn fault(what: &'static str, text: &str, error: &serde_json::Error) -
     )
 }
 
-/// Where a name is spelt in text, or 0.
+/// Returns where a name is spelt in text, or 0.
 pub(crate) fn locate(text: &str, name: &str) -> u64 {
     let spelt = serde_json::to_string(name).unwrap_or_default();
     text.find(&spelt).unwrap_or(0) as u64

@@ -1,4 +1,4 @@
-//! What a file may claim, at most. Everything is also bounded by the bytes that are there; these limits keep the
+//! Limits on what a file may declare. Everything is also bounded by the bytes that are there; these limits keep the
 //! work and the tables of a well-formed but absurd file small.
 
 /// Longest key or tensor name, in bytes.

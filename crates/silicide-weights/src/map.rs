@@ -19,29 +19,29 @@ impl MappedFile {
     ///
     /// # Safety
     ///
-    /// Nobody may change or shorten the file while a `MappedFile` or something over it lives: the bytes would
-    /// change under `&[u8]`, and reading past the new end kills the process.
+    /// No process changes or truncates the file while a `MappedFile`, or memory over it, lives. A change would alter bytes
+    /// behind `&[u8]`; reading past a new end raises SIGBUS.
     #[allow(unsafe_code)]
     pub unsafe fn open(path: impl AsRef<Path>) -> Result<MappedFile> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| Error::io(path, &error))?;
-        // SAFETY: the caller promises that the file stays as it is.
+        // SAFETY: no process changes the file while the mapping lives (`# Safety`).
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io(path, &error))?;
         Ok(MappedFile { map: Arc::new(map), path: path.into() })
     }
 
-    /// Maps a weight file, which by convention nobody changes in place: they are written once and replaced by
-    /// renaming. A file whose size changes while it is being mapped is refused.
+    /// Maps a weight file. By convention a weight file is not changed in place: it is written once, and replaced by a rename. A
+    /// file whose size changes while it is mapped is refused.
     ///
-    /// This is the one place where silicide relies on the file system's manners rather than on a proof; see
-    /// [`MappedFile::open`] for what could go wrong, and [`Load::Copy`](crate::Load::Copy) for a way without.
+    /// This is the one place where silicide relies on a convention instead of a proof. See [`MappedFile::open`] for what could
+    /// go wrong, and [`Load::Copy`](crate::Load::Copy) for a way without.
     #[allow(unsafe_code)]
     pub fn open_weights(path: impl AsRef<Path>) -> Result<MappedFile> {
         let path = path.as_ref();
         let size =
             |path: &Path| std::fs::metadata(path).map(|m| m.len()).map_err(|error| Error::io(path, &error));
         let before = size(path)?;
-        // SAFETY: weight files are not changed in place, see above.
+        // SAFETY: weight files are not changed in place: a convention, which the documentation of this function states.
         let file = unsafe { MappedFile::open(path) }?;
         if before != file.bytes().len() as u64 || before != size(path)? {
             let detail = "its size changed while it was being opened; wait until it is written".to_owned();
@@ -50,13 +50,12 @@ impl MappedFile {
         Ok(file)
     }
 
-    /// The file's bytes.
+    /// Returns the file's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
 
-    /// Lets the system take back the memory of bytes that were read and will not be soon. They stay readable: they
-    /// come from the file again.
+    /// Releases the memory of the pages in `range`. They stay readable: a later read loads them from the file again.
     pub fn release(&self, range: Range<usize>) {
         let range = range.start..range.end.min(self.map.len());
         // Other systems take memory back without advice.
@@ -65,8 +64,8 @@ impl MappedFile {
         #[cfg(unix)]
         if !range.is_empty() {
             use memmap2::UncheckedAdvice::DontNeed;
-            // SAFETY: dropping pages of a shared, read-only mapping of a file loses nothing: who reads them next gets
-            // them from the file, which nobody changes.
+            // SAFETY: `open` made a shared, read-only mapping, so dropping its pages loses nothing: the next read loads them
+            // from the file, which is not changed (`open`, `# Safety`).
             #[allow(unsafe_code)]
             let advised = unsafe { self.map.unchecked_advise_range(DontNeed, range.start, range.len()) };
             // Only advice: memory stays taken where the system refuses it.
@@ -74,7 +73,7 @@ impl MappedFile {
         }
     }
 
-    /// The file's path.
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -27,7 +27,7 @@ impl NameIndex {
         Ok(NameIndex { table, state })
     }
 
-    /// The number of the thing called `text`.
+    /// Returns the number of the thing called `text`.
     pub(crate) fn find<'a>(&self, text: &[u8], name: impl Fn(u32) -> &'a [u8]) -> Option<u32> {
         self.table.find(self.state.hash_one(text), |&number| name(number) == text).copied()
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Whether `path` lies on a network file system, or on one that a user process serves (FUSE). `false` where the system
+/// Returns whether `path` lies on a network file system, or on one that a user process serves (FUSE). `false` where the system
 /// does not tell.
 pub(crate) fn is_remote(path: &Path) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -27,7 +27,7 @@ pub(crate) fn is_remote(path: &Path) -> bool {
     }
 }
 
-/// Whether `statfs` gives this `f_type` to a remote or user-space file system.
+/// Returns whether `f_type` of `statfs` is that of a remote or user-space file system.
 #[cfg(any(target_os = "linux", target_os = "android", test))]
 fn is_remote_magic(magic: u32) -> bool {
     const REMOTE: [u32; 18] = [
@@ -53,7 +53,7 @@ fn is_remote_magic(magic: u32) -> bool {
     REMOTE.contains(&magic)
 }
 
-/// Whether a path names a share of another machine, such as `\\server\share\model.gguf`.
+/// Returns whether a path names a share of another machine, such as `\\server\share\model.gguf`.
 #[cfg(any(windows, test))]
 fn is_share(path: &Path) -> bool {
     let text = path.to_string_lossy();

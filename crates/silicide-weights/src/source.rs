@@ -71,24 +71,24 @@ impl Source {
         Ok(Source { path: path.to_owned(), parts })
     }
 
-    /// A source of GGUF bytes that are there already.
+    /// Returns a source of GGUF bytes that are there already.
     pub fn from_gguf(bytes: Bytes) -> Result<Source> {
         Ok(Source { path: bytes.path().to_owned(), parts: Parts::Gguf(vec![GgufFile::parse(bytes)?]) })
     }
 
-    /// A source of safetensors bytes that are there already, with the text of their `config.json`.
+    /// Returns a source of safetensors bytes that are there already, with the text of their `config.json`.
     pub fn from_safetensors(files: Vec<Bytes>, config: Option<Config>) -> Result<Source> {
         let path = files.first().map(|bytes| bytes.path().to_owned()).unwrap_or_default();
         let files = files.into_iter().map(SafetensorsFile::parse).collect::<Result<Vec<_>>>()?;
         Ok(Source { path, parts: Parts::Checkpoint(Checkpoint::assemble(files, config)?) })
     }
 
-    /// What was opened.
+    /// Returns the path that was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What kind of files these are.
+    /// Returns the kind of the files.
     pub fn container(&self) -> Container {
         match &self.parts {
             Parts::Gguf(_) => Container::Gguf,
@@ -97,7 +97,7 @@ impl Source {
         }
     }
 
-    /// The files; places count them from 0.
+    /// Returns the files; places count them from 0.
     pub fn files(&self) -> Vec<&Bytes> {
         match &self.parts {
             Parts::Gguf(files) => files.iter().map(GgufFile::bytes).collect(),
@@ -105,32 +105,32 @@ impl Source {
         }
     }
 
-    /// The GGUF files, the first of which has the metadata; empty for other kinds.
+    /// Returns the GGUF files, the first of which has the metadata; empty for other kinds.
     pub fn gguf(&self) -> &[GgufFile] {
         if let Parts::Gguf(files) = &self.parts { files } else { &[] }
     }
 
-    /// The safetensors files; empty for other kinds.
+    /// Returns the safetensors files; empty for other kinds.
     pub fn safetensors(&self) -> &[SafetensorsFile] {
         if let Parts::Checkpoint(checkpoint) = &self.parts { &checkpoint.files } else { &[] }
     }
 
-    /// The value of a GGUF key.
+    /// Returns the value of a GGUF key.
     pub fn get(&self, key: &str) -> Option<Value<'_>> {
         self.gguf().first()?.get(key)
     }
 
-    /// The `config.json` of a checkpoint.
+    /// Returns the `config.json` of a checkpoint.
     pub fn config(&self) -> Option<&Config> {
         if let Parts::Checkpoint(checkpoint) = &self.parts { checkpoint.config.as_ref() } else { None }
     }
 
-    /// What an MLX checkpoint says about its quantisation.
+    /// Returns the quantization settings of an MLX checkpoint.
     pub fn quantization(&self) -> Option<&Quantization> {
         if let Parts::Checkpoint(checkpoint) = &self.parts { checkpoint.quantization.as_ref() } else { None }
     }
 
-    /// All tensors, in the order of the files.
+    /// Returns all tensors, in the order of the files.
     pub fn entries(&self) -> Box<dyn Iterator<Item = Entry<'_>> + '_> {
         match &self.parts {
             Parts::Gguf(files) => Box::new(files.iter().flat_map(GgufFile::entries)),
@@ -138,7 +138,7 @@ impl Source {
         }
     }
 
-    /// The number of tensors.
+    /// Returns the number of tensors.
     pub fn len(&self) -> usize {
         match &self.parts {
             Parts::Gguf(files) => files.iter().map(|file| file.entries().len()).sum(),
@@ -146,12 +146,12 @@ impl Source {
         }
     }
 
-    /// Whether there are no tensors.
+    /// Returns whether there are no tensors.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tensor of a name.
+    /// Returns the tensor of a name.
     pub fn entry(&self, name: &str) -> Result<Entry<'_>> {
         let found = match &self.parts {
             Parts::Gguf(files) => files.iter().find_map(|file| file.entry(name)),
@@ -161,7 +161,7 @@ impl Source {
         found.ok_or_else(missing)
     }
 
-    /// The data of a tensor that is in one piece, little-endian: the file's own bytes, or a swapped copy of those
+    /// Returns the data of a tensor that is in one piece, little-endian: the file's own bytes, or a swapped copy of those
     /// of a big-endian GGUF file.
     pub fn data(&self, entry: &Entry<'_>) -> Result<Cow<'_, [u8]>> {
         let place = entry.place()?;
@@ -171,7 +171,7 @@ impl Source {
         }
     }
 
-    /// The planes of a quantised MLX weight.
+    /// Returns the planes of a quantised MLX weight.
     pub fn quantized(&self, entry: &Entry<'_>) -> Result<QuantizedWeight<'_>> {
         let (Stored::Mlx(format), Some(planes)) = (entry.stored(), entry.planes()) else {
             return Err(entry.unsupported("weights in planes".to_owned()));
@@ -184,7 +184,7 @@ impl Source {
         Ok(QuantizedWeight { format, shape: entry.shape(), planes })
     }
 
-    /// The file that a place of this source lies in.
+    /// Returns the file that a place of this source lies in.
     pub fn file(&self, place: Place) -> Option<&Bytes> {
         match &self.parts {
             Parts::Gguf(files) => files.get(place.file()).map(GgufFile::bytes),
@@ -192,7 +192,7 @@ impl Source {
         }
     }
 
-    /// Whether the bytes of a place are what they mean, numbers with the lowest byte first, just as they lie there.
+    /// Returns whether the bytes of a place are what they mean, numbers with the lowest byte first, just as they lie there.
     pub fn is_plain(&self, place: Place) -> bool {
         !self.gguf().get(place.file()).is_some_and(GgufFile::is_big_endian)
     }

@@ -68,7 +68,7 @@ fn sweep(directory: &Path) {
     }
 }
 
-/// Whether `suffix` looks like what [`unfinished`] puts behind the prefix. Earlier versions put six characters.
+/// Returns whether `suffix` looks like what [`unfinished`] puts behind the prefix. Earlier versions put six characters.
 fn is_random(suffix: &str) -> bool {
     (6..=RANDOM).contains(&suffix.len()) && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }

@@ -81,7 +81,7 @@ fn mlx_checkpoint() {
     }
 }
 
-/// Decoding gives the weights of the model before it was quantised, nearly.
+/// Decoding returns nearly the weights of the model before it was quantized.
 #[test]
 fn mlx_planes_belong_together() {
     let source = Source::open(testdata("models/mlx/llama-4bit")).unwrap();

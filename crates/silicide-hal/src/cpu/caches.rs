@@ -43,7 +43,7 @@ fn from_system() -> Option<usize> {
         .and_then(|i| parse(&read(i, "size")?))
 }
 
-/// A size such as `2048K`.
+/// Returns a size such as `2048K`.
 #[cfg(not(target_os = "macos"))]
 fn parse(size: &str) -> Option<usize> {
     let size = size.trim();

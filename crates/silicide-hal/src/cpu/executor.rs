@@ -1,11 +1,10 @@
 //! The CPU device: memory is host memory, a pipeline is a function, a submission is run at once.
 //!
-//! **`submit` runs the list on the calling thread, together with the pool, and returns when it is done.** The caller
-//! is a core like the others: handing the list over to another thread would add two wake-ups and gain nothing.
-//! A baked list is its plan, made once: groups of tiles with functions and addresses, so that a replay looks nothing up.
-//! Submissions are serialised by a lock. A kernel that panics does not make `submit` fail: the ticket is reached,
-//! the rest of its list is skipped, and every `wait` for it reports the panic (for the last 4096 failures; older
-//! ones are forgotten and count as success).
+//! **`submit` runs the list on the calling thread, together with the pool, and returns when it is done.** A hand-over to
+//! another thread would add two wake-ups and gain nothing. A baked list is its plan, made once: groups of tiles with
+//! functions and addresses, so a replay looks nothing up. A lock serialises submissions. A kernel that panics does not make
+//! `submit` fail: the ticket is reached, the rest of its list is skipped, and every `wait` for it reports the panic. The last
+//! 4096 failures are kept; older ones count as success.
 
 use super::fault::Fault;
 use super::options::CpuOptions;
@@ -42,7 +41,7 @@ pub fn open(options: &CpuOptions) -> Result<Arc<dyn RawDevice>> {
     }))
 }
 
-/// What opening with these options would give, without starting threads.
+/// Returns the description of the device that [`open`] would open, without starting threads.
 pub fn info(options: &CpuOptions) -> Result<DeviceInfo> {
     Ok(describe(choose(options)?, options.thread_count()))
 }
@@ -61,7 +60,7 @@ pub(crate) struct Kernel {
     pub entry: NativeFn,
     /// Its own name, for traces.
     pub name: &'static str,
-    /// For messages.
+    /// The label, for messages.
     pub label: String,
     /// Returns the ranges that a tile streams.
     pub streams: Option<StreamFn>,
@@ -87,7 +86,7 @@ struct CpuDevice {
     timeline: CpuTimeline,
 }
 
-/// What one submission at a time has.
+/// The state of the running submission.
 struct Turn {
     /// The plan of the list that runs, or of the last one.
     plan: Plan,
@@ -95,7 +94,7 @@ struct Turn {
 }
 
 impl CpuDevice {
-    /// Waits for the running list, if any, and keeps others from starting.
+    /// Waits for the running list, if any, and excludes others.
     fn turn(&self) -> MutexGuard<'_, Turn> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +106,7 @@ impl CpuDevice {
         Ok(())
     }
 
-    /// Runs a plan to its end and notes how it went. The workspaces are those of the turn, which the caller holds.
+    /// Runs a plan to its end and records the outcome. The workspaces are those of the turn, which the caller holds.
     fn run(&self, plan: &Plan, params: &[u32], workspaces: &Workspaces, ticket: Ticket) {
         plan.begin();
         self.pool.run(&Run { plan, params, workspaces, fault: &self.fault });

@@ -15,7 +15,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Whether something panicked. Threads that have not heard of it yet run a few tiles more, which is harmless.
+    /// Returns whether a kernel panicked. Threads that do not see it yet run a few tiles more, which is harmless.
     #[inline(always)]
     pub(crate) fn is_set(&self) -> bool {
         self.set.load(Ordering::Relaxed)
@@ -41,7 +41,7 @@ impl Fault {
         }
     }
 
-    /// Takes the panic out, and forgets it.
+    /// Removes and returns the panic.
     pub(crate) fn take(&self) -> Option<HalError> {
         if !self.is_set() {
             return None;

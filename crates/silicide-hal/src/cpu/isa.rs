@@ -1,4 +1,4 @@
-//! Instruction sets, and which of them this machine has.
+//! Instruction sets, and their detection.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Isa {
-    /// What every machine of the target has.
+    /// The baseline of the target.
     Portable,
     /// aarch64: NEON with dot products.
     Neon,
@@ -21,7 +21,7 @@ impl Isa {
     /// Every level, weakest first.
     pub const ALL: [Isa; 4] = [Isa::Portable, Isa::Neon, Isa::Avx2, Isa::Avx512];
 
-    /// `portable`, `neon`, `avx2`, `avx512`.
+    /// Returns `portable`, `neon`, `avx2` or `avx512`.
     pub const fn name(self) -> &'static str {
         match self {
             Isa::Portable => "portable",
@@ -31,7 +31,7 @@ impl Isa {
         }
     }
 
-    /// Whether code for this level runs on this machine.
+    /// Returns whether code for this level runs on this machine.
     pub fn is_available(self) -> bool {
         match self {
             Isa::Portable => true,
@@ -61,12 +61,12 @@ impl Isa {
         }
     }
 
-    /// The best level of this machine.
+    /// Returns the best level of this machine.
     pub fn best() -> Isa {
         Isa::ALL.into_iter().rev().find(|isa| isa.is_available()).unwrap_or(Isa::Portable)
     }
 
-    /// Every level this machine has, weakest first.
+    /// Returns every level of this machine, weakest first.
     pub fn available() -> Vec<Isa> {
         Isa::ALL.into_iter().filter(|isa| isa.is_available()).collect()
     }

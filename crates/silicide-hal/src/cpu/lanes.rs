@@ -1,7 +1,7 @@
 //! Times of each thread in a traced list: one entry for consecutive tiles of one command.
 //!
 //! A lane is written by one thread while its list runs and read when the list is over; the pool orders the two. Lanes are
-//! made with the plan and never grow: what does not fit is counted.
+//! made with the plan and never grow: entries that do not fit are counted.
 
 use crate::{ThreadSpan, ThreadTimes};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -43,7 +43,7 @@ impl Lanes {
         Lanes((0..threads).map(lane).collect())
     }
 
-    /// Forgets everything, before a list runs.
+    /// Removes all entries, before a list runs.
     pub(super) fn clear(&self) {
         for lane in &self.0 {
             lane.running.store(NONE, Relaxed);
@@ -51,7 +51,7 @@ impl Lanes {
         }
     }
 
-    /// A thread is about to run tiles of a step. The clock is read only if the step is new.
+    /// Records that a thread runs tiles of a step next. Reads the clock only if the step is new.
     pub(super) fn enter(&self, thread: usize, step: u32, now: impl FnOnce() -> u64) {
         let Some(lane) = self.0.get(thread) else { return };
         let before = lane.running.load(Relaxed);
@@ -71,7 +71,7 @@ impl Lanes {
         }
     }
 
-    /// A thread is done with a group.
+    /// Records that a thread has finished a group.
     pub(super) fn leave(&self, thread: usize, now: impl FnOnce() -> u64) {
         let Some(lane) = self.0.get(thread) else { return };
         if lane.running.swap(NONE, Relaxed) != NONE {
@@ -97,7 +97,7 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Notes when the last entry ended.
+    /// Records the end of the last entry.
     fn close(&self, now: u64) {
         let last = self.count.load(Relaxed).checked_sub(1);
         if let Some(entry) = last.and_then(|last| self.entries.get(last)) {

@@ -36,7 +36,7 @@ fn from_system() -> Option<String> {
     (status == 0).then(|| name.trim().to_owned())
 }
 
-/// The first `model name` of `/proc/cpuinfo` (x86; other architectures have none there).
+/// Returns the first `model name` of `/proc/cpuinfo` (x86; other architectures have none there).
 #[cfg(not(target_os = "macos"))]
 fn parse_cpuinfo(text: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -56,7 +56,7 @@ fn parse_meminfo(text: &str) -> Option<Memory> {
 
 #[cfg(unix)]
 fn pages() -> Memory {
-    // SAFETY: reads two numbers of the system.
+    // SAFETY: `sysconf` has no preconditions; a name that the system lacks gives -1, which `try_from` below refuses.
     let (count, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     let total = usize::try_from(count).unwrap_or(0).saturating_mul(usize::try_from(size).unwrap_or(0));
     Memory { total, available: total }

@@ -3,19 +3,19 @@
 //!
 //! Invariant: the bytes of a block are always initialised (zeroed by the allocator or the importer's own), so a
 //! host view of them is sound. They come from `alloc_zeroed` with the allocator's natural alignment and are aligned
-//! by hand: that way large blocks are fresh pages of the system, not memory cleared by us.
+//! by hand: so large blocks are fresh pages of the system, and need no clearing.
 
 use crate::{HalError, HostRegion, RawBlock, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// Alignment of every block in bytes: what `RawDevice::alloc` promises.
+/// Alignment of every block in bytes, as `RawDevice::alloc` states it.
 const ALIGNMENT: usize = 256;
 /// The size of a huge page, and the alignment of blocks that are given some.
 const HUGE_PAGE: usize = 2 << 20;
 /// Blocks from this size on use huge pages.
 const HUGE_FROM: usize = 2 * HUGE_PAGE;
-/// The alignment that allocators give without extra work.
+/// The alignment that allocators have without extra work.
 const NATURAL: usize = 16;
 
 /// The largest block: its size, alignment included, must stay in `isize`.

@@ -2,13 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `isa` | instruction sets, and which of them the machine has |
+//! | `isa` | instruction sets, and their detection |
 //! | `options` | how to open the device |
 //! | `executor` | the device: [`open`], and the verbs of [`RawDevice`](crate::RawDevice) |
 //! | `plan` | a command list turned into groups of tiles, ready to run |
 //! | `pool` | the threads that run it |
-//! | `workspace` | memory that each thread owns, for what kernels stage |
-//! | `lanes` | what each thread ran when, for lists that are traced |
+//! | `workspace` | memory that each thread owns, for panels and staging |
+//! | `lanes` | times of each thread in traced lists |
 //! | `fault` | the first panic of a submission |
 //! | `timeline` | tickets reached, failures and spans kept |
 //! | `memory` | blocks of host memory |

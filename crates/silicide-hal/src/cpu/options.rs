@@ -3,7 +3,7 @@
 use super::Isa;
 use std::time::Duration;
 
-/// The most threads a device uses: one bit each in a word of sleeping threads.
+/// The most threads of a device: sleeping threads are bits of one word.
 pub(crate) const MAX_THREADS: usize = 64;
 
 /// How to open the CPU device. Nothing here changes results except `isa`: tiles are fixed by the command list, so
@@ -11,8 +11,8 @@ pub(crate) const MAX_THREADS: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CpuOptions {
-    /// Threads that run kernels, the submitting one included. `None`: as many as the system lets the process run
-    /// at once. Brought into 1 to 64.
+    /// Threads that run kernels, the submitting one included. `None`: the parallelism that the system reports. Clamped to 1
+    /// to 64.
     pub threads: Option<usize>,
     /// The highest instruction set to use. `None`: the best of the machine.
     pub isa: Option<Isa>,

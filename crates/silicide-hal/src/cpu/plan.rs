@@ -1,12 +1,12 @@
 //! A command list turned into groups of tiles.
 //!
 //! The commands between two barriers are a *group*; its tiles form one index space, so that independent commands run
-//! side by side. Threads claim *chunks*: runs of consecutive tiles, one tile each up to [`MAX_SHARES`] tiles and
-//! evenly longer beyond. Tiles and chunks depend on the list alone, never on threads, so results do not either.
+//! side by side. Threads claim *chunks* of consecutive tiles: one tile each up to [`MAX_SHARES`] tiles, evenly longer
+//! beyond. Tiles and chunks depend on the list alone, never on threads, so results do not either.
 //!
 //! A mark is a group of its own that stamps the time: nothing before it is still running, nothing after it has
-//! begun. That makes times exact and costs the overlap across the mark. Lists that are traced have lanes, too, in which each
-//! thread notes what it ran when; for others that is a branch for each command that a thread runs tiles of.
+//! begun. That makes times exact and costs the overlap across the mark. Traced lists also have lanes, in which each thread
+//! records times; other lists pay a branch for each command.
 //!
 //! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
 //! being submitted or replayed, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
@@ -42,13 +42,13 @@ pub(crate) struct Plan {
     bindings: Vec<TileBinding>,
     groups: Vec<Group>,
     marks: Vec<Mark>,
-    /// The ranges that threads stream.
+    /// The ranges that tiles stream, for prefetch.
     prefetch: PrefetchPlan,
-    /// Bytes of workspace that tiles use, at most.
+    /// The most bytes of workspace that a tile uses.
     workspace: usize,
-    /// What stamps count from.
+    /// Time 0 of stamps.
     epoch: Instant,
-    /// What threads did, if the list is traced.
+    /// The times of threads, if the list is traced.
     lanes: Option<Lanes>,
 }
 
@@ -66,7 +66,7 @@ struct Group {
 enum Kind {
     /// Run by one thread: one chunk, or too little to share.
     Whole,
-    /// That many chunks for all threads.
+    /// This many chunks for all threads.
     Shared(u32),
     /// Stamps this mark.
     Mark(u32),
@@ -152,12 +152,12 @@ impl Plan {
         self.plan_prefetch(&list.params, on.threads, on.core_cache);
     }
 
-    /// Bytes of workspace that every thread needs to run the plan.
+    /// Returns the bytes of workspace that every thread needs to run the plan.
     pub(crate) fn workspace(&self) -> usize {
         self.workspace
     }
 
-    /// Forgets what threads did when the plan last ran.
+    /// Removes the times of the last run.
     pub(crate) fn begin(&self) {
         if let Some(lanes) = &self.lanes {
             lanes.clear();
@@ -212,7 +212,7 @@ impl Plan {
         self.groups.push(Group { steps: Words { start: 0, len: 0 }, tiles: 0, chunk: 1, kind });
     }
 
-    /// The spans between the marks of a list that has just run to its end.
+    /// Returns the spans between the marks of a list that has just run to its end.
     pub(crate) fn spans(&self) -> Vec<Span> {
         if self.marks.is_empty() {
             return Vec::new();
@@ -228,7 +228,7 @@ impl Plan {
         spans.collect()
     }
 
-    /// What each thread did in a list that has just run to its end, counted from its first mark.
+    /// Returns the times of each thread in a list that has just run to its end, from its first mark on.
     pub(crate) fn thread_times(&self) -> ThreadTimes {
         let (Some(lanes), Some(first)) = (&self.lanes, self.marks.first()) else {
             return ThreadTimes::default();

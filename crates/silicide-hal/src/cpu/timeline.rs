@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Failed tickets that are remembered. The oldest is forgotten first, and then counts as reached without error.
+/// Failed tickets that are kept. The oldest is dropped first, and then counts as reached without error.
 const FAILURES_KEPT: usize = 4096;
-/// Lists whose times are remembered.
+/// Lists whose times are kept.
 const TIMES_KEPT: usize = 64;
 
 /// See the module.
@@ -58,7 +58,7 @@ impl CpuTimeline {
         self.moved.notify_all();
     }
 
-    /// The last ticket reached.
+    /// Returns the last ticket reached.
     pub(crate) fn reached(&self) -> Ticket {
         Ticket(self.reached.load(Ordering::Acquire))
     }
@@ -80,12 +80,12 @@ impl CpuTimeline {
         record.failures.get(&ticket).map_or(Ok(()), |failure| Err(failure.clone()))
     }
 
-    /// The spans of a list, if it had marks and is among the last ones.
+    /// Returns the spans of a list, if it had marks and is among the last ones.
     pub(crate) fn spans(&self, ticket: Ticket) -> Vec<Span> {
         self.times(ticket, |times| times.spans.clone())
     }
 
-    /// What threads did in a list, if it had marks and is among the last ones.
+    /// Returns the times of threads in a list, if it had marks and is among the last ones.
     pub(crate) fn thread_times(&self, ticket: Ticket) -> ThreadTimes {
         self.times(ticket, |times| times.threads.clone())
     }

@@ -30,7 +30,7 @@ impl Workspaces {
         Workspaces { threads, ..Workspaces::default() }
     }
 
-    /// Gives every thread at least `bytes` bytes. On failure the workspaces stay as they are.
+    /// Grows the workspace of every thread to at least `bytes` bytes. On failure the workspaces stay unchanged.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<()> {
         if bytes <= self.stride {
             return Ok(());
@@ -44,12 +44,12 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Bytes of all threads' workspaces.
+    /// Returns the bytes of all threads' workspaces.
     pub(super) fn bytes(&self) -> usize {
         self.stride * self.threads
     }
 
-    /// The workspace of a thread; empty where there is no such thread or nothing has grown.
+    /// Returns the workspace of a thread; empty if there is no such thread or nothing has grown.
     #[inline]
     pub(super) fn of(&self, thread: usize) -> Workspace {
         match self.block {

@@ -42,7 +42,7 @@ pub(super) enum Sampling {
 pub(super) struct Adapter {
     pub(super) device: Object<dyn MTLDevice>,
     pub(super) info: DeviceInfo,
-    /// What its kernels may be written in.
+    /// The language version and features of its kernels.
     pub(super) target: MslTarget,
     pub(super) sampling: Sampling,
     /// Whether memory can be kept resident (macOS 15).
@@ -61,7 +61,7 @@ struct System {
 }
 
 impl Adapter {
-    /// All devices that can be opened, best first.
+    /// Returns all devices that can be opened, best first.
     pub(super) fn all(options: &MetalOptions) -> Result<Vec<Adapter>> {
         let system = System::look();
         if system.macos < OLDEST {
@@ -127,7 +127,7 @@ impl System {
     fn look() -> System {
         let process = NSProcessInfo::processInfo();
         let major = u32::try_from(process.operatingSystemVersion().majorVersion).unwrap_or(0);
-        // SAFETY: reads a number of the system.
+        // SAFETY: `sysconf` has no preconditions; a name that the system lacks gives -1, which `try_from` below refuses.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         System {
             macos: macos_major(major, cfg!(target_os = "macos")),

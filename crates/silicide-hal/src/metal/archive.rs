@@ -36,7 +36,7 @@ struct ArchiveState {
 unsafe impl Send for ArchiveState {}
 
 impl Archive {
-    /// An archive over what an earlier run left; over nothing when that is not good any more. `None` when there can't
+    /// Returns an archive over what an earlier run left; over nothing when that is not good any more. `None` when there can't
     /// be one: everything is then compiled in every run.
     pub(super) fn open(gpu: &Gpu, bytes: &[u8]) -> Option<Archive> {
         let directory = TempDir::with_prefix("silicide-metal-").ok()?;
@@ -50,7 +50,7 @@ impl Archive {
         Some(Archive { state: Mutex::new(ArchiveState { raw, missed: Vec::new() }), was_loaded, directory })
     }
 
-    /// A pipeline, from the archive if it is there.
+    /// Returns a pipeline, from the archive if it is there.
     pub(super) fn pipeline(
         &self,
         gpu: &Gpu,
@@ -70,7 +70,7 @@ impl Archive {
         Ok(made)
     }
 
-    /// The archive with all that was missed, as bytes; empty when nothing was, or when it can't be written.
+    /// Returns the archive with all that was missed, as bytes; empty when nothing was, or when it can't be written.
     pub(super) fn serialize(&self) -> Vec<u8> {
         let mut state = self.lock();
         if state.missed.is_empty() {
@@ -95,7 +95,7 @@ impl Archive {
     }
 }
 
-/// A pipeline; with `archived`, only if an archive of the descriptor has it.
+/// Returns a pipeline; with `archived`, only if an archive of the descriptor has it.
 pub(super) fn pipeline(
     gpu: &Gpu,
     descriptor: &MTLComputePipelineDescriptor,

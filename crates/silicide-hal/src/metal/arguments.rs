@@ -34,7 +34,7 @@ impl TransferKind {
     pub(super) const ALL: [TransferKind; 3] =
         [TransferKind::CopyWords, TransferKind::CopyBytes, TransferKind::FillWords];
 
-    /// What it is called in the text.
+    /// Its name in the text.
     pub(super) const fn entry(self) -> &'static str {
         match self {
             TransferKind::CopyWords => "copy_words",

@@ -1,4 +1,4 @@
-//! What Metal says when something goes wrong, in the words of [`HalError`]. Plain rules over codes and texts.
+//! Metal's errors as [`HalError`]. Plain rules over codes and texts.
 
 use crate::HalError;
 
@@ -17,9 +17,9 @@ mod code {
 /// The call that errors of finished work are reported under.
 const CALL: &str = "MTLCommandBuffer";
 
-/// The error of a command buffer that failed. `faulted` are the labels of the passes that did, where known.
+/// Returns the error of a command buffer that failed. `faulted` are the labels of the passes that did, where known.
 ///
-/// The GPU's own time limit is no [`HalError::Timeout`]: that one says that the work goes on, and this work was stopped.
+/// The GPU's own time limit is not a [`HalError::Timeout`]: after that the work continues, and this work was stopped.
 pub(super) fn command_error(code: isize, text: &str, faulted: &[String]) -> HalError {
     let passes = match faulted {
         [] => String::new(),
@@ -51,7 +51,7 @@ pub(super) fn explain(source: &str, message: &str) -> String {
     }
 }
 
-/// The line and the words of the first `program_source:LINE:COLUMN: error: WORDS`.
+/// Returns the line and the words of the first `program_source:LINE:COLUMN: error: WORDS`.
 fn first_error(message: &str) -> Option<(usize, &str)> {
     message.lines().find_map(|line| {
         let (_, rest) = line.split_once("program_source:")?;

@@ -26,7 +26,7 @@ const QUEUE_DEPTH: usize = 1024;
 pub(super) struct Gpu {
     pub(super) adapter: Adapter,
     pub(super) queue: Object<dyn MTLCommandQueue>,
-    /// Every pass waits for it and updates it: memory is not tracked by Metal, so this is what orders passes.
+    /// Every pass waits for it and updates it. It orders passes, because Metal does not track this memory.
     pub(super) fence: Object<dyn MTLFence>,
     /// Whether errors should name the pass that failed.
     pub(super) validation: bool,
@@ -96,7 +96,7 @@ impl Gpu {
     }
 }
 
-/// The labels of the passes that faulted, where the command buffer records them.
+/// Returns the labels of the passes that faulted, where the command buffer records them.
 fn faulted(error: &NSError) -> Vec<String> {
     // SAFETY: a constant of the framework, never written.
     let key = unsafe { MTLCommandBufferEncoderInfoErrorKey };
@@ -115,7 +115,7 @@ fn faulted(error: &NSError) -> Vec<String> {
     labels
 }
 
-/// Whether an object has a method: newer systems have more of them.
+/// Returns whether an object has a method: newer systems have more of them.
 pub(super) fn responds<T: objc2::Message>(object: &T, selector: objc2::runtime::Sel) -> bool {
     // SAFETY: every object that Metal hands out is an `NSObject`, which has this method.
     unsafe { msg_send![object, respondsToSelector: selector] }

@@ -41,7 +41,7 @@ impl Blocks {
         Blocks { gpu: gpu.clone(), residency: residency.clone(), blocks: RwLock::default() }
     }
 
-    /// The blocks, for looking many up.
+    /// Returns the blocks, for looking many up.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<MetalBlock>> {
         self.blocks.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,7 +74,7 @@ impl Blocks {
         })
     }
 
-    /// See [`RawDevice::import`](crate::RawDevice::import). The block is the window of whole pages round the region.
+    /// See [`RawDevice::import`](crate::RawDevice::import). The block is the window of whole pages around the region.
     pub(super) fn import(&self, region: HostRegion) -> Result<Option<Imported>> {
         self.gpu.check()?;
         if !self.gpu.adapter.info.features.host_import {

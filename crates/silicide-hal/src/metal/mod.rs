@@ -6,16 +6,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `adapter`, `traits` | finding devices; what they are and can do |
+//! | `adapter`, `traits` | finding devices; their description and features |
 //! | `gpu` | an opened device with its queue, and where its loss is remembered |
 //! | `device` | the verbs of [`RawDevice`] |
 //! | `memory` | blocks: allocated, imported, adopted |
 //! | `residency`, `warmth` | memory kept wired between submissions, for a while |
-//! | `pipeline`, `stored`, `archive` | compiled kernels, and what is kept of them on disk |
+//! | `pipeline`, `stored`, `archive` | compiled kernels, in memory and on disk |
 //! | `submit`, `split`, `record`, `arguments` | lists into command buffers and passes; `transfer.metal` copies and fills |
 //! | `timeline` | tickets: waiting |
 //! | `timestamps`, `samples` | device times of marks |
-//! | `fault` | what Metal's errors mean |
+//! | `fault` | Metal's errors |
 //! | `capture` | recording work for Xcode |
 //!
 //! `arguments`, `fault`, `samples`, `split`, `stored`, `traits` and `warmth` are plain rules: other systems compile them for their
@@ -92,7 +92,7 @@ mod apple {
         pub validation: bool,
         /// Time marks. Apple's GPUs tell the time only between passes, so each mark then opens one, which costs.
         pub timing: bool,
-        /// What [`RawDevice::driver_cache`] gave in an earlier run, or nothing yet. `None` keeps no cache.
+        /// The result of [`RawDevice::driver_cache`] in an earlier run, or empty. `None` keeps no cache.
         pub driver_cache: Option<Vec<u8>>,
         /// How long memory is kept wired after its last use, where the system lets us say.
         pub keep_warm: Duration,
@@ -135,7 +135,7 @@ mod apple {
         }
     }
 
-    /// The devices that can be opened, the system's own choice first. Position in the list is the index for [`open`].
+    /// Returns the devices that can be opened, the system's own choice first. Position in the list is the index for [`open`].
     pub fn enumerate() -> Result<Vec<DeviceInfo>> {
         autoreleasepool(|_| {
             let adapters = Adapter::all(&MetalOptions::default())?;

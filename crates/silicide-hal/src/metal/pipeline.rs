@@ -41,7 +41,7 @@ pub(super) struct Transfers {
     pipelines: [Object<dyn MTLComputePipelineState>; 3],
 }
 
-/// All pipelines of a device, and what is kept of them on disk.
+/// All pipelines of a device, and their cache on disk.
 pub(super) struct Pipelines {
     gpu: Arc<Gpu>,
     pub(super) transfers: Transfers,
@@ -61,7 +61,7 @@ struct Text<'a> {
 }
 
 impl Pipelines {
-    /// Starts from what [`Pipelines::driver_cache`] gave in an earlier run, when it is still good.
+    /// Starts from the result of [`Pipelines::driver_cache`] in an earlier run, if it is valid.
     pub(super) fn new(gpu: &Arc<Gpu>, driver_cache: Option<&[u8]>) -> Result<Pipelines> {
         autoreleasepool(|_| {
             let archive = driver_cache.and_then(|bytes| Archive::open(gpu, bytes));
@@ -77,12 +77,12 @@ impl Pipelines {
         })
     }
 
-    /// The pipelines, for looking many up.
+    /// Returns the pipelines, for looking many up.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<Pipeline>> {
         self.pipelines.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A program as MSL, in the form that is kept on disk.
+    /// Returns a program as MSL, in the form that is kept on disk.
     pub(super) fn translate(&self, program: &Program) -> Result<Vec<u8>> {
         Ok(store(&msl_for(kernel_of(program)?, &self.gpu.adapter.target)?))
     }
@@ -123,7 +123,7 @@ impl Pipelines {
         autoreleasepool(|_| drop(discarded));
     }
 
-    /// What should be given to the next run; nothing when it would be what was given to this one.
+    /// Returns the cache for the next run; empty if it is unchanged.
     pub(super) fn driver_cache(&self) -> Vec<u8> {
         self.archive.as_ref().map(Archive::serialize).unwrap_or_default()
     }

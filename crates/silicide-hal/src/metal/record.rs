@@ -169,7 +169,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Gives bytes to a slot; they are copied. Nothing is given where there are none.
+    /// Copies bytes to a slot; does nothing if there are none.
     ///
     /// # Safety
     /// At most 4096 bytes, which the kernel expects in this slot.

@@ -40,7 +40,7 @@ struct ResidencyState {
 unsafe impl Send for ResidencyState {}
 
 impl Residency {
-    /// A set for the device's blocks, kept warm for `keep` after each use.
+    /// Returns a set for the device's blocks, kept warm for `keep` after each use.
     pub(super) fn new(gpu: &Arc<Gpu>, keep: Duration) -> Residency {
         let shared = autoreleasepool(|_| {
             if !gpu.adapter.has_residency_sets {
@@ -78,7 +78,7 @@ impl Residency {
         }
     }
 
-    /// Something is about to be submitted: commits what changed, and starts the heart when it does not beat.
+    /// Called before a submission: commits changes of the set, and starts the heartbeat thread if it does not run.
     pub(super) fn touch(&self) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock();

@@ -1,8 +1,8 @@
-//! From what the GPU's clock said to spans. Plain arithmetic over ticks.
+//! Samples of the GPU's clock to spans. Plain arithmetic over ticks.
 
 use crate::Span;
 
-/// What `MTLCounterErrorValue` is: a sample that was not taken.
+/// `MTLCounterErrorValue`: a sample that was not taken.
 const NOT_TAKEN: u64 = u64::MAX;
 
 /// The clock where a piece of a list began, and where it ended if that is known too.

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// The most command buffers of a list. All are made before the first one starts, and a queue holds this many.
 const MOST_BUFFERS: usize = 256;
 
-/// The most passes of a list: what one buffer of counter samples has room for.
+/// The most passes of a list: as many as one buffer of counter samples holds.
 pub(super) const MOST_PASSES: usize = 2048;
 
 /// A command buffer is never cut before it has this many dispatches, copies and fills: starting one has its price.
@@ -98,7 +98,7 @@ pub(super) struct Pace {
 /// How long a command buffer should take: a few frames at most, and much longer than it takes to start one.
 const TARGET_NS: f64 = 40e6;
 
-/// Work that says nothing about pace: mostly the time to start.
+/// Work that is too short to measure the pace: mostly the time to start.
 const LEAST_WEIGHT: u64 = 1 << 16;
 
 /// The work of a command buffer before any time was measured.
@@ -124,7 +124,7 @@ impl Pace {
         };
     }
 
-    /// The work that a command buffer should hold.
+    /// Returns the work that a command buffer should hold.
     pub(super) fn limit(&self) -> u64 {
         if self.per_unit <= 0.0 {
             return FIRST_LIMIT;

@@ -7,7 +7,7 @@ use crate::wgsl::Msl;
 /// Changes whenever the form does.
 const FORM: u32 = 1;
 
-/// A kernel as bytes.
+/// Returns a kernel as bytes.
 pub(super) fn store(msl: &Msl) -> Vec<u8> {
     let [x, y, z] = msl.workgroup;
     let (major, minor) = (u32::from(msl.language.0), u32::from(msl.language.1));
@@ -22,7 +22,7 @@ pub(super) fn store(msl: &Msl) -> Vec<u8> {
     bytes
 }
 
-/// A kernel from bytes, unless they are not one.
+/// Returns a kernel from bytes, unless they are not one.
 pub(super) fn load(bytes: &[u8]) -> Option<Msl> {
     let mut rest = bytes;
     let form = word(&mut rest)?;

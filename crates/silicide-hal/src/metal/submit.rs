@@ -1,4 +1,4 @@
-//! The queue: lists become command buffers, and what became of them is read when they have finished.
+//! The queue: lists become command buffers, whose status is read when they have finished.
 //!
 //! A list is encoded whole before anything of it starts, so that a list that can't be encoded leaves no trace. Its last
 //! command buffer signals the ticket. Status, error and times are read from a command buffer once it is complete: that
@@ -166,7 +166,7 @@ impl Queue {
         Ok(flight)
     }
 
-    /// A command buffer that holds nothing alive: the core keeps what lists use until their tickets are reached.
+    /// Returns a command buffer that holds nothing alive: the core keeps what lists use until their tickets are reached.
     fn command_buffer(&self, ticket: Ticket) -> Result<Object<dyn MTLCommandBuffer>> {
         let made = match self.gpu.validation {
             false => self.gpu.queue.commandBufferWithUnretainedReferences(),
@@ -185,7 +185,7 @@ impl Queue {
         Ok(made)
     }
 
-    /// A concurrent pass. Nothing may fail between this and the end of its encoding.
+    /// Returns a concurrent pass. Nothing may fail between this and the end of its encoding.
     fn encoder(
         &self,
         buffer: &ProtocolObject<dyn MTLCommandBuffer>,
@@ -269,7 +269,7 @@ impl Queue {
         });
     }
 
-    /// Reads what became of a list.
+    /// Reads the status of a list's command buffers.
     fn look_at(&self, flight: Flight, state: &mut QueueState) {
         let mut failure = None;
         for (buffer, weight) in flight.buffers.iter().zip(&flight.weights) {
@@ -291,7 +291,7 @@ impl Queue {
         self.timeline.land(flight.ticket);
     }
 
-    /// The oldest submission, when there are too many.
+    /// Returns the oldest submission, when there are too many.
     fn oldest_of_many(&self) -> Option<u64> {
         let state = self.lock();
         state.flying.front().filter(|_| state.flying.len() >= FLYING).map(|flight| flight.ticket.0)
@@ -303,7 +303,7 @@ impl Queue {
 }
 
 impl Flight {
-    /// Whether it has finished. One that was signalled is waited for: its command buffers are about to complete.
+    /// Returns whether it has finished. One that was signalled is waited for: its command buffers are about to complete.
     fn is_over(&self, signalled: u64) -> bool {
         if self.ticket.0 <= signalled {
             self.buffers.iter().for_each(|buffer| buffer.waitUntilCompleted());

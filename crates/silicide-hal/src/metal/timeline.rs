@@ -37,7 +37,7 @@ impl MetalTimeline {
         autoreleasepool(|_| self.event.waitUntilSignaledValue_timeoutMS(ticket, millis))
     }
 
-    /// The last ticket whose command buffers were seen complete.
+    /// Returns the last ticket whose command buffers were seen complete.
     pub(super) fn landed(&self) -> u64 {
         self.landed.load(Ordering::Acquire)
     }

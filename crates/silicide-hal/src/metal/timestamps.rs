@@ -43,7 +43,7 @@ impl Timestamps {
         Timestamps { gpu: gpu.clone(), idle: Vec::new(), opened: clocks(gpu) }
     }
 
-    /// What marks do.
+    /// How marks are timed.
     pub(super) fn rule(&self) -> MarkRule {
         match self.gpu.adapter.sampling {
             Sampling::Off | Sampling::Dispatch => MarkRule::Name,
@@ -70,7 +70,7 @@ impl Timestamps {
         descriptor.setCounterSet(Some(&set));
         descriptor.setStorageMode(MTLStorageMode::Shared);
         descriptor.setLabel(&text("silicide"));
-        // SAFETY: 32 KiB of samples, the most that is allowed.
+        // SAFETY: `SAMPLES` is no more than the largest buffer of samples that Apple's GPUs have.
         unsafe { descriptor.setSampleCount(SAMPLES) };
         self.gpu.device().newCounterSampleBufferWithDescriptor_error(&descriptor).ok()
     }
@@ -118,7 +118,7 @@ impl Timestamps {
 }
 
 impl Taking {
-    /// A pass begins. Gives its descriptor where its times are taken.
+    /// Begins a pass. Returns its descriptor, with the samples to take.
     pub(super) fn pass(&mut self, label: Option<&'static str>) -> Option<Retained<MTLComputePassDescriptor>> {
         let buffer = self.buffer.as_ref().filter(|_| self.sampling == Sampling::Pass)?;
         let index = self.labels.len();
@@ -169,10 +169,10 @@ impl Taking {
     }
 }
 
-/// The clocks of CPU and GPU now.
+/// Returns the clocks of CPU and GPU now.
 fn clocks(gpu: &Gpu) -> (u64, u64) {
     let (mut cpu, mut own) = (0u64, 0u64);
-    // SAFETY: two words to write to.
+    // SAFETY: both addresses are of local words, valid for writes during the call.
     unsafe { gpu.device().sampleTimestamps_gpuTimestamp(NonNull::from(&mut cpu), NonNull::from(&mut own)) };
     (cpu, own)
 }

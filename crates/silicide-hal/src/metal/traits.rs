@@ -1,4 +1,4 @@
-//! What follows from a GPU's families and the system's version: features, limits, the language, the cache's name.
+//! Features, limits, language and cache name, from a GPU's families and the system's version.
 //! Plain rules, so that they are tested wherever the tests run.
 
 use crate::wgsl::{MslTarget, TRANSLATOR};
@@ -16,7 +16,7 @@ const MAX_GRID: u32 = (1 << 31) / 1024 - 1;
 /// The oldest system with version 3.0 of the language, in macOS' numbers.
 pub(super) const OLDEST: u32 = 13;
 
-/// A system's version in macOS' numbers, whatever Apple system it is: those of one year share a Metal.
+/// Returns a system's version in macOS' numbers, whatever Apple system it is: those of one year share a Metal.
 pub(super) fn macos_major(major: u32, is_macos: bool) -> u32 {
     match is_macos || major >= 26 {
         true => major,
@@ -48,7 +48,7 @@ pub(super) struct Traits {
 }
 
 impl Traits {
-    /// The newest version of the language that the system compiles.
+    /// Returns the newest version of the language that the system compiles.
     pub(super) fn language(&self) -> (u8, u8) {
         match self.macos {
             ..=13 => (3, 0),
@@ -108,7 +108,7 @@ impl Traits {
     }
 }
 
-/// Whether a pipeline's width is one that kernels were promised.
+/// Returns whether a pipeline's width is one that kernels were promised.
 pub(super) fn is_promised(width: u32, features: &Features) -> bool {
     let (least, most) = features.subgroup_size;
     !features.subgroups || (least..=most).contains(&width)

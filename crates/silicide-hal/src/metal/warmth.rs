@@ -14,7 +14,7 @@ pub(super) struct Warmth {
     is_beating: bool,
 }
 
-/// What to do at a beat.
+/// The action at a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beat {
     /// Request residency again, and wait for the next beat.
@@ -35,7 +35,7 @@ impl Warmth {
         !self.keep.is_zero() && !std::mem::replace(&mut self.is_beating, !self.keep.is_zero())
     }
 
-    /// The heart beats.
+    /// Returns the action of a beat at `now`.
     pub(super) fn beat(&mut self, now: Instant) -> Beat {
         match self.used {
             Some(used) if now.saturating_duration_since(used) < self.keep => Beat::Keep,

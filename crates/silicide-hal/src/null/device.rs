@@ -86,7 +86,7 @@ impl NullDevice {
         Counts { baked: self.baked.len(), ..self.lock().counts }
     }
 
-    /// The last lists that were submitted, oldest first.
+    /// Returns the last lists that were submitted, oldest first.
     pub fn lists(&self) -> Vec<(Ticket, CommandList)> {
         self.lock().lists.iter().cloned().collect()
     }
@@ -113,7 +113,7 @@ impl NullDevice {
         self.lock().failures.insert(ticket, failure);
     }
 
-    /// A test that panicked elsewhere must not hide what the device counted.
+    /// Locks the state; a test that panicked elsewhere does not hide what the device counted.
     fn lock(&self) -> MutexGuard<'_, NullState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -199,7 +199,7 @@ unsafe impl RawDevice for NullDevice {
     unsafe fn map(&self, block: RawBlock) -> Option<NonNull<[u8]>> {
         let state = self.lock();
         let NullBlock::Backed(backing, _) = state.blocks.get(&block)? else { return None };
-        // SAFETY: as live as the record that owns it.
+        // SAFETY: the record is in `blocks`, so `free` has not released its memory.
         let memory = unsafe { memory::resolve(*backing) };
         Some(NonNull::slice_from_raw_parts(memory.start, memory.bytes))
     }

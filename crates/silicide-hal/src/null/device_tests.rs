@@ -4,7 +4,7 @@ use super::*;
 use crate::cpu::Isa;
 use crate::{MemoryKind, NativeKernel, NativeVariant, Tile, WgslKernel};
 
-unsafe fn nothing(_: &Tile<'_>) {}
+fn nothing(_: &Tile<'_>) {}
 // SAFETY: it touches nothing.
 static KERNEL: NativeKernel = unsafe {
     NativeKernel::new("nothing", |_| None, &[NativeVariant { isa: Isa::Portable, entry: nothing }])

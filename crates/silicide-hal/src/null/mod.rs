@@ -1,6 +1,6 @@
-//! The null backend: records what it is given and never runs it; fails on demand, for tests of everything above.
+//! The null backend: records lists, never runs them, and fails on demand; for tests of the crates above.
 //!
-//! Its memory is real host memory, so that host access works; what a list should have written is simply not there.
+//! Its memory is real host memory, so that host access works; lists write nothing.
 //! Everything it holds can be counted, work can be kept "in flight" until a test releases it, and each kind of
 //! failure can be injected at a chosen call.
 //!

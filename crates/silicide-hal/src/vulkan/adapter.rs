@@ -23,7 +23,7 @@ const MIN_ALIGNMENT: u64 = 16;
 pub(super) struct Adapter {
     pub(super) physical: vk::PhysicalDevice,
     pub(super) info: DeviceInfo,
-    /// What its kernels may contain.
+    /// The capabilities that its kernels may use.
     pub(super) target: SpirvTarget,
     /// The queue family that lists run on.
     pub(super) family: u32,
@@ -65,7 +65,7 @@ struct Supported {
 }
 
 impl Adapter {
-    /// All devices that can be opened, best first.
+    /// Returns all devices that can be opened, best first.
     pub(super) fn all(instance: &Instance, options: &VulkanOptions) -> Result<Vec<Adapter>> {
         let mut adapters = Vec::new();
         let mut reasons = Vec::new();
@@ -86,7 +86,7 @@ impl Adapter {
         Ok(numbered.collect())
     }
 
-    /// Describes a device and ranks its kind, or says why it can't be used.
+    /// Returns the description of a device and the rank of its kind, or why it can't be used.
     fn describe(
         instance: &Instance,
         physical: vk::PhysicalDevice,
@@ -298,7 +298,7 @@ impl Supported {
     }
 }
 
-/// A compute family without graphics where there is one: work there does not stall the desktop.
+/// Returns a compute family without graphics where there is one: work there does not stall the desktop.
 fn compute_family(families: &[vk::QueueFamilyProperties]) -> Option<usize> {
     let computes = |flags: vk::QueueFlags| flags.contains(vk::QueueFlags::COMPUTE);
     let alone = |flags: vk::QueueFlags| computes(flags) && !flags.contains(vk::QueueFlags::GRAPHICS);

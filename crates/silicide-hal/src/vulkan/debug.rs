@@ -34,12 +34,12 @@ struct Message {
 }
 
 impl Messages {
-    /// A point in the stream of messages.
+    /// Returns a point in the stream of messages.
     pub(super) fn position(&self) -> u64 {
         self.lock().count
     }
 
-    /// The first message that this thread caused since `position`.
+    /// Returns the first message that this thread caused since `position`.
     pub(super) fn caused_since(&self, position: u64) -> Option<String> {
         let thread = std::thread::current().id();
         let heard = self.lock();
@@ -47,7 +47,7 @@ impl Messages {
         caused.map(|message| message.text.clone())
     }
 
-    /// All messages not yet drained.
+    /// Returns all messages not yet drained.
     pub(super) fn drain(&self) -> Vec<String> {
         self.lock().waiting.drain(..).map(|message| message.text).collect()
     }

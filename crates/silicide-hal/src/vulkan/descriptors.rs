@@ -39,7 +39,7 @@ impl DescriptorPools {
         Ok(())
     }
 
-    /// A fresh set.
+    /// Returns a fresh set.
     pub(super) fn take(&mut self, layout: vk::DescriptorSetLayout) -> Result<vk::DescriptorSet> {
         loop {
             let (pool, is_new) = match self.pools.get(self.current) {

@@ -17,7 +17,7 @@ fn open() -> VulkanDevice {
     VulkanDevice::open(0, &options).unwrap()
 }
 
-/// A device with a list that uses everything.
+/// Returns a device with a list that uses everything.
 fn busy() -> (VulkanDevice, RawBlock, CommandList) {
     let device = open();
     let program = Program::Wgsl(WgslKernel::new("touch", &[Part::plain(&TOUCH)], 1, 0));

@@ -61,7 +61,7 @@ impl Gpu {
         }
     }
 
-    /// The error of a call, remembering a lost device.
+    /// Returns the error of a call, and records a lost device.
     pub(super) fn error(&self, call: &'static str, result: vk::Result) -> HalError {
         match result {
             vk::Result::ERROR_DEVICE_LOST => self.lose(format!("{call}: {result}")),
@@ -77,7 +77,7 @@ impl Gpu {
         HalError::DeviceLost { detail: self.lost.get_or_init(|| detail).clone() }
     }
 
-    /// The validation layer's messages, when it is loaded.
+    /// Returns the validation layer's messages, when it is loaded.
     pub(super) fn messages(&self) -> Option<&Arc<Messages>> {
         self.instance.messages()
     }

@@ -85,12 +85,12 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Where the validation layer's messages are, when it is loaded.
+    /// Returns where the validation layer's messages are, when it is loaded.
     pub(super) fn messages(&self) -> Option<&Arc<Messages>> {
         self.messenger.as_ref().map(Messenger::messages)
     }
 
-    /// All physical devices.
+    /// Returns all physical devices.
     pub(super) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>> {
         // SAFETY: the instance is alive.
         unsafe { self.raw.enumerate_physical_devices() }
@@ -107,12 +107,12 @@ impl Drop for Instance {
     }
 }
 
-/// An error for a machine that lacks something.
+/// Returns an error for a machine that lacks something.
 pub(super) fn unavailable(detail: &str, advice: &'static str) -> HalError {
     HalError::Unavailable { backend: "vulkan", detail: detail.to_owned(), advice }
 }
 
-/// What to say when no device can be used, with the reasons found.
+/// Returns the error for a machine without a usable device, with the reasons found.
 pub(super) fn no_device(reasons: &[String]) -> HalError {
     match reasons {
         [] => unavailable("no Vulkan device was found", INSTALL_DRIVER),

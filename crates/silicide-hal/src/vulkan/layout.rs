@@ -29,7 +29,7 @@ impl Layouts {
         Layouts { gpu: gpu.clone(), made: Mutex::default() }
     }
 
-    /// The layout for kernels of this shape.
+    /// Returns the layout for kernels of this shape.
     pub(super) fn get(&self, bindings: u32, words: u32) -> Result<Layout> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(layout) = made.get(&(bindings, words)) {
@@ -117,7 +117,7 @@ fn create(gpu: &Gpu, bindings: u32, words: u32, layout: &mut Layout) -> Result<(
     Ok(())
 }
 
-/// Destroys what there is of a layout that no pipeline and no command buffer uses.
+/// Destroys the objects of a layout that no pipeline and no command buffer uses.
 fn destroy(gpu: &Gpu, layout: &Layout) {
     // SAFETY: made by `create`, or null, which is ignored; called once, with the device idle or before any use.
     unsafe {

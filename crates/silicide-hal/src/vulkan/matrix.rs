@@ -3,7 +3,7 @@
 use super::instance::Instance;
 use ash::vk;
 
-/// Whether subgroups of compute kernels multiply 8x8 matrices of f32. The device has VK_KHR_cooperative_matrix.
+/// Returns whether subgroups of compute kernels multiply 8x8 matrices of f32. The device has VK_KHR_cooperative_matrix.
 pub(super) fn multiplies_8x8(instance: &Instance, physical: vk::PhysicalDevice) -> bool {
     let mut feature = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut feature);
@@ -23,7 +23,7 @@ pub(super) fn multiplies_8x8(instance: &Instance, physical: vk::PhysicalDevice) 
     shapes.unwrap_or_default().iter().any(is_8x8)
 }
 
-/// Whether a shape is that of our kernels.
+/// Returns whether a shape is that of our kernels.
 fn is_8x8(shape: &vk::CooperativeMatrixPropertiesKHR<'_>) -> bool {
     let types = [shape.a_type, shape.b_type, shape.c_type, shape.result_type];
     [shape.m_size, shape.n_size, shape.k_size] == [8; 3]

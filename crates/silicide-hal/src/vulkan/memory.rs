@@ -35,7 +35,7 @@ impl Blocks {
         Blocks { gpu: gpu.clone(), blocks: RwLock::default() }
     }
 
-    /// The blocks, for looking many up.
+    /// Returns the blocks, for looking many up.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<VulkanBlock>> {
         self.blocks.read().unwrap_or_else(PoisonError::into_inner)
     }

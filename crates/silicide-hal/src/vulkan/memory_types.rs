@@ -12,7 +12,7 @@ const VISIBLE: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
     vk::MemoryPropertyFlags::HOST_VISIBLE.as_raw() | vk::MemoryPropertyFlags::HOST_COHERENT.as_raw(),
 );
 
-/// Kinds of memory that need a feature, or are no memory for buffers.
+/// Kinds of memory that need a feature, or cannot hold buffers.
 const SPECIAL: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
     vk::MemoryPropertyFlags::PROTECTED.as_raw()
         | vk::MemoryPropertyFlags::LAZILY_ALLOCATED.as_raw()
@@ -50,7 +50,7 @@ impl MemoryTypes {
         self.unified
     }
 
-    /// The heaps that count as the device's memory, with their sizes: all of them when memory is unified.
+    /// Returns the heaps that count as the device's memory, with their sizes: all of them when memory is unified.
     pub(super) fn heaps(&self) -> impl Iterator<Item = (usize, u64)> {
         let heaps = self.properties.memory_heaps_as_slice().iter().enumerate();
         heaps
@@ -92,7 +92,7 @@ impl MemoryTypes {
         found
     }
 
-    /// The memory type of `bits` for memory that the host writes in place.
+    /// Returns the memory type of `bits` for memory that the host writes in place.
     pub(super) fn for_import(&self, bits: u32) -> Option<u32> {
         (0..self.properties.memory_type_count)
             .find(|&index| bits & (1 << index) != 0 && self.is_visible(index))

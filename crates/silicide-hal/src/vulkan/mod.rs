@@ -1,19 +1,19 @@
 //! The Vulkan backend: kernels are SPIR-V made from WGSL, a submission is one command buffer on one queue.
 //!
 //! Everything is found at run time. Without a loader, a driver or a device that has what is needed (Vulkan 1.2 with
-//! timeline semaphores) the doors [`enumerate`] and [`open`] say what is missing and what to install.
+//! timeline semaphores), [`enumerate`] and [`open`] return an error that names what is missing and what to install.
 //!
 //! | file | what |
 //! |---|---|
 //! | `instance` | the loader, layers, and finding devices |
-//! | `adapter`, `matrix` | what a device is and can do |
+//! | `adapter`, `matrix` | description and features of a device |
 //! | `gpu` | an opened device, and where its loss is remembered |
 //! | `device` | the verbs of [`RawDevice`] |
 //! | `memory`, `memory_types` | blocks: allocated, imported, mapped; where they go |
 //! | `pipeline`, `layout` | compiled kernels and the layouts they share |
 //! | `submit`, `record`, `descriptors` | lists into command buffers, recycled |
 //! | `baked` | command buffers that are kept and submitted again |
-//! | `timeline` | tickets: waiting, and what failed |
+//! | `timeline` | tickets: waiting, failures |
 //! | `timestamps` | device times of marks |
 //! | `debug` | validation messages and labels for debuggers |
 //!
@@ -47,9 +47,9 @@ pub struct VulkanOptions {
     /// Load the Khronos validation layer and turn its warnings and errors into errors of ours.
     pub validation: bool,
     /// With `validation`: also look for missing barriers. It sees bound windows, not the elements that kernels touch
-    /// in them: lists whose neighbouring views share a window make it complain without cause.
+    /// in them: lists whose neighbouring views share a window make it report errors without cause.
     pub synchronization_validation: bool,
-    /// What [`RawDevice::driver_cache`] gave in an earlier run. Ignored when it is not from this device and driver.
+    /// The result of [`RawDevice::driver_cache`] in an earlier run. Ignored if it is not from this device and driver.
     pub driver_cache: Vec<u8>,
     /// Put bindings straight into the command buffer where the device can; otherwise descriptor sets are used.
     pub push_descriptors: bool,
@@ -92,7 +92,7 @@ impl VulkanOptions {
     }
 }
 
-/// The devices that can be opened, real GPUs before software ones. Position in the list is the index for [`open`].
+/// Returns the devices that can be opened, real GPUs before software ones. Position in the list is the index for [`open`].
 pub fn enumerate() -> Result<Vec<DeviceInfo>> {
     let options = VulkanOptions::default();
     let instance = instance::Instance::open(&options)?;

@@ -33,7 +33,7 @@ pub(super) struct Pipelines {
 }
 
 impl Pipelines {
-    /// Starts from what the driver gave in an earlier run, when it is still good for this device and driver.
+    /// Starts from the driver cache of an earlier run, if that is valid for this device and driver.
     pub(super) fn new(gpu: &Arc<Gpu>, driver_cache: &[u8]) -> Result<Pipelines> {
         let known = match is_cache_of(driver_cache, gpu.adapter.cache_identity) {
             true => driver_cache,
@@ -46,12 +46,12 @@ impl Pipelines {
         Ok(Pipelines { gpu: gpu.clone(), pipelines: RwLock::default(), layouts: Layouts::new(gpu), cache })
     }
 
-    /// The pipelines, for looking many up.
+    /// Returns the pipelines, for looking many up.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Slab<Pipeline>> {
         self.pipelines.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A program as SPIR-V in little-endian bytes.
+    /// Returns a program as SPIR-V in little-endian bytes.
     pub(super) fn translate(&self, program: &Program) -> Result<Vec<u8>> {
         let words = to_spirv(kernel_of(program)?, &self.gpu.adapter.target)?;
         Ok(words.iter().flat_map(|word| word.to_le_bytes()).collect())
@@ -102,7 +102,7 @@ impl Pipelines {
         unsafe { self.gpu.device.get_pipeline_cache_data(self.cache) }.unwrap_or_default()
     }
 
-    /// A kernel beyond the device's limits would be undefined behaviour for the driver.
+    /// Fails for a kernel beyond the device's limits, which would be undefined behaviour for the driver.
     fn check_limits(&self, label: &str, kernel: &WgslKernel) -> Result<()> {
         let limits = &self.gpu.adapter.info.limits;
         if kernel.bindings > limits.max_bindings || kernel.words as usize > limits.max_param_bytes / 4 {
@@ -170,7 +170,7 @@ impl Drop for Pipelines {
     }
 }
 
-/// The words of a binary from disk, unless it can't be a module.
+/// Returns the words of a binary from disk, unless it can't be a module.
 fn read_words(binary: &[u8]) -> Option<Vec<u32>> {
     let (words, []) = binary.as_chunks::<4>() else { return None };
     let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();

@@ -193,7 +193,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Makes `self.bound` the bindings of what follows.
+    /// Binds `self.bound` for the following commands.
     ///
     /// # Safety
     /// The layout has as many bindings as there are in `self.bound`.
@@ -252,7 +252,7 @@ impl Drop for Recording {
     }
 }
 
-/// The buffer of a binding's block.
+/// Returns the buffer of a binding's block.
 ///
 /// # Safety
 /// The block is live.

@@ -143,14 +143,14 @@ impl Queue {
 }
 
 impl QueueState {
-    /// Takes back what has finished, and waits until one more list may be under way.
+    /// Recycles finished recordings, and waits until one more list may be in flight.
     pub(super) fn make_room(&mut self, timeline: &VulkanTimeline) -> Result<()> {
         self.land(timeline.counter()?);
         let oldest = self.flying.front().filter(|_| self.flying.len() >= FLYING).map(|(ticket, _)| *ticket);
         oldest.map_or(Ok(()), |oldest| self.wait_for(oldest, timeline))
     }
 
-    /// Waits for a ticket and takes back what it ran.
+    /// Waits for a ticket and recycles its recording.
     pub(super) fn wait_for(&mut self, ticket: u64, timeline: &VulkanTimeline) -> Result<()> {
         timeline.wait_for(ticket, Duration::MAX)?;
         self.land(ticket);

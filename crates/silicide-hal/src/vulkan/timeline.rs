@@ -55,7 +55,7 @@ impl VulkanTimeline {
         }
     }
 
-    /// The value of the semaphore: the last ticket submitted that has finished.
+    /// Returns the value of the semaphore: the last ticket submitted that has finished.
     pub(super) fn counter(&self) -> Result<u64> {
         self.gpu.check()?;
         // SAFETY: the semaphore is live.
@@ -68,7 +68,7 @@ impl VulkanTimeline {
         Ok(value)
     }
 
-    /// The last ticket reached.
+    /// Returns the last ticket reached.
     pub(super) fn reached(&self) -> Result<Ticket> {
         self.ledger.reached(|| self.counter())
     }

@@ -28,13 +28,13 @@ impl Timestamps {
         Timestamps { gpu: gpu.clone(), pools: Vec::new(), labels: Vec::new(), written: 0, ticks: Vec::new() }
     }
 
-    /// Forgets all marks.
+    /// Removes all marks.
     pub(super) fn reset(&mut self) {
         self.labels.clear();
         self.written = 0;
     }
 
-    /// Whether there is something to read.
+    /// Returns whether there is something to read.
     pub(super) fn has_marks(&self) -> bool {
         !self.labels.is_empty()
     }

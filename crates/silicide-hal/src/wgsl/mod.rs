@@ -1,6 +1,6 @@
 //! The only door to naga: WGSL in, SPIR-V and MSL out.
 //!
-//! A [`WgslKernel`](crate::WgslKernel) is joined, parsed, held against what it declares about itself, specialised by
+//! A [`WgslKernel`](crate::WgslKernel) is joined, parsed, compared with what it declares, specialised by
 //! its constants and written for one target. Nothing outside this folder names a naga type, so that the translator
 //! can be moved to another version in one place.
 //!

@@ -30,7 +30,7 @@ pub struct Msl {
     pub threadgroup_bytes: Vec<u32>,
 }
 
-/// The version of MSL that WGSL is translated to: what every supported system has.
+/// The version of MSL that WGSL is translated to; every supported system has it.
 pub const MSL_VERSION: (u8, u8) = (3, 0);
 
 /// The MSL that a Metal device takes.
@@ -115,7 +115,7 @@ pub fn to_msl(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
     Ok(Msl { source, language: version, entry, workgroup, params_slot, sizes_slot, sized, threadgroup_bytes })
 }
 
-/// Where the kernel's arguments go.
+/// Returns where the kernel's arguments go.
 fn slots(kernel: &WgslKernel, module: &naga::Module) -> Result<msl::EntryPointResources> {
     let slot = |index: u32| {
         msl::Slot::try_from(index)

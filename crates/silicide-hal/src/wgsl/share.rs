@@ -1,7 +1,7 @@
-//! Says that workgroup memory is shared, in modules with Vulkan's memory model.
+//! Marks workgroup memory as shared, in modules with Vulkan's memory model.
 //!
-//! There, what an invocation reads and writes is its own unless it says otherwise, and barriers order nothing but what
-//! they are told to make available and visible. naga writes neither: every access of workgroup memory becomes
+//! There, accesses of an invocation are private unless they are marked otherwise, and barriers order only the memory that they
+//! name as available and visible. naga writes neither: every access of workgroup memory becomes
 //! non-private here, and every barrier makes writes available and visible. Other modules stay as they are.
 
 use super::strip::{HEADER, Instruction, Instructions, OP_TYPE_POINTER};
@@ -24,7 +24,7 @@ const CLASS_WORKGROUP: u32 = 4;
 const NON_PRIVATE_POINTER: u32 = 0x20;
 const MAKE_AVAILABLE_AND_VISIBLE: u32 = 0x2000 | 0x4000;
 
-/// The module with workgroup memory that is shared.
+/// Returns the module with workgroup memory that is shared.
 pub(super) fn share_memory(module: &[u32]) -> Vec<u32> {
     let (Some(found), [magic, version, generator, bound, schema]) =
         (Found::of(module), module.get(..HEADER).unwrap_or(&[]))
@@ -63,7 +63,7 @@ pub(super) fn share_memory(module: &[u32]) -> Vec<u32> {
 struct Found {
     /// Pointers to workgroup memory.
     pointers: FxHashSet<u32>,
-    /// Constants that say what barriers order, numbered.
+    /// Ids of the constants for the memory that barriers order.
     semantics: FxHashMap<u32, u32>,
 }
 
@@ -95,7 +95,7 @@ impl Found {
         is_vulkan.then_some(found)
     }
 
-    /// Whether an instruction reads or writes workgroup memory, without a word yet on how.
+    /// Returns whether an instruction reads or writes workgroup memory, without a word yet on how.
     fn is_shared(&self, instruction: &Instruction<'_>) -> bool {
         let pointer = match (instruction.opcode(), instruction.words) {
             (OP_LOAD, [_, _, _, pointer]) => pointer,
@@ -118,7 +118,7 @@ mod tests {
         words
     }
 
-    /// A module of a memory model: pointers to workgroup memory (1) and to a function's (3).
+    /// Returns a module of a memory model: pointers to workgroup memory (1) and to a function's (3).
     fn module(model: u32, bound: u32, rest: &[Vec<u32>]) -> Vec<u32> {
         let head = [
             vec![0x0723_0203, 0x0001_0600, 0, bound, 0],

@@ -11,7 +11,7 @@ use naga::{AddressSpace, Module, ShaderStage, StorageAccess};
 /// The entry point of every kernel.
 pub(super) const ENTRY: &str = "main";
 
-/// What every target can do: parameters, and f16 values packed into 32-bit words.
+/// The capabilities of every target: parameters, and f16 values packed into 32-bit words.
 pub(super) const ALWAYS: Capabilities =
     Capabilities::IMMEDIATES.union(Capabilities::SHADER_FLOAT16_IN_FLOAT32);
 
@@ -57,18 +57,18 @@ pub(super) fn specialise(kernel: &WgslKernel, allowed: Capabilities) -> Result<S
     Ok(Specialised { module: module.into_owned(), info: info.into_owned() })
 }
 
-/// The bounds checks of a kernel: indices are clamped to what is bound, or, in an unchecked kernel, left alone.
+/// Returns the bounds checks of a kernel: indices are clamped to what is bound, or, in an unchecked kernel, left alone.
 pub(super) fn bounds_checks(kernel: &WgslKernel) -> BoundsCheckPolicies {
     let policy = if kernel.is_checked() { BoundsCheckPolicy::Restrict } else { BoundsCheckPolicy::Unchecked };
     BoundsCheckPolicies { index: policy, buffer: policy, image_load: policy, binding_array: policy }
 }
 
-/// An error about `kernel`.
+/// Returns an error about `kernel`.
 pub(super) fn compile_error(kernel: &WgslKernel, detail: impl Into<String>) -> HalError {
     HalError::Compile { label: kernel.name.to_owned(), detail: detail.into() }
 }
 
-/// Holds the text against `bindings` and `words`: a kernel that reads past its parameters or forgets a binding
+/// Compares the text with `bindings` and `words`: a kernel that reads past its parameters or lacks a binding
 /// would otherwise show up as wrong numbers on some device.
 fn check_declaration(kernel: &WgslKernel, module: &Module) -> Result<()> {
     if !module.entry_points.iter().any(|entry| entry.name == ENTRY && entry.stage == ShaderStage::Compute) {

@@ -1,4 +1,4 @@
-//! WGSL kernels as SPIR-V, for what one device can really do.
+//! WGSL kernels as SPIR-V, with the capabilities of one device.
 //!
 //! naga writes instructions that need a capability whenever it may (`Int8` to unpack bytes), and drivers without it
 //! crash instead of refusing: a [`SpirvTarget`] is therefore always given, never assumed.
@@ -107,7 +107,7 @@ pub fn to_spirv(kernel: &WgslKernel, target: &SpirvTarget) -> Result<Vec<u32>> {
     Ok(share_memory(&strip_layout(&words)))
 }
 
-/// Whether a module multiplies matrices of subgroups.
+/// Returns whether a module multiplies matrices of subgroups.
 pub fn has_matrices(words: &[u32]) -> bool {
     const OP_CAPABILITY: u32 = 17;
     const COOPERATIVE_MATRIX: u32 = 6022;
@@ -117,7 +117,7 @@ pub fn has_matrices(words: &[u32]) -> bool {
     capabilities.any(|instruction| instruction.operand(0) == Some(COOPERATIVE_MATRIX))
 }
 
-/// Whether words can be a whole SPIR-V module: its header, and instructions that end with a function where the words
+/// Returns whether words can be a whole SPIR-V module: its header, and instructions that end with a function where the words
 /// end. Data from disk is looked at with this before a driver sees it.
 pub fn is_well_formed(words: &[u32]) -> bool {
     const MAGIC: u32 = 0x0723_0203;

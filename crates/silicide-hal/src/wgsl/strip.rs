@@ -72,7 +72,7 @@ impl<'a> Iterator for Instructions<'a> {
     }
 }
 
-/// The module without layout on types that no buffer holds.
+/// Returns the module without layout on types that no buffer holds.
 pub(super) fn strip_layout(module: &[u32]) -> Vec<u32> {
     let held = types_in_buffers(module);
     let mut out = module.get(..HEADER).unwrap_or(module).to_vec();

@@ -19,7 +19,7 @@ pub(crate) fn each<T: Copy + Default, const N: usize>(
     results
 }
 
-/// The sum of `N` terms, a multiple of eight.
+/// Returns the sum of `N` terms, a multiple of eight.
 #[inline(always)]
 pub(crate) fn sum<const N: usize>(term: impl Fn(usize) -> f32) -> f32 {
     let mut lanes = [0.0; LANES];
@@ -75,21 +75,21 @@ pub(crate) fn inverse(x: f32) -> f32 {
     if x == 0.0 { 0.0 } else { 1.0 / x }
 }
 
-/// The nearest integer, halves to even, of a magnitude below 2^22. Every instruction set adds, few round.
+/// Returns the nearest integer, halves to even, of a magnitude below 2^22. Every instruction set adds, few round.
 #[inline(always)]
 pub(crate) fn nearest(x: f32) -> f32 {
     const ONES: f32 = 12_582_912.0;
     (x + ONES) - ONES
 }
 
-/// The nearest integer, halves away from zero, saturated.
+/// Returns the nearest integer, halves away from zero, saturated.
 #[inline(always)]
 pub(crate) fn nearest_i8(x: f32) -> i8 {
     // The float below one half: adding one half itself would carry the float below it to the next integer.
     (x + 0.499_999_97_f32.copysign(x)) as i8
 }
 
-/// The nearest half. A scale too great for one becomes the greatest.
+/// Returns the nearest half. A scale too great for one becomes the greatest.
 #[inline(always)]
 pub(crate) fn store_half(x: f32) -> [u8; 2] {
     f16::from_f32(x.clamp(-65_504.0, 65_504.0)).to_le_bytes()
@@ -154,7 +154,7 @@ pub(crate) fn fit_symmetric<const N: usize>(values: &[f32; N], low: f32, high: f
     fit_scale(values, low, |scaled| nearest(scaled.clamp(-low, high)))
 }
 
-/// The best scale found, where `level` gives the level nearest to a scaled value, and `-reach` is the farthest level.
+/// Returns the best scale found. `level` returns the level nearest to a scaled value; `-reach` is the farthest level.
 #[inline(always)]
 pub(crate) fn fit_scale<const N: usize>(values: &[f32; N], reach: f32, level: impl Fn(f32) -> f32) -> f32 {
     let extreme = extreme(values);

@@ -4,7 +4,7 @@ use super::fit::{each, error_of, fit_scale, inverse, nearest, store_half};
 use crate::format::block::{Encode, half};
 use crate::format::iq4::{IQ4_LEVELS, Iq4Nl, Iq4Xs};
 
-/// The code of the level nearest to `x`: the number of midpoints below it.
+/// Returns the code of the level nearest to `x`: the number of midpoints below it.
 #[inline(always)]
 fn code_of(x: f32) -> u8 {
     let mut code = 0;
@@ -16,7 +16,7 @@ fn code_of(x: f32) -> u8 {
     code
 }
 
-/// The level nearest to `x`.
+/// Returns the level nearest to `x`.
 #[inline(always)]
 fn level_of(x: f32) -> f32 {
     let mut level = f32::from(IQ4_LEVELS[0]);

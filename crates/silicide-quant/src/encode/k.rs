@@ -95,7 +95,7 @@ impl<const SUBS: usize, const N: usize> SymmetricSuper<SUBS, N> {
     }
 }
 
-/// The 6-bit scales and minima of Q4_K and Q5_K; the decoder says how they lie.
+/// The 6-bit scales and minima of Q4_K and Q5_K; the decoder has the layout.
 #[inline(always)]
 fn pack_subs(scales: &[u8; 8], mins: &[u8; 8]) -> [u8; 12] {
     let mut packed = [0; 12];

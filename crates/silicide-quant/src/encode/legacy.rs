@@ -1,4 +1,4 @@
-//! Encoders of the formats of one scale per 32 elements. They give the bytes that GGML gives.
+//! Encoders of the formats of one scale per 32 elements. Their bytes equal those of GGML.
 
 use super::fit::{each, extreme, extremes, inverse, nearest_i8, store_half};
 use crate::format::block::Encode;

@@ -1,5 +1,5 @@
-//! What a block is to the code: a plain struct of bytes, so that any bytes are a valid block at any address, with a
-//! decoder that cannot fail. Neighbours: the families of formats implement [`Block`], `simd` compiles them.
+//! A block in code: a plain struct of bytes with a decoder that cannot fail. Any bytes are a valid block at any address.
+//! Neighbours: the families of formats implement [`Block`], `simd` compiles them.
 
 use crate::simd::{Isa, Task};
 use bytemuck::Pod;
@@ -89,7 +89,7 @@ pub(crate) fn words<const N: usize>(pairs: &[[u8; 2]; N]) -> [u16; N] {
     pairs.map(u16::from_le_bytes)
 }
 
-/// The signed number `code - zero` as f32; codes have at most 7 bits.
+/// Returns the signed number `code - zero` as f32; codes have at most 7 bits.
 #[inline(always)]
 pub(crate) fn level(code: u8, zero: i8) -> f32 {
     f32::from((code as i8).wrapping_sub(zero))

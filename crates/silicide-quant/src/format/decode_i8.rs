@@ -125,25 +125,25 @@ fn write(codes: &mut [i8; 32], eighth: usize, word: u64) {
     }
 }
 
-/// Two words of four as one.
+/// Returns two words of four as one.
 #[inline(always)]
 fn two(first: u32, second: u32) -> u64 {
     u64::from(first) | u64::from(second) << 32
 }
 
-/// All bits of a byte for each of the signs of an eighth, of which there are seven.
+/// Returns all bits of a byte for each of the signs of an eighth, of which there are seven.
 #[inline(always)]
 fn even_signs(word: u32, eighth: usize) -> u64 {
     EVEN_SIGNS[(word >> (7 * eighth) & 127) as usize]
 }
 
-/// Runs of 32 codes.
+/// Groups of 32 codes.
 #[inline(always)]
 fn runs(codes: &mut [i8; 256]) -> impl Iterator<Item = (usize, &mut [i8; 32])> {
     codes.as_chunks_mut::<32>().0.iter_mut().enumerate()
 }
 
-/// Writes scales of runs, from small numbers: all at once, which is done in vectors.
+/// Writes scales of groups, from small numbers: all at once, which is vectorised.
 #[inline(always)]
 fn scale_runs(scales: &mut [f32], scale: f32, subs: [u8; 8], shift: f32) {
     for (scales, sub) in scales.as_chunks_mut::<2>().0.iter_mut().zip(subs) {
@@ -151,7 +151,7 @@ fn scale_runs(scales: &mut [f32], scale: f32, subs: [u8; 8], shift: f32) {
     }
 }
 
-/// Writes scales of halves of runs, likewise.
+/// Writes scales of halves of groups, likewise.
 #[inline(always)]
 fn scale_halves(scales: &mut [f32], scale: f32, subs: [u8; 16], shift: f32) {
     for (place, sub) in scales.iter_mut().zip(subs) {
@@ -170,7 +170,7 @@ fn shifted(levels: u64, down: bool) -> u64 {
     ((up | TOP) - two) ^ ((up ^ TOP) & TOP)
 }
 
-/// What eight-fold codes are scaled by.
+/// The scale of eight-fold codes.
 const SHIFTED: f32 = iq::IQ1_SHIFT;
 
 impl DecodeI8<256> for Iq1S {

@@ -70,7 +70,7 @@ pub(crate) struct Iq3S {
     pub(crate) scales: [u8; 4],
 }
 
-/// What IQ1 elements are shifted by, up or down, before they are scaled.
+/// The shift of IQ1 elements, up or down, before they are scaled.
 pub(crate) const IQ1_SHIFT: f32 = 0.125;
 
 /// Code words with their levels written out, `LANES` to a word.
@@ -103,14 +103,14 @@ pub(crate) static IQ3_XXS_BOOK: [[i8; 4]; 256] =
     expand_book(&iq_grids::IQ3_XXS, &[4, 12, 20, 28, 36, 44, 52, 62]);
 pub(crate) static IQ3_S_BOOK: [[i8; 4]; 512] = expand_book(&iq_grids::IQ3_S, &[1, 3, 5, 7, 9, 11, 13, 15]);
 
-/// Seven stored signs and the eighth, which makes their number even.
+/// Returns seven stored signs and the eighth, which makes their number even.
 #[inline(always)]
 fn even_signs(seven: u32) -> u8 {
     let seven = seven as u8 & 0x7f;
     seven | (seven.count_ones() as u8 & 1) << 7
 }
 
-/// The signs of 32 elements from a word of four times seven.
+/// Returns the signs of 32 elements from a word of four times seven.
 #[inline(always)]
 fn even_signs_of(word: u32) -> [u8; 4] {
     [0, 7, 14, 21].map(|shift| even_signs(word >> shift))
@@ -193,7 +193,7 @@ impl Block<256> for Iq2Xxs {
     }
 }
 
-/// The scales of both halves of a group of 32, from two nibbles.
+/// Returns the scales of both halves of a group of 32, from two nibbles.
 #[inline(always)]
 fn iq2_scales(scale: f32, nibbles: u8) -> [f32; 2] {
     [nibbles & 15, nibbles >> 4].map(|nibble| scale * (0.5 + f32::from(nibble)) * 0.25)

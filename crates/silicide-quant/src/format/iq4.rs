@@ -21,7 +21,7 @@ pub(crate) struct Iq4Xs {
     pub(crate) nibbles: [[u8; 16]; 8],
 }
 
-/// What a nibble stands for: closer together near zero, where weights are dense.
+/// The values of nibbles: closer together near zero, where weights are dense.
 pub(crate) const IQ4_LEVELS: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 

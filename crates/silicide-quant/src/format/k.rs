@@ -102,7 +102,7 @@ impl Block<256> for Q2K {
 }
 
 impl Q3K {
-    /// The sixteen 6-bit scales, which are around 32: low nibbles in bytes 0..8, high pairs of bits in 8..12.
+    /// Returns the sixteen 6-bit scales, which are around 32: low nibbles in bytes 0..8, high pairs of bits in 8..12.
     #[inline(always)]
     fn unpack_subs(&self) -> [u8; 16] {
         let mut subs = [0; 16];

@@ -53,7 +53,7 @@ impl Format {
     /// The text that reads the table of a format, bound at `$BINDING`, for the argument `$NAME`.
     pub const WGSL_TABLE: &'static str = include_str!("wgsl/table.wgsl");
 
-    /// The words that GPU kernels need beside blocks to read the format: its code book, if it has one.
+    /// Returns the words that GPU kernels need beside blocks to read the format: its code book, if it has one.
     pub const fn wgsl_table(self) -> Option<&'static [u32]> {
         match self {
             Format::Iq1S | Format::Iq1M => Some(&IQ1),
@@ -66,7 +66,7 @@ impl Format {
         }
     }
 
-    /// The text that decodes the format: `load_$NAME`, `eight_$NAME`, `sixteen_$NAME` and `SPREAD_$NAME`.
+    /// Returns the text that decodes the format: `load_$NAME`, `eight_$NAME`, `sixteen_$NAME` and `SPREAD_$NAME`.
     pub const fn wgsl(self) -> &'static str {
         match self {
             Format::Q4_0 => text!("q4_0"),

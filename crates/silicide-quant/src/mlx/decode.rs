@@ -20,7 +20,7 @@ pub(super) fn run(format: MlxFormat, isa: Isa, planes: MlxPlanes<&[u8]>, out: &m
     }
 }
 
-/// The group is known to the compiler: it would take four runs of 32 for a loop to vectorise across, which is slow.
+/// The group is known to the compiler: it would otherwise vectorise across four groups of 32, which is slow.
 fn affine<const BITS: usize>(format: MlxFormat, isa: Isa, planes: MlxPlanes<&[u8]>, out: &mut [f32]) {
     let dtype = format.scale;
     match format.group {
@@ -148,7 +148,7 @@ fn unpack<const BITS: usize>(packed: &[u8]) -> [u8; 32] {
     codes
 }
 
-/// A stored scale or bias.
+/// Returns a stored scale or bias.
 #[inline(always)]
 fn widen(dtype: DType, bytes: &[u8]) -> f32 {
     match (dtype, bytes) {

@@ -85,7 +85,7 @@ fn pack<const GROUP: usize>(codes: &[f32; GROUP], bits: usize, packed: &mut [u8]
     }
 }
 
-/// The value as it will be read back.
+/// Returns the value as it will be read back.
 #[inline(always)]
 fn rounded(dtype: DType, value: f32) -> f32 {
     match dtype {
@@ -109,7 +109,7 @@ fn store(dtype: DType, value: f32, out: &mut [u8]) {
     }
 }
 
-/// Groups of `GROUP` elements in `BYTES` bytes; `encode` gives the scale and the codes of one.
+/// Encodes groups of `GROUP` elements to `BYTES` bytes. `encode` returns the scale and the codes of one group.
 struct Floats<'a, const GROUP: usize, const BYTES: usize, F> {
     values: &'a [f32],
     planes: MlxPlanes<&'a mut [u8]>,

@@ -1,8 +1,8 @@
 //! Formats of MLX: groups of elements whose codes, scales and biases lie in planes of their own.
 //!
-//! A row of a weight is three rows: codes packed into 32-bit words, least significant bits first and across word
-//! borders; a scale per group; in the affine mode a bias per group. Rows are whole groups and groups are whole words,
-//! so many rows in a row are one long row. Neighbours: `decode`, `encode`, `wgsl`; `minifloat` has the small floats.
+//! A weight row is three rows: codes packed into 32-bit words, least significant bits first and across word borders; a
+//! scale per group; in the affine mode a bias per group. Rows are whole groups and groups are whole words, so consecutive
+//! rows are one long row. Neighbours: `decode`, `encode`, `wgsl`; `minifloat` has the small floats.
 
 mod decode;
 mod encode;
@@ -52,7 +52,7 @@ impl MlxMode {
     /// Every mode.
     pub const ALL: [MlxMode; 4] = [MlxMode::Affine, MlxMode::Mxfp4, MlxMode::Mxfp8, MlxMode::Nvfp4];
 
-    /// The name in `config.json`.
+    /// Returns the name in `config.json`.
     pub const fn name(self) -> &'static str {
         match self {
             MlxMode::Affine => "affine",
@@ -62,12 +62,12 @@ impl MlxMode {
         }
     }
 
-    /// The mode of a name.
+    /// Returns the mode of a name.
     pub fn from_name(name: &str) -> Option<MlxMode> {
         MlxMode::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// What MLX supports in this mode: bits, groups, types of scales.
+    /// Returns the bits, groups and types of scales that MLX has in this mode.
     const fn choices(self) -> (&'static [u8], &'static [u8], &'static [DType]) {
         match self {
             MlxMode::Affine => (&[2, 3, 4, 5, 6, 8], &[32, 64, 128], &[DType::F16, DType::BF16, DType::F32]),
@@ -85,7 +85,7 @@ impl fmt::Display for MlxMode {
 }
 
 impl MlxFormat {
-    /// The format with these settings, if MLX has it.
+    /// Returns the format with these settings, if MLX has it.
     pub fn new(mode: MlxMode, bits: usize, group: usize, scale: DType) -> Result<MlxFormat, FormatError> {
         let (all_bits, groups, scales) = mode.choices();
         let known_bits = all_bits.iter().copied().find(|&known| usize::from(known) == bits);
@@ -98,7 +98,7 @@ impl MlxFormat {
         }
     }
 
-    /// Every format, a mode at a time.
+    /// Returns every format, a mode at a time.
     pub fn all() -> Vec<MlxFormat> {
         let mut all = Vec::new();
         for mode in MlxMode::ALL {
@@ -122,28 +122,28 @@ impl MlxFormat {
         self.bits as usize
     }
 
-    /// Elements of a group.
+    /// Returns the elements of a group.
     pub const fn group(self) -> usize {
         self.group as usize
     }
 
-    /// The type of scales and biases.
+    /// Returns the type of scales and biases.
     pub const fn scale_dtype(self) -> DType {
         self.scale
     }
 
-    /// True if there is a plane of biases.
+    /// Returns whether there is a plane of biases.
     pub const fn has_biases(self) -> bool {
         matches!(self.mode, MlxMode::Affine)
     }
 
-    /// Bits that one element takes, scales and biases included.
+    /// Returns the bits that one element takes, scales and biases included.
     pub fn bits_per_element(self) -> f64 {
         let planes = if self.has_biases() { 2 } else { 1 };
         f64::from(self.bits) + (planes * 8 * self.scale.size()) as f64 / f64::from(self.group)
     }
 
-    /// Bytes of each plane for `elements` elements, which are whole groups.
+    /// Returns the bytes of each plane for `elements` elements, which are whole groups.
     pub fn plane_bytes(self, elements: usize) -> Result<MlxPlanes<usize>, FormatError> {
         let (group, bits) = (self.group(), self.bits());
         if !elements.is_multiple_of(group) {

@@ -19,7 +19,7 @@ macro_rules! text {
 }
 
 impl MlxMode {
-    /// The text that decodes formats of this mode.
+    /// Returns the text that decodes formats of this mode.
     pub const fn wgsl(self) -> &'static str {
         match self {
             MlxMode::Affine => text!("wgsl/affine.wgsl"),

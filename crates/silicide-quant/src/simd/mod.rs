@@ -34,10 +34,10 @@ pub(crate) trait Task {
 }
 
 impl Isa {
-    /// What the program was compiled for; there is no faster one on ARM, where NEON is always present.
+    /// The baseline of the target; no other is faster on ARM, where NEON is always present.
     pub const PORTABLE: Isa = Isa(Level::Portable);
 
-    /// The best one that this machine has.
+    /// Returns the best instruction set of this machine.
     pub fn best() -> Isa {
         #[cfg(target_arch = "x86_64")]
         {
@@ -51,7 +51,7 @@ impl Isa {
         Isa::PORTABLE
     }
 
-    /// The best one for encoders: they reduce 16 or 32 values to one again and again, and lose on wider registers.
+    /// Returns the best one for encoders: they reduce 16 or 32 values to one again and again, and lose on wider registers.
     pub(crate) fn best_for_encoding() -> Isa {
         match Isa::best().0 {
             #[cfg(target_arch = "x86_64")]
@@ -60,7 +60,7 @@ impl Isa {
         }
     }
 
-    /// All that this machine has, the slowest first.
+    /// Returns all instruction sets of this machine, slowest first.
     pub fn available() -> Vec<Isa> {
         let all = [
             Isa::PORTABLE,
@@ -88,10 +88,10 @@ impl Isa {
     pub(crate) fn run(self, task: impl Task) {
         match self.0 {
             Level::Portable => task.run(),
-            // SAFETY: the witness says that the features were detected.
+            // SAFETY: `best` and `available` make `Level::Avx2` only where the CPU has the features of `run_avx2`.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { x86::run_avx2(task) },
-            // SAFETY: as above.
+            // SAFETY: `best` and `available` make `Level::Avx512` only where the CPU has the features of `run_avx512`.
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => unsafe { x86::run_avx512(task) },
         }

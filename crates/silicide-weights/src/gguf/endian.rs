@@ -19,7 +19,7 @@ const fn field(at: usize, width: usize, count: usize) -> Field {
     Field { at, width, count }
 }
 
-/// A copy of `bytes` with every number's bytes reversed.
+/// Returns a copy of `bytes` with every number's bytes reversed.
 pub(super) fn swapped(dtype: DType, bytes: &[u8]) -> Vec<u8> {
     let mut copy = bytes.to_vec();
     swap(dtype, &mut copy);
@@ -45,7 +45,7 @@ impl Field {
     }
 }
 
-/// The numbers wider than a byte in a block of a format.
+/// Returns the numbers wider than a byte in a block of a format.
 fn fields(format: Format) -> &'static [Field] {
     match format {
         Format::Q4_0 | Format::Q8_0 | Format::Iq4Nl | Format::Q1_0 | Format::Q2_0 => {
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(q4_0[18..22], [19, 18, 20, 21]);
     }
 
-    /// The members of a block in the order of the file: how many numbers of how many bytes.
+    /// Returns the members of a block in the order of the file: how many numbers of how many bytes.
     fn members(format: Format) -> &'static [(usize, usize)] {
         match format {
             Format::Q4_0 | Format::Iq4Nl | Format::Q1_0 | Format::Q2_0 => &[(1, 2), (16, 1)],

@@ -38,12 +38,12 @@ impl GgufFile {
         GgufFile { number, ..self }
     }
 
-    /// The version of the format: 2 or 3.
+    /// Returns the version of the format: 2 or 3.
     pub fn version(&self) -> u32 {
         self.header.version
     }
 
-    /// Whether numbers are stored with the highest byte first.
+    /// Returns whether numbers are stored with the highest byte first.
     pub fn is_big_endian(&self) -> bool {
         self.header.big_endian
     }
@@ -53,27 +53,27 @@ impl GgufFile {
         self.header.alignment
     }
 
-    /// Where the tensor data begins.
+    /// Returns where the tensor data begins.
     pub fn data_offset(&self) -> u64 {
         self.header.data
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The tensors, in the order of the file.
+    /// Returns the tensors, in the order of the file.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'_>> {
         self.header.tensors.iter().map(|tensor| self.view(tensor))
     }
 
-    /// The tensor of a name.
+    /// Returns the tensor of a name.
     pub fn entry(&self, name: &str) -> Option<Entry<'_>> {
         self.tensor(name).map(|tensor| self.view(tensor))
     }
 
-    /// Where in the file a tensor is described.
+    /// Returns where in the file a tensor is described.
     pub(super) fn declared(&self, name: &str) -> Option<u64> {
         self.tensor(name).map(|tensor| tensor.name.declared())
     }
@@ -84,7 +84,7 @@ impl GgufFile {
         tensors.get(self.header.tensor_index.find(name.as_bytes(), text)? as usize)
     }
 
-    /// The data of a tensor of this file, with the lowest byte of every number first: the file's own bytes, or a
+    /// Returns the data of a tensor of this file, with the lowest byte of every number first: the file's own bytes, or a
     /// swapped copy if the file is big-endian.
     pub fn data(&self, entry: &Entry<'_>) -> Result<Cow<'_, [u8]>> {
         let dtype = entry.dtype()?;
@@ -117,12 +117,12 @@ impl GgufFile {
             .filter_map(|key| Some((self.text(key.name.of(self.bytes.as_slice())), self.value(key)?)))
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<Value<'_>> {
         self.value(self.key(key)?)
     }
 
-    /// Where in the file the value of a key is.
+    /// Returns where in the file the value of a key is.
     pub(super) fn offset_of(&self, key: &str) -> Option<u64> {
         self.key(key).map(|key| key.value as u64)
     }
@@ -138,7 +138,7 @@ impl GgufFile {
         Value::read(&mut cursor, key.kind).ok()
     }
 
-    /// A name that was UTF-8 when the file was opened.
+    /// Returns a name that was UTF-8 when the file was opened.
     fn text<'a>(&self, bytes: &'a [u8]) -> &'a str {
         std::str::from_utf8(bytes).unwrap_or_default()
     }

@@ -10,7 +10,7 @@ use crate::limits;
 use crate::names::NameIndex;
 use silicide_quant::Shape;
 
-/// What a header says, proven.
+/// A header, checked.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) version: u32,
@@ -56,7 +56,7 @@ impl Span {
         bytes.get(self.start..self.start.saturating_add(self.length)).unwrap_or_default()
     }
 
-    /// Where the string begins whose characters these are: at its length.
+    /// Returns where the string begins whose characters these are: at its length.
     pub(super) fn declared(self) -> u64 {
         self.start.saturating_sub(8) as u64
     }

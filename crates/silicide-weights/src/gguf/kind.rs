@@ -53,7 +53,7 @@ impl Kind {
         Kind::F64,
     ];
 
-    /// The lower-case name.
+    /// Returns the lower-case name.
     pub fn name(self) -> &'static str {
         match self {
             Kind::U8 => "u8",
@@ -81,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of a value, for types of one size; otherwise the fewest that a value can take.
+    /// Returns the bytes of a value, for types of one size; otherwise the fewest that a value can take.
     pub(super) fn least_bytes(self) -> u64 {
         match self {
             Kind::U8 | Kind::I8 | Kind::Bool => 1,

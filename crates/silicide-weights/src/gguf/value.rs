@@ -37,7 +37,7 @@ pub enum Value<'a> {
     F64(f64),
 }
 
-/// Text as it is in the file: meant to be UTF-8, but nobody checked. Tokens of a vocabulary need not be.
+/// Text as it is in the file: meant to be UTF-8, not checked. Tokens of a vocabulary need not be UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text<'a>(pub &'a [u8]);
 
@@ -51,7 +51,7 @@ pub struct Array<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value's exact type.
+    /// Returns the value's exact type.
     pub fn kind(&self) -> Kind {
         match self {
             Value::U8(_) => Kind::U8,
@@ -70,7 +70,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as an integer, whatever its width.
+    /// Returns the value as an integer, whatever its width.
     pub fn as_i64(&self) -> Option<i64> {
         match *self {
             Value::I8(x) => Some(x.into()),
@@ -81,7 +81,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a non-negative integer, whatever its width.
+    /// Returns the value as a non-negative integer, whatever its width.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
             Value::U8(x) => Some(x.into()),
@@ -96,7 +96,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a number; 64-bit integers are rounded.
+    /// Returns the value as a number; 64-bit integers are rounded.
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
             Value::F32(x) => Some(x.into()),
@@ -106,22 +106,22 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a boolean.
+    /// Returns the value as a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         if let Value::Bool(value) = *self { Some(value) } else { None }
     }
 
-    /// The value as text that is UTF-8.
+    /// Returns the value as text that is UTF-8.
     pub fn as_str(&self) -> Option<&'a str> {
         self.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// The value as text, whatever its bytes.
+    /// Returns the value as text, whatever its bytes.
     pub fn as_bytes(&self) -> Option<&'a [u8]> {
         if let Value::String(Text(bytes)) = *self { Some(bytes) } else { None }
     }
 
-    /// The value as a list.
+    /// Returns the value as a list.
     pub fn as_array(&self) -> Option<Array<'a>> {
         if let Value::Array(array) = *self { Some(array) } else { None }
     }
@@ -166,23 +166,23 @@ impl fmt::Debug for Text<'_> {
 }
 
 impl<'a> Array<'a> {
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         // No more than the bytes of the file.
         self.length as usize
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The elements, in order.
+    /// Returns the elements, in order.
     pub fn iter(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         let Array { kind, length, mut cursor } = *self;
         (0..length).map_while(move |_| {

@@ -15,7 +15,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Bytes that are gathered before they are written.
+/// Bytes that are buffered before they are written.
 const BUFFER: usize = 1 << 20;
 
 /// Writes a GGUF file: declare everything, then stream the tensors in the order they were declared. The file
@@ -53,7 +53,7 @@ pub struct GgufStream {
 }
 
 impl GgufWriter {
-    /// A writer for a path.
+    /// Returns a writer for a path.
     pub fn new(path: impl AsRef<Path>) -> GgufWriter {
         let path = path.as_ref();
         GgufWriter {
@@ -66,7 +66,7 @@ impl GgufWriter {
         }
     }
 
-    /// The same writer for another path.
+    /// Returns the same writer for another path.
     #[must_use]
     pub fn renamed(mut self, path: &Path) -> GgufWriter {
         self.path = path.to_owned();
@@ -185,7 +185,7 @@ impl Declared {
     }
 }
 
-/// The bytes of a described tensor, as the reader sees them.
+/// Returns the bytes of a described tensor, as the reader sees them.
 fn read_back(description: &[u8]) -> At<u64> {
     header::tensor(&mut Cursor::new(description, false)).map(|tensor| tensor.bytes)
 }

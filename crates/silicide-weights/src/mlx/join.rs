@@ -36,7 +36,7 @@ impl QuantizedWeight<'_> {
     }
 }
 
-/// A piece of a plane; none if it is not all there, which decoding then refuses.
+/// Returns a piece of a plane; none if it is not all there, which decoding then refuses.
 fn cut(plane: &[u8], start: usize, length: usize) -> &[u8] {
     start.checked_add(length).and_then(|end| plane.get(start..end)).unwrap_or_default()
 }

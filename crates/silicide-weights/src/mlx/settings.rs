@@ -20,7 +20,7 @@ pub struct Settings {
     pub group: usize,
 }
 
-/// What a checkpoint says about quantisation.
+/// The quantization settings of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quantization {
     /// For modules without settings of their own.
@@ -55,7 +55,7 @@ impl Quantization {
         Ok(Some(Quantization { default, modules }))
     }
 
-    /// The settings of a module, and whether they are its own.
+    /// Returns the settings of a module, and whether they are its own.
     pub(crate) fn of(&self, module: &str) -> (Option<Settings>, bool) {
         match self.modules.get(module) {
             Some(own) => (*own, true),
@@ -80,7 +80,7 @@ struct Raw {
     modules: HashMap<String, Own>,
 }
 
-/// Settings that nobody checked yet.
+/// Settings before they are checked.
 #[derive(Default, Deserialize)]
 struct RawSettings {
     group_size: Option<u64>,
@@ -93,7 +93,7 @@ enum Own {
     Yes,
     No,
     Settings(RawSettings),
-    /// Something that is no module.
+    /// Anything but a module.
     Other,
 }
 
@@ -227,7 +227,7 @@ mod tests {
         let found = parse(text).unwrap().unwrap();
         let affine = |bits, group| Some(Settings { mode: MlxMode::Affine, bits, group });
         assert_eq!(found.of("x"), (affine(3, 32), false));
-        // What a module does not say is the mode's usual value, not the default's.
+        // A setting that a module omits has the mode's usual value, not that of the checkpoint.
         assert_eq!(found.of("a.b"), (affine(8, 64), true));
         assert_eq!(found.of("c"), (None, true));
         assert_eq!(found.of("d"), (affine(3, 32), true));

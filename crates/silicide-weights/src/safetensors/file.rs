@@ -35,17 +35,17 @@ impl SafetensorsFile {
         Ok(SafetensorsFile { bytes, tensors })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The tensors, in the order of their data.
+    /// Returns the tensors, in the order of their data.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'_>> {
         self.tensors.iter().map(Tensor::entry)
     }
 
-    /// The free metadata of the file, read anew.
+    /// Returns the free metadata of the file, read anew.
     pub fn metadata(&self) -> BTreeMap<String, String> {
         #[derive(Deserialize)]
         struct Free {
@@ -61,14 +61,14 @@ impl SafetensorsFile {
         &self.tensors
     }
 
-    /// Where in the file a tensor is described.
+    /// Returns where in the file a tensor is described.
     pub(crate) fn declared(&self, name: &str) -> u64 {
         let header = header(self.bytes.as_slice()).unwrap_or_default();
         LENGTH_BYTES.saturating_add(json::locate(header, name))
     }
 }
 
-/// The header's text.
+/// Returns the header's text.
 fn header(bytes: &[u8]) -> At<&str> {
     let mut cursor = Cursor::new(bytes, false);
     let length = cursor.count(error::HEADER, limits::SAFETENSORS_HEADER, 1)?;

@@ -46,7 +46,7 @@ impl<'a> Index<'a> {
         Ok(index)
     }
 
-    /// The names of the files, sorted.
+    /// Returns the names of the files, sorted.
     pub(crate) fn files(&self) -> BTreeSet<&str> {
         self.weight_map.0.iter().map(|(_, file)| file.as_ref()).collect()
     }

@@ -129,15 +129,15 @@ mod tests {
     use super::super::{Kernel, Opened, Words};
     use super::*;
 
-    /// A tile streams 64 bytes; with a parameter, 64 bytes of each of two weights.
+    /// Returns 64 bytes for a tile; with a parameter, 64 bytes of each of two weights.
     fn streams(tile: &Tile<'_>) -> [PrefetchRange; 2] {
         let at = |start: usize| PrefetchRange { start: start + 64 * tile.index[0] as usize, bytes: 64 };
         [at(1000), if tile.param(0) > 0 { at(9000) } else { PrefetchRange::default() }]
     }
 
-    unsafe fn nothing(_: &Tile<'_>) {}
+    fn nothing(_: &Tile<'_>) {}
 
-    /// A plan with a group for each (kernel, number of tiles, number of parameter words).
+    /// Returns a plan with a group for each (kernel, number of tiles, number of parameter words).
     fn plan(groups: &[(&Kernel, u32, u32)], l2_bytes: usize) -> Plan {
         let mut plan = Plan::default();
         for (kernel, tiles, params) in groups {

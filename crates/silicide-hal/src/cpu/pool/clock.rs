@@ -1,16 +1,16 @@
-//! Cheap time, for waiting and for what waiting costs. Ticks are the processor's counter on x86-64 and nanoseconds
+//! A cheap clock, for waiting and for the cost of waiting. Ticks are the processor's counter on x86-64 and nanoseconds
 //! elsewhere. Only decisions about waiting depend on it, never results, so a counter that drifts does no harm.
 
 use std::time::Duration;
 
-/// The time, in ticks.
+/// Returns the time, in ticks.
 #[inline(always)]
 pub(super) fn now() -> u64 {
     // A model must not depend on when it runs.
     if cfg!(all(test, loom)) { 0 } else { source::now() }
 }
 
-/// A duration in ticks.
+/// Returns a duration in ticks.
 pub(super) fn ticks(duration: Duration) -> u64 {
     (duration.as_nanos() as f64 * source::per_nanosecond()) as u64
 }
@@ -26,7 +26,7 @@ mod source {
         unsafe { std::arch::x86_64::_rdtsc() }
     }
 
-    /// The counter's speed, measured once against the system's clock.
+    /// Returns the counter's speed, measured once against the system's clock.
     pub(super) fn per_nanosecond() -> f64 {
         static SPEED: OnceLock<f64> = OnceLock::new();
         *SPEED.get_or_init(|| {
@@ -40,7 +40,7 @@ mod source {
         })
     }
 
-    /// The system's clock and the counter at the same moment: the closest of a few tries, since the thread may lose
+    /// Returns the system's clock and the counter at the same moment: the closest of a few tries, since the thread may lose
     /// its core between the two.
     fn both() -> (Instant, u64) {
         let read = || {

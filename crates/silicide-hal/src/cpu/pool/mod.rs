@@ -37,7 +37,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use team::Team;
 
-/// Threads and what they share. Dropping it ends the threads.
+/// Threads and their shared state. Dropping it ends the threads.
 pub(crate) struct Pool {
     protocol: Arc<Protocol>,
     workers: Vec<JoinHandle<()>>,
@@ -46,7 +46,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool of `threads` threads, the caller of [`Pool::run`] included.
+    /// Returns a pool of `threads` threads, the caller of [`Pool::run`] included.
     pub(crate) fn new(threads: usize, spin: Duration) -> io::Result<Pool> {
         let protocol = Arc::new(Protocol::new(threads, clock::ticks(spin)));
         let team = Mutex::new(Team::new(threads as u32, clock::now()));

@@ -45,9 +45,9 @@ const REFRESH_AFTER: u64 = 1 << 36;
 ///
 /// Nothing here may unwind: a thread that holds a share and vanishes would leave the others waiting.
 pub(crate) trait Job: Sync {
-    /// The number of groups.
+    /// Returns the number of groups.
     fn groups(&self) -> usize;
-    /// The number of shares of a group, 1 to [`MAX_SHARES`](super::MAX_SHARES); with 1 it is run by
+    /// Returns the number of shares of a group, 1 to [`MAX_SHARES`](super::MAX_SHARES); with 1 it is run by
     /// [`Job::run_whole`].
     fn shares(&self, group: usize) -> u32;
     /// Runs a group of one share, as thread `me`.
@@ -58,7 +58,7 @@ pub(crate) trait Job: Sync {
     fn leave(&self, me: usize);
     /// Returns the ranges that thread `me` streams first in the groups after `group`, with `team` threads.
     fn next_ranges(&self, group: usize, me: usize, team: usize) -> NextRanges;
-    /// Whether the rest of the job is to be skipped.
+    /// Returns whether the rest of the job is to be skipped.
     fn stopped(&self) -> bool;
 }
 
@@ -87,7 +87,7 @@ struct Slept {
 }
 
 impl Slept {
-    /// The wait beyond the time that the thread itself had worked on the group, which it entered at `entered`. Parts
+    /// Returns the wait beyond the time that the thread itself had worked on the group, which it entered at `entered`. Parts
     /// of a group are alike, so a longer wait is for a thread that lost its core.
     fn beyond(&self, entered: u64) -> u64 {
         let (waited, worked) = (self.until.saturating_sub(self.since), self.since.saturating_sub(entered));
@@ -114,12 +114,12 @@ pub(super) struct Protocol {
 }
 
 impl Protocol {
-    /// The state for `threads` threads that spin for `spin` ticks.
+    /// Returns the state for `threads` threads that spin for `spin` ticks.
     pub(super) fn new(threads: usize, spin: u64) -> Protocol {
         Protocol::starting_at(0, threads, spin)
     }
 
-    /// The same with groups counted from `number`.
+    /// Returns the same with groups counted from `number`.
     pub(super) fn starting_at(number: u64, threads: usize, spin: u64) -> Protocol {
         let number = Number::new(number);
         let nothing = Range::new(number, 0, 0).bits();
@@ -139,7 +139,7 @@ impl Protocol {
         }
     }
 
-    /// Runs a job to its end as thread 0. `review` is told the ticks lost in waiting for others, and answers with the
+    /// Runs a job to its end as thread 0. `review` gets the ticks lost in waiting for others, and returns the
     /// size of the team. Only one thread at a time may be in here.
     pub(super) fn run(&self, job: &dyn Job, mut review: impl FnMut(u64) -> u32) {
         let before = self.look();

@@ -36,7 +36,7 @@ struct Limits {
 }
 
 impl Team {
-    /// A full team of `threads` at time `now`.
+    /// Returns a full team of `threads` at time `now`.
     pub(super) fn new(threads: u32, now: u64) -> Team {
         let ticks = |micros| clock::ticks(Duration::from_micros(micros)).max(1);
         let limits = Limits {
@@ -57,7 +57,7 @@ impl Team {
         }
     }
 
-    /// Takes note of time lost, and says how many threads are to take part from now on. The clock is read only when
+    /// Records lost time, and returns how many threads take part from now on. The clock is read only when
     /// there is something to decide.
     #[inline]
     pub(super) fn review(&mut self, now: impl Fn() -> u64, lost: u64) -> u32 {

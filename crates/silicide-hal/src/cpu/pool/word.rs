@@ -19,7 +19,7 @@ impl Number {
         Number(number & NUMBER)
     }
 
-    /// The number `groups` further on.
+    /// Returns the number `groups` further on.
     pub(super) fn plus(self, groups: usize) -> Number {
         Number::new(self.0.wrapping_add(groups as u64))
     }
@@ -72,7 +72,7 @@ impl Gate {
         }
     }
 
-    /// Whether `thread` is wanted.
+    /// Returns whether `thread` is wanted.
     pub(super) fn wants(self, thread: usize) -> bool {
         thread < 64 && self.wanted() >> thread & 1 == 1
     }
@@ -120,7 +120,7 @@ impl Range {
         }
     }
 
-    /// A share from one end, and what remains.
+    /// Returns a share from one end, and what remains.
     #[inline(always)]
     pub(super) fn take(self, end: End) -> Option<(u32, Range)> {
         let (next, last) = ((self.0 >> BITS & FIELD) as u32, (self.0 & FIELD) as u32);

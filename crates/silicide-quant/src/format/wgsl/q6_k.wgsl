@@ -1,5 +1,5 @@
 // q6_k: 256 elements in 210 bytes, 16 sub-blocks of 16. x = scale * sub_scale * (code - 32).
-// Each half of 128 elements has four runs of 32:
+// Each half of 128 elements has four groups of 32:
 //
 //   bytes 0..128    low four bits, 64 bytes for a half: low nibbles are runs 0 and 1, high nibbles runs 2 and 3
 //   bytes 128..192  high two bits, 32 bytes for a half: byte i has element i of runs 0, 1, 2, 3
