@@ -98,6 +98,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// Targets with the portable token only have no GEMV.
+#![cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, unused_imports, unused_macros, reason = "what vectors need, and no token has")
+)]
+
 pub mod f32;
 pub mod isa;
 pub mod prefetch;
