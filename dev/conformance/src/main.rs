@@ -2,7 +2,7 @@
 //! wrong; a device that can't be opened counts as wrong unless `--device` leaves it out.
 
 use clap::Parser;
-use conformance::{Call, Cover, Effort, Event, PRODUCTS, Target, covering, open, run, support};
+use conformance::{Call, Cover, Effort, Event, PRODUCTS, Target, by_risk, covering, open, run, support};
 use indicatif::{ProgressBar, ProgressStyle};
 use silicide_core::Isa;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// The GPU of this system.
 const GPU: &str = if cfg!(target_vendor = "apple") { "metal:0" } else { "vulkan:0" };
 
-/// The largest case of a kernel that `--pairs` keeps, in bytes and operations.
+/// The largest case of a kernel that `--risk` keeps, in bytes and operations.
 const LARGEST: u64 = 1 << 20;
 
 /// Holds every kernel on every device against the reference of its op.
@@ -42,9 +42,9 @@ struct Arguments {
     /// Try fewer memory layouts.
     #[arg(long)]
     quick: bool,
-    /// Of matrix products, try each kernel once with each block format and each constant, not with every combination.
+    /// Choose cases by risk: two of each program; of matrix products, each kernel once with each block format and each constant.
     #[arg(long)]
-    pairs: bool,
+    risk: bool,
 }
 
 fn main() -> ExitCode {
@@ -79,12 +79,15 @@ fn conform(arguments: &Arguments) -> Result<bool, String> {
     if arguments.single {
         targets = targets.into_iter().map(Target::single).collect();
     }
-    if arguments.pairs && targets.len() > 1 {
-        return Err("--pairs chooses cases for one device; give one --device".to_owned());
+    if arguments.risk && targets.len() > 1 {
+        return Err("--risk chooses cases for one device; give one --device".to_owned());
     }
-    if let Some(target) = targets.first().filter(|_| arguments.pairs) {
-        for (_, cases) in ops.iter_mut().filter(|(op, _)| PRODUCTS.contains(op)) {
-            *cases = covering(std::mem::take(cases), target.main.info(), LARGEST, Cover::Pairs);
+    if let Some(target) = targets.first().filter(|_| arguments.risk) {
+        for (op, cases) in &mut ops {
+            let (all, on) = (std::mem::take(cases), target.main.info());
+            let is_product = PRODUCTS.contains(op);
+            *cases =
+                if is_product { covering(all, on, LARGEST, Cover::Pairs) } else { by_risk(all, on, LARGEST) };
         }
     }
     let effort = if arguments.quick { Effort::Quick } else { Effort::Full };

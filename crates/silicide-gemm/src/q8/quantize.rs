@@ -127,6 +127,7 @@ impl<'a> QuantizedRows<'a> {
         // is (`ALIGNMENT`).
         unsafe {
             QuantizedGroups {
+                #[cfg(target_arch = "x86_64")]
                 codes: slice(row, part.clone()),
                 scales: slice(row.add(offsets.scales), part.clone()),
                 first: slice(row.add(offsets.first), part.clone()),
@@ -139,6 +140,8 @@ impl<'a> QuantizedRows<'a> {
 /// Some groups of a quantized row.
 #[derive(Clone, Copy)]
 pub(super) struct QuantizedGroups<'a> {
+    /// For GEMVs that arrange codes anew.
+    #[cfg(target_arch = "x86_64")]
     pub(super) codes: &'a [[u8; GROUP]],
     pub(super) scales: &'a [f32],
     /// The sums of first halves of groups, and of second halves.
