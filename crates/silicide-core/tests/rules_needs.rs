@@ -185,6 +185,17 @@ fn offsets_in_other_units_than_the_shader_counts_in_are_refused() {
     CommandEncoder::new(&device).run_into(Careless(plan), &[&a, &b], &[&y]).unwrap();
 }
 
+/// A table has no offset word: bound where a shader has none, it would shift the words that the shader reads.
+#[test]
+fn tables_are_bound_only_where_the_shader_has_them() {
+    static WORDS: [u32; LEN] = [0; LEN];
+    let (device, _raw) = null_device(&NullOptions::default());
+    let said = refused(&device, DType::F32, || {
+        Plan::launch(shader_add(), &[Arg::table(&WORDS), B, Y], &[1, LEN as u32], [1, 1, 1])
+    });
+    assert!(said.contains("a table at binding 0"), "{said}");
+}
+
 /// An op whose slots change once it was planned: what was an input is then to be written.
 #[derive(Debug)]
 struct Fickle;

@@ -222,8 +222,14 @@ impl Call<'_> {
         let mut places: SmallVec<[(Place<'_>, DType); 8]> = SmallVec::new();
         let mut bindings: SmallVec<[Binding; 8]> = SmallVec::new();
         let mut params: SmallVec<[u32; 32]> = SmallVec::new();
-        for arg in &launch.args {
+        for (i, arg) in launch.args.iter().enumerate() {
             let (place, dtype) = self.locate(own, arg)?;
+            let is_table = matches!(arg.operand, Operand::Table(_));
+            if wgsl.is_some_and(|kernel| kernel.is_table(i) != is_table) {
+                // Tables have no offset word: elsewhere they would shift the words that the program reads.
+                let there = if is_table { "a table" } else { "an argument in place of a table" };
+                return Err(self.defect(format!("{there} at binding {i}")));
+            }
             let mut bound = place.binding();
             if wgsl.is_some() {
                 // Devices bind from aligned offsets; the rest of the way is a parameter.
@@ -233,7 +239,7 @@ impl Call<'_> {
                 let behind = if self.device.loosens_bindings() { place.behind() } else { 0 };
                 let loose = (bound.bytes + skipped + behind as u64).next_multiple_of(4);
                 bound.bytes = loose.min(limits.max_binding as u64).max(exact);
-                if matches!(arg.operand, Operand::Table(_)) {
+                if is_table {
                     if skipped != 0 {
                         return Err(self.defect(format!("a table at {skipped} bytes past the alignment")));
                     }

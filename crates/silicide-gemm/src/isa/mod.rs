@@ -51,8 +51,21 @@ pub trait Task {
     fn run(self) -> Self::Output;
 }
 
-/// A token of an instruction set.
-pub trait Simd: Copy + 'static {
+mod sealed {
+    /// Keeps tokens to this crate: views rely on what their kernels do.
+    pub trait Sealed {}
+
+    #[cfg(target_arch = "x86_64")]
+    impl Sealed for super::Avx512 {}
+    #[cfg(target_arch = "x86_64")]
+    impl Sealed for super::Avx2 {}
+    #[cfg(target_arch = "aarch64")]
+    impl Sealed for super::Neon {}
+    impl Sealed for super::Portable {}
+}
+
+/// A token of an instruction set. There are no others than those of this crate.
+pub trait Simd: sealed::Sealed + Copy + 'static {
     /// Whether `a * b + c` is one instruction. Without it, a fused product is a slow call.
     const FUSED: bool;
     /// The name: `avx512`, `avx2`, `neon`, `portable`.

@@ -314,7 +314,9 @@ impl Run<'_> {
                 let entry = unsafe { (*kernel).entry };
                 let workspace = self.workspaces.of(me);
                 for index in indices(grid, tiles) {
-                    let tile = Tile::new(index, grid, params, bindings).with_workspace(workspace);
+                    let tile = Tile::new(index, grid, params, bindings);
+                    // SAFETY: each thread of the pool owns its workspace (`workspaces`), and runs one tile at a time.
+                    let tile = unsafe { tile.with_workspace(workspace) };
                     // SAFETY: `compile` chose an entry for an instruction set of this machine. `RawDevice::compile` and
                     // `submit` demand a kernel that stays inside its bindings and barriers between hazards.
                     unsafe { entry(&tile) };

@@ -54,16 +54,23 @@ impl<'a> Tile<'a> {
         Tile { index, grid, params, bindings, workspace: Workspace::EMPTY }
     }
 
-    /// Sets the workspace. Its memory is valid, and used by this tile alone, while the tile runs.
+    /// Sets the workspace.
+    ///
+    /// # Safety
+    /// The workspace is aligned to [`WORKSPACE_ALIGNMENT`]. Its bytes are valid, and used by this tile alone, while the tile runs.
     #[inline(always)]
-    pub fn with_workspace(self, workspace: Workspace) -> Tile<'a> {
+    pub unsafe fn with_workspace(self, workspace: Workspace) -> Tile<'a> {
         Tile { workspace, ..self }
     }
 
     /// Sets the workspace to that of `outer`, for a kernel that runs the tiles of other kernels.
+    ///
+    /// # Safety
+    /// `outer` does not use its workspace while this tile runs.
     #[inline(always)]
-    pub fn with_workspace_of(self, outer: &Tile<'_>) -> Tile<'a> {
-        self.with_workspace(outer.workspace)
+    pub unsafe fn with_workspace_of(self, outer: &Tile<'_>) -> Tile<'a> {
+        // SAFETY: the workspace of `outer` is aligned and valid (`with_workspace`), and not used by it (`# Safety`).
+        unsafe { self.with_workspace(outer.workspace) }
     }
 
     /// Returns the start of this thread's workspace as memory for a `T`. The bytes are unspecified.
@@ -102,12 +109,11 @@ impl<'a> Tile<'a> {
     /// Returns all elements of binding `i`, to read.
     ///
     /// # Safety
-    /// The binding exists, holds whole elements of type `T`, and nothing writes the elements that the caller
+    /// The binding exists, is aligned for `T`, holds whole elements of it, and nothing writes the elements that the caller
     /// reads while the slice lives.
     #[inline(always)]
     pub unsafe fn read<T: Copy>(&self, i: usize) -> &'a [T] {
-        // SAFETY: the binding exists and holds whole elements that nothing writes (`# Safety`). `record/needs.rs` in the core
-        // compared its start with the alignment that the kernel needs.
+        // SAFETY: the binding exists, is aligned and holds whole elements that nothing writes (`# Safety`).
         unsafe {
             let binding = self.bindings.get_unchecked(i);
             std::slice::from_raw_parts(binding.start.cast::<T>(), binding.bytes / size_of::<T>())
@@ -118,12 +124,11 @@ impl<'a> Tile<'a> {
     /// elements.
     ///
     /// # Safety
-    /// The binding exists and holds elements of type `T` up to `range.end`; nothing writes them while the slice
+    /// The binding exists, is aligned for `T` and holds elements of it up to `range.end`; nothing writes them while the slice
     /// lives.
     #[inline(always)]
     pub unsafe fn read_part<T: Copy>(&self, i: usize, range: std::ops::Range<usize>) -> &'a [T] {
-        // SAFETY: the binding exists and holds elements up to `range.end`, which nothing writes (`# Safety`). Alignment as in
-        // `read`.
+        // SAFETY: the binding exists, is aligned and holds elements up to `range.end`, which nothing writes (`# Safety`).
         unsafe {
             let binding = self.bindings.get_unchecked(i);
             std::slice::from_raw_parts(
@@ -137,13 +142,12 @@ impl<'a> Tile<'a> {
     /// disjoint.
     ///
     /// # Safety
-    /// The binding exists and holds elements of type `T` up to `range.end`; nothing else touches them while the
+    /// The binding exists, is aligned for `T` and holds elements of it up to `range.end`; nothing else touches them while the
     /// slice lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn write<T: Copy>(&self, i: usize, range: std::ops::Range<usize>) -> &'a mut [T] {
-        // SAFETY: the binding exists and holds elements up to `range.end`, which nothing else touches (`# Safety`). Alignment as
-        // in `read`.
+        // SAFETY: the binding exists, is aligned and holds elements up to `range.end`, which nothing else touches (`# Safety`).
         unsafe {
             let binding = self.bindings.get_unchecked(i);
             std::slice::from_raw_parts_mut(

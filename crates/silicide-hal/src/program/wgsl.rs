@@ -95,6 +95,7 @@ pub struct WgslKernel {
     parts: SmallVec<[Part; 6]>,
     constants: SmallVec<[(&'static str, u32); 4]>,
     written: u32,
+    tables: u32,
     msl: Option<&'static NativeMsl>,
     needs: Option<WgslNeeds>,
 }
@@ -120,7 +121,7 @@ impl PartialEq for WgslKernel {
         self.parts == other.parts
             && (self.bindings, self.words) == (other.bindings, other.words)
             && (self.math, self.msl) == (other.math, other.msl)
-            && (self.written, &self.needs) == (other.written, &other.needs)
+            && (self.written, self.tables, &self.needs) == (other.written, other.tables, &other.needs)
             && self.constants.len() == other.constants.len()
             && self.constants.iter().zip(&other.constants).all(equal)
             && same(self.name, other.name)
@@ -147,6 +148,7 @@ impl WgslKernel {
             words: bindings + params,
             math: Math::Exact,
             written: bindings.checked_sub(1).and_then(|last| 1u32.checked_shl(last)).unwrap_or(0),
+            tables: 0,
             msl: None,
             needs: None,
         }
@@ -167,6 +169,7 @@ impl WgslKernel {
     /// Adds a binding for a table after the other bindings.
     pub fn table(mut self) -> WgslKernel {
         self.bindings += 1;
+        self.tables += 1;
         self.checked()
     }
 
@@ -229,6 +232,11 @@ impl WgslKernel {
     /// Returns the bindings that it writes, as bits.
     pub fn written(&self) -> u32 {
         self.written
+    }
+
+    /// Returns whether binding `i` is a table: it has no offset word.
+    pub fn is_table(&self, i: usize) -> bool {
+        (self.bindings.saturating_sub(self.tables) as usize..self.bindings as usize).contains(&i)
     }
 
     /// Returns the version for Metal written by hand.

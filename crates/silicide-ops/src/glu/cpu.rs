@@ -66,7 +66,7 @@ native_kernel!(unsafe ROUNDED, "glu.elements.rounded.cpu", run_rounded::<S>, nee
 fn rounded_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     let (rows, runs) = (launch.count(3), launch.count(4));
     let is_one = launch.grid == [1; 3] && launch.param(0) == code(DType::F32);
-    let is_inside = rows * runs * (silicide_gemm::q8::GROUP * 4) <= launch.bytes(2);
+    let is_inside = runs.0 > 0 && rows * runs * (silicide_gemm::q8::GROUP * 4) <= launch.bytes(2);
     let rounded = product::quantized(rows, launch.param(4));
     needs(launch).filter(|_| is_one && is_inside).map(|needs| needs.write(rounded, product::ROW_ALIGN))
 }

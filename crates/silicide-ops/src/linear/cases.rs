@@ -172,7 +172,7 @@ fn common(cases: &mut Vec<Case>) {
                 .case(name, &[single(dtype, 50, k), single(dtype, 50, k)]),
         );
     }
-    // Activations are rounded to bf16 once for both, where there is a unit for it.
+    // Two products of one type and other numbers of outputs.
     cases.push(
         call(&[33], 130, 0, None).case("bf16", &[single(DType::BF16, 50, 130), single(DType::BF16, 9, 130)]),
     );

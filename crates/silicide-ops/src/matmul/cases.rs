@@ -95,7 +95,7 @@ fn blocks(cases: &mut Vec<Case>) {
             add(any, format, &[m, k], &[n, k]);
         }
     }
-    // Spelled formats: with scales of halves and without, in short blocks and long, more than once spelled.
+    // Formats that are decoded to 8-bit codes: with scales of halves and without, in short blocks and long, several at a time.
     for format in [Format::Iq1M, Format::Iq2Xxs, Format::Tq1_0, Format::Nvfp4, Format::Q1_0] {
         for (m, n, k) in [(1, 33, 1280), (20, 17, 2304)] {
             add(any, format, &[m, k], &[n, k]);

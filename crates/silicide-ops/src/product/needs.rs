@@ -87,6 +87,6 @@ pub(crate) fn integer(launch: &LaunchShape<'_>) -> Option<Needs> {
 /// Quantizing activations. Parameters: rows, groups of a row, rows of a tile.
 pub(crate) fn activations(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [rows, groups, tile_rows] = [0, 1, 2].map(|i| launch.count(i));
-    in_tiles_of(launch, rows, tile_rows)?;
+    in_tiles_of(launch, rows, tile_rows).filter(|_| groups.0 > 0)?;
     Some(Needs::new().read(rows * groups * (GROUP * 4), 4).write(quantized(rows, launch.param(1)), ROW_ALIGN))
 }

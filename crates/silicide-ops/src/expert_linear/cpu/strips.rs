@@ -277,7 +277,7 @@ impl<'a> Strip<'a> {
             let pairs = order.get(first..first + pairs as usize)?;
             // The words may be any: a strip whose pairs are not all its own would write what another tile writes.
             let is_own = |pair: &u32| homes.get(*pair as usize).is_some_and(|home| *home as usize == number);
-            if pairs.len() > STRIP || !pairs.iter().all(is_own) {
+            if pairs.is_empty() || pairs.len() > STRIP || !pairs.iter().all(is_own) {
                 return None;
             }
             Some(Strip { expert: known(expert), row: first, pairs: Pairs::Many(pairs) })

@@ -46,9 +46,12 @@ fn run(plan: &Plan, isa: Isa, inputs: &[Vec<u8>], outputs: usize) -> Vec<f32> {
             memory.fill(0xff);
             let start = memory.as_ptr().align_offset(WORKSPACE_ALIGNMENT);
             let workspace = Workspace { start: memory[start..].as_mut_ptr(), bytes: kernel.workspace() };
-            let tile = Tile::new(index, *grid, params, &bindings).with_workspace(workspace);
-            // SAFETY: the instruction set is available, and the bindings are what the plan asks for.
-            unsafe { (variant.entry)(&tile) };
+            // SAFETY: the instruction set is available, and the bindings are what the plan asks for. The workspace is aligned, and
+            // nothing else uses it.
+            unsafe {
+                let tile = Tile::new(index, *grid, params, &bindings).with_workspace(workspace);
+                (variant.entry)(&tile);
+            }
         }
     }
     assert!(y[..MARGIN].iter().chain(&y[MARGIN + outputs..]).all(|&x| x == SENTINEL), "wrote outside");

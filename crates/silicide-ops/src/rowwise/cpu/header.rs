@@ -159,9 +159,17 @@ impl RowHeader {
         let inputs = [Some(self.x), self.other].into_iter().chain(self.columns).flatten();
         let outputs = [Some(self.y), self.combined].into_iter().flatten();
         let first_output = outputs.clone().map(|output| output.binding).min();
+        let mut bindings = 0u32;
+        for tensor in inputs.clone().chain(outputs) {
+            let bit = 1u32.checked_shl(tensor.binding as u32)?;
+            // Two tensors of one binding would have one need, and one of them another type or other rows.
+            if bindings & bit != 0 {
+                return None;
+            }
+            bindings |= bit;
+        }
         // Outputs come after inputs, and combined values need something to be combined with.
         if inputs.map(|input| input.binding).max() >= first_output
-            || outputs.map(|output| output.binding).eq([self.y.binding; 2])
             || (self.combined.is_some() && self.other.is_none())
             || (self.other.is_some() && self.other_rows == 0)
             || self.k == 0
@@ -239,6 +247,8 @@ mod tests {
             RowHeader { y: header.x, ..header },
             RowHeader { combined: Some(RowTensor { binding: 2, ..header.y }), ..header },
             RowHeader { columns: [Some(RowTensor { binding: 3, ..header.x }), None], ..header },
+            RowHeader { columns: [Some(header.x), None], ..header },
+            RowHeader { y: RowTensor { binding: 99, ..header.y }, ..header },
         ] {
             assert_eq!(wrong.binding_bytes(false), None);
         }
