@@ -27,10 +27,10 @@ pub struct FormatInfo {
 }
 
 /// The number of formats.
-pub(super) const COUNT: usize = FORMATS.len();
+pub(super) const COUNT: usize = ROWS.len();
 
 /// One row per format, in the order of the variants.
-pub(super) const FORMATS: &[FormatInfo] = &[
+const ROWS: &[FormatInfo] = &[
     row::<legacy::Q4_0, 32>(Format::Q4_0, "q4_0", 2, 18, 2),
     row::<legacy::Q4_1, 32>(Format::Q4_1, "q4_1", 3, 20, 2),
     row::<legacy::Q5_0, 32>(Format::Q5_0, "q5_0", 6, 22, 2),
@@ -59,6 +59,9 @@ pub(super) const FORMATS: &[FormatInfo] = &[
     row::<ternary::Q1_0, 128>(Format::Q1_0, "q1_0", 41, 18, 2),
     row::<ternary::Q2_0, 64>(Format::Q2_0, "q2_0", 42, 18, 2),
 ];
+
+/// The table at run time. Static: a constant would compile every decoder again in each crate that reads it.
+pub(super) static FORMATS: &[FormatInfo] = ROWS;
 
 /// Returns a row whose struct has the size that files have.
 const fn row<B: Encode<LEN>, const LEN: usize>(
@@ -93,7 +96,7 @@ const fn all() -> [Format; COUNT] {
     let mut all = [Format::Q4_0; COUNT];
     let mut i = 0;
     while i < COUNT {
-        all[i] = FORMATS[i].format;
+        all[i] = ROWS[i].format;
         assert!(all[i] as usize == i, "the table is in the order of the variants");
         i += 1;
     }
