@@ -17,7 +17,7 @@ pub fn fetch<const FIRST: bool>(address: *const u8) {
             std::arch::asm!("prefetcht1 [{}]", in(reg) address, options(nostack, preserves_flags));
         }
     }
-    // SAFETY: as above.
+    // SAFETY: every AArch64 CPU has `prfm`; it is a hint that reads nothing and never faults.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         if FIRST {

@@ -121,7 +121,7 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> DotRows<'_, I, T, ROWS> {
             unsafe { self.dots::<COLUMNS>(column) };
         }
         for column in whole..n {
-            // SAFETY: as above.
+            // SAFETY: `column` is below `n`, the number of stored rows.
             unsafe { self.dots::<1>(column) };
         }
     }

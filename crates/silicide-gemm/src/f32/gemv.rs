@@ -169,7 +169,7 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize>
                 }
             }
             for at in whole..k {
-                // SAFETY: as above.
+                // SAFETY: `at` is below `k`: sets have `k` vectors of sixteen elements, and rows `k` elements.
                 unsafe {
                     let weights = weights.map(|from| T::load(isa, from.wrapping_add(at * INTERLEAVE)));
                     add_products(isa, &mut sums, &x, at, weights);
@@ -195,7 +195,7 @@ impl<I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize> Task
             unsafe { self.vectors::<VECTORS>(output) };
         }
         for output in (whole..n).step_by(I::LANES) {
-            // SAFETY: as above.
+            // SAFETY: a vector from `output` on ends at or before `n`, which `LANES` divides: sets are whole vectors.
             unsafe { self.vectors::<1>(output) };
         }
     }
@@ -272,7 +272,7 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> Task for GemvInPlace<'_, I, T
             unsafe { self.vector::<true>(output) };
         }
         if whole < n {
-            // SAFETY: as above.
+            // SAFETY: `whole` is below `n`, so there is a weight row `whole`; `WHOLE` is false.
             unsafe { self.vector::<false>(whole) };
         }
     }

@@ -44,6 +44,9 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 }
 
 /// Bindings: a, b, y. Parameters: their types, function, whether to stream.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let function = tile.param(3);

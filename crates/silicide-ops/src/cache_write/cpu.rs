@@ -63,6 +63,9 @@ pub(crate) fn cache_bytes(code: u32, rows: Count, dim: Count) -> Option<(Count, 
 
 /// Bindings: rows, slots, cache. Parameters: tokens, heads, elements of a head, slots that may be written, slots of a head,
 /// type of the cache.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [tokens, heads, dim, capacity, stride] = [0, 1, 2, 3, 4].map(|i| tile.param(i) as usize);
@@ -88,7 +91,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
 /// Stores a row as elements, of the type with this code, of a binding's cache from `at` on.
 ///
 /// # Safety
-/// The cache holds them, and nobody else touches them.
+/// The CPU has `S`; the cache holds the elements, and nothing else touches them.
 #[inline(always)]
 pub(crate) unsafe fn store_row<S: Simd>(
     tile: &Tile<'_>,
@@ -101,7 +104,8 @@ pub(crate) unsafe fn store_row<S: Simd>(
     const BF16: u32 = DType::BF16.code();
     const BLOCKS: u32 = DType::ALL.len() as u32;
     let range = at..at + row.len();
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller, the CPU has `S`, and the cache holds elements `range` of the type that `code` names, which
+    // nothing else touches. `cache_bytes` sized it for this type.
     unsafe {
         match code {
             F32 => f32::narrow::<S>(row, tile.write::<f32>(cache, range)),

@@ -82,6 +82,9 @@ fn needs(launch: &LaunchShape<'_>, [from, to]: [usize; 2]) -> Option<Needs> {
 }
 
 /// Bindings: x, y. Parameters: their types, whether to stream.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `floats_need` returned needs.
 #[inline(always)]
 unsafe fn floats<S: Simd>(tile: &Tile<'_>) {
     let from = tile.param(0);
@@ -105,6 +108,9 @@ fn dtype(code: u32) -> DType {
 }
 
 /// Bindings: x, y. Parameters: their types, whether to stream.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `numbers_need` returned needs.
 #[inline(always)]
 unsafe fn numbers<S: Simd>(tile: &Tile<'_>) {
     let (from, to) = (dtype(tile.param(0)), dtype(tile.param(1)));
@@ -133,7 +139,8 @@ unsafe fn numbers<S: Simd>(tile: &Tile<'_>) {
 /// The bindings hold the run, of these types; it is the caller's alone.
 #[inline(always)]
 unsafe fn each<T: Element, U: Element>(tile: &Tile<'_>, run: Range<usize>, convert: impl Fn(T) -> U) {
-    // SAFETY: the caller's promise.
+    // SAFETY: both bindings hold `run`, of types `T` and `U`, and no other tile touches it, by the caller: `numbers`
+    // takes `run` from `chunks`, and `needs` requires x and y.
     let (from, to) = unsafe { (tile.read_part::<T>(0, run.clone()), tile.write::<U>(1, run)) };
     to.iter_mut().zip(from).for_each(|(to, from)| *to = convert(*from));
 }
@@ -220,7 +227,7 @@ macro_rules! with_type {
 #[inline(always)]
 unsafe fn read(tile: &Tile<'_>, from: DType, run: Range<usize>, lanes: &mut [f64]) {
     with_type!(from, T => {
-        // SAFETY: the caller's promise.
+        // SAFETY: binding 0 holds `run`, of type `from`, by the caller; `T` is that type's Rust type.
         let from = unsafe { tile.read_part::<T>(0, run) };
         lanes.iter_mut().zip(from).for_each(|(to, from)| *to = from.widen());
     });
@@ -231,14 +238,14 @@ unsafe fn read(tile: &Tile<'_>, from: DType, run: Range<usize>, lanes: &mut [f64
 #[inline(always)]
 unsafe fn write<S: Simd>(tile: &Tile<'_>, to: DType, run: Range<usize>, lanes: &[f64]) {
     with_type!(to, T => {
-        // SAFETY: the caller's promise.
+        // SAFETY: binding 1 holds `run`, of type `to`, for this tile alone, by the caller; `T` is that type's Rust type.
         let to = unsafe { tile.write::<T>(1, run) };
         if tile.param(2) == 0 {
             to.iter_mut().zip(lanes).for_each(|(to, from)| *to = T::narrow(*from));
         } else {
             let mut narrow = [T::zeroed(); CHUNK];
             narrow.iter_mut().zip(lanes).for_each(|(to, from)| *to = T::narrow(*from));
-            // SAFETY: the caller's promise.
+            // SAFETY: the CPU has `S`, by the caller.
             unsafe { stream::copy::<S, T>(&narrow, to) };
         }
     });

@@ -28,7 +28,7 @@ pub(crate) trait Float: Pod {
     unsafe fn stream<S: Simd>(from: &[f32], to: &mut [Self]) {
         let mut narrow = [Self::zeroed(); CHUNK];
         let narrow = narrow.get_mut(..from.len()).unwrap_or_default();
-        // SAFETY: the caller's promise.
+        // SAFETY: the CPU has `S`, by the caller.
         unsafe {
             Self::narrow::<S>(from, narrow);
             stream::copy::<S, Self>(narrow, to);
@@ -51,7 +51,7 @@ impl Float for f32 {
     }
     #[inline(always)]
     unsafe fn stream<S: Simd>(from: &[f32], to: &mut [f32]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the CPU has `S`, by the caller.
         unsafe { stream::copy::<S, f32>(from, to) }
     }
 }
@@ -93,7 +93,7 @@ impl Float for bf16 {
 /// The instruction set is present; the binding holds these elements, of type `T`, and no one writes them now.
 #[inline(always)]
 pub(crate) unsafe fn read<S: Simd, T: Float>(tile: &Tile<'_>, i: usize, start: usize, to: &mut [f32]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller, the CPU has `S` and the binding holds these elements, of type `T`, which nothing writes.
     unsafe { T::widen::<S>(tile.read_part::<T>(i, start..start + to.len()), to) }
 }
 
@@ -110,9 +110,9 @@ pub(crate) unsafe fn write<S: Simd, T: Float>(
     from: &[f32],
     streaming: bool,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller, the binding holds these elements, of type `T`, and nothing else touches them.
     let to = unsafe { tile.write::<T>(i, start..start + from.len()) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the CPU has `S`, by the caller.
     unsafe { if streaming { T::stream::<S>(from, to) } else { T::narrow::<S>(from, to) } }
 }
 
@@ -136,7 +136,7 @@ const BF16: u32 = DType::BF16.code();
 /// As for [`read`].
 #[inline(always)]
 pub(crate) unsafe fn read_coded<S: Simd>(tile: &Tile<'_>, i: usize, code: u32, start: usize, to: &mut [f32]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `read` of the type that `code` names has the conditions of this function.
     unsafe {
         match code {
             F16 => read::<S, f16>(tile, i, start, to),
@@ -159,7 +159,8 @@ pub(crate) unsafe fn view_coded<'a, S: Simd>(
     start: usize,
     room: &'a mut [f32],
 ) -> &'a [f32] {
-    // SAFETY: the caller's promise.
+    // SAFETY: `read` of the type that `code` names has the conditions of this function; f32 are read where they are,
+    // and nothing writes them while the slice lives, by the caller.
     unsafe {
         match code {
             F16 => read::<S, f16>(tile, i, start, room),
@@ -184,7 +185,7 @@ pub(crate) unsafe fn read_on<S: Simd>(tile: &Tile<'_>, i: usize, code: u32, star
     for line in (0..to.len() * size(code)).step_by(stream::LINE) {
         stream::fetch::<true>(tile.start(i).wrapping_add((start + AHEAD * to.len()) * size(code) + line));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `read_coded` has the conditions of this function.
     unsafe { read_coded::<S>(tile, i, code, start, to) }
 }
 
@@ -215,7 +216,7 @@ impl Target {
     #[inline(always)]
     pub(crate) unsafe fn write<S: Simd>(self, tile: &Tile<'_>, start: usize, from: &[f32]) {
         let Target { binding, code, streaming } = self;
-        // SAFETY: the caller's promise.
+        // SAFETY: `write` of the type that `code` names has the conditions of this function.
         unsafe {
             match code {
                 F16 => write::<S, f16>(tile, binding, start, from, streaming),

@@ -71,29 +71,37 @@ macro_rules! native_kernel {
      $(, workspace $workspace:expr)? $(, streams $streams:path)?) => {
         $(#[$meta])*
         pub(crate) static $name: silicide_hal::NativeKernel = {
+            /// # Safety
+            /// The CPU has the features below; the launch is one for which the `needs` function returned needs.
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c")]
             unsafe fn avx512(tile: &silicide_hal::Tile<'_>) {
-                // SAFETY: the caller's promise is the body's.
+                // SAFETY: the body needs a CPU with the instruction set and a launch within its needs, as this function does.
                 unsafe { $avx512(tile) }
             }
+            /// # Safety
+            /// The CPU has the features below; the launch is one for which the `needs` function returned needs.
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c")]
             unsafe fn avx2(tile: &silicide_hal::Tile<'_>) {
-                // SAFETY: as above.
+                // SAFETY: the body needs a CPU with the instruction set and a launch within its needs, as this function does.
                 unsafe { $avx2(tile) }
             }
+            /// # Safety
+            /// The CPU has the features below; the launch is one for which the `needs` function returned needs.
             #[cfg(target_arch = "aarch64")]
             #[target_feature(enable = "neon,dotprod")]
             unsafe fn neon(tile: &silicide_hal::Tile<'_>) {
-                // SAFETY: as above.
+                // SAFETY: the body needs a CPU with the instruction set and a launch within its needs, as this function does.
                 unsafe { $neon(tile) }
             }
+            /// # Safety
+            /// The launch is one for which the `needs` function returned needs.
             unsafe fn portable(tile: &silicide_hal::Tile<'_>) {
-                // SAFETY: as above.
+                // SAFETY: the body needs a launch within its needs, as this function does; portable code runs on every CPU.
                 unsafe { $portable(tile) }
             }
-            // SAFETY: whoever declares the kernel writes `unsafe` and says why.
+            // SAFETY: the declaration says `unsafe`, and the `SAFETY` comment before it says why.
             unsafe {
                 silicide_hal::NativeKernel::new($label, $needs, &[
                     #[cfg(target_arch = "x86_64")]

@@ -57,6 +57,9 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// Bindings: planes, y. Parameters: the encoding, the type of y, whether to stream; then, in two words each, elements of a row and
 /// of y.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn decoded<S: Simd>(tile: &Tile<'_>) {
     let wide = |i: usize| (u64::from(tile.param(i)) | u64::from(tile.param(i + 1)) << 32) as usize;

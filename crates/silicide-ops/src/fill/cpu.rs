@@ -43,6 +43,9 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 }
 
 /// Binding: y. Parameters: bytes of an element, its bits.
+///
+/// # Safety
+/// Parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run(tile: &Tile<'_>) {
     let size = tile.param(0) as usize;

@@ -67,6 +67,9 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// Bindings: table, indices, y. Parameters: types of table and y, whether indices are signed, elements of a row in
 /// two words, bits of a blank element in two words, whether to stream.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (from, to) = (tile.param(0), tile.param(1));
@@ -108,7 +111,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
 /// Binding 1 holds it.
 #[inline(always)]
 unsafe fn index(tile: &Tile<'_>, i: usize) -> Option<usize> {
-    // SAFETY: the caller's promise; i32 and u32 are both words.
+    // SAFETY: binding 1 holds word `i`, by the caller; i32 and u32 are both words.
     let word = unsafe { tile.read_part::<u32>(1, i..i + 1) }.first().copied()?;
     let negative = tile.param(2) != 0 && word > i32::MAX as u32;
     (!negative).then_some(word as usize)
@@ -121,13 +124,13 @@ unsafe fn index(tile: &Tile<'_>, i: usize) -> Option<usize> {
 #[inline(always)]
 unsafe fn copy<S: Simd>(tile: &Tile<'_>, size: usize, from: Range<usize>, to: usize) {
     let count = from.len();
-    // SAFETY: the caller's promise.
+    // SAFETY: the table holds `from` and y holds `to`, which is this tile's alone, by the caller, which checked the index.
     let (from, to) = unsafe {
         let to = to * size..(to + count) * size;
         (tile.read_part::<u8>(0, from.start * size..from.end * size), tile.write::<u8>(2, to))
     };
     if tile.param(7) != 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the CPU has `S`, by the caller.
         unsafe { stream::copy::<S, u8>(from, to) }
     } else {
         to.copy_from_slice(from);
@@ -141,7 +144,7 @@ unsafe fn copy<S: Simd>(tile: &Tile<'_>, size: usize, from: Range<usize>, to: us
 #[inline(always)]
 unsafe fn blank(tile: &Tile<'_>, size: usize, to: Range<usize>) {
     let bits = u64::from(tile.param(5)) | u64::from(tile.param(6)) << 32;
-    // SAFETY: the caller's promise.
+    // SAFETY: y holds `to`, of elements of `size` bytes, for this tile alone, by the caller.
     unsafe {
         match size {
             1 => tile.write::<u8>(2, to).fill(bits as u8),

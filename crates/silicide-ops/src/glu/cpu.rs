@@ -73,6 +73,9 @@ fn rounded_need(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// A tile of all elements, which are then rounded for a product. Rounded rows are the last binding; the last parameters are rows
 /// and runs of a row.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `rounded_need` returned needs.
 #[inline(always)]
 unsafe fn run_rounded<S: Simd>(tile: &Tile<'_>) {
     // SAFETY: the plan is that of elements, with one more binding.
@@ -85,6 +88,9 @@ unsafe fn run_rounded<S: Simd>(tile: &Tile<'_>) {
 }
 
 /// Bindings: gate, up, y. Parameters: type, activation, whether to stream.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (dtype, activation) = (tile.param(0), tile.param(1));

@@ -23,7 +23,8 @@ impl Planes<'_, '_> {
         let packed = |element: usize| element / 8 * format.bits();
         let scales = |element: usize| element / format.group() * format.scale_dtype().size();
         let end = start + to.len();
-        // SAFETY: the caller's promise.
+        // SAFETY: by the caller, the bindings hold elements `start..end`, which nothing writes; `bytes` are those elements'
+        // in each plane.
         let part = |plane: usize, bytes: Range<usize>| unsafe {
             self.tile.read_part::<u8>(self.first + plane, bytes)
         };

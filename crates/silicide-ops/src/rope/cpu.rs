@@ -49,6 +49,9 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// Bindings: x, table, y. Parameters: tokens, heads, elements of a head, pairs, tokens of a tile, whether pairs are of
 /// two halves.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [tokens, heads, dim, pairs, together] = [0, 1, 2, 3, 4].map(|i| tile.param(i) as usize);
@@ -91,7 +94,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
 unsafe fn turn_neighbours<S: Simd>(tile: &Tile<'_>, at: usize, cosines: &[f32], sines: &[f32]) {
     let mut turned = [0.0; 2 * CHUNK];
     let count = 2 * cosines.len();
-    // SAFETY: the caller's promise; what is read is read before y is borrowed.
+    // SAFETY: x holds these elements, by the caller; they are read before y, which may be x, is borrowed.
     let x = unsafe { tile.read_part::<f32>(0, at..at + count) };
     for (((turned, x), &c), &s) in
         turned.as_chunks_mut::<2>().0.iter_mut().zip(x.as_chunks::<2>().0).zip(cosines).zip(sines)
@@ -99,7 +102,7 @@ unsafe fn turn_neighbours<S: Simd>(tile: &Tile<'_>, at: usize, cosines: &[f32], 
         let [a, b] = *x;
         *turned = [S::mul_add(a, c, -b * s), S::mul_add(b, c, a * s)];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: y holds these elements, and nothing else touches them, by the caller; `x` is not used any more.
     unsafe { tile.write::<f32>(2, at..at + count) }.copy_from_slice(&turned[..count]);
 }
 
@@ -111,7 +114,7 @@ unsafe fn turn_neighbours<S: Simd>(tile: &Tile<'_>, at: usize, cosines: &[f32], 
 unsafe fn turn_halves<S: Simd>(tile: &Tile<'_>, (at, apart): (usize, usize), cosines: &[f32], sines: &[f32]) {
     let count = cosines.len();
     let (mut low, mut high) = ([0.0; CHUNK], [0.0; CHUNK]);
-    // SAFETY: the caller's promise; what is read is read before y is borrowed.
+    // SAFETY: x holds both halves, by the caller; they are read before y, which may be x, is borrowed.
     let (a, b) = unsafe {
         (tile.read_part::<f32>(0, at..at + count), tile.read_part::<f32>(0, at + apart..at + apart + count))
     };
@@ -121,7 +124,7 @@ unsafe fn turn_halves<S: Simd>(tile: &Tile<'_>, (at, apart): (usize, usize), cos
         *low = S::mul_add(a, c, -b * s);
         *high = S::mul_add(b, c, a * s);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: y holds both halves, and nothing else touches them, by the caller; `a` and `b` are not used any more.
     unsafe {
         tile.write::<f32>(2, at..at + count).copy_from_slice(&low[..count]);
         tile.write::<f32>(2, at + apart..at + apart + count).copy_from_slice(&high[..count]);
@@ -139,7 +142,7 @@ unsafe fn pass_rest(tile: &Tile<'_>, rows: std::ops::Range<usize>, (dim, turned)
     }
     for row in rows {
         let rest = row * dim + turned..(row + 1) * dim;
-        // SAFETY: the caller's promise; x and y are apart.
+        // SAFETY: x and y hold these elements, and nothing else touches those of y, by the caller; x and y are apart.
         unsafe { tile.write::<f32>(2, rest.clone()).copy_from_slice(tile.read_part::<f32>(0, rest)) };
     }
 }

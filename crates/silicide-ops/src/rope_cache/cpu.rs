@@ -102,6 +102,9 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 /// Bindings: q, k, v, table, slots, queries, keys, values. Parameters: tokens, heads, heads of the cache, elements of a head and
 /// of a value, pairs, heads of a tile, slots of keys and of values, slots of each that may be written, whether pairs are of
 /// two halves, types of keys and of values.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [tokens, heads, kv_heads, dim, value_dim, pairs] = [0, 1, 2, 3, 4, 5].map(|i| tile.param(i) as usize);
@@ -135,7 +138,8 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                 }
             }
             if slot < value_limit {
-                // SAFETY: as above.
+                // SAFETY: the row is of this token and head; `slot` is below the limit, which `needs` keeps within the capacity,
+                // and the head is of this tile alone.
                 unsafe {
                     let values = tile.read_part::<f32>(V, row * value_dim..(row + 1) * value_dim);
                     let at = (head * value_capacity + slot) * value_dim;

@@ -75,6 +75,9 @@ fn softmax<S: Simd>(row: &mut [f32]) {
 }
 
 /// Bindings: logits, bias, ids, weights. Parameters: rows, experts, those used, rows of a tile, then [`Route::words`].
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [rows, experts, used, together] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);

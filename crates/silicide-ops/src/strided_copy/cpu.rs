@@ -54,7 +54,7 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, _on: &DeviceInfo) -> Plan {
 // SAFETY: the loops reach no further than `needs` states on either side, and no two turns of them write the same place; tiles
 // take different turns.
 native_kernel!(unsafe ROWS, "strided_copy.rows.cpu", rows, needs rows_need);
-// SAFETY: as above.
+// SAFETY: blocks make the turns of the same loops, which `walk_needs` bounds and keeps apart; tiles have different blocks.
 native_kernel!(unsafe BLOCKS, "strided_copy.blocks.cpu", blocks::<S>, needs blocks_need);
 
 fn rows_need(launch: &LaunchShape<'_>) -> Option<Needs> {
@@ -117,10 +117,13 @@ fn turn(outer: &[Axis], [mut from, mut to]: [usize; 2], mut i: usize) -> [usize;
 
 /// Bindings: x, y. Parameters: bytes of an element, number of loops, whether to stream, nothing, and in two words each
 /// where the loops start and what they are.
+///
+/// # Safety
+/// Parameters, grid and bindings are those of a launch for which `rows_need` returned needs.
 #[inline(always)]
 unsafe fn rows(tile: &Tile<'_>) {
     let (size, start, axes) = walk(tile.params);
-    // SAFETY: the op checked that the walk stays inside x and y and never writes a place twice.
+    // SAFETY: `walk_needs` requires x and y as long as the walk reaches, and strides that never write a place twice.
     unsafe {
         match size {
             1 => copy_rows::<u8>(tile, start, &axes),
@@ -144,7 +147,7 @@ unsafe fn copy_rows<T: Copy>(tile: &Tile<'_>, start: [usize; 2], axes: &[Axis]) 
         let (row, column) = (at / inner.extent, at % inner.extent);
         let count = (inner.extent - column).min(end - at);
         let [from, to] = turn(outer, start, row);
-        // SAFETY: the caller's promise; rows of different tiles share no element.
+        // SAFETY: the walk stays inside x and y, by the caller; rows of different tiles share no element.
         unsafe {
             let from = tile.start(0).cast::<T>().add(from + column * inner.from);
             let to = tile.start(1).cast::<T>().add(to + column * inner.to);
@@ -159,10 +162,13 @@ unsafe fn copy_rows<T: Copy>(tile: &Tile<'_>, start: [usize; 2], axes: &[Axis]) 
 }
 
 /// Bindings and parameters as for `rows`; the last two loops are those of the blocks.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `blocks_need` returned needs.
 #[inline(always)]
 unsafe fn blocks<S: Simd>(tile: &Tile<'_>) {
     let (size, start, axes) = walk(tile.params);
-    // SAFETY: as for `rows`.
+    // SAFETY: `walk_needs` requires x and y as long as the walk reaches, and strides that never write a place twice.
     unsafe {
         match size {
             1 => copy_block::<S, u8, 64>(tile, start, &axes),
@@ -192,7 +198,7 @@ unsafe fn copy_block<S: Simd, T: Pod, const LINE: usize>(tile: &Tile<'_>, start:
     for j in (column..column_end).step_by(LINE) {
         for i in (row..row_end).step_by(LINE) {
             let (height, width) = ((row_end - i).min(LINE), (column_end - j).min(LINE));
-            // SAFETY: the caller's promise; blocks of different tiles share no element.
+            // SAFETY: the walk stays inside x and y, by the caller; blocks of different tiles share no element.
             unsafe {
                 let from = tile.start(0).cast::<T>().add(from + i * slow.from + j * fast.from);
                 let to = tile.start(1).cast::<T>().add(to + i * slow.to + j * fast.to);

@@ -101,6 +101,9 @@ impl Best {
 }
 
 /// Bindings: x, values, indices. Parameters: rows, their elements, k, rows of a tile, the type of x.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [rows, columns, k, together] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);

@@ -42,6 +42,9 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 }
 
 /// Bindings: x, y. Parameters: type, function, its parameter, whether to stream.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (dtype, function, parameter) = (tile.param(0), tile.param(1), tile.param_f32(2));

@@ -46,6 +46,9 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 }
 
 /// Bindings: x, weights, y. Parameters: rows of a sum, their length.
+///
+/// # Safety
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [count, n] = [0, 1].map(|i| tile.param(i) as usize);

@@ -46,7 +46,7 @@ fn part_start(extents: &Extents, split: usize, kv_head: usize, row: usize) -> us
 /// The instruction set is present; the tile is of a launch that the kernel planned.
 #[inline(always)]
 pub(super) unsafe fn split_keys<S: Simd + F32Kernels>(tile: &Tile<'_>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the kernel planned the launch, by the caller, so `plan_header` made its first parameters.
     let call = unsafe { Call::of(tile) };
     let [split, kv_head, chunk] = tile.index.map(|i| i as usize);
     let extents = call.extents;
@@ -98,7 +98,7 @@ pub(super) unsafe fn split_keys<S: Simd + F32Kernels>(tile: &Tile<'_>) {
             }
         }
         for (at, part) in run.parts(v.together(PIECE)) {
-            // SAFETY: as above.
+            // SAFETY: the values are in slots of this head, which no tile writes; `sums` has `apart` elements for every row.
             unsafe {
                 let stored = Stored::of(tile, v, part, wide);
                 stored.add_weighted::<S>(scores.as_ptr().add(at), KEYS, rows.len(), sums.as_mut_ptr());
@@ -136,7 +136,7 @@ unsafe fn gather(call: &Call<'_>, kv_head: usize, rows: Range<usize>, to: *mut f
     let group = call.extents.group();
     for (i, row) in rows.enumerate() {
         let from = (row / group * heads + kv_head * group + row % group) * dim;
-        // SAFETY: `needs` requires a query for each token and head; the rest is the caller's promise.
+        // SAFETY: `needs` requires a query for each token and head; `to` has room for one per row, by the caller.
         unsafe {
             let query = call.tile.read_part::<f32>(Q, from..from + dim);
             std::ptr::copy_nonoverlapping(query.as_ptr(), to.add(i * dim), dim);
@@ -150,7 +150,7 @@ unsafe fn gather(call: &Call<'_>, kv_head: usize, rows: Range<usize>, to: *mut f
 /// As for [`split_keys`].
 #[inline(always)]
 pub(super) unsafe fn join_parts<S: Simd>(tile: &Tile<'_>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the kernel planned the launch, by the caller, so `plan_header` made its first parameters.
     let call = unsafe { Call::of(tile) };
     let [token, kv_head, _] = tile.index.map(|i| i as usize);
     let (extents, group) = (call.extents, call.extents.group());
@@ -187,7 +187,7 @@ pub(super) const RUN: usize = 32;
 /// As for [`split_keys`]; a tile has whole runs.
 #[inline(always)]
 pub(super) unsafe fn join_rounded<S: Simd>(tile: &Tile<'_>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: this function has the conditions of `join_parts`; `Call::of` needs one of them, the planned header.
     let extents = unsafe {
         join_parts::<S>(tile);
         Call::of(tile).extents

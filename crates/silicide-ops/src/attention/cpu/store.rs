@@ -84,11 +84,12 @@ impl Stored {
         let (Cache { binding, code, dim }, count) = (cache, run.count);
         let (start, bytes) = cache.bytes(run);
         if code < PLAIN {
-            // SAFETY: the caller's promise.
+            // SAFETY: the binding holds the rows, by the caller; `start` is where the first begins.
             let start = unsafe { tile.start(binding).add(start) };
             return Stored { code, start, dim, count, ahead: Some(AHEAD) };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: by the caller, `room` has `count * dim` f32s, and the binding holds the rows, whose `bytes` no tile writes.
+        // All bits zero are an f32.
         let (blocks, wide) = unsafe {
             room.write_bytes(0, count * dim);
             (

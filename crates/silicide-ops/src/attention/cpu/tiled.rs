@@ -43,7 +43,7 @@ struct Queries {
 /// The instruction set is present; the tile is of a launch that the kernel planned.
 #[inline(always)]
 pub(super) unsafe fn tile_queries<S: Simd + F32Kernels>(tile: &Tile<'_>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the kernel planned the launch, by the caller, so `plan_header` made its first parameters.
     let call = unsafe { Call::of(tile) };
     let [column, kv_head, chunk] = tile.index.map(|i| i as usize);
     let extents = call.extents;
@@ -105,7 +105,7 @@ unsafe fn finish(call: &Call<'_>, queries: &Queries, mut each: impl FnMut(usize,
     for head in queries.heads.clone() {
         for token in queries.tokens.clone() {
             let start = (token * heads + head) * value_dim;
-            // SAFETY: the caller's promise.
+            // SAFETY: `needs` requires an output for each token and head; those of `queries` are this tile's, by the caller.
             each(head, unsafe { call.tile.write::<f32>(OUT, start..start + value_dim) });
         }
     }

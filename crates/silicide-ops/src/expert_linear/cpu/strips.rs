@@ -261,7 +261,7 @@ impl<'a> Strip<'a> {
         let [pairs, experts, sharing, most] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
         let number = tile.index[1] as usize;
         let known = |expert: u32| Some(expert as usize).filter(|&expert| expert < experts);
-        // SAFETY: the caller's promise; no launch writes these words now.
+        // SAFETY: `PLACES` has the words that the parameters state, by the caller; no tile of this launch writes them.
         unsafe {
             if most == 0 {
                 let id = *tile.read_part::<u32>(PLACES, number..number + 1).first()?;

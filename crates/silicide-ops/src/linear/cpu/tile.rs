@@ -189,7 +189,7 @@ impl Product {
             all: self.columns,
         };
         if let Some(bias) = self.bias.checked_sub(1) {
-            // SAFETY: the caller's promise; the region is of this tile alone.
+            // SAFETY: `needs` requires a bias for every column and the outputs of the product; the region is of this tile alone.
             unsafe {
                 let bias = tile.read_part::<f32>(bias, region.columns.clone());
                 for row in region.rows.clone() {
@@ -227,13 +227,14 @@ impl Region {
 unsafe fn run<S: Simd>(tile: &Tile<'_>, isa: Isa) {
     let [number, ..] = tile.index;
     if let Some(gate) = tile.param(1).checked_sub(1) {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function has the conditions of `run_gated`; `needs` requires two products where there is a gate.
         unsafe { run_gated::<S>(tile, number, (gate, isa)) };
         return;
     }
     let products = (0..tile.param(0) as usize).rev().filter_map(|index| Product::read(tile.params, index));
     if let Some(product) = products.into_iter().find(|product| product.first <= number) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `needs` requires the bindings of every product, and that its tiles begin at `first`; the CPU has `isa`, by
+        // the caller.
         unsafe { product.run(tile, number - product.first, isa) };
     }
 }
@@ -263,7 +264,8 @@ fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
 unsafe fn run_gated<S: Simd>(tile: &Tile<'_>, number: u32, (activation, isa): (u32, Isa)) {
     let [gate, up] = [0, 1].map(|index| Product::read(tile.params, index));
     let (Some(gate), Some(up)) = (gate, up) else { return };
-    // SAFETY: the caller's promise; the region is of this tile alone, in the gate's memory and in the output.
+    // SAFETY: `needs` requires the bindings of both products and of the rounded rows; the region is of this tile alone, in
+    // the gate's memory and in the output.
     unsafe {
         let (Some(region), Some(_)) = (gate.run(tile, number, isa), up.run(tile, number, isa)) else {
             return;
@@ -285,9 +287,11 @@ unsafe fn run_gated<S: Simd>(tile: &Tile<'_>, number: u32, (activation, isa): (u
 /// Declares a variant.
 macro_rules! variant {
     ($name:ident, $simd:ty, $isa:expr $(, $features:literal)?) => {
+        /// # Safety
+        /// The CPU has the instruction set; the launch is one for which `needs` returned needs.
         $(#[target_feature(enable = $features)])?
         unsafe fn $name(tile: &Tile<'_>) {
-            // SAFETY: the caller's promise is the body's.
+            // SAFETY: the body needs a CPU with the instruction set and a launch within `needs`, as this function does.
             unsafe { run::<$simd>(tile, $isa) }
         }
     };
