@@ -197,7 +197,7 @@ pub enum Error {
         "{what}: bytes {start}..{end} of {storage} are held by a host {held} guard; drop the guard first"
     )]
     HostGuard {
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
         /// The storage.
         storage: String,
@@ -213,7 +213,7 @@ pub enum Error {
         "{what}: the contents were lost when an earlier submission failed ({cause}); write the buffer anew"
     )]
     Poisoned {
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
         /// The failure.
         cause: Arc<Error>,
@@ -238,10 +238,10 @@ pub enum Error {
         /// What it planned.
         what: String,
     },
-    /// Work was stopped because somebody asked for it.
+    /// Work was stopped on request.
     #[error("{what}: cancelled")]
     Cancelled {
-        /// What was stopped.
+        /// The work that was stopped.
         what: &'static str,
     },
     /// A tensor of a model could not be brought onto a device.

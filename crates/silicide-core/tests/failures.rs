@@ -58,7 +58,7 @@ fn running_out_of_memory_anywhere_is_an_error_of_that_call_alone() {
     };
     assert!(allocs > 20, "{allocs} allocations");
     for n in 1..=20 {
-        // Once: memory is reclaimed and asked for again.
+        // Once: memory is reclaimed and allocated again.
         let (device, raw) = null_device(&NullOptions::default().fail_alloc(n));
         workload(&device, |what, result| result.unwrap_or_else(|error| panic!("{what} at {n}: {error}")));
         drop(device);

@@ -1,4 +1,4 @@
-//! Graphs against the encoder: the same program, captured or recorded, gives the same bits.
+//! Graphs against the encoder: the same program, captured or recorded, computes the same bits.
 
 use crate::common::ops::{Accumulate, Add, Scale, SharedTriple, Triple};
 use crate::common::{count, devices, devices_with, null_device, vector};
@@ -169,7 +169,7 @@ fn what_nobody_needs_goes_and_what_is_the_same_is_shared() {
     assert!(dot.starts_with("digraph {") && dot.contains("style=dashed") && dot.contains(" -> n2;"), "{dot}");
 }
 
-/// Puts a `Scale` by the product in the place of two, whoever else needs what is between.
+/// Replaces two `Scale`s by one with the product of their factors, even if the value between them has other readers.
 fn fuse_scales(graph: &mut ComputeGraph, between_is_kept: bool) -> bool {
     let nodes = graph.nodes();
     let (inputs, mut outputs) = (nodes[0].inputs.clone(), nodes[1].outputs.clone());

@@ -35,9 +35,9 @@ fn each_replay_sees_what_was_set_before_it() {
     for device in devices() {
         let state = vector(&device, &vec![0.0; LEN]);
         let (mut session, [a, b]) = session(&device, &state);
-        // What was never set is zero.
+        // Parameters that were never set are zero.
         let _zeros = session.replay().unwrap();
-        // Nobody waits: earlier replays may still be running when the next values come.
+        // Without waiting: earlier replays may still be running when the next values are set.
         let mut expected = 0.0;
         for round in 0..20 {
             session.set(a, &[round as f32; LEN]).unwrap();

@@ -234,7 +234,7 @@ fn a_guard_taken_during_a_submission_that_fails_waits_for_the_one_before() {
 
 #[test]
 fn threads_that_guard_and_submit_never_see_half_of_anything() {
-    // Writers keep all elements of a buffer equal; whoever sees two different ones saw a race.
+    // Writers keep all elements of a buffer equal; two different ones are a race.
     const ROUNDS: usize = 150;
     for device in devices() {
         let total = vector(&device, &[0.0; 2048]);

@@ -326,7 +326,7 @@ fn allocators_cannot_hand_out_what_was_not_asked_for() {
     let pooled = Buffer::new_in(&device, pool.allocator(), DType::U8, 1000).unwrap();
     assert_error!(pooled.ensure_allocated(), Error::WrongDevice { .. });
 
-    // What an allocator keeps is zeroed again, counted for its new purpose, and may outlive the device.
+    // Memory that an allocator keeps is zeroed again, counted for its new purpose, and may outlive the device.
     let keeper = crooked(of(&device), None, None);
     for purpose in [Purpose::Cache, Purpose::Weights] {
         let mut options = BufferOptions::default();
@@ -336,7 +336,7 @@ fn allocators_cannot_hand_out_what_was_not_asked_for() {
         buffer.copy_in(&[9u8; 1000]).unwrap();
         assert_eq!(device.usage().of(purpose).count, 1);
     }
-    // Whoever wants no zeros gets what is there.
+    // Without `zeroed`, a buffer has the old contents.
     let mut options = BufferOptions::default();
     (options.zeroed, options.allocator) = (false, Some(Arc::<Crooked>::clone(&keeper) as _));
     assert_eq!(Buffer::with(&device, DType::U8, 1000, &options).unwrap().to_vec::<u8>().unwrap(), [9; 1000]);

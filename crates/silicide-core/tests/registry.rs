@@ -80,7 +80,7 @@ fn a_failure_is_reported_and_tried_again() {
 
 #[test]
 fn threads_that_share_a_failure_leave_one_good_kernel() {
-    // Whoever hears of the failure tries again; none may throw away what another has compiled meanwhile.
+    // A thread that gets the failure tries again; none may drop a kernel that another thread has compiled meanwhile.
     for _ in 0..50 {
         let (device, raw) = null_device(&NullOptions::default().fail_compile(1));
         let together = Barrier::new(4);

@@ -1,5 +1,5 @@
 //! The rules of a call, for encoder and graph alike: what the encoder refuses, the graph refuses with the same error;
-//! what both accept gives the same bytes.
+//! calls that both accept compute the same bytes.
 //!
 //! A case is a few calls over views of a few memories: of the recorder's device and of another one, allocated or not, writable
 //! or mapped from a file, at good and at odd addresses; reinterpreted, overlapping, or the same. Some values come
@@ -27,7 +27,7 @@ use std::sync::Arc;
 const MEMORY: usize = 256;
 const LEN: usize = 64;
 
-/// What a memory is like.
+/// The kind of a memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Allocated,
@@ -303,7 +303,7 @@ impl World {
         memory.slice(view.start..view.start + view.len).unwrap().reinterpret(view.dtype).unwrap()
     }
 
-    /// Records a case with the encoder; gives what the recorder made.
+    /// Records a case with the encoder. Returns the buffers that the recorder made.
     fn encode(&self, encoder: &mut CommandEncoder, case: &Case) -> Result<Vec<Buffer>> {
         let buffers =
             |views: &[View]| -> Vec<Buffer> { views.iter().map(|view| self.buffer(view)).collect() };
@@ -335,7 +335,7 @@ impl World {
         executor.session(&[])
     }
 
-    /// Gives the writable memories of the device their first contents.
+    /// Writes the initial contents of the device's writable memories.
     fn reset(&self) {
         for kind in [Kind::Allocated, Kind::Lazy] {
             self.memory(kind).copy_in(&count(MEMORY)).unwrap();
@@ -372,7 +372,7 @@ fn later(graph: &ComputeGraph, index: usize) -> Option<Fusion> {
     Some(Fusion { op: node.op.clone(), inputs, outputs: node.outputs.clone() })
 }
 
-/// Tries a fusion for every node; gives how many were done.
+/// Tries a fusion for every node. Returns how many were done.
 fn refit(graph: &mut ComputeGraph, fusion: fn(&ComputeGraph, usize) -> Option<Fusion>) -> usize {
     let mut done = 0;
     for index in 0..graph.nodes().len() {

@@ -2,8 +2,8 @@
 //!
 //! The schedule of a graph takes each input for memory of its own. So an input that is written shares no bytes with another
 //! input or a constant, and an input shares no bytes with a constant that is written. [`Program::is_refused`] states this
-//! a second time, in the simplest words, and every session must agree with it. What a session accepts gives the bytes that
-//! the encoder gives. `scripts/check-rules` shows that this test notices when the check is missing.
+//! a second time, in the simplest words, and every session must agree with it. Inputs that a session accepts lead to the bytes
+//! that the encoder computes. `scripts/check-rules` shows that this test notices when the check is missing.
 
 use crate::common::count;
 use crate::common::ops::{Accumulate, Add, Scale};

@@ -1,4 +1,4 @@
-//! The rules of a launch: a plan is made by safe code, so one that gives a program less than it needs is an error, for
+//! The rules of a launch: a plan is made by safe code, so one that binds less than a program needs is an error, for
 //! encoder and graph alike, and nothing is touched.
 
 use crate::common::ops::{native_add, shader_add};

@@ -92,7 +92,7 @@ fn submissions_take_effect_in_order_whatever_thread_they_come_from() {
     }
 }
 
-/// What a kernel that panics leaves behind.
+/// A kernel that panics is an error, and its outputs are poisoned.
 #[test]
 fn a_panic_in_a_kernel_is_an_error_of_the_submission_and_of_what_it_wrote() {
     let device = Device::cpu().unwrap();

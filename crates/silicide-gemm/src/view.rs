@@ -54,7 +54,7 @@ pub enum GemmError {
         /// What it is.
         got: usize,
     },
-    /// An extent is no multiple of what it must be one of.
+    /// An extent is not a multiple of the required number.
     #[error("{argument}: {what} must be a multiple of {of}, got {got}")]
     Multiple {
         /// The argument.

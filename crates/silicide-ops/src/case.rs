@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// One call to try.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What is special about it: `rows 7 x 8191, tiny values`.
+    /// A description: `rows 7 x 8191, tiny values`.
     pub label: String,
     /// The op.
     pub op: Arc<dyn DynOp>,
@@ -29,7 +29,7 @@ pub struct Input {
     pub data: Data,
 }
 
-/// What an input holds. Random values come from a generator seeded by the case's label, so a failure repeats.
+/// The contents of an input. Random values come from a generator seeded by the case's label, so a failure repeats.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Data {

@@ -1,4 +1,4 @@
-//! What the `needs` functions of programs share: types by code, and bindings of a type.
+//! Common code of the `needs` functions of programs: types by code, and bindings of a type.
 
 use silicide_hal::{Access, Count, Needs};
 use silicide_quant::{DType, Format};

@@ -63,7 +63,7 @@ impl Buffer {
     /// # Safety
     ///
     /// `memory` is valid for reads (and writes, if it says so) of `memory.bytes` initialised bytes for as long as
-    /// its owner lives, and nobody else writes it, or reads what is written here, meanwhile.
+    /// its owner lives. Meanwhile nothing else writes it, or reads bytes that are written here.
     pub unsafe fn from_raw<S>(
         device: &Device,
         memory: ForeignMemory,

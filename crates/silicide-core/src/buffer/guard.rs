@@ -16,7 +16,7 @@ pub struct ReadGuard<T> {
     held: HeldSlice<T>,
 }
 
-/// Elements to read and write. Nobody else touches them while the guard lives.
+/// Elements to read and write. Nothing else touches them while the guard lives.
 #[derive(Debug)]
 pub struct WriteGuard<T> {
     held: HeldSlice<T>,

@@ -19,7 +19,7 @@ impl Buffer {
     ///
     /// # Safety
     ///
-    /// Nobody else writes these bytes, or reads what is written here, while the buffer lives. They are initialised.
+    /// Nothing else writes these bytes, or reads bytes that are written here, while the buffer lives. They are initialised.
     pub unsafe fn from_metal<S>(
         device: &Device,
         buffer: &ProtocolObject<dyn MTLBuffer>,

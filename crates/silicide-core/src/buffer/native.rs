@@ -55,7 +55,7 @@ impl Buffer {
     /// # Safety
     ///
     /// `native.object` is a live buffer of the backend's own API, of this device, with enough initialised bytes from
-    /// `native.offset` on; nobody else writes them, or reads what is written here, while the buffer lives.
+    /// `native.offset` on; nothing else writes them, or reads bytes that are written here, while the buffer lives.
     pub unsafe fn from_native<S>(
         device: &Device,
         native: NativeBuffer,
@@ -81,7 +81,7 @@ impl Buffer {
     }
 
     /// The backend's own buffer under this one, and where in it the first byte lies. Waits for nothing and tracks
-    /// nothing. `None` where the backend gives out no such objects.
+    /// nothing. `None` where the backend has no such objects.
     ///
     /// # Safety
     ///

@@ -5,7 +5,7 @@
 //! it under the same lock before waiting for the ticket it finds.
 //!
 //! A storage does not hold its device, because lists in flight hold storages and the device holds those lists: a
-//! device that nobody uses any more would never go. Buffers hold both.
+//! device without users would never be dropped. Buffers hold both.
 
 use crate::device::Device;
 use crate::error::{Error, Result};

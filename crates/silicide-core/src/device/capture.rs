@@ -40,7 +40,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // Who wants to know how it went calls `finish`; failures of work are reported to those who wait for it.
+        // `finish` reports an error of the capture; a failure of work is reported where it is waited for.
         let _ = self.end();
     }
 }

@@ -62,11 +62,11 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// The backend belongs to this device: no other is made over it, and nobody else submits to it.
+    /// The backend belongs to this device: no other is made over it, and nothing else submits to it.
     pub unsafe fn with_backend(raw: Arc<dyn RawDevice>, options: &DeviceOptions) -> Device {
         let total = raw.info().memory.total;
         let limit = options.memory_budget.unwrap_or(if total == 0 { usize::MAX } else { total });
-        // What is kept for reuse stays small beside what is used: a twentieth of the memory.
+        // Memory kept for reuse is at most a twentieth of the limit.
         let kept = options.pool_budget.unwrap_or(limit / 20);
         let registry = KernelRegistry::new(Arc::clone(&raw), options.kernel_cache.clone());
         let memory = Arc::new(DeviceAllocator::new(raw, limit));
@@ -97,7 +97,7 @@ impl Device {
         Usage { workspaces: self.raw().workspace_bytes(), ..self.budget().usage() }
     }
 
-    /// What the device keeps for reuse by the outputs and scratch of ops.
+    /// Returns the memory that the device keeps for reuse by the outputs and scratch of ops.
     pub fn pool_usage(&self) -> PoolUsage {
         self.shared.shelf.usage()
     }
@@ -118,7 +118,7 @@ impl Device {
         self.timeline().drain(self)
     }
 
-    /// What was recorded and run since the device was opened.
+    /// Returns the counts of work that was recorded and run since the device was opened.
     pub fn counters(&self) -> Counters {
         self.shared.counters.snapshot()
     }

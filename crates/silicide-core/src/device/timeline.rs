@@ -40,7 +40,7 @@ struct Flight {
     held: Held,
 }
 
-/// What a flight keeps alive.
+/// The resources that a flight keeps alive.
 #[derive(Debug)]
 enum Held {
     /// The storages of a list that is run once.
@@ -126,7 +126,7 @@ impl Timeline {
     fn fly(&self, device: &Device, mut queue: MutexGuard<'_, Queue>, flight: Flight) {
         queue.submitted = flight.ticket.0;
         queue.flights.push_back(flight);
-        // Backends that run a list at once have finished it: whoever waits for it need not take the lock.
+        // Backends that run a list at once have finished it: a later wait for it need not take the lock.
         let done = self.take_done(device.raw(), &mut queue);
         drop(queue);
         retire(device, done);
@@ -209,7 +209,7 @@ impl Timeline {
     pub(crate) fn finish(&mut self, raw: &dyn RawDevice) {
         let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
         while let Some(flight) = queue.flights.pop_front() {
-            // Nobody is left to hear of a failure of the list.
+            // A failure of the list can't be reported any more: the device is being dropped.
             let waited = raw.wait(flight.ticket, Duration::MAX);
             let ended =
                 raw.reached().map_or_else(|error| is_loss(&error), |reached| reached >= flight.ticket);
@@ -318,8 +318,8 @@ fn is_loss(error: &HalError) -> bool {
     matches!(error, HalError::DeviceLost { .. })
 }
 
-/// Poisons or heals what a finished flight wrote, and says why it failed if it did: by itself, or because it read
-/// what was lost before.
+/// Poisons or heals the storages that a finished flight wrote. Returns why it failed, if it did: by itself, or because it read
+/// poisoned storages.
 fn settle(raw: &dyn RawDevice, flight: &Flight) -> Option<Arc<Error>> {
     let failure = match raw.wait(flight.ticket, Duration::ZERO) {
         Ok(()) => {

@@ -83,7 +83,7 @@ impl GraphBuilder {
         GraphValue { graph: self.graph.id, tensor: self.tensors.len() as u32 - 1, info }
     }
 
-    /// What a tensor holds now.
+    /// Returns the value that a tensor holds now.
     fn operand(&self, value: &GraphValue, what: &'static str) -> Result<Operand> {
         check_graph(self.graph.id, value.graph, what)?;
         let current = self.tensors.get(value.tensor as usize).ok_or(Error::WrongGraph { what })?;
@@ -111,7 +111,7 @@ impl GraphBuilder {
     fn overwrite(&mut self, given: &GraphValue, access: Access) -> Option<Operand> {
         let current = *self.tensors.get(given.tensor as usize)?;
         let info = self.graph.values.get(current.0 as usize).map(|value| value.info)?;
-        // What nobody outside sees may lie anywhere once all of it is new.
+        // A value that is not visible outside may lie anywhere once all of it is new.
         let moves = access == Access::Write && !self.graph.is_outside(current);
         let origin = if moves { Origin::Arena } else { Origin::Update(current) };
         let value = self.graph.push_value(TensorInfo { shape: given.info.shape, ..info }, origin);

@@ -38,7 +38,7 @@ pub(super) struct Call {
     pub(super) scratch: SmallVec<[u32; 2]>,
 }
 
-/// What a command does.
+/// The kind of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// A step of its node's plan.
@@ -69,7 +69,7 @@ pub(super) struct Commands {
     pub(super) commands: Vec<Command>,
     pub(super) rooms: Vec<Room>,
     pub(super) in_place: Vec<InPlace>,
-    /// What the command that is being written down touches.
+    /// The ranges that the command being built touches.
     touched: SmallVec<[Touch; 8]>,
     /// The last command of each node.
     last: Vec<usize>,
@@ -110,7 +110,7 @@ impl Commands {
         Ok(commands)
     }
 
-    /// What a command touches.
+    /// Returns the ranges that a command touches.
     pub(super) fn touches(&self, command: usize) -> &[Touch] {
         self.commands.get(command).map_or(&[], |command| &command.touches)
     }
@@ -187,7 +187,7 @@ impl Commands {
         self.commands.push(Command { node, piece, touches: std::mem::take(&mut self.touched) });
     }
 
-    /// Lets whoever makes a value derive too what a launch would derive from it; gives the room of that.
+    /// Lets the producer of a value also compute the scratch that `launch` would derive from it. Returns the room of that scratch.
     fn join(
         &mut self,
         graph: &ComputeGraph,

@@ -54,9 +54,9 @@ pub struct Scope {
 /// An op with what it works on.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What is computed.
+    /// The op.
     pub op: Arc<dyn DynOp>,
-    /// What it reads, in the order of its slots.
+    /// Its inputs, in the order of its slots.
     pub inputs: SmallVec<[Operand; 4]>,
     /// What it makes.
     pub outputs: SmallVec<[Operand; 2]>,
@@ -67,9 +67,9 @@ pub struct Node {
 /// One op in place of several. See [`ComputeGraph::fuse`].
 #[derive(Clone, Debug)]
 pub struct Fusion {
-    /// What is computed.
+    /// The op.
     pub op: Arc<dyn DynOp>,
-    /// What it reads.
+    /// Its inputs.
     pub inputs: SmallVec<[Operand; 4]>,
     /// Values that the nodes it stands for have made: all that anyone else needs.
     pub outputs: SmallVec<[Operand; 2]>,
@@ -81,7 +81,7 @@ pub(super) struct Value {
     pub(super) origin: Origin,
 }
 
-/// What a session brings.
+/// A buffer that a session supplies.
 #[derive(Clone, Debug)]
 pub(super) struct Input {
     pub(super) name: String,
@@ -120,7 +120,7 @@ impl ComputeGraph {
         &self.nodes
     }
 
-    /// What a session gets out of it.
+    /// Returns the outputs, which a session can read.
     pub fn outputs(&self) -> &[Operand] {
         &self.outputs
     }

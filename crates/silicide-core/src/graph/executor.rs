@@ -218,7 +218,7 @@ fn place(graph: &ComputeGraph, commands: &Commands, schedule: &Schedule) -> (Are
     (arena, offsets, value_bytes)
 }
 
-/// Lets outputs take the place of inputs that are not needed any more; gives the room that each room lies in.
+/// Lets outputs take the place of inputs that are not needed any more. Returns, for each room, the room that it lies in.
 fn share_in_place(commands: &Commands, schedule: &Schedule, lives: &mut [Option<Lifetime>]) -> Vec<usize> {
     let mut owners: Vec<usize> = (0..lives.len()).collect();
     // When a room was last given to an output: two outputs of one command can't both have it.

@@ -16,7 +16,7 @@ pub struct Pass {
     pub run: fn(&mut ComputeGraph) -> Result<usize>,
 }
 
-/// What a pass has done.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassReport {
     /// The pass.
@@ -25,10 +25,10 @@ pub struct PassReport {
     pub rewrites: usize,
 }
 
-/// Removes nodes whose results nobody needs. Writing to memory from outside is always needed.
+/// Dead-code elimination: removes nodes whose results are unused. Writes to memory from outside are always kept.
 pub const DEAD_CODE: Pass = Pass { name: "dead code", run: |graph| Ok(graph.remove_dead_code()) };
 
-/// Lets nodes that would compute the same of the same values do it once.
+/// Common-subexpression elimination: merges nodes with equal ops and inputs.
 pub const COMMON_SUBEXPRESSIONS: Pass =
     Pass { name: "common subexpressions", run: |graph| Ok(graph.share_subexpressions()) };
 

@@ -28,7 +28,7 @@ struct Touched {
     group: usize,
 }
 
-/// What was touched of one storage so far.
+/// The ranges of one storage that were touched so far.
 #[derive(Default)]
 struct History {
     reads: Vec<Touched>,

@@ -141,7 +141,8 @@ struct Bound<'a> {
 }
 
 impl Bound<'_> {
-    /// Buffers are what the graph was captured for, and what is written is nobody else's.
+    /// Checks that inputs have the types, shapes and alignment that the graph was captured for, and that no written buffer overlaps
+    /// another one that the schedule took for separate memory.
     fn check(&self) -> Result<()> {
         let (what, op) = ("inputs", "graph");
         let graph = &self.compiled.graph;

@@ -71,7 +71,7 @@ impl fmt::Display for TensorInfo {
     }
 }
 
-/// What an op's outputs are.
+/// Types and shapes of an op's outputs.
 pub type Outputs = SmallVec<[TensorInfo; 2]>;
 
 /// All arguments of one call, as selection and planning see them.
@@ -201,7 +201,7 @@ impl Tolerance {
 ///     y.iter_mut().zip(x).for_each(|(y, x)| *y = x + tile.param_f32(1));
 /// }
 ///
-/// /// What a launch of `shift` needs; a plan that binds less is refused.
+/// /// Returns the needs of a launch of `shift`; a plan that binds less is refused.
 /// fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 ///     let bytes = launch.count(0) * size_of::<f32>();
 ///     (launch.grid == [1; 3]).then(|| Needs::new().read(bytes, 4).write(bytes, 4))

@@ -51,7 +51,7 @@ pub trait Kernel: Send + Sync {
     }
 }
 
-/// What is to be derived from an output of a call.
+/// Scratch that is to be derived from an output of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Derivation<'a> {
     /// The launch that would do it ([`Plan::derive`]): it reads all of the output and nothing else.
@@ -62,7 +62,7 @@ pub struct Derivation<'a> {
     pub scratch: u8,
 }
 
-/// What a step works on.
+/// An operand of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// Argument `i` of the op, inputs first; its access is the slot's.
@@ -172,11 +172,11 @@ impl Plan {
         self.steps.push(Step::Dispatch(Launch { program, args, params, grid }));
     }
 
-    /// Adds a launch that makes scratch memory, of so many bytes, out of inputs alone; returns its number. The launch's arguments are
-    /// those inputs, and the scratch memory is bound after them. Such launches come before all others.
+    /// Adds a launch that computes scratch memory of `bytes` bytes from inputs alone. Returns the number of the scratch. The launch's
+    /// arguments are those inputs, and the scratch memory is bound after them. Such launches come before all others.
     ///
-    /// Where a call just before this one has the same launch over the same bytes, what it made is used again, and nothing is run:
-    /// so what several calls make of one input is made once.
+    /// If a call just before this one has the same launch over the same bytes, its scratch is reused and nothing is run: scratch
+    /// that several calls derive from one input is computed once.
     pub fn derive(&mut self, bytes: usize, mut launch: Launch) -> u8 {
         let scratch = self.scratch(bytes);
         launch.args.push(Arg::scratch(scratch, Access::Write));

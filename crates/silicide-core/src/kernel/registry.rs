@@ -22,7 +22,7 @@ pub struct KernelRegistry {
     from_cache: AtomicU64,
 }
 
-/// What a registry did.
+/// Counts of a registry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegistryUsage {
     /// Kernels there are.
@@ -60,7 +60,7 @@ impl KernelRegistry {
         });
         let compiled = entry.get_or_init(|| self.compile(program)).clone();
         compiled.map_err(|error| {
-            // A failure may pass (memory, say): the next one who asks tries again. Someone may have done so already.
+            // A failure may be temporary (out of memory): the next request compiles again. Another thread may have done so already.
             let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
             if entries.get(program).is_some_and(|current| Arc::ptr_eq(current, &entry)) {
                 entries.remove(program);
@@ -73,8 +73,9 @@ impl KernelRegistry {
         let cache = self.cache.as_ref().filter(|_| matches!(program, Program::Wgsl(_)));
         let place = cache.map(|cache| (cache, cache.key(program)));
         let make = |binary: Option<&[u8]>| {
-            // SAFETY: a program runs only in a plan, and whoever implemented its kernel promised that it stays inside
-            // the bindings it gets there.
+            // SAFETY: lowering checks each launch against the program's needs (`record/needs.rs`). Native kernels and unchecked
+            // WGSL stay inside their needs; other WGSL has bounds checks. `binary` is from `translate`, or the cache had it under
+            // this program's key.
             unsafe { self.raw.compile(program.name(), program, binary) }
         };
         // A binary that is whole and yet refused (by a driver that changed, say) counts for nothing.
@@ -114,7 +115,7 @@ impl KernelRegistry {
         })
     }
 
-    /// What the registry did so far.
+    /// Returns the counts so far.
     pub fn usage(&self) -> RegistryUsage {
         RegistryUsage {
             kernels: self.entries.read().unwrap_or_else(PoisonError::into_inner).len(),

@@ -31,7 +31,7 @@ impl Request {
 }
 
 /// Memory that an allocator handed out: a range of a block. Dropping it gives it back to the device that it came
-/// from, so whoever holds one must know that no device uses it any more.
+/// from, so it is dropped only when no device uses it any more.
 pub struct Allocation {
     /// The memory of the device that it came from. Keeps the backend alive.
     pub(super) home: Arc<DeviceAllocator>,

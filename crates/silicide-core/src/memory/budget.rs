@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What memory is used for.
+/// The use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Model weights.

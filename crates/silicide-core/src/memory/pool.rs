@@ -42,7 +42,7 @@ struct Inner {
     shelf: Arc<Shelf>,
 }
 
-/// What a pool holds.
+/// Memory that a pool holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolUsage {
     /// Bytes kept for reuse.
@@ -92,13 +92,13 @@ impl Shelf {
         self.state().usage
     }
 
-    /// The size of the bucket for so many bytes, if there is one: what is too large to be kept gains nothing from
-    /// being rounded up.
+    /// Returns the size of the bucket for `bytes` bytes. There is none for requests larger than the budget: they are never
+    /// kept, so they are not rounded up.
     fn bucket(&self, bytes: usize) -> Option<usize> {
         bytes.max(SMALLEST).checked_next_power_of_two().filter(|&bytes| bytes <= self.budget)
     }
 
-    /// Bytes that a request for so many takes.
+    /// Returns the bytes that a request for `bytes` bytes takes.
     pub(crate) fn bucket_bytes(&self, bytes: usize) -> usize {
         self.bucket(bytes).unwrap_or(bytes)
     }
@@ -229,7 +229,7 @@ impl BufferPool {
         self.inner.shelf.trim(0);
     }
 
-    /// What the pool holds.
+    /// Returns the memory that the pool holds.
     pub fn usage(&self) -> PoolUsage {
         self.inner.shelf.usage()
     }

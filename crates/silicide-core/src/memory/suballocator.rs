@@ -99,7 +99,7 @@ impl DeviceAllocator {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the backend for a block; when it has no memory left, gives back what caches hold and asks once more.
+    /// Allocates a block from the backend. If that fails, frees the memory that caches hold and tries once more.
     fn block(
         &self,
         device: &Device,

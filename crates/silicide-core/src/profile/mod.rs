@@ -2,7 +2,7 @@
 //! them, summed by kernel and by scope.
 //!
 //! A profile is made of replays of a graph that was captured with marks ([`GraphOptions::mark_ops`](crate::GraphOptions)), so that nothing
-//! is measured, and nothing costs anything, where nobody asked.
+//! is measured, and nothing costs anything, without marks.
 
 mod roofline;
 mod trace;
@@ -31,7 +31,7 @@ pub struct ProfiledCall {
     pub work: Work,
 }
 
-/// What calls of one kernel, or in one scope, took together.
+/// Totals of the calls of one kernel, or in one scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProfileRow {
     /// Kernel or scope.
@@ -92,9 +92,9 @@ pub struct Replay<'a> {
     pub name: &'static str,
     /// The calls of its graph, in order.
     pub calls: &'a [ProfiledCall],
-    /// What the device measured, one span to a call.
+    /// Times that the device measured, one span to a call.
     pub spans: &'a [Span],
-    /// What the device's threads did, if it is made of threads.
+    /// Times of the device's threads, if it has any.
     pub threads: &'a ThreadTimes,
     /// Launches, copies and fills of the graph as it runs without marks, and barriers between them.
     pub size: (usize, usize),

@@ -1,4 +1,4 @@
-//! What a device can do at most, and how near calls come to it.
+//! Roofline: the peak rates of a device, and the fraction of them that calls reach.
 
 use super::ProfileRow;
 

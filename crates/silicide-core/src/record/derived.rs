@@ -1,7 +1,8 @@
-//! What launches made of inputs alone, kept for calls that would make the same again ([`Plan::derive`](crate::kernel::Plan::derive)).
+//! Scratch that launches derived from inputs alone ([`Plan::derive`](crate::kernel::Plan::derive)), kept for calls that would derive
+//! the same.
 //!
-//! It is good as long as nobody writes to what it was made of, and only the last few are kept: calls that share an input come one
-//! after the other, and memory that is kept can't be used for anything else.
+//! It is valid until its inputs are written. Only the last few are kept: calls that share an input come one after the other,
+//! and memory that is kept can't be used for anything else.
 
 use crate::kernel::{Launch, Operand, Plan, Step};
 use smallvec::SmallVec;
@@ -32,7 +33,7 @@ impl<S, M> Default for Derived<S, M> {
 }
 
 impl<S: Copy + PartialEq, M: Clone> Derived<S, M> {
-    /// What the same launch made of the same bytes.
+    /// Returns the scratch that the same launch derived from the same bytes.
     pub(super) fn find(&self, launch: &Launch, sources: &[Source<S>]) -> Option<M> {
         let same = |made: &&Made<S, M>| made.sources.as_slice() == sources && is_same(&made.launch, launch);
         self.0.iter().find(same).map(|made| made.memory.clone())
@@ -46,7 +47,7 @@ impl<S: Copy + PartialEq, M: Clone> Derived<S, M> {
         self.0.push(Made { launch: launch.clone(), sources, memory });
     }
 
-    /// Some bytes are written: what was made of them is no more.
+    /// Drops scratch that was derived from `written` bytes of `storage`.
     pub(super) fn forget(&mut self, storage: S, written: &Range<usize>) {
         let hit = |(source, range): &Source<S>| {
             *source == storage && range.start < written.end && written.start < range.end

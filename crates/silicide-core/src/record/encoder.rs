@@ -84,13 +84,13 @@ impl CommandEncoder {
         &self.device
     }
 
-    /// What was recorded so far.
+    /// Returns the list that was recorded so far.
     pub fn list(&self) -> &CommandList {
         &self.recording.list
     }
 
     /// Records an op without its type. Outputs come from the device's pool, or are outputs and scratch of earlier ops
-    /// of this list that nobody holds any more: dropping what was only a step on the way keeps a list's memory small.
+    /// of this list without handles: dropping intermediate buffers keeps a list's memory small.
     pub fn record(&mut self, op: &dyn DynOp, inputs: &[&Buffer]) -> Result<SmallVec<[Buffer; 2]>> {
         let arguments = Argument::all(&self.device, inputs, op.name())?;
         let inferred = rules::check_inputs(op, &arguments)?;

@@ -1,8 +1,8 @@
 //! Counting what a recording would take, without taking it.
 //!
 //! An [`Estimate`] is a recorder that runs shape rules, kernel selection and planning for a device, and follows the
-//! lives of outputs and scratch just as a [`CommandEncoder`](crate::CommandEncoder) does: memory that nobody holds any
-//! more is used again. Nothing is allocated, so it tells whether work fits before any of it is begun.
+//! lives of outputs and scratch just as a [`CommandEncoder`](crate::CommandEncoder) does: memory without handles is used
+//! again. Nothing is allocated, so it tells whether work fits before any of it is begun.
 
 use super::Recorder;
 use super::derived::{self, Derived, Source};
@@ -154,12 +154,12 @@ impl Estimate {
     }
 }
 
-/// What a temporary is known by: the list holds it as long as there is one.
+/// Returns the address that identifies a temporary: the list holds it as long as there is one.
 fn address(memory: &Arc<Temporary>) -> usize {
     Arc::as_ptr(memory) as usize
 }
 
-/// What a launch reads, if all of it are temporaries.
+/// Returns the ranges that a launch reads, if all of them are temporaries.
 fn sources(launch: &Launch, inputs: &[&Estimated]) -> Option<SmallVec<[Source<usize>; 1]>> {
     let inputs = launch.args.iter().filter_map(|arg| match arg.operand {
         Operand::Slot(i) => inputs.get(usize::from(i)),

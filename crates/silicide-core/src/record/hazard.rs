@@ -48,7 +48,7 @@ pub(crate) struct Touch {
     pub(crate) end: u64,
 }
 
-/// What the commands since the last barrier touch.
+/// Ranges that the commands since the last barrier touch.
 #[derive(Clone, Debug, Default)]
 pub struct MemRanges {
     /// Numbers of storages, in the order in which they were first seen.

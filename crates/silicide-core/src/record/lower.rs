@@ -49,7 +49,7 @@ type Tables = SmallVec<[(&'static [u32], Buffer); 1]>;
 /// Scratch operands that another call has made, by number.
 type Found = SmallVec<[(usize, Buffer); 1]>;
 
-/// What a plan uses besides the arguments of its op.
+/// Buffers that a plan uses besides the arguments of its op.
 pub(crate) struct Own {
     scratch: SmallVec<[Buffer; 2]>,
     /// Those among it that need not be made.
@@ -138,7 +138,7 @@ fn tables(device: &Device, plan: &Plan) -> Result<Tables> {
 }
 
 impl Call<'_> {
-    /// What a launch reads: the bytes of the inputs among its arguments.
+    /// Returns the ranges that a launch reads: the bytes of the inputs among its arguments.
     fn sources(&self, launch: &Launch) -> SmallVec<[Source<StorageId>; 1]> {
         let inputs = launch.args.iter().filter_map(|arg| match arg.operand {
             Operand::Slot(i) => self.inputs.get(usize::from(i)),

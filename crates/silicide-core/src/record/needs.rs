@@ -11,8 +11,8 @@ use silicide_hal::{Needs, Program};
 use silicide_quant::DType;
 use smallvec::SmallVec;
 
-/// What the offset word of a WGSL binding counts, in bytes: elements, or bytes for block formats, since an aligned offset need
-/// not lie between blocks.
+/// Returns the unit, in bytes, of the offset word of a WGSL binding: an element, or a byte for block formats, since an aligned
+/// offset need not lie between blocks.
 pub(super) fn offset_unit(dtype: DType) -> usize {
     if dtype.is_block() { 1 } else { dtype.size() }
 }

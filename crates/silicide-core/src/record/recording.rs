@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What an encoder fills.
+/// The list that an encoder fills, with the resources that it uses.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     pub(crate) list: CommandList,
@@ -45,8 +45,8 @@ struct Temporary {
     number: u32,
 }
 
-/// Whether a temporary that nobody holds may be used again by the op that is being recorded: the ops just before it may
-/// be of another chain, and giving it their memory would make the two wait for each other.
+/// Whether a temporary without handles may be used again by the op that is being recorded. The ops just before it may
+/// be of another chain, and reuse of their memory would add a hazard between the two.
 pub(super) fn is_rested(last: usize, now: usize) -> bool {
     now - last > 2
 }
@@ -164,9 +164,9 @@ impl Recording {
         self.tally.transfers += 1;
     }
 
-    /// A buffer whose contents do not matter, for outputs and scratch: one of this list that nobody else holds any
-    /// more, or one from the device's pool. Hazards go by storage, so whoever gets memory again waits for those that
-    /// had it.
+    /// Returns a buffer with unspecified contents, for outputs and scratch: one of this list without other handles, or one from
+    /// the device's pool. Hazards are by storage, so a command that reuses memory waits for the commands that used it
+    /// before.
     pub(crate) fn temporary(
         &mut self,
         device: &Device,
@@ -194,7 +194,7 @@ impl Recording {
         Ok(buffer)
     }
 
-    /// Whether the list has room for one command more with so many bindings and parameter words: positions in it
+    /// Whether the list has room for one more command with `bindings` bindings and `words` parameter words: positions in it
     /// are 32 bits wide.
     pub(crate) fn has_room(&self, bindings: usize, words: usize) -> bool {
         let fits = |len: usize, more: usize| len.saturating_add(more) <= u32::MAX as usize;
@@ -269,7 +269,7 @@ pub(crate) fn fill_block(device: &Device, allocation: Allocation, value: u32) ->
         Ok(()) => Ok(allocation),
         Err(error) => {
             if !device.timeline().is_settled(ticket) {
-                // Nobody knows when the device will be done with it: it is never used again.
+                // It is unknown when the device will be done with it: it is never used again.
                 std::mem::forget(allocation);
             }
             Err(error)

@@ -127,8 +127,8 @@ impl<'a> Loader<'a> {
         Ok(weight)
     }
 
-    /// Gives back what memory a tensor's file takes up, where that is mapped: for one that was copied elsewhere. It is read again
-    /// when somebody needs it.
+    /// Releases the resident pages of a tensor whose file is mapped, after it was copied elsewhere. A later access reads them
+    /// from the file again.
     pub fn release(&self, entry: &Entry<'_>) {
         if let Ok(place) = entry.place()
             && let Some(Bytes::Mapped(file)) = self.source.file(place)
@@ -155,12 +155,12 @@ impl<'a> Loader<'a> {
         Ok(self.report)
     }
 
-    /// What was loaded so far.
+    /// Returns the counts of tensors and bytes that were loaded so far.
     pub fn report(&self) -> LoadReport {
         self.report
     }
 
-    /// Names of tensors that nobody loaded, in the order of the files.
+    /// Returns the names of tensors that were not loaded, in the order of the files.
     pub fn unused(&self) -> impl Iterator<Item = &'a str> {
         let source = self.source;
         source.entries().map(|entry| entry.name()).filter(|&name| !self.loaded.contains(name))

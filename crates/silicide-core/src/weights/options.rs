@@ -12,7 +12,7 @@ pub type LoadProgress = Arc<dyn Fn(&LoadEvent<'_>) + Send + Sync>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// What the buffers are for, in reports.
+    /// The purpose of the buffers, in reports.
     pub purpose: Purpose,
     /// Where the bytes go.
     pub placement: Placement,

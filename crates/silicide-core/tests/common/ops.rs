@@ -176,7 +176,7 @@ pub(crate) struct Native<O>(&'static NativeKernel, PhantomData<fn() -> O>);
 /// A WGSL kernel.
 pub(crate) struct Shader<O>(&'static ShaderText, PhantomData<fn() -> O>);
 
-/// What a WGSL kernel is made from.
+/// The parts of a WGSL kernel.
 pub(crate) struct ShaderText {
     name: &'static str,
     bindings: u32,

@@ -52,7 +52,7 @@ pub(crate) fn interruptible() -> (Device, Arc<Wrapped>, Arc<NullDevice>, Release
 
 fn wrap(raw: Arc<dyn RawDevice>, info: DeviceInfo) -> (Device, Arc<Wrapped>) {
     let raw = Arc::new(Wrapped { raw, info, state: Mutex::default() });
-    // SAFETY: the backend was just made, and is used by nobody else.
+    // SAFETY: the backend was just made, and nothing else uses it.
     (unsafe { Device::with_backend(raw.clone(), &DeviceOptions::default()) }, raw)
 }
 

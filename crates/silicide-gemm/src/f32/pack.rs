@@ -46,7 +46,7 @@ impl<'a, I> PackedPanel<'a, I> {
     }
 }
 
-/// f32s of a panel of so many outputs: whole vectors of any instruction set.
+/// Returns the f32s of a panel of `outputs` outputs and `depth` elements: whole vectors of any instruction set.
 pub const fn panel_len(outputs: usize, depth: usize) -> usize {
     outputs.next_multiple_of(super::SUM_PADDING) * depth
 }

@@ -141,7 +141,7 @@ pub(crate) trait FloatLanes: Copy + 'static {
 pub(crate) trait CodeLanes: FloatLanes {
     /// Four bytes of each lane: codes of an output.
     type Words: Copy;
-    /// What is added to signed codes by [`CodeLanes::signed_codes`].
+    /// The offset that [`CodeLanes::signed_codes`] adds to signed codes.
     const ZERO: i32;
     /// Whether unpacking is compiled for each layout of weights, rather than once with a branch per load.
     const UNPACK_PER_LAYOUT: bool = true;

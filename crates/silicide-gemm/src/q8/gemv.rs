@@ -188,7 +188,7 @@ struct Dots<I: GemvLanes, F, L, const ROWS: usize> {
     /// The scales of the block, and its first group. The rows have all groups of the block.
     scales: ScaleSlots<I>,
     first: usize,
-    /// What is prefetched while the block is multiplied.
+    /// The address that is prefetched while the block is multiplied.
     next: *const u8,
     /// The address of the block itself.
     block: *const u8,

@@ -1,7 +1,7 @@
 //! The index of the largest element of each row, as u32. The last axis goes away.
 //!
-//! Of equal elements the first wins, -0 and +0 being equal. NaN counts as larger than everything, so a row with one
-//! gives the index of its first NaN, as `reduce`'s `max` gives NaN: trouble upstream shows instead of hiding.
+//! Of equal elements the first wins, -0 and +0 being equal. NaN counts as larger than everything, so for a row with one
+//! the result is the index of its first NaN, as `reduce`'s `max` is NaN: an error upstream stays visible.
 
 pub mod cases;
 mod rows;

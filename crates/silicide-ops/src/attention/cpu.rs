@@ -3,7 +3,7 @@
 //! For few queries the keys are split in runs of fixed length, each a tile of its own that streams its part of the cache
 //! once for all queries that share it; a second launch joins the parts ([`split`]). For many, a tile is a block of queries
 //! that goes through the keys a block at a time, with an online softmax between two matrix products ([`tiled`]). Where
-//! runs and blocks begin depends on the call and on `start` alone, so any number of threads gives the same bits.
+//! runs and blocks begin depends on the call and on `start` alone, so the bits do not depend on the number of threads.
 
 mod needs;
 mod split;
@@ -30,11 +30,11 @@ const K: usize = 1;
 const V: usize = 2;
 const START: usize = 3;
 const SINKS: usize = 4;
-/// What is written: outputs, or parts of them.
+/// The binding that is written: outputs, or parts of them.
 const OUT: usize = 5;
-/// What a launch that joins parts reads.
+/// The parts that a joining launch reads.
 const PARTS: usize = 6;
-/// What such a launch rounds its outputs to.
+/// The quantized outputs of a joining launch.
 const ROUNDED: usize = 7;
 
 /// Parameter words that every program has; its own come after them.
@@ -108,7 +108,7 @@ impl<'a> Call<'a> {
         [(K, keys, dim), (V, values, value_dim)].map(|(binding, code, dim)| Cache { binding, code, dim })
     }
 
-    /// The first run of `positions`, of at most so many, that lies together in the cache: slot of the first, and how many.
+    /// Returns the first run of at most `most` of `positions` that is contiguous in the cache: the slot of the first, and how many.
     #[inline(always)]
     fn together(&self, positions: &Range<usize>, most: usize) -> (usize, usize) {
         let slot = positions.start % self.extents.capacity;

@@ -13,7 +13,7 @@ use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet
 use silicide_quant::DType;
 use std::ops::Range;
 
-/// What the body calls with the results of a query.
+/// The function that the body calls with the results of a query.
 macro_rules! begin_row {
     ($function:literal) => {
         concat!(

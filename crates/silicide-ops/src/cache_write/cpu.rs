@@ -71,7 +71,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [tokens, heads, dim, capacity, stride] = [0, 1, 2, 3, 4].map(|i| tile.param(i) as usize);
     let [share, head, _] = tile.index.map(|i| i as usize);
     let shares = tile.grid[0] as usize;
-    // SAFETY: `needs` requires a word for each token, which nobody writes.
+    // SAFETY: `needs` requires a word for each token, in a binding that is only read.
     let slots = unsafe { tile.read_part::<u32>(1, 0..tokens) };
     for (token, &slot) in slots.iter().enumerate() {
         let slot = slot as usize;

@@ -43,7 +43,7 @@ impl Op for Cast {
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
         let (Some(x), [y, ..]) = (inputs.first(), outputs) else { return };
-        // Values are stored in the type of `y` by whoever asked: that is the conversion.
+        // The caller stores values in the type of `y`: that is the conversion.
         y.values.clone_from(&x.values);
     }
 

@@ -171,12 +171,11 @@ pub(crate) unsafe fn view_coded<'a, S: Simd>(
     room
 }
 
-/// How many runs ahead of the one being read the next one is asked for.
+/// Prefetch distance, in runs.
 const AHEAD: usize = 4;
 
-/// [`read_coded`] for kernels that go through a binding from front to back. Asks for what will be read a few runs
-/// later: while a run is computed the memory would idle, as the machine's own guess at what comes next does not reach
-/// over it.
+/// [`read_coded`] for kernels that go through a binding from front to back. Prefetches the run that is read [`AHEAD`] runs
+/// later: the hardware prefetcher does not reach over the time that a run takes to compute, so memory would idle.
 ///
 /// # Safety
 /// As for [`read`].

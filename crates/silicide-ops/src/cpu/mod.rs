@@ -1,4 +1,4 @@
-//! What CPU kernels share: instantiating one body for every instruction set, splitting work in fixed tiles,
+//! Common code of CPU kernels: instantiating one body for every instruction set, splitting work in fixed tiles,
 //! vectorisable functions, and moving elements between memory and f32 lanes.
 //!
 //! A kernel body is ordinary Rust written so that the compiler vectorises it (fixed lanes, no early exits). The
@@ -29,15 +29,15 @@ use std::ops::Range;
 /// Elements of one tile of an elementwise kernel. Fixed, so that the number of threads never changes a result.
 pub(crate) const TILE: usize = 16 << 10;
 
-/// Elements that a kernel holds in local arrays at a time: a few such arrays of f32 stay in the first cache.
+/// Elements that a kernel holds in local arrays at a time: a few such arrays of f32 stay in L1.
 pub(crate) const CHUNK: usize = 1 << 8;
 
-/// A grid of tiles over so many elements.
+/// Returns a grid of tiles over `elements` elements.
 pub(crate) fn tiles(elements: usize) -> [u32; 3] {
     [u32::try_from(elements.div_ceil(TILE)).unwrap_or(u32::MAX).max(1), 1, 1]
 }
 
-/// The elements of a tile, of so many in all, in runs of at most [`CHUNK`].
+/// Returns the elements of a tile, of `elements` in all, in runs of at most [`CHUNK`].
 #[inline(always)]
 pub(crate) fn chunks(tile: &Tile<'_>, elements: usize) -> impl Iterator<Item = Range<usize>> {
     let [index, ..] = tile.index;

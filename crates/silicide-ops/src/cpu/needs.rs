@@ -1,4 +1,4 @@
-//! What the `needs` functions of CPU programs share: extents from lengths and words, and the grids of tiles.
+//! Common code of the `needs` functions of CPU programs: extents from lengths and words, and the grids of tiles.
 
 use super::TILE;
 use silicide_hal::{Count, LaunchShape};

@@ -15,7 +15,7 @@ pub(crate) fn worthwhile(io: &Io<'_>) -> u32 {
     u32::from(is_large(bytes))
 }
 
-/// Whether a call that touches so many bytes should stream its outputs.
+/// Whether a call that touches `bytes` bytes should stream its outputs.
 pub(crate) fn is_large(bytes: usize) -> bool {
     bytes > LARGE
 }
@@ -42,7 +42,7 @@ pub(crate) unsafe fn copy<S: Simd, T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
     to.copy_from_slice(from);
 }
 
-/// Makes streamed stores visible to whoever is told that the tile is done.
+/// Orders streamed stores before the stores that mark the tile as done.
 #[inline(always)]
 pub(crate) fn fence() {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! What the elementwise and memory ops share.
+//! Common code of the elementwise and memory ops.
 //!
 //! | module | what |
 //! |---|---|

@@ -48,7 +48,7 @@ pub fn expert_linear<R: Recorder>(
     recorder.run_one(op, &inputs)
 }
 
-/// What kernels see. Every extent fits in 32 bits, and none is zero.
+/// The extents of a call, for kernels. Every extent fits in 32 bits, and none is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// Products: rows of ids times the experts that each goes to.

@@ -41,7 +41,7 @@ struct Products {
 }
 
 impl Products {
-    /// What a node multiplies, if that may be one op with others.
+    /// Returns the products of a node, if they may be one op with others.
     fn of(graph: &ComputeGraph, node: &Node) -> Option<Products> {
         let op = is::<Linear>(node).filter(|op| op.gate.is_none())?;
         let (given, made) = (infos(graph, &node.inputs), infos(graph, &node.outputs));

@@ -22,7 +22,7 @@ use silicide_core::{ComputeGraph, GraphOptions, Pass};
 pub const FUSIONS: &[Pass] =
     &[ADD_RMS_NORM, ROPE_CACHE, ROUTE, SCALE_MASK_SOFTMAX, LINEAR_BIAS, GATED_LINEARS, SHARED_LINEARS];
 
-/// What is done to every graph: common subexpressions, fusions, dead code.
+/// Returns the passes for every graph: common subexpressions, fusions, dead code.
 pub fn options() -> GraphOptions {
     let mut options = GraphOptions::default();
     options.passes = [&[COMMON_SUBEXPRESSIONS], FUSIONS, &[DEAD_CODE]].concat();

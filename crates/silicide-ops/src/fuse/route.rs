@@ -6,7 +6,7 @@
 //! weights  softmax of the chosen where there was no gate; divided by their sum; scaled: each if it is there
 //! ```
 //!
-//! The longest part of this that nobody else looks into is taken. A sum divides rows from the left, so for several rows it is
+//! The longest part of this whose values have no other reader is fused. A sum divides rows from the left, so for several rows it is
 //! written between two transpositions. Only the softmax's sum is taken: `route` never divides by less than 1/16384, which of
 //! at most 1024 experts no sum of the largest can be, while that of sigmoids can. Three kinds of rows differ: of experts that the gate
 //! rounds to the same number `route` takes the one with the larger logit; rows of -infinity alone, whose sum is zero, give
@@ -36,7 +36,7 @@ fn fuse(graph: &mut ComputeGraph, index: usize) -> bool {
     found.into_iter().rev().any(|(nodes, fusion)| graph.fuse(&nodes, fusion))
 }
 
-/// What was found so far.
+/// The nodes and options that were found so far.
 #[derive(Clone)]
 struct Choice {
     /// Its nodes.
@@ -74,7 +74,7 @@ impl Choice {
         Some(choice)
     }
 
-    /// The choice by a sum of what a gate makes and a bias, whose weights are gathered from what the gate makes.
+    /// The choice by the gate's values plus a bias, whose weights are rows of the gate's values without bias.
     fn biased(&self, graph: &ComputeGraph, scores: &Operand) -> Option<Choice> {
         let (add, sum) = made(graph, scores)?;
         let [a, b] = sum.inputs.as_slice() else { return None };

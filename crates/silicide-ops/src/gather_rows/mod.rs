@@ -27,7 +27,7 @@ pub struct GatherRows {
 }
 
 impl GatherRows {
-    /// What an element of a row out of range is, as bits of the output's type, low word first.
+    /// Returns an element of a row out of range, as bits of the output's type, low word first.
     fn blank(&self) -> [u32; 2] {
         let mut bytes = [0; 8];
         let value = if self.to.is_float() { f64::NAN } else { 0.0 };

@@ -17,7 +17,7 @@ use silicide_core::{Error, Recorder, Result};
 /// either input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Glu {
-    /// What is done to the gate.
+    /// The activation of the gate.
     pub activation: Activation,
 }
 

@@ -22,7 +22,7 @@ pub const TOGETHER: usize = q8::INTERLEAVE;
 /// The op. Input: `x`, the bytes of elements or blocks, `[..., n, bytes of a row]`. Output: `y`, as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interleave {
-    /// What the rows are: elements of f32, f16 or bf16, or blocks.
+    /// The encoding of the rows: elements of f32, f16 or bf16, or blocks.
     pub of: RowEncoding,
 }
 

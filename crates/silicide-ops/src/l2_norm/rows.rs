@@ -23,7 +23,7 @@ impl RowFormula for L2NormRow {
     type Op = L2Norm;
     /// The sum of squares.
     type Partial = f64;
-    /// What a value is multiplied with.
+    /// The factor of a row.
     type Row = f32;
 
     #[inline(always)]

@@ -103,7 +103,7 @@ impl RowOp for LayerNorm {
     }
 }
 
-/// What is done to a normalised row, both per column and optional.
+/// Scale and shift of a normalised row, both per column and optional.
 #[derive(Clone, Copy, Debug)]
 pub struct Affine<'a, V> {
     /// Multiplied.

@@ -51,7 +51,7 @@ impl Moments {
     }
 }
 
-/// What a value is normalised with.
+/// The mean of a row and its scale.
 struct Normaliser {
     mean: [f32; 2],
     scale: f32,

@@ -24,7 +24,7 @@ fn any(encoding: Encoding, extents: Extents) -> TestWeight {
     (encoding, planes(encoding, extents))
 }
 
-/// What is done with weights.
+/// A call with some weights.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     /// Rows, and their length.

@@ -110,7 +110,7 @@ struct Making {
 }
 
 impl Making {
-    /// Binds an argument and gives the part that reads or writes it a place.
+    /// Binds an argument and adds the snippet that reads or writes it.
     fn bind(&mut self, slot: usize, snippet: &'static Snippet, name: &'static str) {
         let binding = self.args.len() as u32;
         self.args.push(Arg::slot(slot as u8));
@@ -205,7 +205,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     Some(encodings.iter().fold(needs, |needs, encoding| weight::gpu::read_table(needs, *encoding)))
 }
 
-/// The plan of a kernel, with so many workgroups for each product.
+/// Returns the plan of a kernel, with the workgroups of each product.
 fn launch(
     op: &Linear,
     products: &[Product],

@@ -41,7 +41,7 @@ pub struct Product {
 pub struct Linear {
     /// One to three.
     pub products: SmallVec<[Product; MAX_PRODUCTS]>,
-    /// What is done to the first of two before it is multiplied with the second.
+    /// The activation of the first of two products, which is then multiplied with the second.
     pub gate: Option<Activation>,
     /// Multiply activations as they are, without rounding.
     pub exact: bool,

@@ -33,13 +33,13 @@ pub(crate) static FEW_SHARED: Snippet = Snippet {
 pub(crate) static MAIN: Snippet = Snippet { name: "matmul main", text: include_str!("main.wgsl") };
 pub(crate) static FEW_SUBGROUP: Snippet =
     Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
-/// What kernels for few rows share, and sums over the weights of one binding.
+/// Common code of the kernels for few rows, and sums over the weights of one binding.
 pub(crate) static FEW_ROWS_TEXT: Snippet =
     Snippet { name: "matmul few, rows", text: include_str!("few_rows.wgsl") };
 pub(crate) static FEW_SUMS: Snippet =
     Snippet { name: "matmul few, sums", text: include_str!("few_sums.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
-/// What kernels for many rows share, and a square of outputs over the weights of one binding.
+/// Common code of the kernels for many rows, and a square of outputs over the weights of one binding.
 pub(crate) static TILED_CELLS: Snippet = Snippet {
     name: "matmul tiled, cells",
     text: concat!(include_str!("tile.wgsl"), include_str!("tiled_cells.wgsl")),
@@ -206,12 +206,12 @@ impl Adding {
         Adding { text, workgroup, team: team(k, most.min(workgroup)) }
     }
 
-    /// Workgroups for so many columns.
+    /// Returns the workgroups for `columns` columns.
     pub(crate) fn groups(&self, columns: usize) -> usize {
         columns.div_ceil(FEW_COLUMNS).div_ceil((self.workgroup / self.team) as usize)
     }
 
-    /// A kernel with what its texts leave open, for so many rows of `k`.
+    /// Sets the `override` constants of a kernel for `rows` rows of `k`.
     pub(crate) fn constants(&self, kernel: WgslKernel, rows: usize, k: usize) -> WgslKernel {
         kernel
             .constant("WG", self.workgroup)
@@ -274,7 +274,7 @@ pub(crate) fn fill_step(k: usize, step: usize) -> usize {
     if k.is_multiple_of(step) { step } else { 1 }
 }
 
-/// A kernel with what its texts leave open, for so many rows and columns; and the side of a workgroup's square.
+/// Sets the `override` constants of a kernel for `rows` rows and `columns` columns. Returns it with the side of a workgroup's square.
 pub(crate) fn tiled_constants(kernel: WgslKernel, rows: usize, columns: usize) -> (WgslKernel, usize) {
     let quads = if rows.min(columns) > LARGE { 2 } else { 1 };
     let pitch = SIDE * quads + 1;
@@ -350,7 +350,7 @@ mod tests {
     use silicide_hal::Backend;
     use silicide_quant::Shape;
 
-    /// What the shaders compute, launch by launch, from the windows and parameters of a plan.
+    /// Computes the shaders' results, launch by launch, from the windows and parameters of a plan.
     fn emulate(plan: &Plan, a: &[f32], b: &[f32], y: &mut [f32], weight_size: usize) {
         for step in &plan.steps {
             let Step::Dispatch(launch) = step else { panic!("{step:?}") };

@@ -45,8 +45,8 @@ pub fn matmul_into<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value, y:
     recorder.run_into(Matmul::default(), &[a, b], &[y])
 }
 
-/// What kernels see: `batch` products of `[m, k]` activations and `[n, k]` weights, each dense and one after the other.
-/// Every extent and the number of rows, `batch * m`, fit in 32 bits, and none is zero.
+/// The extents of a call, for kernels: `batch` products of `[m, k]` activations and `[n, k]` weights, each dense and one after the
+/// other. Every extent and the number of rows, `batch * m`, fit in 32 bits, and none is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) batch: usize,

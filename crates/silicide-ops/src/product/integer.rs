@@ -28,8 +28,8 @@ pub(crate) fn may_round(dtype: DType) -> bool {
     dtype.format().is_some_and(q8::supports)
 }
 
-/// Columns that are unpacked at a time where there are many rows: as many as leave half of a core's second cache to the
-/// activations that pass.
+/// Returns the columns that are unpacked at a time for many rows: a panel takes half of a core's L2, and activations stream
+/// through the other half.
 pub(crate) fn panel_columns(on: &DeviceInfo) -> usize {
     (on.core_cache / 2 / PANEL_OUTPUT_BYTES / NR * NR).clamp(NR, MAX_NC)
 }

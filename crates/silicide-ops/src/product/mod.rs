@@ -1,4 +1,4 @@
-//! What the ops that multiply share on the CPU: sizes of tiles and panels, the weights that a tile streams, and the rounding of
+//! Common code of the matrix products on the CPU: sizes of tiles and panels, the weights that a tile streams, and the rounding of
 //! activations. The products themselves are in `silicide-gemm`.
 //!
 //! | file | what |
@@ -47,7 +47,7 @@ pub(crate) fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
     [PrefetchRange { start, bytes: bytes(first + tile_columns) - bytes(first) }, PrefetchRange::default()]
 }
 
-/// Into how many parts the rows of each of so many tiles should be cut.
+/// Returns the number of parts into which the rows of each of `tiles` tiles should be cut.
 pub(crate) fn enough_tiles(tiles: usize) -> usize {
     ENOUGH_TILES.div_ceil(tiles)
 }

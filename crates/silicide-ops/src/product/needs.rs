@@ -19,7 +19,7 @@ pub(crate) fn quantized(rows: Count, groups: u32) -> Count {
     rows * quantized_row_bytes(groups as usize)
 }
 
-/// Whether the grid is of tiles of so many columns and rows over `[m, n]`, for each of a batch; returns the batch.
+/// Checks that the grid has tiles of `[rows, columns]` over `[m, n]`, for each of a batch. Returns the batch.
 fn batch(launch: &LaunchShape<'_>, [m, n]: [Count; 2], [rows, columns]: [Count; 2]) -> Option<Count> {
     let [x, y, z] = launch.grid.map(Count::from);
     (x == n.div_ceil(columns)? && y == m.div_ceil(rows)?).then_some(z)

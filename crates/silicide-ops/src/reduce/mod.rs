@@ -10,7 +10,7 @@ use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tol
 use silicide_core::{Recorder, Result};
 use silicide_quant::DType;
 
-/// What a row is reduced to.
+/// The function that reduces a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduction {
     /// The sum of its elements.

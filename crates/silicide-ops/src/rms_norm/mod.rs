@@ -1,6 +1,6 @@
 //! Root-mean-square normalisation of rows: `y = x / sqrt(mean(x²) + eps) · weight`, the weight optional.
 //!
-//! With a residual it first adds: `sum = x + residual`, `y = rms_norm(sum)`, and gives out both, since the residual
+//! With a residual it first adds: `sum = x + residual`, `y = rms_norm(sum)`, and returns both, since the residual
 //! stream goes on with the sum. The norm is taken of the sum *as stored*, so the fused op and its two parts agree.
 //!
 //! Computed in f32. Squares overflow for magnitudes past 1e19, which makes the row zero; NaN makes its row NaN; an

@@ -24,7 +24,7 @@ impl RowFormula for RmsNormRow {
     type Op = RmsNorm;
     /// The sum of squares.
     type Partial = f64;
-    /// What a value is multiplied with.
+    /// The factor of a row.
     type Row = f32;
 
     #[inline(always)]

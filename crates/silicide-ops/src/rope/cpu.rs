@@ -60,7 +60,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         for start in (0..pairs).step_by(CHUNK) {
             let count = (pairs - start).min(CHUNK);
             let (mut cosines, mut sines) = ([0.0; CHUNK], [0.0; CHUNK]);
-            // SAFETY: `needs` requires a table of so many pairs for each token.
+            // SAFETY: `needs` requires a table of `pairs` pairs for each token.
             let turns = unsafe {
                 let at = (token * pairs + start) * 2;
                 tile.read_part::<f32>(1, at..at + 2 * count)
@@ -89,7 +89,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
 /// Turns pairs of neighbours from element `at` on.
 ///
 /// # Safety
-/// x and y hold them, and nobody else touches those of y.
+/// x and y hold them, and nothing else touches those of y.
 #[inline(always)]
 unsafe fn turn_neighbours<S: Simd>(tile: &Tile<'_>, at: usize, cosines: &[f32], sines: &[f32]) {
     let mut turned = [0.0; 2 * CHUNK];
@@ -106,7 +106,7 @@ unsafe fn turn_neighbours<S: Simd>(tile: &Tile<'_>, at: usize, cosines: &[f32], 
     unsafe { tile.write::<f32>(2, at..at + count) }.copy_from_slice(&turned[..count]);
 }
 
-/// Turns pairs whose halves begin at element `at` and so many elements later.
+/// Turns pairs whose halves begin at element `at` and at element `at + apart`.
 ///
 /// # Safety
 /// As for [`turn_neighbours`].

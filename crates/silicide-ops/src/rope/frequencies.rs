@@ -140,7 +140,7 @@ fn positive(what: &'static str, got: f64) -> Result<f64, FrequencyError> {
     if got.is_finite() && got > 0.0 { Ok(got) } else { Err(FrequencyError::NotPositive { what, got }) }
 }
 
-/// Scales frequencies; gives what cosines and sines are multiplied by.
+/// Scales frequencies. Returns the factor of cosines and sines.
 fn scale(inverse: &mut [f64], scaling: RopeScaling, base: f64) -> Result<f64, FrequencyError> {
     match scaling {
         RopeScaling::None => Ok(1.0),
@@ -167,7 +167,7 @@ fn scale(inverse: &mut [f64], scaling: RopeScaling, base: f64) -> Result<f64, Fr
             positive("beta_slow", beta_slow)?;
             positive("the logarithm of the base", base.ln())?;
             let rotated = 2.0 * inverse.len() as f64;
-            // The pair that turns so many times over the original length.
+            // The pair that makes `turns` turns over the original length.
             let pair = |turns: f64| rotated * (original / (turns * TAU)).ln() / (2.0 * base.ln());
             let first = pair(beta_fast).floor().max(0.0);
             let last = pair(beta_slow).ceil().min(rotated - 1.0);

@@ -113,10 +113,10 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let (halves, group) = (tile.param(11) != 0, heads / kv_heads);
     let first = tile.index[0] as usize * together;
     let mut buffer = [0.0; LONGEST];
-    // SAFETY: `needs` requires a word for each token, which nobody writes.
+    // SAFETY: `needs` requires a word for each token, in a binding that is only read.
     let slots = unsafe { tile.read_part::<u32>(SLOTS, 0..tokens) };
     for (token, &slot) in slots.iter().enumerate() {
-        // SAFETY: `needs` requires a table of so many pairs for each token.
+        // SAFETY: `needs` requires a table of `pairs` pairs for each token.
         let turns = unsafe { tile.read_part::<f32>(TABLE, token * pairs * 2..(token + 1) * pairs * 2) };
         let turned = &mut buffer[..dim];
         let slot = slot as usize;

@@ -134,7 +134,7 @@ impl Op for RopeCache {
     }
 }
 
-/// What a layer of attention has for its cache.
+/// New keys and values of a layer, their slots, and the caches that take them.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheRows<'a, V> {
     /// Keys, `[tokens, kv_heads, dim]`, not turned yet.

@@ -1,4 +1,4 @@
-//! `route` on the CPU: tiles of rows, each of which fits the first cache many times over.
+//! `route` on the CPU: tiles of rows, each of which fits L1 many times over.
 
 use super::{Gate, LEAST, MOST, Route};
 use crate::cpu::math::{exp_down, sigmoid};

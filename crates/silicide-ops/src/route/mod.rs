@@ -16,7 +16,7 @@ use silicide_quant::DType;
 /// The most experts of a row.
 pub const MOST: usize = 1024;
 
-/// The least sum that weights are divided by, so that those of a row that wants nobody stay numbers.
+/// The least sum that weights are divided by, so that weights of a row of zeros are not NaN.
 const LEAST: f32 = 1.0 / 16384.0;
 
 /// What logits become before weights are taken from them.

@@ -211,7 +211,7 @@ impl<O: RowOp> GpuRows<O> {
     }
 }
 
-/// What a binding holds: all rows, one row for all, rows that repeat, or one element per row.
+/// The contents of a binding: all rows, one row for all, rows that repeat, or one element per row.
 const ROWS: u32 = 0;
 const ONE_ROW: u32 = 1;
 const REPEATED: u32 = 2;

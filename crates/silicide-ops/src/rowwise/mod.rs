@@ -34,7 +34,7 @@ use silicide_core::kernel::Op;
 /// Parameters of a formula, in the order of [`RowRoles::words`]; unused ones are 0.
 pub(crate) type RowWords = [f32; 2];
 
-/// What the slots of a row-wise op are for. Slot 0 is `x`; the first output is `y`.
+/// The roles of the slots of a row-wise op. Slot 0 is `x`; the first output is `y`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowRoles {
     /// The input that is combined with `x` element by element. Its rows are those of `x`, or repeat. It may be absent.

@@ -48,7 +48,7 @@ impl ExpSum {
     }
 }
 
-/// What makes weights of logits: `exp(logit - largest) * share`.
+/// Turns logits into weights: `exp(logit - largest) * share`.
 struct SoftmaxShare {
     largest: f32,
     share: f32,

@@ -1,5 +1,5 @@
 //! Strided copies on the CPU. Where source and target agree on the innermost loop, rows are copied; where they do
-//! not, the two innermost loops are cut in square blocks, so that the lines of both sides stay in the first cache.
+//! not, the two innermost loops are cut in square blocks, so that the cache lines of both sides stay in L1.
 
 use super::{Axis, Walk};
 use crate::cpu::needs::in_tiles;

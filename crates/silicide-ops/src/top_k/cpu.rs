@@ -114,7 +114,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         for start in (0..columns).step_by(CHUNK) {
             let mut room = [0.0; CHUNK];
             let room = room.get_mut(..(columns - start).min(CHUNK)).unwrap_or_default();
-            // SAFETY: the block lies in the row, which nobody writes.
+            // SAFETY: the block lies in the row; `needs` requires all rows of x, which is only read.
             let values = unsafe { view_coded::<S>(tile, 0, code, row * columns + start, room) };
             if largest_key(values) <= best.least {
                 continue;

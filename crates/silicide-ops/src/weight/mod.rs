@@ -1,4 +1,4 @@
-//! What the ops over weights share: checks of planes, values for references, and encodings as parameter words.
+//! Common code of the ops over weights: checks of planes, values for references, and encodings as parameter words.
 //!
 //! | file | what |
 //! |---|---|

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WeightedSum;
 
-/// What kernels see: so many sums of `count` rows of `n`.
+/// The extents of a call, for kernels: `sums` sums of `count` rows of `n`.
 #[derive(Clone, Copy)]
 struct Extents {
     sums: usize,

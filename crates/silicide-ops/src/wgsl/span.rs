@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Element indices are `u32` in kernels; windows stay well below, so that sums of an index and an offset do too.
 const MOST_ELEMENTS: usize = 1 << 30;
 
-/// Like [`spans`], over rows of so many elements each: runs are of whole rows. `None` where not even one row fits.
+/// Like [`spans`], over rows of `row` elements each: runs are of whole rows. `None` where not even one row fits.
 pub(crate) fn row_spans(
     rows: usize,
     row: usize,
@@ -17,7 +17,7 @@ pub(crate) fn row_spans(
     (step > 0).then(|| (0..rows.div_ceil(step)).map(move |i| i * step..((i + 1) * step).min(rows)))
 }
 
-/// The most elements, of so many bytes, whose window fits a binding even when it starts in the middle of an
+/// Returns the most elements, of `widest` bytes each, whose window fits a binding even when it starts in the middle of an
 /// alignment step.
 pub(crate) fn most(widest: usize, on: &DeviceInfo) -> usize {
     // A bound window starts at an alignment boundary before the first element and ends on a whole word.

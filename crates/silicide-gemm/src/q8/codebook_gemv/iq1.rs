@@ -10,7 +10,7 @@ use crate::isa::Avx512Vbmi;
 use silicide_quant::books;
 use std::arch::x86_64::*;
 
-/// What is added to weights to make levels: eight to what the book has, one to the shift.
+/// The offset from weights to levels: eight for the code book's entry, one for the shift.
 const ZERO: i32 = 9;
 /// What scales are multiplied by: an eighth, and small numbers are half of what they stand for.
 const FACTOR: f32 = 0.25;

@@ -74,7 +74,7 @@ trait SuperBlock: Copy {
     type Bytes: ByteArray;
     /// Whether halves of groups have scales of their own.
     const HALVES: bool;
-    /// What is added to weights to make levels.
+    /// The offset from weights to levels.
     const ZERO: i32;
     /// Whether there are signs beside levels.
     const SIGNED: bool;

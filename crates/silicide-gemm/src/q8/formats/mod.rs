@@ -55,7 +55,7 @@ pub(super) enum Zero {
     Bytes,
 }
 
-/// What a group has in a panel: eight words of codes, then one scale or, with halves, two; then as many minimums, if there are any.
+/// The layout of a group in a panel: eight words of codes; one scale or, with halves, two; then as many minimums, if there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PanelLayout {
     pub(super) zero: Zero,
@@ -261,7 +261,7 @@ pub(super) trait BlockFormat: Copy {
     fn scales<I: CodeLanes, L: WeightLayout>(blocks: BlockViews<I, L, Self>, to: ScaleSlots<I>);
 }
 
-/// What is unpacked at a time: some groups of a vector of weight rows.
+/// A unit of unpacking: some groups of a vector of weight rows.
 #[derive(Clone, Copy)]
 pub(super) struct UnpackPart {
     pub(super) rows: WeightRows,

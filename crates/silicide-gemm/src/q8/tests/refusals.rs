@@ -1,4 +1,4 @@
-//! What is refused, in every build, with the argument's name.
+//! Arguments that are refused, in every build, with the argument's name.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the programs of attention need of their bindings.
+//! The needs of attention's programs: bytes, alignment and access of their bindings.
 
 use super::{HEADER, split, tiled};
 use crate::attention::{Attention, MOST_DIM};
@@ -71,7 +71,7 @@ impl Header {
         self.tokens * self.heads * self.value_dim * 4u32
     }
 
-    /// Bytes of the parts of so many runs of keys.
+    /// Returns the bytes of the parts of `splits` runs of keys.
     fn parts(&self, splits: Count) -> Count {
         splits * self.tokens * self.heads * (self.value_dim + 2u32) * 4u32
     }

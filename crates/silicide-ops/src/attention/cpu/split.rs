@@ -55,7 +55,7 @@ pub(super) unsafe fn split_keys<S: Simd + F32Kernels>(tile: &Tile<'_>) {
     let seen = call.seen(0..extents.tokens);
     let mut keys = (seen.start + split * KEYS).min(seen.end)..(seen.start + (split + 1) * KEYS).min(seen.end);
     if keys.is_empty() {
-        // Nobody will ask for these parts.
+        // `join_parts` does not read these parts.
         return;
     }
     // SAFETY: the only reference into the workspace.
@@ -82,7 +82,7 @@ pub(super) unsafe fn split_keys<S: Simd + F32Kernels>(tile: &Tile<'_>) {
         let (slot, count) = call.together(&keys, KEYS);
         let run = Run { first: kv_head * extents.capacity + slot, count };
         for (at, part) in run.parts(k.together(PIECE)) {
-            // SAFETY: the keys are in slots of this head, which nobody writes; there is room for all rows.
+            // SAFETY: the keys are in slots of this head, which no tile writes; `scores` has `KEYS` elements for every row.
             unsafe {
                 let stored = Stored::of(tile, k, part, wide);
                 stored.multiply::<S>(queries, rows.len(), scores.as_mut_ptr().add(at), KEYS);
@@ -194,6 +194,6 @@ pub(super) unsafe fn join_rounded<S: Simd>(tile: &Tile<'_>) {
     };
     let ([token, kv_head, _], runs) = (tile.index.map(|i| i as usize), tile.param(HEADER) as usize);
     let each = extents.group() * extents.value_dim / RUN;
-    // SAFETY: these runs were just written by this tile, and nobody else touches them.
+    // SAFETY: these runs were just written by this tile, and no other tile touches them.
     unsafe { round_part(tile, (token, OUT), (token, ROUNDED), runs, kv_head * each..(kv_head + 1) * each) };
 }

@@ -29,7 +29,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// How many rows can be taken at a time, if there is room to decode so many.
+    /// Returns how many rows can be read at a time, with memory to decode `room` rows.
     #[inline(always)]
     pub(super) fn together(self, room: usize) -> usize {
         if self.code < PLAIN { usize::MAX } else { room }
@@ -70,7 +70,7 @@ pub(super) struct Stored {
     pub(super) dim: usize,
     /// Rows.
     pub(super) count: usize,
-    /// How many bytes ahead rows are asked for, unless they were decoded.
+    /// Prefetch distance in bytes, unless rows were decoded.
     ahead: Option<usize>,
 }
 
@@ -78,7 +78,7 @@ impl Stored {
     /// Rows of a cache. Blocks are decoded into `room`.
     ///
     /// # Safety
-    /// The binding holds the rows, nobody writes them, and `room` is good for as many f32 as they have elements.
+    /// The binding holds the rows, nothing writes them, and `room` is valid for as many f32 as they have elements.
     #[inline(always)]
     pub(super) unsafe fn of(tile: &Tile<'_>, cache: Cache, run: Run, room: *mut f32) -> Stored {
         let (Cache { binding, code, dim }, count) = (cache, run.count);
@@ -192,6 +192,6 @@ impl Stored {
     }
 }
 
-/// How far ahead rows are asked for: the machine's own guess ends where a page does, and where keys end and values begin. What
-/// follows the last of a tile's rows are the first of the next tile's.
+/// Prefetch distance in bytes. The hardware prefetcher stops at the end of a page, and where keys end and values begin. The last of
+/// a tile's rows are followed by the first of the next tile's.
 const AHEAD: usize = 8192;

@@ -19,7 +19,7 @@ pub(super) const ROWS: usize = 128;
 pub(super) const MOST_HEADS: usize = 16;
 /// Keys of a block; a multiple of the width of every register tile.
 const KEYS: usize = 96;
-/// Elements of a panel; long heads have shorter blocks, so that panels stay in the second cache.
+/// Elements of a panel; long heads have shorter blocks, so that panels stay in L2.
 const PANEL: usize = KEYS / 2 * MOST_DIM;
 
 /// Workspace of a tile.

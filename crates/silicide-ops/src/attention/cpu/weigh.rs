@@ -6,7 +6,7 @@ use crate::cpu::{Portable, Simd};
 use crate::rowwise::lanes::{largest_of, sum_of};
 use std::ops::Range;
 
-/// What a query has seen so far.
+/// The state of a query's online softmax.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     /// The largest score; the lowest number before there is one, which lies below every score but -infinity.
@@ -18,8 +18,8 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) const NOTHING: Seen = Seen { largest: f32::MIN, sum: 0.0 };
 
-    /// Takes in the visible ones of a block of products: they become weights, the others 0. Gives what the sums of
-    /// earlier values must be multiplied by.
+    /// Adds a block of scores: the visible ones become weights, the others 0. Returns the factor for the sums of earlier
+    /// values.
     #[inline(always)]
     pub(super) fn weigh<S: Simd>(
         &mut self,
@@ -48,7 +48,7 @@ impl Seen {
         kept
     }
 
-    /// Takes in what was seen elsewhere; gives what the sums of values, here and there, must be multiplied by.
+    /// Adds the state `other`. Returns the factors for the sums of values of `self` and of `other`.
     #[inline(always)]
     pub(super) fn join(&mut self, other: Seen) -> [f32; 2] {
         let largest = if other.largest > self.largest { other.largest } else { self.largest };

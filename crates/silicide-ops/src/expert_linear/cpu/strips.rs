@@ -152,7 +152,7 @@ fn group_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     (launch.grid == [1; 3]).then_some(needs)
 }
 
-/// Bytes of the groups of so many pairs, cut in at most so many strips.
+/// Returns the bytes of the groups of `pairs` pairs, cut in at most `most` strips.
 fn group_words(most: Count, pairs: Count, experts: Count) -> Count {
     (most * WORDS + pairs * 2u32 + experts + 2u32) * 4u32
 }
@@ -214,7 +214,7 @@ unsafe fn group(tile: &Tile<'_>) {
         first += pairs;
     }
     *count = made;
-    // What is in no strip is in none.
+    // `u32::MAX` marks a pair that is in no strip.
     homes.fill(u32::MAX);
     for (pair, id) in ids.iter().enumerate() {
         let Some(next) = next.get_mut(group_of(*id)) else { continue };

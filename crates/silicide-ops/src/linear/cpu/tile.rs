@@ -1,5 +1,5 @@
-//! A tile of several launches in one: which of them it belongs to, what that one's program sees, and what is done to what it
-//! has written.
+//! Several launches in one: the product that a tile belongs to, the tile as that product's program sees it, and the bias,
+//! activation and quantization of its outputs.
 //!
 //! Parameters are [`HEAD`] words: the number of products, the activation's code and one where they are gated, the binding of
 //! rounded rows and one where there are some, and the runs of a row. Then a [`Product`] each, followed by its bindings and its
@@ -53,7 +53,7 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// A launch that writes so many rows and columns, whose tiles come after others; `None` for unknown programs.
+    /// Describes a launch that writes `[rows, columns]` and whose first tile is `first`. Returns `None` for unknown programs.
     pub(super) fn new(launch: &Launch, [rows, columns]: [usize; 2], first: u32) -> Option<Product> {
         let Program::Native(program) = launch.program else { return None };
         let program = PROGRAMS.iter().position(|known| *known == program)?;
@@ -161,7 +161,7 @@ impl Product {
         Some(unsafe { inner.with_workspace_of(tile) })
     }
 
-    /// What one of its tiles streams.
+    /// Returns the ranges that one of its tiles streams.
     fn streamed(&self, tile: &Tile<'_>, number: u32) -> Option<[PrefetchRange; 2]> {
         let streams = PROGRAMS.get(self.program)?.streams()?;
         Some(streams(&self.tile(tile, number, &mut { NOTHING_BOUND })?))
@@ -239,7 +239,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>, isa: Isa) {
     }
 }
 
-/// What a tile streams: that of its product, or a range for each gated product.
+/// Returns the ranges that a tile streams: those of its product, or one for each gated product.
 fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
     let [number, ..] = tile.index;
     let product = |index: usize| Product::read(tile.params, index);

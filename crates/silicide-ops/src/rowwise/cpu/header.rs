@@ -48,7 +48,7 @@ impl RowTensor {
     }
 }
 
-/// What the words say.
+/// The decoded parameter words.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RowHeader {
     /// Elements of a row, at least 1.
@@ -61,7 +61,7 @@ pub(super) struct RowHeader {
     pub(super) streaming: bool,
     /// `x`.
     pub(super) x: RowTensor,
-    /// What is combined with `x`.
+    /// The tensor that is combined with `x`.
     pub(super) other: Option<RowTensor>,
     /// Rows of `other`: row `r` of `x` meets row `r % other_rows`.
     pub(super) other_rows: usize,

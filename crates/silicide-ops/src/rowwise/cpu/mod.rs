@@ -31,7 +31,7 @@ use tile::KEPT;
 pub(crate) trait RowFormula: Copy {
     /// The op whose slots it reads and writes.
     type Op: RowOp;
-    /// What a reduction keeps of a span.
+    /// The partial result of a reduction over a span.
     type Partial: Copy;
     /// What storing a row takes, changed from block to block if need be.
     type Row;

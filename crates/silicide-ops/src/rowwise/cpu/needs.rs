@@ -36,7 +36,7 @@ impl Tensors<'_> {
         same.fold(0, |bits, input| bits | 1u32.checked_shl(input.binding as u32).unwrap_or(0))
     }
 
-    /// What is needed of them. A launch that does not touch its outputs needs nothing of them, wherever they are.
+    /// Returns the needs of the bindings. A launch that does not touch its outputs needs nothing of them, wherever they are.
     fn needs(&self, touches_outputs: bool) -> Option<Needs> {
         let bytes = self.header.binding_bytes(self.per_row)?;
         let need = |needs: Needs, (i, bytes): (usize, usize)| match (self.output(i), self.input(i)) {

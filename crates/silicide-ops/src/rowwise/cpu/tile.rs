@@ -379,7 +379,7 @@ pub(crate) unsafe fn whole<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
 }
 
 /// A tile of whole rows, whose `y` is then rounded for a product. Rounded rows are the last binding; the last parameter is
-/// their runs of 32.
+/// their groups of 32.
 ///
 /// # Safety
 /// As for [`RowTile::new`]; `y` is f32, and the last binding has a rounded row for each row.

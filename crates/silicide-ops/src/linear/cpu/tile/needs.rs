@@ -1,5 +1,5 @@
-//! What several launches in one need: what each of them needs, over the bindings that it is given, and what is done to what a
-//! tile has written.
+//! The needs of several launches in one: those of each, over the bindings that it is given, and those of bias, gate and quantized
+//! rows.
 //!
 //! A tile is one of one program, or one of both that are gated. So tiles of the whole write different bytes if those of each program
 //! do, outputs of different products are different bindings, nothing reads an output of another product, and what is done
@@ -10,7 +10,7 @@ use crate::product::needs as product;
 use silicide_hal::{Access, BindingNeed, Count, LaunchShape, Needs};
 use smallvec::SmallVec;
 
-/// What is needed of each binding so far.
+/// The needs of each binding so far.
 struct Bound<'a> {
     launch: &'a LaunchShape<'a>,
     needs: SmallVec<[Option<BindingNeed>; 16]>,
