@@ -27,7 +27,7 @@
 //! | microkernel | MR rows times one panel. Its MR x NR sums stay in registers. |
 //! | MR, NR | rows and outputs of the microkernel |
 //! | KC, NC | depth and outputs that are packed at a time |
-//! | interleaved | stored with [`q8::INTERLEAVE`] rows of the RHS side by side, four bytes of each in turn |
+//! | interleaved | stored with [`q8::INTERLEAVE`] rows of the RHS side by side, four bytes (in [`f32`] an element) of each in turn |
 //! | workspace | memory of one thread for panels ([`q8::Q8Workspace`], [`f32::PackedPanel`]) |
 //!
 //! # How a product runs

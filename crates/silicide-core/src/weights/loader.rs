@@ -1,4 +1,4 @@
-//! The loader: takes tensors of a source, one by one or all, and gives buffers.
+//! The loader: brings tensors of a source, one by one or all, onto a device.
 
 use super::options::{LoadEvent, LoadOptions, Placement};
 use super::staging::Staging;
