@@ -15,7 +15,7 @@ pub enum Error {
     /// No such device name.
     #[error("there is no device called {name:?}; known are {known}")]
     UnknownDevice {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names there are.
         known: String,

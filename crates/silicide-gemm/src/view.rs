@@ -28,7 +28,7 @@ pub enum GemmError {
         /// The extent.
         what: &'static str,
     },
-    /// An extent is not the one that the other arguments ask for.
+    /// An extent is not the one that follows from the other arguments.
     #[error("{argument}: {what} must be {expected}, got {got}")]
     Extent {
         /// The argument.

@@ -93,7 +93,7 @@ pub enum Error {
         cache: u64,
         /// Of which working memory.
         activations: u64,
-        /// The context asked for, in tokens.
+        /// The requested context, in tokens.
         context: usize,
         /// Bytes there are.
         available: u64,
@@ -103,7 +103,7 @@ pub enum Error {
     /// More tokens than the context holds.
     #[error("{tokens} tokens do not fit a context of {context}; raise it with -c, or shorten the text")]
     ContextFull {
-        /// Tokens asked for, those before included.
+        /// Tokens requested, those before included.
         tokens: usize,
         /// The context.
         context: usize,

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Host memory that someone else allocated.
+/// Host memory that was allocated outside of this library.
 pub struct ForeignMemory {
     /// First byte.
     pub start: NonNull<u8>,
@@ -57,7 +57,7 @@ impl Allocator for Foreign {
 }
 
 impl Buffer {
-    /// A buffer over memory that someone else allocated; nothing is copied. Its owner is dropped when the last
+    /// A buffer over memory that was allocated outside; nothing is copied. Its owner is dropped when the last
     /// view is gone and the device is done.
     ///
     /// # Safety

@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Elements to read. No device writes them, and no one else does, while the guard lives.
+/// Elements to read. Nothing, on the host or a device, writes them while the guard lives.
 #[derive(Debug)]
 pub struct ReadGuard<T> {
     held: HeldSlice<T>,

@@ -1,4 +1,4 @@
-//! Buffers of a backend's own API: using one that someone else made, and giving ours out.
+//! Buffers of a backend's own API: adopting one that was made outside, and exposing ours.
 //!
 //! What backends have differs, so objects are plain pointers here; on Apple's systems the calls named after Metal wrap
 //! them in its types.
@@ -49,7 +49,7 @@ impl Allocator for Adopted {
 }
 
 impl Buffer {
-    /// A buffer over one that someone else made with the backend's own API; nothing is copied. The object is kept alive
+    /// A buffer over one that was made outside with the backend's own API; nothing is copied. The object is kept alive
     /// until the last view is gone and the device is done.
     ///
     /// # Safety

@@ -154,7 +154,7 @@ impl Storage {
         &self.allocator
     }
 
-    /// Bytes asked for; the allocation may have more.
+    /// Bytes requested; the allocation may have more.
     pub(crate) fn bytes(&self) -> usize {
         self.request.bytes
     }
@@ -185,7 +185,7 @@ impl Storage {
         Ok(self.allocation.get_or_init(|| allocation))
     }
 
-    /// Allocators are anyone's code: what they hand out must be what was asked for.
+    /// Allocators may be code of the application: an allocation must match the request.
     fn check(&self, device: &Device, allocation: &Allocation) -> Result<()> {
         let what = "allocator";
         if !allocation.is_of(device) {

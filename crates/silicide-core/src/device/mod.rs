@@ -213,7 +213,7 @@ impl Device {
 
     /// Frees whatever can be freed: finished work, kept memory, empty blocks.
     pub(crate) fn reclaim(&self) {
-        // A failure of earlier work is reported to those who wait for that work, not to who needs memory now.
+        // A failure of earlier work is reported where that work is waited for, not by an allocation.
         let _ = self.synchronize();
         self.trim();
     }

@@ -4,7 +4,7 @@
 //! lost*: a flight that failed, or that read what a failed one should have written, poisons what it wrote.
 //!
 //! A flight is *settled* when it is known to be done and what it wrote is poisoned or healed. Settling happens under
-//! the queue's lock, in the order of tickets; `settled` says how far it got to those who do not take the lock.
+//! the queue's lock, in the order of tickets; `settled` publishes the progress for readers without the lock.
 //! A ticket whose submission failed is *void*: it is given out, but never on the device. Storages never keep one,
 //! because a submission takes its claims back before it lets go of the lock.
 
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// Failures kept for those who ask for them; the oldest are forgotten first. What failed lists should have written
-/// stays poisoned for good.
+/// Failures that are kept for later waits; the oldest are dropped first. Storages that failed lists should have written stay
+/// poisoned for good.
 const FAILURES_KEPT: usize = 1024;
 
 /// How a submission uses one storage.
@@ -193,7 +193,7 @@ impl Timeline {
         retire(device, done);
     }
 
-    /// The same, unless someone is submitting, who does it anyway.
+    /// The same, unless another thread is submitting, which does it anyway.
     pub(crate) fn collect_now(&self, device: &Device) {
         let mut queue = match self.queue.try_lock() {
             Ok(queue) => queue,
@@ -239,7 +239,7 @@ impl Timeline {
             Ok(reached) => reached,
             // A lost device runs nothing any more: all flights have ended.
             Err(error) if is_loss(&error) => Ticket(u64::MAX),
-            // Any other trouble says nothing about the flights: they are asked about again later.
+            // Any other trouble says nothing about the flights: they are polled again later.
             Err(_) => return Done::new(),
         };
         if reached < first.ticket {

@@ -74,9 +74,9 @@ pub(super) struct Commands {
     /// The last command of each node.
     last: Vec<usize>,
     keys: FxHashMap<Key, u32>,
-    /// What launches made of values alone.
+    /// Scratch that launches derived from values alone.
     derived: Vec<Derived>,
-    /// What those who make values derive from them for others: the value, the launch that they save, the room.
+    /// Scratch that producers derive from their values: the value, the launch that is saved, the room.
     joined: Vec<(ValueId, Launch, u32)>,
 }
 
@@ -219,7 +219,7 @@ impl Commands {
         Some(room)
     }
 
-    /// The room that a launch over the same values has filled, if it has the bytes that the plan wants.
+    /// The room that a launch over the same values has filled, if it has the bytes that the plan needs.
     fn find(&self, launch: &Launch, sources: &[ValueId], bytes: usize) -> Option<u32> {
         let same = |made: &&Derived| {
             let planned = self.calls.get(made.node).and_then(|call| call.plan.steps.get(made.step));

@@ -27,7 +27,7 @@ pub struct Parameter {
     pub(super) number: u32,
 }
 
-/// A parameter as a graph knows it.
+/// A parameter of a graph.
 #[derive(Clone, Debug)]
 pub(super) struct ParameterSlot {
     pub(super) name: String,

@@ -1,4 +1,4 @@
-//! Passes: rewrites of a graph, as values. Those here need to know no op; those that do live with the ops.
+//! Passes: rewrites of a graph, as values. Those here work for any op; those for certain ops live with the ops.
 
 use super::compute::{ComputeGraph, Node, Operand, Origin, ValueId};
 use crate::error::Result;

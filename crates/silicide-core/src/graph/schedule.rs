@@ -1,6 +1,6 @@
 //! The order of commands: as early as what they need allows, so that groups are as few as the longest chain is long.
 //!
-//! A schedule is a permutation that keeps every conflicting pair in order, which is all that correctness asks of it. No
+//! A schedule is a permutation that keeps every conflicting pair in order, which is all that correctness needs. No
 //! other order needs fewer barriers: commands of a chain can't share a group.
 
 use crate::record::Touch;

@@ -196,7 +196,7 @@ impl Tolerance {
 /// /// One tile for all elements.
 /// unsafe fn shift(tile: &Tile<'_>) {
 ///     let all = 0..tile.param(0) as usize;
-///     // SAFETY: `needs` asks for two f32 arrays of `param(0)` elements, and for one tile.
+///     // SAFETY: `needs` requires two f32 arrays of `param(0)` elements, and for one tile.
 ///     let (x, y) = unsafe { (tile.read_part::<f32>(0, all.clone()), tile.write::<f32>(1, all)) };
 ///     y.iter_mut().zip(x).for_each(|(y, x)| *y = x + tile.param_f32(1));
 /// }
@@ -287,7 +287,7 @@ mod sealed {
 
 /// An op without its type: what the recorder, conformance and the benches work with. Every [`Op`] has it.
 pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
-    /// The op itself, for those who know its type.
+    /// The op itself, to downcast to its type.
     fn as_any(&self) -> &dyn Any;
     /// See [`Op::name`].
     fn name(&self) -> &'static str;

@@ -37,8 +37,8 @@ pub trait Kernel: Send + Sync {
     fn fits(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
     /// The steps. Only called where `fits` said yes.
     fn plan(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Plan;
-    /// The last launch of that plan, made to derive too what another call would derive from an output: where a graph knows
-    /// both, what is read right after it was written need not be read by a launch of its own. `None` where it can't.
+    /// Returns the last launch of that plan, changed to also derive the scratch that another call would derive from an output. A
+    /// graph then needs no launch of its own for it, which would read the output again. Returns `None` if the kernel can't.
     fn plan_with(
         &self,
         op: &Self::Op,

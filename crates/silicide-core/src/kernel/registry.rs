@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// A kernel being compiled or compiled: the first thread to ask compiles, others wait for it.
+/// A kernel, compiled or being compiled: the first thread that requests it compiles, others wait.
 type Entry = Arc<OnceLock<Result<RawPipeline, HalError>>>;
 
 /// The compiled kernels of a device.
@@ -109,7 +109,7 @@ impl KernelRegistry {
             let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
             let others: Vec<_> = (1..threads).filter_map(spawn).collect();
             let own = work();
-            // A thread that panicked leaves its program uncompiled, for the first who needs it.
+            // A thread that panicked leaves its program uncompiled, until the first use.
             let joined = others.into_iter().map(|other| other.join().unwrap_or(Ok(())));
             joined.chain([own]).collect()
         })

@@ -125,7 +125,7 @@ impl fmt::Debug for Allocation {
 
 /// A source of device memory. The device is the one that the buffer was made for.
 ///
-/// An allocator may wrap another: a pool keeps what it is given back and asks the device only for what it lacks.
+/// An allocator may wrap another: a pool keeps memory that was returned, and allocates from the device only if it has none.
 pub trait Allocator: fmt::Debug + Send + Sync {
     /// A short name for messages: `device`, `pool`, `mapped`.
     fn name(&self) -> &'static str;

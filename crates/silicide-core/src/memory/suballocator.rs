@@ -230,7 +230,7 @@ impl DeviceAllocator {
         let Some(block) = adopted else { return Err(Error::NoImport { device: id.clone() }) };
         // SAFETY: the block was just made and lives until it is freed.
         let host = unsafe { self.raw.map(block) }.map(|slice| slice.cast::<u8>());
-        // It was allocated by someone else: it counts as used, but never against the device's limit.
+        // It was allocated outside: it counts as used, but never against the device's limit.
         self.budget.force(request.purpose, request.bytes);
         self.budget.reserve(request.bytes);
         Ok(Allocation {

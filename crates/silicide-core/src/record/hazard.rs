@@ -100,7 +100,7 @@ impl MemRanges {
         barrier
     }
 
-    /// The number of a storage: 0 for the first that is asked for, then 1, and so on.
+    /// The number of a storage: 0 for the first that is looked up, then 1, and so on.
     pub(crate) fn number(&mut self, storage: StorageId) -> u32 {
         let next = self.numbers.len();
         let number = *self.numbers.entry(storage).or_insert(next as u32);
@@ -123,7 +123,7 @@ impl MemRanges {
         barrier
     }
 
-    /// The same for storages that someone else has numbered.
+    /// The same for storages that the caller has numbered.
     pub(crate) fn check_numbered(&mut self, touches: &[Touch]) -> bool {
         let storages = touches.iter().map(|touch| touch.storage as usize + 1).max().unwrap_or(0);
         if self.storages.len() < storages {

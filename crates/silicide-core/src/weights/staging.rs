@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Buffers that take turns.
 const TURNS: usize = 2;
-/// Pieces are at least this long, however little staging memory is asked for.
+/// Pieces are at least this long, however little staging memory is requested.
 const SMALLEST: usize = 4096;
 
 /// The two buffers, made when first needed.

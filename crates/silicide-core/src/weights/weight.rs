@@ -138,7 +138,7 @@ impl<V> AsWeight<V> for Weight<V> {
     }
 }
 
-/// Tensors by name. A model takes those it knows; what is left then is what it did not use.
+/// Tensors by name. A model takes those that it uses; the others are left.
 #[derive(Clone, Debug)]
 pub struct Weights {
     path: PathBuf,

@@ -53,7 +53,7 @@ impl Avx512 {
     /// The token of the instruction set that this one includes.
     #[inline(always)]
     fn avx2(self) -> Avx2 {
-        // SAFETY: `detect` asks for AVX2 too.
+        // SAFETY: `detect` requires AVX2 too.
         unsafe { Avx2::assume() }
     }
 }

@@ -24,7 +24,7 @@ pub struct Perplexity {
     pub total: usize,
 }
 
-/// Scores `tokens` in windows of `window`; `progress` hears of the state after each.
+/// Scores `tokens` in windows of `window`; `progress` is called with the state after each.
 pub fn perplexity(
     session: &mut Session,
     tokens: &[u32],

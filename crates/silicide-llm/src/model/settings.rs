@@ -1,4 +1,4 @@
-//! Metadata of GGUF files, asked for by key, with errors that say what a key should have been.
+//! Metadata of GGUF files by key, with errors that state the expected type of a key.
 
 use crate::error::{Error, Result};
 use silicide_weights::Source;

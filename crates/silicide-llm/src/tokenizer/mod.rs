@@ -4,7 +4,7 @@
 //! or SentencePiece vocabularies. A [`TextStream`] decodes tokens one by one.
 //!
 //! Whatever the text and the vocabulary are, nothing here panics or takes more than about linear time, and control
-//! tokens appear only where the caller asked for them.
+//! tokens appear only where the caller requests them.
 
 mod alphabet;
 mod bpe;

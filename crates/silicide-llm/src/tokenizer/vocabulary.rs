@@ -10,7 +10,7 @@ pub enum Kind {
     Normal,
     /// What stands for text that no token has.
     Unknown,
-    /// Structure, such as the end of a turn: never produced from text unless special tokens are asked for.
+    /// Structure, such as the end of a turn: never produced from text unless special tokens are requested.
     Control,
     /// Text that is cut out as it is before anything else happens.
     UserDefined,
@@ -115,7 +115,7 @@ impl Vocabulary {
         }
     }
 
-    /// How much a token is wanted; 0 where no scores are given.
+    /// Returns the score of a token; 0 if the vocabulary has no scores.
     pub(super) fn score(&self, id: u32) -> f32 {
         self.scores.get(id as usize).copied().unwrap_or(0.0)
     }

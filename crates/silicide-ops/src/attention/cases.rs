@@ -136,7 +136,7 @@ pub fn cases() -> Vec<Case> {
         call.capacity = 2;
         call.sinks = Some(0.0);
     }));
-    // A start that breaks the promise counts as the largest allowed.
+    // A start beyond the limit counts as the largest allowed.
     for start in [1000.0, -1.0] {
         all.push(sketch("too far", 2, 30, [2, 1, 16]).with(|call| call.start = start));
     }

@@ -1,4 +1,4 @@
-//! Attention on the CPU: two kernels, and what a tile of either knows of its call ([`Call`]).
+//! Attention on the CPU: two kernels, and the decoded parameters of a call ([`Call`]).
 //!
 //! For few queries the keys are split in runs of fixed length, each a tile of its own that streams its part of the cache
 //! once for all queries that share it; a second launch joins the parts ([`split`]). For many, a tile is a block of queries

@@ -70,7 +70,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
 /// Reads input `i`, whose type is parameter `i`, as if it were repeated without end, from `start` on.
 ///
 /// # Safety
-/// The input exists, is of that type, not empty, and no one writes it now.
+/// The input exists, is of that type, not empty, and nothing writes it now.
 #[inline(always)]
 unsafe fn read_repeated<S: Simd>(tile: &Tile<'_>, i: usize, start: usize, lanes: &mut [f32]) {
     let dtype = tile.param(i);

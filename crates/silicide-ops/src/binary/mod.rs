@@ -36,7 +36,7 @@ impl Binary {
     /// Every function, in the order of [`Binary::code`].
     const ALL: [Binary; 6] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min];
 
-    /// The number that kernels know it by.
+    /// Its number in the parameters of kernels.
     const fn code(self) -> u32 {
         match self {
             Binary::Add => 0,

@@ -1,4 +1,4 @@
-//! Calls of `cache_write`: every type of cache, odd sizes, slots that wrap, that do not exist, that several tokens want.
+//! Calls of `cache_write`: every type of cache, odd sizes, slots that wrap, that do not exist, that several tokens have.
 
 use super::CacheWrite;
 use crate::case::{Case, Data, Input};

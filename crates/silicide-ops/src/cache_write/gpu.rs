@@ -1,4 +1,4 @@
-//! `cache_write` on GPUs: a workgroup per token, which first sees whether a later token wants its slot. A cache larger than
+//! `cache_write` on GPUs: a workgroup per token, which first checks whether a later token has the same slot. A cache larger than
 //! a binding is written in windows of whole heads.
 
 use super::{CacheWrite, Extents};

@@ -90,7 +90,7 @@ impl Float for bf16 {
 /// Reads elements of binding `i` from `start` on, as many as `to` takes.
 ///
 /// # Safety
-/// The instruction set is present; the binding holds these elements, of type `T`, and no one writes them now.
+/// The instruction set is present; the binding holds these elements, of type `T`, and nothing writes them now.
 #[inline(always)]
 pub(crate) unsafe fn read<S: Simd, T: Float>(tile: &Tile<'_>, i: usize, start: usize, to: &mut [f32]) {
     // SAFETY: by the caller, the CPU has `S` and the binding holds these elements, of type `T`, which nothing writes.
@@ -101,7 +101,7 @@ pub(crate) unsafe fn read<S: Simd, T: Float>(tile: &Tile<'_>, i: usize, start: u
 /// past the caches: [`stream::fence`] must follow before the tile ends.
 ///
 /// # Safety
-/// The instruction set is present; the binding holds these elements, of type `T`, and no one touches them now.
+/// The instruction set is present; the binding holds these elements, of type `T`, and nothing else touches them now.
 #[inline(always)]
 pub(crate) unsafe fn write<S: Simd, T: Float>(
     tile: &Tile<'_>,
@@ -200,7 +200,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Binding `binding`, of the type with this [`code`], to be streamed if so asked and it is none of the inputs
+    /// Binding `binding`, of the type with this [`code`], streamed if `streaming` is not 0 and it is none of the inputs
     /// `0..binding`: lines that were just read are in the cache already.
     #[inline(always)]
     pub(crate) fn new(tile: &Tile<'_>, binding: usize, code: u32, streaming: u32) -> Target {

@@ -27,7 +27,7 @@ impl Activation {
     pub(crate) const ALL: [Activation; 4] =
         [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::Sigmoid];
 
-    /// The number that kernels know it by.
+    /// Its number in the parameters of kernels.
     pub(crate) const fn code(self) -> u32 {
         match self {
             Activation::Silu => 0,

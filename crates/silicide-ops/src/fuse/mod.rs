@@ -1,5 +1,5 @@
-//! Fusions: passes that know ops. Each says which nodes make a pattern and what takes their place; that nothing else changes
-//! is proven by [`ComputeGraph::fuse`], which refuses where it is not so: where someone else reads what is between, where an
+//! Fusions: passes over certain ops. Each says which nodes make a pattern and what takes their place; that nothing else changes
+//! is proven by [`ComputeGraph::fuse`], which refuses where it is not so: where another node reads a value in between, where an
 //! op between touches the same memory, where the fused op would write over what it reads, where the device has no kernel for it.
 
 mod linear;

@@ -1,4 +1,4 @@
-//! Calls of `rope_cache`: both styles, every type of cache, parts of heads, slots that wrap, do not exist, or are wanted twice.
+//! Calls of `rope_cache`: both styles, every type of cache, parts of heads, slots that wrap, do not exist, or occur twice.
 
 use super::RopeCache;
 use crate::case::{Case, Data, Input};

@@ -1,5 +1,5 @@
 //! `rope_cache` on GPUs: an invocation for a few pairs or elements, of queries first, then of keys, then of values. For few tokens:
-//! each looks whether a later one wants its slot.
+//! each checks whether a later one has the same slot.
 
 use super::{Extents, RopeCache};
 use crate::elementwise::gpu;

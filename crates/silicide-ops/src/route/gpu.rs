@@ -1,4 +1,4 @@
-//! `route` on GPUs: a workgroup per row. Every expert counts those that come before it, and so knows its place.
+//! `route` on GPUs: a workgroup per row. The number of experts that come before an expert is its place.
 
 use super::{Gate, Route};
 use crate::elementwise::activation::ACTIVATION;

@@ -52,7 +52,7 @@ pub struct Route {
     pub normalized: bool,
     /// What weights are multiplied by in the end.
     pub scale: f32,
-    /// Whether a bias is added before the best are chosen. Weights know nothing of it.
+    /// Whether a bias is added before the best are chosen. Weights do not include it.
     pub biased: bool,
 }
 

@@ -28,7 +28,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn next(&mut self) -> Result<(&'static str, TensorInfo)> {
-        // `new` counted, so this error says that an op asks for more inputs than it has slots.
+        // `new` counted, so this error means that an op reads more inputs than it has slots.
         match (self.slots.next(), self.inputs.next()) {
             (Some(slot), Some(input)) => Ok((slot.name, *input)),
             _ => Err(Error::ArgumentCount { op: self.op, what: "input slots", expected: 1, got: 0 }),

@@ -60,7 +60,7 @@ struct Best {
     kept: [u64; 2 * MOST],
     count: usize,
     k: usize,
-    /// Elements up to this key are no longer wanted.
+    /// Elements up to this key are not among the best k.
     least: i32,
 }
 
@@ -82,7 +82,7 @@ impl Best {
         }
     }
 
-    /// Keeps the best k. Later elements equal to the last of them come after it, so they are not wanted.
+    /// Keeps the best k. Later elements equal to the last of them come after it, so they are not among the best k.
     #[cold]
     fn drop_worst(&mut self) {
         let kept = self.kept.get_mut(..self.count).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `top_k` on GPUs: a workgroup per row. It finds the last key that is wanted digit by digit, and, of elements equal to
-//! it, the last place that is; then takes what is wanted and sorts it.
+//! `top_k` on GPUs: a workgroup per row. It finds the key of the k-th element digit by digit and, of elements equal to it, the
+//! last place that is among the best k; then it takes the best k and sorts them.
 
 use super::TopK;
 use crate::wgsl::{self, row_spans};

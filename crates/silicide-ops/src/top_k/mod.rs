@@ -11,7 +11,7 @@ use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tol
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::DType;
 
-/// The most elements that can be asked for.
+/// The largest k.
 pub const MOST: usize = 1024;
 
 /// The op. Input: `x` of f32, f16 or bf16. Outputs: `values` of f32 and `indices` of u32, both with `k` as the last axis.

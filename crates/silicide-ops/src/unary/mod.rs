@@ -46,7 +46,7 @@ pub enum Unary {
 }
 
 impl Unary {
-    /// The number that kernels know the function by; activations come first.
+    /// The function's number in the parameters of kernels; activations come first.
     const fn code(self) -> u32 {
         match self {
             Unary::Activate(activation) => activation.code(),
