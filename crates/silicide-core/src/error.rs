@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The result of almost everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong.
+/// An error of this crate.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -81,7 +81,7 @@ pub enum GemmError {
     Alignment {
         /// The argument.
         argument: &'static str,
-        /// What it must be a multiple of, in bytes.
+        /// The required alignment, in bytes.
         alignment: usize,
     },
     /// Extents are larger than memory can be.

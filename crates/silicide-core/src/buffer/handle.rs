@@ -48,7 +48,7 @@ pub struct Buffer {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BufferOptions {
-    /// What it is for, in reports.
+    /// Its purpose, in reports.
     pub purpose: Purpose,
     /// Who must see it.
     pub kind: MemoryKind,

@@ -54,7 +54,7 @@ pub(crate) struct Storage {
     label: OnceLock<Box<str>>,
 }
 
-/// What changes about a storage.
+/// The mutable state of a storage.
 #[derive(Debug, Default)]
 pub(crate) struct StorageState {
     last_write: Ticket,

@@ -33,7 +33,7 @@ pub struct KernelCount {
 }
 
 impl Counters {
-    /// What happened since an earlier snapshot.
+    /// Returns the counts since an earlier snapshot.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let before = |kernel| {
             earlier.kernels.iter().find(|entry| entry.kernel == kernel).map_or(0, |entry| entry.count)
@@ -60,7 +60,7 @@ impl Counters {
     }
 }
 
-/// What one recording adds.
+/// The counts of one recording.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) dispatches: u64,

@@ -102,7 +102,7 @@ impl DeviceOptions {
     }
 }
 
-/// What devices there are, and why others are not.
+/// The devices that can be opened, and the reasons why others can't.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// Devices that can be opened by their `id`, best first.

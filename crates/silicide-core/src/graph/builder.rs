@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct GraphBuilder {
     graph: ComputeGraph,
-    /// What each tensor holds now.
+    /// The value that each tensor holds now.
     tensors: Vec<ValueId>,
     /// Constants that were seen: the same bytes are the same tensor.
     constants: FxHashMap<(StorageId, usize, usize, DType), u32>,

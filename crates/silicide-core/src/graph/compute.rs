@@ -58,7 +58,7 @@ pub struct Node {
     pub op: Arc<dyn DynOp>,
     /// Its inputs, in the order of its slots.
     pub inputs: SmallVec<[Operand; 4]>,
-    /// What it makes.
+    /// Its outputs.
     pub outputs: SmallVec<[Operand; 2]>,
     /// The innermost scope that it was recorded in.
     pub scope: Option<usize>,

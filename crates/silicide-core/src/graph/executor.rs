@@ -44,7 +44,7 @@ impl GraphOptions {
     }
 }
 
-/// What became of a graph.
+/// Figures of a compiled graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphReport {
@@ -141,7 +141,7 @@ impl GraphExecutor {
         Ok(GraphExecutor { compiled: Arc::new(compiled) })
     }
 
-    /// What became of the graph.
+    /// Returns the figures of the compiled graph.
     pub fn report(&self) -> &GraphReport {
         &self.compiled.report
     }

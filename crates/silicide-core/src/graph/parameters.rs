@@ -83,7 +83,7 @@ impl ComputeGraph {
 #[derive(Debug)]
 pub(super) struct Parameters {
     memory: Buffer,
-    /// What they were set to.
+    /// Their values.
     words: Vec<u32>,
     /// Whether the device's memory has something else.
     changed: bool,

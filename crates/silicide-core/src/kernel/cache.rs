@@ -72,7 +72,7 @@ impl DiskCache {
     }
 }
 
-/// What people may recognise of a name: letters and digits, not too many. The hash that follows is exact.
+/// Returns the readable part of a key: at most 48 letters and digits. The hash that follows is exact.
 fn readable(name: &str) -> String {
     name.chars().take(48).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

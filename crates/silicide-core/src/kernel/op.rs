@@ -149,7 +149,7 @@ impl Tolerance {
     /// Not a bit of difference.
     pub const EXACT: Tolerance = Tolerance { nmse: 0.0, max: 0.0 };
 
-    /// What f32 arithmetic with a few roundings leaves, stored as `dtype`.
+    /// Returns the tolerance of f32 arithmetic with a few roundings, stored as `dtype`.
     pub fn rounding(dtype: DType) -> Tolerance {
         match dtype {
             DType::F64 | DType::F32 => Tolerance { nmse: 1e-11, max: 1e-5 },
@@ -309,7 +309,7 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     fn kernel_name(&self, i: usize) -> &'static str;
     /// Whether kernel `i` can run this, and at what cost.
     fn kernel_fits(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
-    /// What kernel `i` would do.
+    /// Returns the plan of kernel `i`.
     fn kernel_plan(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Plan;
     /// See [`Kernel::plan_with`].
     fn kernel_plan_with(

@@ -5,7 +5,7 @@ use super::op::{Io, Op};
 use silicide_hal::{Access, DeviceInfo, Program};
 use smallvec::SmallVec;
 
-/// What running a kernel is expected to cost; lower wins, and the earlier of equals. Only the order matters.
+/// The expected cost of a kernel. The lowest wins, and the earlier of equals. Only the order matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost(pub u32);
 
@@ -129,7 +129,7 @@ pub enum Step {
 /// A kernel launch of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Launch {
-    /// What to run.
+    /// The program.
     pub program: Program,
     /// Bindings, in order.
     pub args: SmallVec<[Arg; 6]>,

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What to allocate.
+/// A request for memory.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Request {

@@ -27,7 +27,7 @@ pub struct ProfiledCall {
     pub kernel: &'static str,
     /// The innermost scope that it was recorded in.
     pub scope: &'static str,
-    /// What it moves and computes.
+    /// Bytes that it moves and operations that it computes.
     pub work: Work,
 }
 
@@ -88,7 +88,7 @@ pub struct Profile {
 /// One replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Replay<'a> {
-    /// What it was: `prompt`, `token`.
+    /// Its kind: `prompt`, `token`.
     pub name: &'static str,
     /// The calls of its graph, in order.
     pub calls: &'a [ProfiledCall],

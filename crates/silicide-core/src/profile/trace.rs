@@ -1,4 +1,4 @@
-//! What happened when, for tools that draw it: Chrome's trace format, which Perfetto reads too.
+//! Timelines of calls and threads in Chrome's trace format, which Perfetto reads too.
 
 use super::{Profile, ProfiledCall};
 use std::fmt::Write as _;

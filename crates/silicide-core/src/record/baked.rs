@@ -9,7 +9,7 @@ use silicide_hal::RawBaked;
 use std::fmt;
 use std::sync::Arc;
 
-/// What replays submit. Lists in flight hold it, so it goes when no device runs it any more.
+/// The list that replays submit. Lists in flight hold it, so it is dropped when no device runs it any more.
 pub(crate) struct BakedList {
     /// Keeps the backend alive; not the device, which holds lists in flight.
     home: Arc<DeviceAllocator>,

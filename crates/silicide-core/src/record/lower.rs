@@ -147,7 +147,7 @@ impl Call<'_> {
         inputs.map(|input| (input.storage_id(), input.range())).collect()
     }
 
-    /// What other calls have made that this plan would make too.
+    /// Scratch that other calls have derived and that this plan would derive too.
     fn find_derived(&self, recording: &Recording, plan: &Plan) -> Result<Found> {
         let mut found = Found::new();
         for (launch, scratch) in derived::of(plan) {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 /// Something that takes ops: a [`CommandEncoder`](crate::CommandEncoder) records them to be run.
 pub trait Recorder {
-    /// What stands for a tensor while recording.
+    /// The handle of a tensor while recording.
     type Value: Clone;
     /// A value for a buffer that exists.
     fn constant(&mut self, buffer: &Buffer) -> Self::Value;

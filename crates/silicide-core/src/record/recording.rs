@@ -22,14 +22,14 @@ pub(crate) struct Recording {
     pub(crate) uses: Vec<StorageUse>,
     /// The last op that touched each of them.
     last_ops: Vec<usize>,
-    /// What each argument of each command touches.
+    /// The ranges that each argument of each command touches.
     pub(crate) touches: Vec<Touch>,
     /// Where those of the command being recorded begin.
     ordered: usize,
     pub(crate) tally: Tally,
     /// Outputs and scratch that this recording made.
     temporaries: Vec<Temporary>,
-    /// What ops made of their inputs for others to use.
+    /// Scratch that ops derived from their inputs, for later ops to use.
     pub(super) derived: Derived<StorageId, Buffer>,
     /// Ops recorded so far.
     ops: usize,

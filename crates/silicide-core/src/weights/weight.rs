@@ -110,7 +110,7 @@ impl From<Buffer> for Weight {
     }
 }
 
-/// What ops take as a weight: a [`Weight`], or a tensor of elements or blocks.
+/// The weight argument of an op: a [`Weight`], or a tensor of elements or blocks.
 pub trait AsWeight<V> {
     /// Its encoding.
     fn encoding_in<R: Recorder<Value = V>>(&self, recorder: &R) -> Encoding;

@@ -149,7 +149,7 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize>
             let mut sums = unsafe { part.start::<I, ROWS, COUNT>(isa, (row, output), I::LANES) };
             for at in (0..whole).step_by(STEP) {
                 if row == 0 {
-                    // What follows the end of a set is the next vectors' first set.
+                    // After the end of a set comes the first set of the next vectors.
                     let ahead = at * bytes + STREAM_AHEAD;
                     let over = if ahead < k * bytes { 0 } else { (sets - 1) * rhs.stride() * size_of::<T>() };
                     for set in 0..sets {

@@ -1,4 +1,4 @@
-//! What dense products need of an instruction set beyond [`FloatLanes`]: the shapes of register tiles, and writing outputs.
+//! Instruction sets of dense products, beyond [`FloatLanes`]: the shapes of register tiles, and writing outputs.
 
 use super::element::{Element, load_part};
 use super::gemv::{GemvInPlace, GemvInterleaved, GemvPart};

@@ -45,5 +45,5 @@ pub use product::{
 pub use weighted::weighted_sum;
 pub use weights::{DenseRows, DenseWeights, interleave};
 
-/// What rows of sums, and outputs of panels, are padded to: whole vectors of any instruction set.
+/// The multiple to which rows of sums, and outputs of panels, are padded: whole vectors of any instruction set.
 pub const SUM_PADDING: usize = vector::MAX_LANES;

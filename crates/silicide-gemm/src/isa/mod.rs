@@ -45,7 +45,7 @@ use silicide_quant::f16;
 
 /// Work that is compiled for an instruction set.
 pub trait Task {
-    /// What it returns.
+    /// The type that it returns.
     type Output;
     /// Does the work. Implementations are `#[inline(always)]`, as are the functions that they call.
     fn run(self) -> Self::Output;
@@ -204,7 +204,7 @@ pub(crate) trait CodeLanes: FloatLanes {
 
 /// Vectors of 32-bit integers for dot products, one lane to an output; and the shape of the kernels over them.
 pub(crate) trait IntLanes: FloatLanes + Simd {
-    /// What unpacks weights to panels: the token itself, or one that unpacks fewer lanes at a time.
+    /// The token that unpacks weights to panels: this one, or one that unpacks fewer lanes at a time.
     type Unpacker: CodeLanes;
     /// A vector of a panel: four codes of each lane.
     type Codes: Copy;
@@ -218,7 +218,7 @@ pub(crate) trait IntLanes: FloatLanes + Simd {
     const NC: usize = MAX_NC;
     /// Whether the register tile is compiled for each kind of panel, rather than once with branches.
     const TILE_PER_LAYOUT: bool = true;
-    /// What sums must start from for [`IntLanes::scale`].
+    /// The start value of sums for [`IntLanes::scale`].
     const START: i32;
     /// Whether [`IntLanes::dot`] must be told of signed codes.
     const SIGNED: bool;

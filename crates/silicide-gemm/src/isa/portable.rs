@@ -6,7 +6,7 @@ use super::{FloatLanes, IntLanes, Simd, Task, float_lanes};
 use crate::f32::vector::{Lanes8, Vector};
 use silicide_quant::f16;
 
-/// What every CPU of the target has.
+/// The baseline of the target, which every CPU has.
 #[derive(Clone, Copy, Debug)]
 pub struct Portable(());
 

@@ -84,7 +84,7 @@ struct MultiplyPanels<'a, I> {
     block: PanelBlock<'a>,
 }
 
-/// What differs between register tiles: what a panel has, and how codes are multiplied.
+/// The kind of a register tile: the layout of its panels, and how codes are multiplied.
 #[derive(Clone, Copy)]
 struct TileKind {
     halves: bool,
@@ -203,7 +203,7 @@ unsafe fn multiply_strip<I: IntLanes>(isa: I, kind: TileKind, part: &PanelBlock<
 
 /// Where the terms of one row go, for one half of groups: one word of each for every group.
 pub(super) struct GroupTerms<'a> {
-    /// What dot products start from: `START - zero * sum of codes`.
+    /// The start value of dot products: `START - zero * sum of codes`.
     pub(super) starts: &'a mut [MaybeUninit<i32>],
     /// `scale * sum of codes`, for minimums.
     pub(super) sums: &'a mut [MaybeUninit<f32>],

@@ -54,7 +54,7 @@ pub const fn quantized_row_bytes(groups: usize) -> usize {
 /// The argument's name in errors.
 const ROWS: &str = "quantized rows";
 
-/// What scales and sums are aligned to.
+/// The alignment of scales and sums, in bytes.
 const ALIGNMENT: usize = 4;
 
 /// Checks memory for quantized rows.

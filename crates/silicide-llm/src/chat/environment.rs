@@ -19,7 +19,7 @@ pub(super) const CLOCK: &str = "%Y-%m-%dT%H:%M:%S";
 const FUEL: u64 = 20_000_000;
 /// Deepest nesting of calls.
 const RECURSION: usize = 100;
-/// What writing a piece of text costs, beyond its bytes.
+/// The cost of writing a piece of text, beyond its bytes.
 const EMITTED: usize = 16;
 /// Longest format of a time, in bytes.
 const TIME_FORMAT: usize = 1024;

@@ -1,4 +1,4 @@
-//! What can go wrong between messages and text.
+//! Errors between messages and text.
 
 use minijinja::ErrorKind;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ pub(super) struct Raised(pub(super) String);
 #[error("the template takes too much")]
 struct TooMuch;
 
-/// What ends a template that makes or reads too much.
+/// Returns the error that ends a template which makes or reads too much.
 pub(super) fn exhausted() -> minijinja::Error {
     minijinja::Error::new(ErrorKind::OutOfFuel, "too many bytes").with_source(TooMuch)
 }

@@ -25,7 +25,7 @@ const ARCHITECTURES: [(&str, &str); 8] = [
     ("gemma3", "gemma3"),
 ];
 
-/// What kind of model `config.json` is of.
+/// The kind of model in `config.json`.
 #[derive(Debug, Deserialize)]
 struct Kind {
     model_type: String,
@@ -61,13 +61,13 @@ struct Model {
     sliding_window: Option<Option<u32>>,
     use_sliding_window: Option<bool>,
     sliding_window_pattern: Option<usize>,
-    /// What newer files call it.
+    /// Its name in newer files.
     #[serde(rename = "_sliding_window_pattern")]
     kept_sliding_window_pattern: Option<usize>,
     layer_types: Option<Vec<String>>,
     query_pre_attn_scalar: Option<f32>,
     num_experts: Option<usize>,
-    /// What Mixtral calls it.
+    /// Its name in Mixtral's files.
     num_local_experts: Option<usize>,
     num_experts_per_tok: Option<usize>,
     moe_intermediate_size: Option<usize>,

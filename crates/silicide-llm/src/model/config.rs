@@ -56,7 +56,7 @@ pub struct Config {
     pub window: Option<u32>,
     /// The sliding-window layers, if the file names them; `None`: the architecture's default.
     pub local_layers: Option<LocalLayers>,
-    /// What replaces `1 / sqrt(head_dim)`.
+    /// The factor that replaces `1 / sqrt(head_dim)`.
     pub attention_scale: Option<f32>,
     /// Whether the token embedding is also the output projection. `None`: it is if the file has no output projection.
     pub tied: Option<bool>,
@@ -93,7 +93,7 @@ pub struct RopeConfig {
     pub local_base: Option<f64>,
     /// Numbers of each head that are turned.
     pub rotated: usize,
-    /// What stretches the frequencies.
+    /// The scaling of the frequencies.
     pub scaling: RopeScaling,
 }
 
@@ -106,7 +106,7 @@ impl Config {
         }
     }
 
-    /// What scores are multiplied by.
+    /// Returns the factor of scores.
     pub fn scale(&self) -> f32 {
         self.attention_scale.unwrap_or_else(|| 1.0 / (self.head_dim as f32).sqrt())
     }

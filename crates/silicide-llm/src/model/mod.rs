@@ -151,7 +151,7 @@ architectures! {
     "gemma3" => Gemma3(gemma3::Gemma3),
 }
 
-/// What follows from the settings alone.
+/// The properties that follow from the settings alone.
 struct Outline {
     architecture: &'static str,
     layers: Vec<LayerKind>,

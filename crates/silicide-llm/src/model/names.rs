@@ -6,7 +6,7 @@ use silicide_weights::Source;
 /// Modules of the body outside the layers: in GGUF, in checkpoints.
 const MODULES: [(&str, &str); 2] = [("token_embd", "embed_tokens"), ("output_norm", "norm")];
 
-/// What GGUF calls the head.
+/// GGUF's name of the head.
 const HEAD: &str = "output";
 
 /// Where checkpoints have the body of the language model, and its head. The first is usual; models that see pictures

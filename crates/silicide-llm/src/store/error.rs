@@ -1,10 +1,10 @@
-//! What can go wrong with a store, and what to do about it.
+//! Errors of a store, with advice.
 
 use std::path::{Path, PathBuf};
 
 pub(super) type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// What can go wrong with a store.
+/// An error of a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

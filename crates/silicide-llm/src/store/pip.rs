@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What pip says at most, in messages.
+/// The most bytes of pip's output in messages.
 const SAID: usize = 600;
 /// How often one looks whether it is done.
 const LOOK: Duration = Duration::from_millis(50);

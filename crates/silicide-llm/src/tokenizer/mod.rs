@@ -36,7 +36,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use vocabulary::Vocabulary;
 
-/// What becomes of special tokens.
+/// The treatment of special tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// In text, `<|im_end|>` is a control token; in tokens, control tokens are written out. Only for text that the

@@ -8,7 +8,7 @@ use super::strings::Strings;
 pub enum Kind {
     /// Text like any other.
     Normal,
-    /// What stands for text that no token has.
+    /// The token for text that no token has.
     Unknown,
     /// Structure, such as the end of a turn: never produced from text unless special tokens are requested.
     Control,

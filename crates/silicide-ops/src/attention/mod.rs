@@ -27,7 +27,7 @@ pub const MOST_DIM: usize = 512;
 /// How scores are made, and which keys a query sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
-    /// What products of queries and keys are multiplied by; usually one over the square root of a head's length.
+    /// The factor of products of queries and keys; usually one over the square root of a head's length.
     pub scale: f32,
     /// Whether queries see no position after their own.
     pub causal: bool,
@@ -35,11 +35,11 @@ pub struct Attention {
     pub window: Option<u32>,
     /// The bound that scores are bent below.
     pub softcap: Option<f32>,
-    /// What `start + tokens` is at most.
+    /// The largest `start + tokens`.
     pub limit: u32,
 }
 
-/// What attention works on.
+/// The tensors of attention.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionInputs<'a, V> {
     /// Queries: f32 `[tokens, heads, dim]`.

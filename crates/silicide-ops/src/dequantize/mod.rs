@@ -69,7 +69,7 @@ impl Op for Dequantize {
     }
 }
 
-/// What decoding may be off by in an output of this type: GPUs may fuse a multiplication with an addition, so the last
+/// Returns the tolerance of decoding to this type: GPUs may fuse a multiplication with an addition, so the last
 /// bit may differ, no more.
 pub(crate) fn last_bit(dtype: DType) -> Tolerance {
     let last_bit = match dtype {

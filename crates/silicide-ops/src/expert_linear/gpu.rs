@@ -283,7 +283,7 @@ impl Kernel for Gemm {
     }
 }
 
-/// What groups pairs.
+/// Returns the kernel that groups pairs.
 fn group_kernel(problem: &Problem, on: &DeviceInfo) -> WgslKernel {
     let parts = [
         Part::plain(&GROUP_BODY),

@@ -20,7 +20,7 @@ pub struct Fill {
     pub dtype: DType,
     /// Its extents.
     pub shape: Shape,
-    /// What every element becomes.
+    /// The value of every element.
     pub value: f64,
 }
 

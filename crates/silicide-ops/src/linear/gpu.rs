@@ -51,7 +51,7 @@ static UNBIASED: Snippet = Snippet {
     text: "fn biased_$NAME(column: u32, value: f32) -> f32 { return value; }",
 };
 
-/// What texts call the products, their outputs and their biases.
+/// The names of the products, their outputs and their biases in texts.
 const NAMES: [&str; MAX_PRODUCTS] = ["one", "two", "three"];
 static WEIGHTS: [WeightNames; MAX_PRODUCTS] =
     [weight_names!("one"), weight_names!("two"), weight_names!("three")];

@@ -105,7 +105,7 @@ impl Linear {
         self.products.iter().zip(self.places())
     }
 
-    /// What product `i` gives.
+    /// Returns type and shape of the output of product `i`.
     fn product(&self, io: &Io<'_>, i: usize) -> TensorInfo {
         io.output(if self.gate.is_some() { 0 } else { i })
     }

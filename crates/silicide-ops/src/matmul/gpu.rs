@@ -269,7 +269,7 @@ pub(super) fn fills(fill: &'static Snippet) -> [Part; 4] {
         .map(|(snippet, name)| Part::bound(snippet, name, 0))
 }
 
-/// What depths are whole multiples of, where [`fill`] does not look at them one by one.
+/// Returns `step` if it divides depth `k`; otherwise 1, as [`fill`] then reads elements one by one.
 pub(crate) fn fill_step(k: usize, step: usize) -> usize {
     if k.is_multiple_of(step) { step } else { 1 }
 }

@@ -1,4 +1,4 @@
-//! What programs of products need of their bindings, on GPUs.
+//! The needs of the programs of products on GPUs.
 
 use crate::weight;
 use silicide_hal::{Count, LaunchShape, Needs};

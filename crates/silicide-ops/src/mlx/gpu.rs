@@ -24,7 +24,7 @@ fn codes(format: MlxFormat) -> &'static Snippet {
     }
 }
 
-/// What texts call a weight: its planes, and the constants of its format.
+/// The names of a weight in texts: its planes, and the constants of its format.
 #[derive(Debug)]
 pub(crate) struct WeightNames {
     pub(crate) planes: [&'static str; 3],

@@ -1,4 +1,4 @@
-//! What programs of products need of their bindings, on the CPU. Weights of one product are `[n, k]`, activations `[m, k]`, outputs
+//! The needs of the programs of products on the CPU. Weights of one product are `[n, k]`, activations `[m, k]`, outputs
 //! `[m, n]`, for each of a batch; activations of products in integers are quantized rows.
 //!
 //! A tile writes some rows and columns of the outputs of one batch: grids are exactly as large as tiles of the extents in the
@@ -11,7 +11,7 @@ use silicide_gemm::q8::{GROUP, INTERLEAVE, MAX_KC, MAX_NC, MIN_OUTPUTS, NR, quan
 use silicide_hal::{Count, LaunchShape, Needs};
 use silicide_quant::{DType, Encoding, MlxMode, RowEncoding};
 
-/// What quantized rows are aligned to: a cache line.
+/// The alignment of quantized rows: a cache line.
 pub(crate) const ROW_ALIGN: usize = 64;
 
 /// Bytes of `rows` quantized rows.
@@ -49,7 +49,7 @@ pub(crate) fn decoded(launch: &LaunchShape<'_>) -> Option<Needs> {
     Some(needs.write(batch * m * n * 4u32, 4))
 }
 
-/// What products in integers have in common. Parameters: m, n, groups, columns and rows of a tile, columns and groups that are
+/// The common needs of products in integers. Parameters: m, n, groups, columns and rows of a tile, columns and groups that are
 /// unpacked at a time, the format. Blocks have `block` elements.
 fn integers(launch: &LaunchShape<'_>, block: usize) -> Option<(Count, [Count; 3])> {
     let [m, n, groups, columns, rows, group, chunk] = [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));

@@ -22,7 +22,7 @@ pub enum Reduction {
 /// The op. Input: `x`. Output: `y`, without the last axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reduce {
-    /// What to compute.
+    /// The function.
     pub reduction: Reduction,
 }
 

@@ -39,13 +39,13 @@ pub enum RopeScaling {
         beta_fast: f64,
         /// Pairs that turn less often than this are slowed; usually 1.
         beta_slow: f64,
-        /// What cosines and sines are multiplied by; [`RopeScaling::usual_attention_factor`] where none is given.
+        /// The factor of cosines and sines; [`RopeScaling::usual_attention_factor`] where none is given.
         attention_factor: Option<f64>,
     },
 }
 
 impl RopeScaling {
-    /// What YaRN multiplies cosines and sines by: `1 + 0.1 ln factor`, and never less than 1.
+    /// Returns YaRN's factor of cosines and sines: `1 + 0.1 ln factor`, and never less than 1.
     pub fn usual_attention_factor(factor: f64) -> f64 {
         1.0 + 0.1 * factor.max(1.0).ln()
     }
@@ -115,12 +115,12 @@ impl Frequencies {
         self.inverse.len()
     }
 
-    /// What pair `i` turns by from one position to the next, in radians.
+    /// The angle of pair `i` from one position to the next, in radians.
     pub fn frequency(&self, i: usize) -> Option<f64> {
         self.inverse.get(i).copied()
     }
 
-    /// What cosines and sines are multiplied by.
+    /// The factor of cosines and sines.
     pub fn magnitude(&self) -> f64 {
         self.magnitude
     }

@@ -19,7 +19,7 @@ pub const MOST: usize = 1024;
 /// The least sum that weights are divided by, so that weights of a row of zeros are not NaN.
 const LEAST: f32 = 1.0 / 16384.0;
 
-/// What logits become before weights are taken from them.
+/// The function from logits to weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gate {
     /// The softmax over all experts.
@@ -46,11 +46,11 @@ impl Gate {
 pub struct Route {
     /// Experts that a row goes to.
     pub used: usize,
-    /// What logits become.
+    /// The function over logits.
     pub gate: Gate,
     /// Whether the weights of a row are divided by their sum.
     pub normalized: bool,
-    /// What weights are multiplied by in the end.
+    /// The factor of the weights.
     pub scale: f32,
     /// Whether a bias is added before the best are chosen. Weights do not include it.
     pub biased: bool,

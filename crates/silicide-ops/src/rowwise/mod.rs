@@ -61,7 +61,7 @@ impl RowRoles {
 
 /// A row-wise op: its first input has f32, f16 or bf16 rows ([`Arguments::rows`]).
 pub(crate) trait RowOp: Op {
-    /// What its slots are for.
+    /// The roles of its slots.
     const ROLES: RowRoles;
 
     /// Returns the parameters of the formula.

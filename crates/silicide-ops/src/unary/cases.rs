@@ -4,7 +4,7 @@ use super::{Activation, Unary};
 use crate::case::{Case, Data, Input};
 use silicide_quant::DType;
 
-/// What every function must take in its stride.
+/// Values that every function must handle.
 const SPECIAL: [f64; 12] =
     [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0, -1.0, 1e-30, -1e-30, 80.0, -80.0, 0.625];
 

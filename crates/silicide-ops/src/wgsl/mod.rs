@@ -1,4 +1,4 @@
-//! What GPU kernels share: typed element access, reductions over a workgroup, large grids, and splitting a call
+//! Common code of GPU kernels: typed element access, reductions over a workgroup, large grids, and splitting a call
 //! into windows that fit a binding.
 //!
 //! A kernel is joined from parts. It declares `override WG: u32`, `var<immediate> p` with one `u32` per binding

@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 
 /// The offset from weights to levels: eight for the code book's entry, one for the shift.
 const ZERO: i32 = 9;
-/// What scales are multiplied by: an eighth, and small numbers are half of what they stand for.
+/// The factor of scales: an eighth for the levels, times two for the small scales, which are stored as half of their value.
 const FACTOR: f32 = 0.25;
 
 /// Eight times the levels of the book, and eight more.

@@ -11,7 +11,7 @@ use crate::isa::Avx512Vbmi;
 use silicide_quant::books;
 use std::arch::x86_64::*;
 
-/// What scales are multiplied by.
+/// The factor of scales.
 const FACTOR: f32 = 0.25;
 
 /// Looks words up in a book, one to a lane of 64 bits.

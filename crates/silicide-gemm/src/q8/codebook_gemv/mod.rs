@@ -101,7 +101,7 @@ trait ScaledSuperBlock: SuperBlock {
 #[repr(C, align(64))]
 struct ArrangedRow {
     parts: [[u64; GROUPS]; PARTS],
-    /// What dot products of groups, or halves of groups, start from.
+    /// The start values of dot products of groups, or of halves of groups.
     starts: [[u64; GROUPS]; 2],
 }
 

@@ -20,7 +20,7 @@ struct Affine8;
 #[derive(Clone, Copy)]
 pub(in crate::q8) struct AffineScales;
 
-/// What codes that are bytes unpack to.
+/// The layout that codes of a byte unpack to.
 const BYTES: PanelLayout = PanelLayout { zero: Zero::Bytes, halves: false, minimums: true };
 
 /// The layout that a format unpacks to.

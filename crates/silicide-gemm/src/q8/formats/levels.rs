@@ -24,7 +24,7 @@ pub(in crate::q8) struct Nvfp4;
 #[derive(Clone, Copy)]
 pub(in crate::q8) struct Q1_0;
 
-/// What nibbles of IQ4 stand for.
+/// The levels of IQ4's nibbles.
 pub(super) const IQ4_LEVELS: [u8; 16] = [
     -127i8 as u8,
     -104i8 as u8,

@@ -244,7 +244,7 @@ impl<I: CodeLanes> CodeSink<I> for PanelSlot {
 
 /// A format of blocks.
 pub(super) trait BlockFormat: Copy {
-    /// What it unpacks to.
+    /// The layout that it unpacks to.
     const LAYOUT: PanelLayout;
     /// Bytes of a block; of its codes, for a format in planes.
     const BYTES: usize;
@@ -413,7 +413,7 @@ table!(Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs, Tq2_
 
 /// A function over the type of a format.
 pub(super) trait FormatVisitor {
-    /// What it returns.
+    /// The type that it returns.
     type Output;
     /// Does the work for a format.
     fn visit<F: BlockFormat>(self) -> Self::Output;

@@ -9,7 +9,7 @@ use silicide_ops::attention::AttentionInputs;
 use silicide_ops::rope::RopeStyle;
 use silicide_quant::Shape;
 
-/// What differs between architectures and layers.
+/// The options in which architectures and layers differ.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionOptions {
     /// Which numbers of a head are turned together.

@@ -188,14 +188,14 @@ fn content(token: Option<&Value>) -> Option<&str> {
     token.as_str().or_else(|| token.get("content")?.as_str())
 }
 
-/// What `config.json` says about special tokens.
+/// The special tokens of `config.json`.
 #[derive(Default, Deserialize)]
 pub(super) struct Ids {
     pub(super) bos_token_id: Option<Several>,
     pub(super) eos_token_id: Option<Several>,
 }
 
-/// What `generation_config.json` says about special tokens.
+/// The special tokens of `generation_config.json`.
 #[derive(Default, Deserialize)]
 pub(super) struct Generation {
     pub(super) eos_token_id: Option<Several>,

@@ -65,7 +65,7 @@ impl Seen {
         Seen { largest, sum: f64::from(exp_down::<Portable>(sink - largest)) }
     }
 
-    /// What one unit of weight becomes.
+    /// Returns one over the sum of weights; 0 if that is 0.
     #[inline(always)]
     pub(super) fn share(&self) -> f32 {
         if self.sum == 0.0 { 0.0 } else { (1.0 / self.sum) as f32 }

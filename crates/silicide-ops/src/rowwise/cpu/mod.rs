@@ -33,7 +33,7 @@ pub(crate) trait RowFormula: Copy {
     type Op: RowOp;
     /// The partial result of a reduction over a span.
     type Partial: Copy;
-    /// What storing a row takes, changed from block to block if need be.
+    /// The scalars for storing a row, changed from block to block if need be.
     type Row;
     /// Whether a span is stored from the spans before it alone, so that a row that is one span needs no reduction.
     const PREFIX: bool = false;

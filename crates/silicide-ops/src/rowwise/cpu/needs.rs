@@ -1,4 +1,4 @@
-//! What row-wise programs need of their bindings: the bytes of [`RowHeader::binding_bytes`] with access and alignment, and the grid.
+//! The needs of row-wise programs: the bytes of [`RowHeader::binding_bytes`] with access and alignment, and the grid.
 
 use super::RowFormula;
 use super::header::{RowHeader, RowTensor};
