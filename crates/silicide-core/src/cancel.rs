@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// assert!(program.child().is_cancelled());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct CancelToken(Arc<State>);
+pub struct CancelToken(Arc<CancelState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct CancelState {
     cancelled: AtomicBool,
     parent: Option<CancelToken>,
 }
@@ -35,7 +35,7 @@ impl CancelToken {
 
     /// Returns a token that is cancelled with this one, and can be cancelled alone.
     pub fn child(&self) -> CancelToken {
-        CancelToken(Arc::new(State { cancelled: AtomicBool::new(false), parent: Some(self.clone()) }))
+        CancelToken(Arc::new(CancelState { cancelled: AtomicBool::new(false), parent: Some(self.clone()) }))
     }
 
     /// Cancels the token. Allocates nothing and never blocks: a signal handler may call it.

@@ -12,7 +12,7 @@ const LIMIT: u64 = 64 << 20;
 
 /// A saved conversation.
 #[derive(Debug, Serialize, Deserialize)]
-struct Saved {
+struct SavedChat {
     messages: Vec<Value>,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn save(path: &Path, messages: Vec<Value>, replace: bool) -> Result<(
     if !replace && path.symlink_metadata().is_ok() {
         return Err(exists(path));
     }
-    let text = serde_json::to_string_pretty(&Saved { messages })? + "\n";
+    let text = serde_json::to_string_pretty(&SavedChat { messages })? + "\n";
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".chat-").tempfile_in(folder).map_err(failed)?;
     file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
@@ -53,7 +53,7 @@ fn exists(path: &Path) -> Error {
 /// Returns the messages of a saved conversation, each of which has a role and a content.
 pub(super) fn load(path: &Path) -> Result<Vec<Value>, Error> {
     let wrong = |detail: String| Error::input(&path.display().to_string(), io::Error::other(detail));
-    let saved: Saved = serde_json::from_str(&read(path)?).map_err(|error| wrong(error.to_string()))?;
+    let saved: SavedChat = serde_json::from_str(&read(path)?).map_err(|error| wrong(error.to_string()))?;
     let is_odd = |message: &Value| role(message).is_none() || content(message).is_none();
     match saved.messages.iter().position(is_odd) {
         Some(number) => Err(wrong(format!("message {number} has no role and content"))),

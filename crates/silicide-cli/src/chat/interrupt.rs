@@ -14,7 +14,7 @@ pub(crate) struct Interrupts {
 struct Current {
     token: CancelToken,
     /// Restores the terminal's settings.
-    echo: Option<echo::Saved>,
+    echo: Option<echo::EchoGuard>,
 }
 
 impl Interrupts {
@@ -44,7 +44,7 @@ impl Interrupts {
     /// Hides keys that are pressed, Ctrl-C among them, until the guard is dropped. What is typed is read by the next
     /// prompt.
     pub(crate) fn hide_keys(&self) -> HiddenKeys {
-        self.lock().echo = echo::Saved::hide();
+        self.lock().echo = echo::EchoGuard::hide();
         HiddenKeys { interrupts: self.clone() }
     }
 
@@ -73,12 +73,12 @@ mod echo {
 
     /// The settings of a terminal that does not echo now. Dropping them restores the terminal.
     #[derive(Debug)]
-    pub(super) struct Saved(Termios);
+    pub(super) struct EchoGuard(Termios);
 
-    impl Saved {
+    impl EchoGuard {
         /// Stops the terminal's echo, where standard input and output are a terminal and the program is in its
         /// foreground. A pager at the other end of a pipe has settings of its own.
-        pub(super) fn hide() -> Option<Saved> {
+        pub(super) fn hide() -> Option<EchoGuard> {
             let foreground = || tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
             if !stdin().is_terminal() || !stdout().is_terminal() || !foreground() {
                 return None;
@@ -87,11 +87,11 @@ mod echo {
             let mut hidden = saved.clone();
             hidden.local_flags.remove(LocalFlags::ECHO);
             tcsetattr(stdin(), SetArg::TCSANOW, &hidden).ok()?;
-            Some(Saved(saved))
+            Some(EchoGuard(saved))
         }
     }
 
-    impl Drop for Saved {
+    impl Drop for EchoGuard {
         fn drop(&mut self) {
             // A terminal that is gone needs no settings.
             let _ = tcsetattr(stdin(), SetArg::TCSANOW, &self.0);
@@ -103,10 +103,10 @@ mod echo {
 mod echo {
     /// Other terminals do not echo Ctrl-C: there is nothing to restore.
     #[derive(Debug)]
-    pub(super) enum Saved {}
+    pub(super) enum EchoGuard {}
 
-    impl Saved {
-        pub(super) fn hide() -> Option<Saved> {
+    impl EchoGuard {
+        pub(super) fn hide() -> Option<EchoGuard> {
             None
         }
     }

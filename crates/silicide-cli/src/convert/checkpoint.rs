@@ -24,7 +24,7 @@ const ARCHITECTURES: [(&str, &str, bool); 4] = [
 
 /// What `config.json` says about the model.
 #[derive(Debug, Deserialize)]
-struct Model {
+struct CheckpointConfig {
     model_type: String,
     hidden_size: u32,
     intermediate_size: u32,
@@ -48,7 +48,7 @@ pub(super) fn plan<'a>(source: &'a Source, output: &Path, types: &Types) -> Resu
     let recipe = types.recipe;
     let unsupported = |detail: String| Error::NotConvertible { path: source.path().to_owned(), detail };
     let config = source.config().ok_or_else(|| unsupported("config.json is missing".to_owned()))?;
-    let model: Model = config.parse()?;
+    let model: CheckpointConfig = config.parse()?;
     let found = ARCHITECTURES.iter().find(|(name, ..)| *name == model.model_type);
     let &(_, architecture, woven) = found.ok_or_else(|| {
         let known = ARCHITECTURES.map(|(name, ..)| name).join(", ");
@@ -87,7 +87,7 @@ pub(super) fn plan<'a>(source: &'a Source, output: &Path, types: &Types) -> Resu
     Ok(Plan { writer, steps })
 }
 
-impl Model {
+impl CheckpointConfig {
     fn write(&self, architecture: &str, writer: &mut GgufWriter) -> Result<(), Error> {
         let key = |name: &str| format!("{architecture}.{name}");
         let kv_heads = self.num_key_value_heads.unwrap_or(self.num_attention_heads);

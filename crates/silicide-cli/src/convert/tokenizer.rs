@@ -32,14 +32,14 @@ const PATTERNS: [(&str, &str); 2] = [
 
 #[derive(Deserialize)]
 struct Tokenizer {
-    model: Model,
+    model: TokenizerModel,
     #[serde(default)]
     added_tokens: Vec<Added>,
     pre_tokenizer: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
-struct Model {
+struct TokenizerModel {
     #[serde(rename = "type")]
     kind: Option<String>,
     vocab: HashMap<String, u32>,

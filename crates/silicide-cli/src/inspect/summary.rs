@@ -59,7 +59,8 @@ impl Summary {
         let (tensor_bytes, elements) =
             known.fold((0, 0), |(a, b), (bytes, elements)| (a + bytes, b + elements));
         let text = |key: &str| source.get(key).and_then(|value| value.as_str()).map(str::to_owned);
-        let model = source.config().and_then(|config| config.parse::<Model>().ok()).unwrap_or_default();
+        let model =
+            source.config().and_then(|config| config.parse::<ConfigSummary>().ok()).unwrap_or_default();
         let files = source.files().into_iter().map(|file| {
             let (path, bytes) = (file.path().display().to_string(), file.as_slice().len() as u64);
             File { path, bytes }
@@ -83,7 +84,7 @@ impl Summary {
 
 /// The settings of `config.json` that are shown.
 #[derive(Default, serde::Deserialize)]
-struct Model {
+struct ConfigSummary {
     model_type: Option<String>,
     #[serde(rename = "_name_or_path")]
     name: Option<String>,

@@ -82,11 +82,11 @@ struct Ids {
 
 #[derive(Deserialize)]
 struct Outline {
-    model: Model,
+    model: TokenizerOutline,
 }
 
 #[derive(Deserialize)]
-struct Model {
+struct TokenizerOutline {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(default)]

@@ -63,14 +63,14 @@ pub(crate) struct Shelf {
     /// Whose memory is kept here.
     home: Arc<DeviceAllocator>,
     budget: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 /// A bucket: its size in bytes, and whether the host must see it.
 type Bucket = (usize, bool);
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     /// Kept allocations, oldest first, each with the time it came back.
     kept: BTreeMap<Bucket, VecDeque<(u64, Allocation)>>,
     /// Set when the pool is gone: what comes back goes straight to the device.
@@ -84,7 +84,7 @@ impl Shelf {
         Shelf { home: Arc::clone(home), budget, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +138,7 @@ impl Shelf {
     }
 }
 
-impl State {
+impl PoolState {
     fn take(&mut self, bucket: Bucket, oldest: bool) -> Option<Allocation> {
         let queue = self.kept.get_mut(&bucket)?;
         // The newest is the likeliest to be in a cache; the oldest is the one to evict.

@@ -25,10 +25,10 @@ pub(super) struct Windows {
 
 struct Window {
     range: Range<usize>,
-    state: State,
+    state: WindowState,
 }
 
-enum State {
+enum WindowState {
     Closed,
     Open(Buffer),
     /// The device can't use it in place.
@@ -70,15 +70,15 @@ impl Windows {
         else {
             return Ok(None);
         };
-        if let State::Closed = window.state {
+        if let WindowState::Closed = window.state {
             window.state = match Buffer::over_file(device, file, window.range.clone(), purpose) {
-                Ok(buffer) => State::Open(buffer),
-                Err(Error::NoImport { .. } | Error::TooLarge { .. }) => State::Refused,
+                Ok(buffer) => WindowState::Open(buffer),
+                Err(Error::NoImport { .. } | Error::TooLarge { .. }) => WindowState::Refused,
                 Err(error) => return Err(error),
             };
         }
         Ok(match &window.state {
-            State::Open(buffer) => Some((buffer.clone(), start - window.range.start)),
+            WindowState::Open(buffer) => Some((buffer.clone(), start - window.range.start)),
             _ => None,
         })
     }
@@ -100,7 +100,7 @@ fn group(mut ranges: Vec<Range<usize>>, limit: usize) -> Vec<Window> {
         // Rounding down must not reach into the window before.
         let page = start - start % PAGE;
         let start = windows.last().map_or(page, |before| page.max(before.range.end.min(start)));
-        windows.push(Window { range: start..end, state: State::Closed });
+        windows.push(Window { range: start..end, state: WindowState::Closed });
     }
     windows
 }

@@ -6,8 +6,8 @@ use crate::{Binding, Command, HalError, MemoryKind, Part, Snippet, WgslKernel};
 static TOUCH: Snippet = Snippet {
     name: "touch",
     text: "
-struct Params { at_x: u32 }
-var<immediate> p: Params;
+struct TouchParams { at_x: u32 }
+var<immediate> p: TouchParams;
 @group(0) @binding(0) var<storage, read_write> x: array<u32>;
 @compute @workgroup_size(1) fn main() { x[p.at_x] += 1u; }",
 };

@@ -148,8 +148,8 @@ mod tests {
         name: "rows",
         text: "
 override WG: u32 = 64u;
-struct Params { at_x: u32, at_y: u32, n: u32 }
-var<immediate> p: Params;
+struct RowsParams { at_x: u32, at_y: u32, n: u32 }
+var<immediate> p: RowsParams;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 var<workgroup> unused: array<f32, 100>;

@@ -140,8 +140,8 @@ mod tests {
         text: "
 enable f16;
 override WG: u32 = 64u;
-struct Params { at_x: u32, at_y: u32, n: u32 }
-var<immediate> p: Params;
+struct ReduceParams { at_x: u32, at_y: u32, n: u32 }
+var<immediate> p: ReduceParams;
 @group(0) @binding(0) var<storage, read> x: array<f16>;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 var<workgroup> partial: array<f32, WG>;
@@ -163,8 +163,8 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(subgroup_id) group: u3
     static BYTES: Snippet = Snippet {
         name: "bytes",
         text: "
-struct Params { at_x: u32, at_y: u32 }
-var<immediate> p: Params;
+struct BytesParams { at_x: u32, at_y: u32 }
+var<immediate> p: BytesParams;
 @group(0) @binding(0) var<storage, read> x: array<u32>;
 @group(0) @binding(1) var<storage, read_write> y: array<i32>;
 @compute @workgroup_size(64)
@@ -178,8 +178,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         name: "matrices",
         text: "
 enable wgpu_cooperative_matrix;
-struct Params { at_x: u32, at_y: u32 }
-var<immediate> p: Params;
+struct MatricesParams { at_x: u32, at_y: u32 }
+var<immediate> p: MatricesParams;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
 @group(0) @binding(1) var<storage, read_write> y: array<f32>;
 var<workgroup> cells: array<f32, 64>;

@@ -208,7 +208,7 @@ impl ChatTemplate {
 /// The template beside a checkpoint.
 fn beside(source: &Source) -> Result<Option<String>, ChatError> {
     #[derive(Deserialize)]
-    struct Settings {
+    struct TemplateConfig {
         chat_template: Option<Value>,
     }
     let Some(path) = source.files().first().map(|file| file.path()) else { return Ok(None) };
@@ -217,7 +217,7 @@ fn beside(source: &Source) -> Result<Option<String>, ChatError> {
     }
     let settings = read(&path.with_file_name("tokenizer_config.json"), "tokenizer_config.json", SETTINGS)?;
     let Some(text) = settings else { return Ok(None) };
-    let settings = serde_json::from_str::<Settings>(&text).ok();
+    let settings = serde_json::from_str::<TemplateConfig>(&text).ok();
     Ok(settings.and_then(|settings| match settings.chat_template? {
         Value::String(text) => Some(text),
         Value::Array(named) => {

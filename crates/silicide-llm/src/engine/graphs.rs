@@ -4,7 +4,7 @@
 //! capture serves all tokens up to the limit; limits are powers of two, so that short texts don't pay for long contexts and
 //! no text needs more than a few captures.
 
-use super::inputs::{PassExtents, Role, outline};
+use super::inputs::{InputRole, PassExtents, outline};
 use crate::cache::CacheOptions;
 use crate::error::Result;
 use crate::model::{Decoder, Description};
@@ -44,9 +44,9 @@ pub(super) fn capture_with(
     options: &GraphOptions,
 ) -> Result<GraphExecutor> {
     let mut builder = GraphBuilder::new(device);
-    let make = |role: Role, name: &'static str, info| match role {
-        Role::Input => Ok(builder.parameter(name, info)?.1),
-        Role::Cache => Ok(builder.input(name, info)),
+    let make = |role: InputRole, name: &'static str, info| match role {
+        InputRole::Input => Ok(builder.parameter(name, info)?.1),
+        InputRole::Cache => Ok(builder.input(name, info)),
     };
     let pass = outline(model.description, model.cache, extents, make)?;
     let logits = model.decoder.forward(&mut builder, &pass)?;

@@ -109,11 +109,11 @@ impl Inputs {
     ) -> Result<Inputs> {
         let mut buffers = Vec::new();
         let mut rings = cache.buffers();
-        let make = |role: Role, _: &'static str, info: TensorInfo| match role {
-            Role::Cache => {
+        let make = |role: InputRole, _: &'static str, info: TensorInfo| match role {
+            InputRole::Cache => {
                 rings.next().cloned().ok_or(Error::Device(silicide_core::Error::ZeroSize { what: "cache" }))
             }
-            Role::Input => {
+            InputRole::Input => {
                 let buffer = Buffer::new(device, info.dtype, info.shape)?;
                 buffers.push(buffer.clone());
                 Ok(buffer)
@@ -180,7 +180,7 @@ impl Replayed {
 
 /// The use of a value in a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum InputRole {
     /// Differs from pass to pass.
     Input,
     /// Keys or values of a layer.
@@ -192,11 +192,11 @@ pub(super) fn outline<V: Clone>(
     model: &Description,
     options: &CacheOptions,
     extents: PassExtents,
-    mut make: impl FnMut(Role, &'static str, TensorInfo) -> Result<V>,
+    mut make: impl FnMut(InputRole, &'static str, TensorInfo) -> Result<V>,
 ) -> Result<ForwardInputs<V>> {
     let PassExtents { tokens: count, outputs, limit } = extents;
     let mut input = |name: &'static str, dtype: DType, axes: &[usize]| {
-        info(dtype, axes).and_then(|info| make(Role::Input, name, info))
+        info(dtype, axes).and_then(|info| make(InputRole::Input, name, info))
     };
     let tokens = input("tokens", DType::U32, &[count])?;
     let start = input("start", DType::U32, &[1])?;
@@ -211,7 +211,8 @@ pub(super) fn outline<V: Clone>(
         let [keys, values] =
             options.tensors(model, kind)?.map(|(dtype, shape)| TensorInfo::new(dtype, shape));
         let slots = capacities.iter().zip(&slots).find(|(capacity, _)| **capacity == options.capacity(kind));
-        let (keys, values) = (make(Role::Cache, "keys", keys)?, make(Role::Cache, "values", values)?);
+        let (keys, values) =
+            (make(InputRole::Cache, "keys", keys)?, make(InputRole::Cache, "values", values)?);
         caches.extend(slots.map(|(_, slots)| LayerCache { keys, values, slots: slots.clone() }));
     }
     Ok(ForwardInputs { count, tokens, start, limit: position(limit)?, ropes, caches, outputs: rows })

@@ -1,7 +1,7 @@
 //! The memory of a model: weights, KV cache and working memory, counted exactly before anything is loaded.
 
 use super::graphs::{PlannedModel, capture};
-use super::inputs::{PassExtents, Role, outline};
+use super::inputs::{InputRole, PassExtents, outline};
 use super::options::ModelOptions;
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
@@ -95,8 +95,8 @@ fn working(device: &Device, planned: PlannedModel<'_>, engine: &ModelOptions) ->
     let (chunk, context) = (options.chunk.min(options.context).max(1), options.context);
     let count = |tokens: usize| -> Result<Working> {
         let mut inputs = 0;
-        let outside = |role: Role, _: &'static str, info: TensorInfo| {
-            inputs += if role == Role::Input { info.bytes() as u64 } else { 0 };
+        let outside = |role: InputRole, _: &'static str, info: TensorInfo| {
+            inputs += if role == InputRole::Input { info.bytes() as u64 } else { 0 };
             Ok(Estimated::outside(info))
         };
         let pass =

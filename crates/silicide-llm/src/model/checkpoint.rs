@@ -34,12 +34,12 @@ struct Kind {
 /// Models that see pictures too have the language model's part in `text_config`.
 #[derive(Debug, Deserialize)]
 struct Outer {
-    text_config: Option<Model>,
+    text_config: Option<TextConfig>,
     tie_word_embeddings: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Model {
+struct TextConfig {
     hidden_size: usize,
     intermediate_size: usize,
     num_hidden_layers: usize,
@@ -111,7 +111,7 @@ pub(super) fn config(source: &Source) -> Result<Config> {
     Ok(Config { experts, ..model.config(architecture, &settings, &conventions.defaults)? })
 }
 
-impl Model {
+impl TextConfig {
     /// Refuses what this architecture does not compute.
     fn check(&self, settings: &Settings<'_>, conventions: &Conventions) -> Result<()> {
         for (key, activation) in

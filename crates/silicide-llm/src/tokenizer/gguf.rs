@@ -7,7 +7,7 @@ use super::special::{self, SpecialTokens};
 use super::split::{self, FALLBACK, Splitter};
 use super::spm::Spm;
 use super::vocabulary::{Kind, Vocabulary};
-use super::{Model, Prefix, Rules, Tokenizer};
+use super::{Algorithm, Prefix, Rules, Tokenizer};
 use silicide_weights::Source;
 use silicide_weights::gguf::{Array, Value};
 
@@ -135,7 +135,7 @@ fn load_bpe(reader: &Reader<'_>, pre: &str) -> Result<Tokenizer, TokenizerError>
         prefix: Prefix::Never,
         marks_spaces,
     };
-    finish(reader, vocabulary, Parts { defaults, rules, warnings }, |_, _| Model::Bpe(bpe, splitter))
+    finish(reader, vocabulary, Parts { defaults, rules, warnings }, |_, _| Algorithm::Bpe(bpe, splitter))
 }
 
 fn load_spm(reader: &Reader<'_>) -> Result<Tokenizer, TokenizerError> {
@@ -148,8 +148,9 @@ fn load_spm(reader: &Reader<'_>) -> Result<Tokenizer, TokenizerError> {
         prefix: if prefixed { Prefix::Segments } else { Prefix::Never },
         marks_spaces: true,
     };
-    let model =
-        |vocabulary: &Vocabulary, special: &SpecialTokens| Model::Spm(Spm::new(vocabulary, special.unknown));
+    let model = |vocabulary: &Vocabulary, special: &SpecialTokens| {
+        Algorithm::Spm(Spm::new(vocabulary, special.unknown))
+    };
     finish(reader, vocabulary, Parts { defaults, rules, warnings: Vec::new() }, model)
 }
 
@@ -163,7 +164,7 @@ fn finish(
     reader: &Reader<'_>,
     mut vocabulary: Vocabulary,
     parts: Parts,
-    model: impl FnOnce(&Vocabulary, &SpecialTokens) -> Model,
+    model: impl FnOnce(&Vocabulary, &SpecialTokens) -> Algorithm,
 ) -> Result<Tokenizer, TokenizerError> {
     let Parts { defaults, rules, mut warnings } = parts;
     let named = |key: &str| reader.get(key).and_then(|value| value.as_u64());

@@ -63,7 +63,7 @@ pub enum Special {
 #[derive(Debug)]
 pub struct Tokenizer {
     vocabulary: Vocabulary,
-    model: Model,
+    model: Algorithm,
     partition: Partition,
     special: SpecialTokens,
     /// Sorted.
@@ -94,7 +94,7 @@ enum Prefix {
 }
 
 #[derive(Debug)]
-enum Model {
+enum Algorithm {
     Bpe(Bpe, Splitter),
     Spm(Spm),
 }
@@ -180,8 +180,8 @@ impl Tokenizer {
 
     fn encode_part(&self, part: &[u8], workspace: &mut Workspace, tokens: &mut Vec<u32>) {
         match &self.model {
-            Model::Spm(spm) => spm.encode(&self.vocabulary, part, tokens),
-            Model::Bpe(bpe, splitter) => {
+            Algorithm::Spm(spm) => spm.encode(&self.vocabulary, part, tokens),
+            Algorithm::Bpe(bpe, splitter) => {
                 let Readable { text, bytes } = alphabet::readable(part);
                 for word in splitter.split(&text) {
                     let word = bytes.get(word).unwrap_or_default();
@@ -222,8 +222,8 @@ impl Tokenizer {
             }
             Kind::Normal if self.rules.marks_spaces => unmark(text),
             Kind::Normal => match self.model {
-                Model::Bpe(..) => Cow::Owned(alphabet::unspell(text)),
-                Model::Spm(_) => Cow::Borrowed(text),
+                Algorithm::Bpe(..) => Cow::Owned(alphabet::unspell(text)),
+                Algorithm::Spm(_) => Cow::Borrowed(text),
             },
             _ => Cow::Borrowed(&[]),
         }

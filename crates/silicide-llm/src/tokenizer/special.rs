@@ -23,14 +23,14 @@ pub struct SpecialTokens {
 }
 
 /// The keys of a role in GGUF metadata (newer names first), and the texts of tokens that have it.
-struct Role {
+struct SpecialRole {
     keys: &'static [&'static str],
     texts: &'static [&'static str],
     /// Whether generation ends at it.
     ends: bool,
 }
 
-const EOT: Role = Role {
+const EOT: SpecialRole = SpecialRole {
     keys: &["eot_token_id"],
     texts: &[
         "<|eot_id|>",
@@ -47,10 +47,10 @@ const EOT: Role = Role {
     ],
     ends: true,
 };
-const EOM: Role = Role { keys: &["eom_token_id"], texts: &["<|eom_id|>"], ends: true };
+const EOM: SpecialRole = SpecialRole { keys: &["eom_token_id"], texts: &["<|eom_id|>"], ends: true };
 /// Filling in the middle: only the ends matter here, and that none of these is text.
-const FIM: [Role; 6] = [
-    Role {
+const FIM: [SpecialRole; 6] = [
+    SpecialRole {
         keys: &["fim_pre_token_id", "prefix_token_id"],
         texts: &[
             "<|fim_prefix|>",
@@ -64,7 +64,7 @@ const FIM: [Role; 6] = [
         ],
         ends: false,
     },
-    Role {
+    SpecialRole {
         keys: &["fim_suf_token_id", "suffix_token_id"],
         texts: &[
             "<|fim_suffix|>",
@@ -78,7 +78,7 @@ const FIM: [Role; 6] = [
         ],
         ends: false,
     },
-    Role {
+    SpecialRole {
         keys: &["fim_mid_token_id", "middle_token_id"],
         texts: &[
             "<|fim_middle|>",
@@ -92,17 +92,17 @@ const FIM: [Role; 6] = [
         ],
         ends: false,
     },
-    Role {
+    SpecialRole {
         keys: &["fim_pad_token_id"],
         texts: &["<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"],
         ends: true,
     },
-    Role {
+    SpecialRole {
         keys: &["fim_rep_token_id"],
         texts: &["<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"],
         ends: true,
     },
-    Role { keys: &["fim_sep_token_id"], texts: &["<|file_sep|>"], ends: true },
+    SpecialRole { keys: &["fim_sep_token_id"], texts: &["<|file_sep|>"], ends: true },
 ];
 /// Texts that end generation wherever a vocabulary has them.
 const ENDS: [&str; 22] = [
@@ -169,7 +169,7 @@ pub(super) fn find(
         eot: None,
         eom: None,
     };
-    let mut play = |role: &Role, default: Option<u32>| {
+    let mut play = |role: &SpecialRole, default: Option<u32>| {
         number(role.keys, default).or_else(|| {
             let id = role.texts.iter().find_map(|text| vocabulary.find(text.as_bytes()))?;
             vocabulary.set_kind(id, Kind::Control);

@@ -9,9 +9,9 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of elements.
-pub(super) struct Elements;
+pub(super) struct CpuBinary;
 
-impl Kernel for Elements {
+impl Kernel for CpuBinary {
     type Op = Binary;
 
     fn name(&self) -> &'static str {

@@ -10,9 +10,9 @@ use std::ops::Range;
 static BODY: Snippet = Snippet { name: "binary", text: include_str!("binary.wgsl") };
 
 /// An invocation for a few elements.
-pub(super) struct Elements;
+pub(super) struct GpuBinary;
 
-impl Kernel for Elements {
+impl Kernel for GpuBinary {
     type Op = Binary;
 
     fn name(&self) -> &'static str {

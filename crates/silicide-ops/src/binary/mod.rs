@@ -100,7 +100,7 @@ impl Op for Binary {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Elements, &gpu::Elements]
+        &[&cpu::CpuBinary, &gpu::GpuBinary]
     }
 }
 

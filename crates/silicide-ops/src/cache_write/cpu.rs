@@ -1,7 +1,7 @@
 //! `cache_write` on the CPU. A tile is a head and the slots of one remainder: each slot is of one tile, which goes through
 //! the tokens in order, so that the last one for a slot is what stays.
 
-use super::{CacheWrite, Extents};
+use super::{CacheWrite, CacheWriteExtents};
 use crate::cpu::element::{Float, code};
 use crate::cpu::{Simd, TILE, native_kernel};
 use crate::elementwise::{fits_cpu, is_float};
@@ -14,9 +14,9 @@ use silicide_quant::{DType, Format, bf16, f16};
 const MOST_SHARES: usize = 16;
 
 /// Tiles of heads and slots.
-pub(super) struct Rows;
+pub(super) struct CpuCacheWrite;
 
-impl Kernel for Rows {
+impl Kernel for CpuCacheWrite {
     type Op = CacheWrite;
 
     fn name(&self) -> &'static str {
@@ -24,12 +24,14 @@ impl Kernel for Rows {
     }
 
     fn fits(&self, _op: &CacheWrite, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        Extents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+        CacheWriteExtents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
         fits_cpu(on)
     }
 
     fn plan(&self, _op: &CacheWrite, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
-        let Some(Extents { tokens, heads, dim, capacity }) = Extents::of(io) else { return Plan::default() };
+        let Some(CacheWriteExtents { tokens, heads, dim, capacity }) = CacheWriteExtents::of(io) else {
+            return Plan::default();
+        };
         let shares = (tokens * dim / TILE).clamp(1, MOST_SHARES);
         // A slot is negative where its first bit is set; as a number without sign it is then no slot of any cache.
         let signed = io.input(1).dtype == DType::I32;

@@ -1,7 +1,7 @@
 //! `cache_write` on GPUs: a workgroup per token, which first checks whether a later token has the same slot. A cache larger than
 //! a binding is written in windows of whole heads.
 
-use super::{CacheWrite, Extents};
+use super::{CacheWrite, CacheWriteExtents};
 use crate::needs::{TypedNeeds, dtype};
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
@@ -20,7 +20,7 @@ static Q8_0: Snippet = Snippet {
 };
 
 /// A workgroup per token.
-pub(super) struct Tokens;
+pub(super) struct GpuCacheWrite;
 
 /// Parts that define `put_item` and `ITEM`, the elements that it writes.
 fn items(dtype: DType, features: &Features) -> Option<SmallVec<[Part; 2]>> {
@@ -37,13 +37,13 @@ fn windows(
     io: &Io<'_>,
     on: &DeviceInfo,
 ) -> Option<(usize, impl Iterator<Item = std::ops::Range<usize>> + use<>)> {
-    let Extents { heads, dim, capacity, .. } = Extents::of(io)?;
+    let CacheWriteExtents { heads, dim, capacity, .. } = CacheWriteExtents::of(io)?;
     let dtype = io.output(0).dtype;
     let blocks = capacity * dim / dtype.block_len().max(1);
     row_spans(heads, blocks, dtype.size(), on).map(|spans| (blocks * dtype.size(), spans))
 }
 
-impl Kernel for Tokens {
+impl Kernel for GpuCacheWrite {
     type Op = CacheWrite;
 
     fn name(&self) -> &'static str {
@@ -65,7 +65,9 @@ impl Kernel for Tokens {
 
     fn plan(&self, _op: &CacheWrite, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let mut plan = Plan::default();
-        let (Some(extents), Some((bytes, windows))) = (Extents::of(io), windows(io, on)) else { return plan };
+        let (Some(extents), Some((bytes, windows))) = (CacheWriteExtents::of(io), windows(io, on)) else {
+            return plan;
+        };
         let (Some(mut parts), Some(load)) = (items(io.output(0).dtype, &on.features), wgsl::load(DType::F32))
         else {
             return plan;
@@ -80,7 +82,7 @@ impl Kernel for Tokens {
         // SAFETY: a slot is checked against the limit, which is at most the capacity, before it is used; a workgroup writes
         // items of its token's slot in the heads that the launch sees.
         let kernel = unsafe { kernel.unchecked(needs, &[io.output(0).dtype.code()]) };
-        let Extents { tokens, heads, dim, capacity } = extents;
+        let CacheWriteExtents { tokens, heads, dim, capacity } = extents;
         // A negative slot, as a number without sign, is none below this.
         let limit = if io.input(1).dtype == DType::I32 { capacity.min(1 << 31) } else { capacity };
         for span in windows {

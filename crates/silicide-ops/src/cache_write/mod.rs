@@ -22,23 +22,23 @@ pub struct CacheWrite;
 
 /// Extents of a checked call.
 #[derive(Clone, Copy, Debug)]
-struct Extents {
+struct CacheWriteExtents {
     tokens: usize,
     heads: usize,
     dim: usize,
     capacity: usize,
 }
 
-impl Extents {
+impl CacheWriteExtents {
     /// Unless something can't be counted in 32 bits.
-    fn of(io: &Io<'_>) -> Option<Extents> {
+    fn of(io: &Io<'_>) -> Option<CacheWriteExtents> {
         let (&[tokens, heads, dim], &[_, capacity, _]) =
             (io.input(0).shape.axes(), io.output(0).shape.axes())
         else {
             return None;
         };
         let counted = io.input(0).elements() <= u32::MAX as usize && capacity <= u32::MAX as usize;
-        counted.then_some(Extents { tokens, heads, dim, capacity })
+        counted.then_some(CacheWriteExtents { tokens, heads, dim, capacity })
     }
 }
 
@@ -128,7 +128,7 @@ impl Op for CacheWrite {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Tokens]
+        &[&cpu::CpuCacheWrite, &gpu::GpuCacheWrite]
     }
 }
 

@@ -13,12 +13,12 @@ use silicide_quant::{DType, Element, bf16, f16};
 use std::ops::Range;
 
 /// Among f32, f16 and bf16.
-pub(super) struct Floats;
+pub(super) struct CpuCastFloats;
 
 /// Among all types.
-pub(super) struct Numbers;
+pub(super) struct CpuCastNumbers;
 
-impl Kernel for Floats {
+impl Kernel for CpuCastFloats {
     type Op = Cast;
 
     fn name(&self) -> &'static str {
@@ -38,7 +38,7 @@ impl Kernel for Floats {
     }
 }
 
-impl Kernel for Numbers {
+impl Kernel for CpuCastNumbers {
     type Op = Cast;
 
     fn name(&self) -> &'static str {

@@ -25,9 +25,9 @@ functions! {
 }
 
 /// Among all types but f64.
-pub(super) struct Numbers;
+pub(super) struct GpuCastNumbers;
 
-impl Kernel for Numbers {
+impl Kernel for GpuCastNumbers {
     type Op = Cast;
 
     fn name(&self) -> &'static str {

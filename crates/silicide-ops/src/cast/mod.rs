@@ -56,14 +56,14 @@ impl Op for Cast {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&Copy, &cpu::Floats, &cpu::Numbers, &gpu::Numbers]
+        &[&CastCopy, &cpu::CpuCastFloats, &cpu::CpuCastNumbers, &gpu::GpuCastNumbers]
     }
 }
 
 /// The same type: bytes are moved by the device's own copy.
-struct Copy;
+struct CastCopy;
 
-impl Kernel for Copy {
+impl Kernel for CastCopy {
     type Op = Cast;
 
     fn name(&self) -> &'static str {

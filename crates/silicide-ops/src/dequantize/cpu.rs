@@ -11,12 +11,12 @@ use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 use smallvec::SmallVec;
 
 /// Any encoding.
-pub(super) struct Decoded;
+pub(super) struct CpuDequantize;
 
 // Chunks are whole groups of every encoding: the longest block has 256 elements.
 const _: () = assert!(CHUNK.is_multiple_of(256));
 
-impl Kernel for Decoded {
+impl Kernel for CpuDequantize {
     type Op = Dequantize;
 
     fn name(&self) -> &'static str {

@@ -17,9 +17,9 @@ static PARAMS: [Snippet; 3] = [
 ];
 
 /// Any encoding that GPUs read.
-pub(super) struct Elements;
+pub(super) struct GpuDequantize;
 
-impl Kernel for Elements {
+impl Kernel for GpuDequantize {
     type Op = Dequantize;
 
     fn name(&self) -> &'static str {

@@ -65,7 +65,7 @@ impl Op for Dequantize {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Decoded, &gpu::Elements]
+        &[&cpu::CpuDequantize, &gpu::GpuDequantize]
     }
 }
 

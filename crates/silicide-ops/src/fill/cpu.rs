@@ -8,9 +8,9 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of elements.
-pub(super) struct Elements;
+pub(super) struct CpuFill;
 
-impl Kernel for Elements {
+impl Kernel for CpuFill {
     type Op = Fill;
 
     fn name(&self) -> &'static str {

@@ -12,9 +12,9 @@ static WIDE: Snippet =
     Snippet { name: "fill wide", text: "fn element(i: u32) { put_y(i, vec2<u32>(p.low, p.high)); }" };
 
 /// An invocation for a few elements.
-pub(super) struct Elements;
+pub(super) struct GpuFill;
 
-impl Kernel for Elements {
+impl Kernel for GpuFill {
     type Op = Fill;
 
     fn name(&self) -> &'static str {

@@ -81,7 +81,7 @@ impl Op for Fill {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&Words, &cpu::Elements, &gpu::Elements]
+        &[&Words, &cpu::CpuFill, &gpu::GpuFill]
     }
 }
 

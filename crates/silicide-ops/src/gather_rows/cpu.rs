@@ -13,9 +13,9 @@ use silicide_quant::{DType, Encoding};
 use std::ops::Range;
 
 /// Rows, copied or converted.
-pub(super) struct Rows;
+pub(super) struct CpuGatherRows;
 
-impl Kernel for Rows {
+impl Kernel for CpuGatherRows {
     type Op = GatherRows;
 
     fn name(&self) -> &'static str {

@@ -16,9 +16,9 @@ use smallvec::SmallVec;
 const _: () = assert!(CHUNK.is_multiple_of(256));
 
 /// Rows, decoded.
-pub(super) struct Decoded;
+pub(super) struct CpuDecodeRows;
 
-impl Kernel for Decoded {
+impl Kernel for CpuDecodeRows {
     type Op = GatherRows;
 
     fn name(&self) -> &'static str {

@@ -48,9 +48,9 @@ static CONVERT: Snippet = Snippet {
 };
 
 /// An invocation for a few elements.
-pub(super) struct Rows;
+pub(super) struct GpuGatherRows;
 
-impl Kernel for Rows {
+impl Kernel for GpuGatherRows {
     type Op = GatherRows;
 
     fn name(&self) -> &'static str {
@@ -154,8 +154,8 @@ mod tests {
         let indices = TensorInfo::new(DType::I32, Shape::new(&[20]).unwrap());
         let outputs = op.infer(&[table, indices]).unwrap();
         let io = Io { inputs: &[table, indices], outputs: &outputs };
-        assert!(Rows.fits(&op, &io, &on).is_ok());
-        let plan = Rows.plan(&op, &io, &on);
+        assert!(GpuGatherRows.fits(&op, &io, &on).is_ok());
+        let plan = GpuGatherRows.plan(&op, &io, &on);
         let mut moved = 0;
         for step in &plan.steps {
             let Step::Dispatch(launch) = step else { panic!("only launches are planned") };
@@ -168,6 +168,6 @@ mod tests {
         let wide = TensorInfo::new(DType::F16, Shape::new(&[2, 1000]).unwrap());
         let outputs = op.infer(&[wide, indices]).unwrap();
         let io = Io { inputs: &[wide, indices], outputs: &outputs };
-        assert!(Rows.fits(&op, &io, &on).is_err());
+        assert!(GpuGatherRows.fits(&op, &io, &on).is_err());
     }
 }

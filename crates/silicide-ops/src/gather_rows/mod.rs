@@ -135,7 +135,7 @@ impl Op for GatherRows {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &decoded::Decoded, &gpu::Rows]
+        &[&cpu::CpuGatherRows, &decoded::CpuDecodeRows, &gpu::GpuGatherRows]
     }
 }
 

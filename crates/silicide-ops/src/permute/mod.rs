@@ -78,14 +78,14 @@ impl Op for Permute {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&Dense, &Native, &Wgsl]
+        &[&DensePermute, &Native, &Wgsl]
     }
 }
 
 /// An order that moves nothing: the device's own copy.
-struct Dense;
+struct DensePermute;
 
-impl Kernel for Dense {
+impl Kernel for DensePermute {
     type Op = Permute;
 
     fn name(&self) -> &'static str {

@@ -1,6 +1,6 @@
 //! `rope` on the CPU: some tokens are a tile. A token's cosines and sines are taken apart once for all its heads.
 
-use super::{Extents, Rope, RopeStyle};
+use super::{Rope, RopeExtents, RopeStyle};
 use crate::cpu::needs::in_tiles_of;
 use crate::cpu::{CHUNK, Simd, TILE, native_kernel};
 use crate::elementwise::fits_cpu;
@@ -8,9 +8,9 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of tokens.
-pub(super) struct Pairs;
+pub(super) struct CpuRope;
 
-impl Kernel for Pairs {
+impl Kernel for CpuRope {
     type Op = Rope;
 
     fn name(&self) -> &'static str {
@@ -26,7 +26,9 @@ impl Kernel for Pairs {
     }
 
     fn plan(&self, op: &Rope, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
-        let Some(Extents { tokens, heads, dim, pairs }) = Extents::of(io) else { return Plan::default() };
+        let Some(RopeExtents { tokens, heads, dim, pairs }) = RopeExtents::of(io) else {
+            return Plan::default();
+        };
         let together = (TILE / (heads * dim).max(1)).max(1);
         let params = [tokens, heads, dim, pairs, together, usize::from(op.style == RopeStyle::Halves)];
         let args = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];

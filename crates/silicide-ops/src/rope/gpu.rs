@@ -1,6 +1,6 @@
 //! `rope` on GPUs: an invocation for a few pairs, or elements that are passed on. Whole pairs, so that y may be x.
 
-use super::{Extents, Rope, RopeStyle};
+use super::{Rope, RopeExtents, RopeStyle};
 use crate::elementwise::gpu;
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
@@ -10,9 +10,9 @@ use silicide_quant::DType;
 static BODY: Snippet = Snippet { name: "rope", text: include_str!("rope.wgsl") };
 
 /// An invocation for a few pairs.
-pub(super) struct Pairs;
+pub(super) struct GpuRope;
 
-impl Kernel for Pairs {
+impl Kernel for GpuRope {
     type Op = Rope;
 
     fn name(&self) -> &'static str {
@@ -23,18 +23,19 @@ impl Kernel for Pairs {
         if !on.is_gpu() {
             return Err(Decline("runs on GPUs only"));
         }
-        let spans = Extents::of(io).and_then(|Extents { heads, dim, .. }| row_spans(1, heads * dim, 4, on));
+        let spans =
+            RopeExtents::of(io).and_then(|RopeExtents { heads, dim, .. }| row_spans(1, heads * dim, 4, on));
         spans.map(|_| Cost::GOOD).ok_or(Decline("a token is larger than a binding"))
     }
 
     fn plan(&self, op: &Rope, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let mut plan = Plan::default();
         let (Some(extents), Some(load), Some(store)) =
-            (Extents::of(io), wgsl::load(DType::F32), wgsl::store(DType::F32, &on.features))
+            (RopeExtents::of(io), wgsl::load(DType::F32), wgsl::store(DType::F32, &on.features))
         else {
             return plan;
         };
-        let Extents { tokens, heads, dim, pairs } = extents;
+        let RopeExtents { tokens, heads, dim, pairs } = extents;
         let [linear, main] = gpu::entry();
         let parts = [
             Part::plain(&BODY),

@@ -44,17 +44,17 @@ pub struct Rope {
 
 /// Extents of a checked call.
 #[derive(Clone, Copy, Debug)]
-struct Extents {
+struct RopeExtents {
     tokens: usize,
     heads: usize,
     dim: usize,
     pairs: usize,
 }
 
-impl Extents {
-    fn of(io: &Io<'_>) -> Option<Extents> {
+impl RopeExtents {
+    fn of(io: &Io<'_>) -> Option<RopeExtents> {
         match (io.input(0).shape.axes(), io.input(1).shape.axes()) {
-            (&[tokens, heads, dim], &[_, pairs, 2]) => Some(Extents { tokens, heads, dim, pairs }),
+            (&[tokens, heads, dim], &[_, pairs, 2]) => Some(RopeExtents { tokens, heads, dim, pairs }),
             _ => None,
         }
     }
@@ -111,7 +111,7 @@ impl Op for Rope {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Pairs, &gpu::Pairs]
+        &[&cpu::CpuRope, &gpu::GpuRope]
     }
 }
 

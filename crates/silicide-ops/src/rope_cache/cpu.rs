@@ -1,7 +1,7 @@
 //! `rope_cache` on the CPU: a tile is some heads of the cache with the queries that look at them, and all tokens in order, so
 //! that of several tokens for one slot the last stays.
 
-use super::{Extents, RopeCache};
+use super::{RopeCache, RopeCacheExtents};
 use crate::cache_write::{cache_bytes, store_row};
 use crate::cpu::element::code;
 use crate::cpu::needs::in_tiles_of;
@@ -24,9 +24,9 @@ const KEYS: usize = 6;
 const VALUES: usize = 7;
 
 /// Tiles of heads.
-pub(super) struct Heads;
+pub(super) struct CpuRopeCache;
 
-impl Kernel for Heads {
+impl Kernel for CpuRopeCache {
     type Op = RopeCache;
 
     fn name(&self) -> &'static str {
@@ -34,7 +34,7 @@ impl Kernel for Heads {
     }
 
     fn fits(&self, _op: &RopeCache, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let extents = Extents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+        let extents = RopeCacheExtents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
         if extents.dim > LONGEST {
             return Err(Decline("takes heads of at most 512 elements"));
         }
@@ -45,8 +45,8 @@ impl Kernel for Heads {
     }
 
     fn plan(&self, op: &RopeCache, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
-        let Some(extents) = Extents::of(io) else { return Plan::default() };
-        let Extents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities } = extents;
+        let Some(extents) = RopeCacheExtents::of(io) else { return Plan::default() };
+        let RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities } = extents;
         let [key_limit, value_limit] = extents.limits(io);
         let each = tokens * (heads * dim / kv_heads.max(1) + dim + value_dim);
         let together = (TILE / each.max(1)).clamp(1, kv_heads.max(1));

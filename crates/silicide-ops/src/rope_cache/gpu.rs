@@ -1,7 +1,7 @@
 //! `rope_cache` on GPUs: an invocation for a few pairs or elements, of queries first, then of keys, then of values. For few tokens:
 //! each checks whether a later one has the same slot.
 
-use super::{Extents, RopeCache};
+use super::{RopeCache, RopeCacheExtents};
 use crate::elementwise::gpu;
 use crate::rope::RopeStyle;
 use crate::wgsl;
@@ -18,9 +18,9 @@ const FEW: usize = 16;
 const BINDINGS: u32 = 8;
 
 /// An invocation for a few items.
-pub(super) struct Items;
+pub(super) struct GpuRopeCache;
 
-impl Kernel for Items {
+impl Kernel for GpuRopeCache {
     type Op = RopeCache;
 
     fn name(&self) -> &'static str {
@@ -31,7 +31,7 @@ impl Kernel for Items {
         if !on.is_gpu() {
             return Err(Decline("runs on GPUs only"));
         }
-        let extents = Extents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+        let extents = RopeCacheExtents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
         if extents.tokens > FEW {
             return Err(Decline("is for few tokens"));
         }
@@ -53,7 +53,7 @@ impl Kernel for Items {
         let mut plan = Plan::default();
         let store = |dtype: DType| wgsl::store(dtype, &on.features);
         let (Some(extents), Some(load), Some(queries), Some(keys), Some(values)) = (
-            Extents::of(io),
+            RopeCacheExtents::of(io),
             wgsl::load(DType::F32),
             store(DType::F32),
             store(io.output(1).dtype),
@@ -80,7 +80,7 @@ impl Kernel for Items {
         // SAFETY: items below the count are of the heads of queries, keys and values in turn; pairs lie in their head. A slot is
         // checked against the limit, which is at most the capacity, before it is used.
         let kernel = unsafe { gpu::sized(kernel, on).unchecked(needs, &sizes) };
-        let Extents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities } = extents;
+        let RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities } = extents;
         let [key_limit, value_limit] = extents.limits(io);
         let turned = tokens * (heads + kv_heads) * (dim - pairs);
         let count = turned + tokens * kv_heads * value_dim;

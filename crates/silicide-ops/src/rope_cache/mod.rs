@@ -24,7 +24,7 @@ pub struct RopeCache {
 
 /// Extents of a checked call.
 #[derive(Clone, Copy, Debug)]
-struct Extents {
+struct RopeCacheExtents {
     tokens: usize,
     heads: usize,
     kv_heads: usize,
@@ -35,8 +35,8 @@ struct Extents {
     capacities: [usize; 2],
 }
 
-impl Extents {
-    fn of(io: &Io<'_>) -> Option<Extents> {
+impl RopeCacheExtents {
+    fn of(io: &Io<'_>) -> Option<RopeCacheExtents> {
         let (&[tokens, heads, dim], &[_, kv_heads, _], &[_, _, value_dim], &[_, pairs, _]) = (
             io.input(0).shape.axes(),
             io.input(1).shape.axes(),
@@ -49,7 +49,7 @@ impl Extents {
         let capacities = [capacity(1)?, capacity(2)?];
         let arguments = io.inputs.iter().chain(io.outputs);
         let counted = arguments.into_iter().all(|info| info.elements() <= u32::MAX as usize);
-        counted.then_some(Extents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities })
+        counted.then_some(RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities })
     }
 
     /// Slots that exist: as a number without sign, a negative one is beyond all of these.
@@ -130,7 +130,7 @@ impl Op for RopeCache {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Heads, &gpu::Items]
+        &[&cpu::CpuRopeCache, &gpu::GpuRopeCache]
     }
 }
 

@@ -13,9 +13,9 @@ use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 const TILE_LOGITS: usize = 1 << 10;
 
 /// Tiles of rows.
-pub(super) struct Rows;
+pub(super) struct CpuRoute;
 
-impl Kernel for Rows {
+impl Kernel for CpuRoute {
     type Op = Route;
 
     fn name(&self) -> &'static str {

@@ -17,9 +17,9 @@ const _: () =
     assert!(Gate::Softmax.code() == 0 && Gate::Sigmoid.code() == 1 && Gate::SoftmaxOfChosen.code() == 2);
 
 /// A workgroup per row.
-pub(super) struct Rows;
+pub(super) struct GpuRoute;
 
-impl Kernel for Rows {
+impl Kernel for GpuRoute {
     type Op = Route;
 
     fn name(&self) -> &'static str {

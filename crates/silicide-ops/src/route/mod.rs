@@ -154,7 +154,7 @@ impl Op for Route {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        &[&cpu::CpuRoute, &gpu::GpuRoute]
     }
 }
 

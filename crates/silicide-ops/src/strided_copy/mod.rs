@@ -129,14 +129,14 @@ impl Op for StridedCopy {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&Dense, &Native, &Wgsl]
+        &[&DenseCopy, &Native, &Wgsl]
     }
 }
 
 /// One run of bytes: the device's own copy.
-struct Dense;
+struct DenseCopy;
 
-impl Kernel for Dense {
+impl Kernel for DenseCopy {
     type Op = StridedCopy;
 
     fn name(&self) -> &'static str {

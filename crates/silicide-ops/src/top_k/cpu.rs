@@ -12,9 +12,9 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of rows.
-pub(super) struct Rows;
+pub(super) struct CpuTopK;
 
-impl Kernel for Rows {
+impl Kernel for CpuTopK {
     type Op = TopK;
 
     fn name(&self) -> &'static str {

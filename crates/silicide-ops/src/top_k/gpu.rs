@@ -10,9 +10,9 @@ use silicide_quant::DType;
 static BODY: Snippet = Snippet { name: "top_k", text: include_str!("top_k.wgsl") };
 
 /// A workgroup per row.
-pub(super) struct Rows;
+pub(super) struct GpuTopK;
 
-impl Kernel for Rows {
+impl Kernel for GpuTopK {
     type Op = TopK;
 
     fn name(&self) -> &'static str {

@@ -71,7 +71,7 @@ impl Op for TopK {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Rows, &gpu::Rows]
+        &[&cpu::CpuTopK, &gpu::GpuTopK]
     }
 }
 

@@ -10,9 +10,9 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of elements.
-pub(super) struct Elements;
+pub(super) struct CpuUnary;
 
-impl Kernel for Elements {
+impl Kernel for CpuUnary {
     type Op = Unary;
 
     fn name(&self) -> &'static str {

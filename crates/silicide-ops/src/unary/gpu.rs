@@ -10,9 +10,9 @@ use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 static BODY: Snippet = Snippet { name: "unary", text: include_str!("unary.wgsl") };
 
 /// An invocation for a few elements.
-pub(super) struct Elements;
+pub(super) struct GpuUnary;
 
-impl Kernel for Elements {
+impl Kernel for GpuUnary {
     type Op = Unary;
 
     fn name(&self) -> &'static str {

@@ -127,7 +127,7 @@ impl Op for Unary {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Elements, &gpu::Elements]
+        &[&cpu::CpuUnary, &gpu::GpuUnary]
     }
 }
 

@@ -1,6 +1,6 @@
 //! `weighted_sum` on the CPU: a tile is a run of outputs, a part of a sum or several sums.
 
-use super::{Extents, WeightedSum};
+use super::{WeightedSum, WeightedSumExtents};
 use crate::cpu::needs::{elements, in_tiles};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, tiles};
 use crate::elementwise::fits_cpu;
@@ -8,9 +8,9 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Tiles of outputs.
-pub(super) struct Elements;
+pub(super) struct CpuWeightedSum;
 
-impl Kernel for Elements {
+impl Kernel for CpuWeightedSum {
     type Op = WeightedSum;
 
     fn name(&self) -> &'static str {
@@ -18,7 +18,7 @@ impl Kernel for Elements {
     }
 
     fn fits(&self, _op: &WeightedSum, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let Extents { count, n, .. } = Extents::of(io);
+        let WeightedSumExtents { count, n, .. } = WeightedSumExtents::of(io);
         if u32::try_from(count).is_err() || u32::try_from(n).is_err() {
             return Err(Decline("takes extents of at most 32 bits"));
         }
@@ -26,7 +26,7 @@ impl Kernel for Elements {
     }
 
     fn plan(&self, _op: &WeightedSum, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
-        let Extents { count, n, .. } = Extents::of(io);
+        let WeightedSumExtents { count, n, .. } = WeightedSumExtents::of(io);
         let args = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
         Plan::launch(Program::Native(&SUM), &args, &[count as u32, n as u32], tiles(io.output(0).elements()))
     }

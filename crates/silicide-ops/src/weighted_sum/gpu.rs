@@ -1,6 +1,6 @@
 //! `weighted_sum` on GPUs: an invocation for a few outputs.
 
-use super::{Extents, WeightedSum};
+use super::{WeightedSum, WeightedSumExtents};
 use crate::elementwise::gpu;
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
@@ -10,9 +10,9 @@ use silicide_quant::DType;
 static BODY: Snippet = Snippet { name: "weighted_sum", text: include_str!("weighted_sum.wgsl") };
 
 /// An invocation for a few outputs.
-pub(super) struct Elements;
+pub(super) struct GpuWeightedSum;
 
-impl Kernel for Elements {
+impl Kernel for GpuWeightedSum {
     type Op = WeightedSum;
 
     fn name(&self) -> &'static str {
@@ -23,13 +23,13 @@ impl Kernel for Elements {
         if !on.is_gpu() {
             return Err(Decline("runs on GPUs only"));
         }
-        let Extents { count, n, .. } = Extents::of(io);
+        let WeightedSumExtents { count, n, .. } = WeightedSumExtents::of(io);
         let spans = row_spans(1, count.saturating_mul(n), 4, on);
         spans.map(|_| Cost::GOOD).ok_or(Decline("the rows of a sum exceed the largest binding"))
     }
 
     fn plan(&self, _op: &WeightedSum, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        let (Extents { sums, count, n }, mut plan) = (Extents::of(io), Plan::default());
+        let (WeightedSumExtents { sums, count, n }, mut plan) = (WeightedSumExtents::of(io), Plan::default());
         let (Some(load), Some(store)) = (wgsl::load(DType::F32), wgsl::store(DType::F32, &on.features))
         else {
             return plan;

@@ -18,17 +18,17 @@ pub struct WeightedSum;
 
 /// The extents of a call, for kernels: `sums` sums of `count` rows of `n`.
 #[derive(Clone, Copy)]
-struct Extents {
+struct WeightedSumExtents {
     sums: usize,
     count: usize,
     n: usize,
 }
 
-impl Extents {
+impl WeightedSumExtents {
     /// Those of a checked call.
-    fn of(io: &Io<'_>) -> Extents {
+    fn of(io: &Io<'_>) -> WeightedSumExtents {
         let (n, count) = (io.input(0).shape.last(), io.input(1).shape.last());
-        Extents { sums: io.output(0).elements() / n.max(1), count, n }
+        WeightedSumExtents { sums: io.output(0).elements() / n.max(1), count, n }
     }
 }
 
@@ -79,7 +79,7 @@ impl Op for WeightedSum {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Elements, &gpu::Elements]
+        &[&cpu::CpuWeightedSum, &gpu::GpuWeightedSum]
     }
 }
 

@@ -103,7 +103,7 @@ const STRETCHES: [f32; 17] = [
 
 /// `values` nearly equal `scale * code - min`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Affine {
+pub(crate) struct AffineFit {
     pub(crate) scale: f32,
     pub(crate) min: f32,
 }
@@ -111,11 +111,11 @@ pub(crate) struct Affine {
 /// The best scale and minimum found for codes `0..=top`. The scale is not negative; neither is the minimum, unless it is
 /// `FREE`.
 #[inline(always)]
-pub(crate) fn fit_affine<const N: usize, const FREE: bool>(values: &[f32; N], top: f32) -> Affine {
+pub(crate) fn fit_affine<const N: usize, const FREE: bool>(values: &[f32; N], top: f32) -> AffineFit {
     let (least, greatest) = extremes(values);
     let least = if least < 0.0 || FREE { least } else { 0.0 };
     let span = greatest - least;
-    let mut best = Affine { scale: 0.0, min: -least };
+    let mut best = AffineFit { scale: 0.0, min: -least };
     if !(span > 0.0 && span.is_finite()) {
         return best;
     }
@@ -142,7 +142,7 @@ pub(crate) fn fit_affine<const N: usize, const FREE: bool>(values: &[f32; N], to
             + offset * (count * offset - 2.0 * total);
         if error < least_error && scale > 0.0 {
             least_error = error;
-            best = Affine { scale, min: -offset };
+            best = AffineFit { scale, min: -offset };
         }
     }
     best

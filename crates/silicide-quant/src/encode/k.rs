@@ -1,7 +1,9 @@
 //! Encoders of the K formats. Sub-blocks are fitted one by one; then their scales become small integers under a common
 //! half, and each integer is chosen among its neighbours by the error it leaves.
 
-use super::fit::{Affine, each, error_of, extreme, fit_affine, fit_symmetric, inverse, nearest, store_half};
+use super::fit::{
+    AffineFit, each, error_of, extreme, fit_affine, fit_symmetric, inverse, nearest, store_half,
+};
 use crate::format::block::{Encode, half};
 use crate::format::k::{Q2K, Q3K, Q4K, Q5K, Q6K, Q8K};
 
@@ -25,7 +27,7 @@ impl<const SUBS: usize, const N: usize> AffineSuper<SUBS, N> {
     /// Codes are `0..=top`, the small integers `0..=sub_top`.
     #[inline(always)]
     fn new(values: &[[f32; N]; SUBS], top: f32, sub_top: f32) -> AffineSuper<SUBS, N> {
-        let (mut fits, mut largest) = ([Affine::default(); SUBS], Affine::default());
+        let (mut fits, mut largest) = ([AffineFit::default(); SUBS], AffineFit::default());
         for (fit, values) in fits.iter_mut().zip(values) {
             *fit = fit_affine::<N, false>(values, top);
             largest.scale = largest.scale.max(fit.scale);

@@ -24,19 +24,19 @@ pub(super) fn run(format: MlxFormat, isa: Isa, planes: MlxPlanes<&[u8]>, out: &m
 fn affine<const BITS: usize>(format: MlxFormat, isa: Isa, planes: MlxPlanes<&[u8]>, out: &mut [f32]) {
     let dtype = format.scale;
     match format.group {
-        32 => isa.run(Affine::<BITS, 32> { planes, out, dtype }),
-        64 => isa.run(Affine::<BITS, 64> { planes, out, dtype }),
-        _ => isa.run(Affine::<BITS, 128> { planes, out, dtype }),
+        32 => isa.run(DecodeAffine::<BITS, 32> { planes, out, dtype }),
+        64 => isa.run(DecodeAffine::<BITS, 64> { planes, out, dtype }),
+        _ => isa.run(DecodeAffine::<BITS, 128> { planes, out, dtype }),
     }
 }
 
-struct Affine<'a, const BITS: usize, const GROUP: usize> {
+struct DecodeAffine<'a, const BITS: usize, const GROUP: usize> {
     planes: MlxPlanes<&'a [u8]>,
     out: &'a mut [f32],
     dtype: DType,
 }
 
-impl<const BITS: usize, const GROUP: usize> Task for Affine<'_, BITS, GROUP> {
+impl<const BITS: usize, const GROUP: usize> Task for DecodeAffine<'_, BITS, GROUP> {
     #[inline(always)]
     fn run(self) {
         let MlxPlanes { packed, scales, biases } = self.planes;

@@ -11,22 +11,22 @@ use crate::{DType, bf16, f16};
 /// Encodes all groups of planes whose lengths were checked.
 pub(super) fn run(format: MlxFormat, isa: Isa, values: &[f32], planes: MlxPlanes<&mut [u8]>) {
     match (format.mode, format.group) {
-        (MlxMode::Affine, 32) => isa.run(Affine::<32> { format, values, planes }),
-        (MlxMode::Affine, 64) => isa.run(Affine::<64> { format, values, planes }),
-        (MlxMode::Affine, _) => isa.run(Affine::<128> { format, values, planes }),
+        (MlxMode::Affine, 32) => isa.run(EncodeAffine::<32> { format, values, planes }),
+        (MlxMode::Affine, 64) => isa.run(EncodeAffine::<64> { format, values, planes }),
+        (MlxMode::Affine, _) => isa.run(EncodeAffine::<128> { format, values, planes }),
         (MlxMode::Mxfp4, _) => isa.run(Floats::<32, 16, _> { values, planes, encode: encode_mxfp4 }),
         (MlxMode::Mxfp8, _) => isa.run(Floats::<32, 32, _> { values, planes, encode: encode_mxfp8 }),
         (MlxMode::Nvfp4, _) => isa.run(Floats::<16, 8, _> { values, planes, encode: encode_nvfp4 }),
     }
 }
 
-struct Affine<'a, const GROUP: usize> {
+struct EncodeAffine<'a, const GROUP: usize> {
     format: MlxFormat,
     values: &'a [f32],
     planes: MlxPlanes<&'a mut [u8]>,
 }
 
-impl<const GROUP: usize> Task for Affine<'_, GROUP> {
+impl<const GROUP: usize> Task for EncodeAffine<'_, GROUP> {
     #[inline(always)]
     fn run(self) {
         let MlxFormat { bits, scale: dtype, .. } = self.format;

@@ -132,8 +132,8 @@ impl RawSettings {
 
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
-        struct Reading;
-        impl<'de> Visitor<'de> for Reading {
+        struct RawVisitor;
+        impl<'de> Visitor<'de> for RawVisitor {
             type Value = Raw;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,14 +160,14 @@ impl<'de> Deserialize<'de> for Raw {
                 Ok(raw)
             }
         }
-        deserializer.deserialize_map(Reading)
+        deserializer.deserialize_map(RawVisitor)
     }
 }
 
 impl<'de> Deserialize<'de> for Own {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Own, D::Error> {
-        struct Reading;
-        impl<'de> Visitor<'de> for Reading {
+        struct OwnVisitor;
+        impl<'de> Visitor<'de> for OwnVisitor {
             type Value = Own;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,7 +208,7 @@ impl<'de> Deserialize<'de> for Own {
                 Ok(Own::Other)
             }
         }
-        deserializer.deserialize_any(Reading)
+        deserializer.deserialize_any(OwnVisitor)
     }
 }
 

@@ -11,7 +11,7 @@ use std::fmt;
 #[derive(Deserialize)]
 pub(super) struct File<'a> {
     #[serde(borrow)]
-    pub(super) model: Model<'a>,
+    pub(super) model: TokenizerModel<'a>,
     #[serde(borrow, default)]
     pub(super) added_tokens: Vec<Added<'a>>,
     pub(super) normalizer: Option<Value>,
@@ -20,7 +20,7 @@ pub(super) struct File<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Model<'a> {
+pub(super) struct TokenizerModel<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -160,7 +160,7 @@ impl File<'_> {
 
 /// `tokenizer_config.json`.
 #[derive(Default, Deserialize)]
-pub(super) struct Settings {
+pub(super) struct TokenizerConfig {
     bos_token: Option<Value>,
     eos_token: Option<Value>,
     pad_token: Option<Value>,
@@ -168,7 +168,7 @@ pub(super) struct Settings {
     pub(super) add_eos_token: Option<bool>,
 }
 
-impl Settings {
+impl TokenizerConfig {
     pub(super) fn bos(&self) -> Option<&str> {
         content(self.bos_token.as_ref())
     }

@@ -17,8 +17,8 @@ use super::partition::{Partition, Strip};
 use super::special::{self, SpecialTokens};
 use super::split::Splitter;
 use super::vocabulary::{Kind, Vocabulary};
-use super::{Model, Rules, Tokenizer, gguf};
-use layout::{Added, File, Generation, Ids, Settings};
+use super::{Algorithm, Rules, Tokenizer, gguf};
+use layout::{Added, File, Generation, Ids, TokenizerConfig};
 use rules::Preparation;
 use serde::de::DeserializeOwned;
 use silicide_weights::Source;
@@ -42,7 +42,7 @@ pub(super) fn load(source: &Source) -> Result<Tokenizer, TokenizerError> {
         let kind = file.model.kind.unwrap_or_default().into_owned();
         return Err(TokenizerError::Unsupported { path, kind, supported: SUPPORTED });
     }
-    let settings: Settings = side(&path, "tokenizer_config.json")?;
+    let settings: TokenizerConfig = side(&path, "tokenizer_config.json")?;
     let generation: Generation = side(&path, "generation_config.json")?;
     let ids: Ids = source.config().and_then(|config| config.parse().ok()).unwrap_or_default();
 
@@ -91,7 +91,7 @@ pub(super) fn load(source: &Source) -> Result<Tokenizer, TokenizerError> {
     };
     let partition = Partition::new(&vocabulary, strip, &path)?;
     Ok(Tokenizer {
-        model: Model::Bpe(bpe, splitter),
+        model: Algorithm::Bpe(bpe, splitter),
         special: found.tokens,
         ends: found.ends,
         vocabulary,
