@@ -32,6 +32,10 @@ impl Op for SquarePlus {
 /// Elements that one tile takes: fixed, so that the number of threads changes nothing.
 const TILE: usize = 64;
 
+/// `y = x * x + c` for one tile.
+///
+/// # Safety
+/// Parameters, grid and bindings are those of a launch for which `needs` returned needs.
 unsafe fn on_cpu(tile: &Tile<'_>) {
     let start = tile.index[0] as usize * TILE;
     let range = start..(start + TILE).min(tile.param(0) as usize);
@@ -39,7 +43,7 @@ unsafe fn on_cpu(tile: &Tile<'_>) {
     let (x, y) = unsafe { (tile.read_part::<f32>(0, range.clone()), tile.write::<f32>(1, range)) };
     y.iter_mut().zip(x).for_each(|(y, x)| *y = x * x + tile.param_f32(1));
 }
-/// What a launch needs of its bindings. A plan that binds less is refused when it is recorded.
+/// Returns the bytes that a launch needs of its bindings. A plan that binds less is refused when it is recorded.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let (n, bytes) = (launch.count(0), launch.count(0) * size_of::<f32>());
     let covers = Some(launch.line()?) == n.div_ceil(TILE);

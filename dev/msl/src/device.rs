@@ -84,7 +84,10 @@ struct Launch {
     buffers: *const *mut c_void,
 }
 
-/// Runs a launch; null, or what went wrong.
+/// Runs a launch. Returns null, or an error message.
+///
+/// # Safety
+/// The launch has as many buffers as the kernel has arguments, each of the size that its launch needs.
 type Launcher = unsafe extern "C" fn(*const Launch) -> *const c_char;
 
 impl MslDevice {

@@ -15,6 +15,7 @@ use objc2_metal::{
 };
 
 // Without this framework in the process, command line programs on macOS find no device.
+// SAFETY: the block declares no item; it only links a framework of the system.
 #[cfg(target_os = "macos")]
 #[link(name = "CoreGraphics", kind = "framework")]
 unsafe extern "C" {}
