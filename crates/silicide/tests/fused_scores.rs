@@ -67,7 +67,7 @@ fn run(
 }
 
 /// Runs a graph as it is and with a fusion, which must leave these ops.
-fn compare(device: &Device, inputs: &[TensorInfo], (pass, left): (Pass, &[&str]), record: Record<'_>) {
+fn compare(device: &Device, inputs: &[TensorInfo], pass: Pass, left: &[&str], record: Record<'_>) {
     let (plain, _, before) = run(device, inputs, &[], record);
     let (fused, rewrites, after) = run(device, inputs, &[pass], record);
     assert_eq!(after, left, "{} on {device:?}", pass.name);
@@ -85,7 +85,7 @@ fn scores_that_are_scaled_and_masked() {
         let mask = if each { info(&[heads, queries, keys]) } else { info(&[1, queries, keys]) };
         let inputs = [info(&[heads, queries, keys]), mask];
         let left: &[&str] = &["softmax"];
-        compare(device, &inputs, (SCALE_MASK_SOFTMAX, left), &|builder, x| {
+        compare(device, &inputs, SCALE_MASK_SOFTMAX, left, &|builder, x| {
             let mut scores = x[0];
             if scaled {
                 scores = ops::unary::scale(builder, &scores, factor)?;
@@ -103,7 +103,7 @@ fn scores_that_are_scaled_and_masked() {
 fn a_factor_of_scores_that_have_a_mask_already() {
     for device in devices() {
         let inputs = [info(&[2, 3, 40]), info(&[3, 40])];
-        compare(&device, &inputs, (SCALE_MASK_SOFTMAX, &["softmax"]), &|builder, x| {
+        compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["softmax"], &|builder, x| {
             let scores = ops::unary::scale(builder, &x[0], 0.25)?;
             Ok(vec![ops::softmax(builder, &scores, Some(&x[1]), 0.5)?])
         });
@@ -115,35 +115,35 @@ fn scores_that_mean_something_else_stay() {
     for device in devices() {
         let inputs = [info(&[2, 3, 40]), info(&[3, 40])];
         // The mask would have to be scaled, too.
-        compare(&device, &inputs, (SCALE_MASK_SOFTMAX, &["binary", "softmax"]), &|builder, x| {
+        compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["binary", "softmax"], &|builder, x| {
             let sum = ops::add(builder, &x[0], &x[1])?;
             Ok(vec![ops::softmax(builder, &sum, None, 0.5)?])
         });
         // Two masks.
-        compare(&device, &inputs, (SCALE_MASK_SOFTMAX, &["binary", "softmax"]), &|builder, x| {
+        compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["binary", "softmax"], &|builder, x| {
             let sum = ops::add(builder, &x[0], &x[1])?;
             Ok(vec![ops::softmax(builder, &sum, Some(&x[1]), 1.0)?])
         });
         // Someone else wants the scaled scores.
-        compare(&device, &inputs, (SCALE_MASK_SOFTMAX, &["unary", "softmax"]), &|builder, x| {
+        compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["unary", "softmax"], &|builder, x| {
             let scaled = ops::unary::scale(builder, &x[0], 0.5)?;
             let sum = ops::add(builder, &scaled, &x[1])?;
             Ok(vec![ops::softmax(builder, &sum, None, 1.0)?, scaled])
         });
         // Not a sum; and a factor that is in a buffer.
-        compare(&device, &inputs, (SCALE_MASK_SOFTMAX, &["binary", "softmax"]), &|builder, x| {
+        compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["binary", "softmax"], &|builder, x| {
             let product = ops::mul(builder, &x[0], &x[1])?;
             Ok(vec![ops::softmax(builder, &product, None, 1.0)?])
         });
         // One number is no mask.
         let inputs = [info(&[2, 3, 40]), info(&[1])];
-        compare(&device, &inputs, (SCALE_MASK_SOFTMAX, &["binary", "softmax"]), &|builder, x| {
+        compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["binary", "softmax"], &|builder, x| {
             let sum = ops::add(builder, &x[0], &x[1])?;
             Ok(vec![ops::softmax(builder, &sum, None, 1.0)?])
         });
         // The scaled scores lie in memory that others see.
         let inputs = [info(&[2, 40])];
-        compare(&device, &inputs, (SCALE_MASK_SOFTMAX, &["unary", "softmax"]), &|builder, x| {
+        compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["unary", "softmax"], &|builder, x| {
             ops::unary::unary_into(builder, ops::unary::Unary::Scale { factor: 0.5 }, &x[0], &x[0])?;
             Ok(vec![ops::softmax(builder, &x[0], None, 1.0)?])
         });
@@ -169,7 +169,7 @@ fn experts_chosen_by_a_gate() {
             left.extend(["reduce", "permute", "binary", "permute"]);
             left.extend(scaled.then_some("unary"));
         }
-        compare(device, &[info(&[rows, experts])], (ROUTE, &left), &|builder, x| {
+        compare(device, &[info(&[rows, experts])], ROUTE, &left, &|builder, x| {
             let gated = match sigmoid {
                 true => ops::sigmoid(builder, &x[0])?,
                 false => ops::softmax(builder, &x[0], None, 1.0)?,
@@ -191,7 +191,7 @@ fn experts_whose_weights_are_the_softmax_of_the_chosen() {
     let strategy = (1..6usize, 2..70usize, 1..9usize, any::<bool>());
     run_cases(strategy, |device, (rows, experts, used, scaled)| {
         let used = used.min(experts);
-        compare(device, &[info(&[rows, experts])], (ROUTE, &["route"]), &|builder, x| {
+        compare(device, &[info(&[rows, experts])], ROUTE, &["route"], &|builder, x| {
             let (best, ids) = ops::top_k(builder, &x[0], used)?;
             let mut weights = ops::softmax(builder, &best, None, 1.0)?;
             if scaled {
@@ -208,7 +208,7 @@ fn experts_of_one_row_chosen_with_a_bias() {
     run_cases(strategy, |device, (experts, used, [sigmoid, scaled, swapped])| {
         let used = used.min(experts);
         let inputs = [info(&[1, experts]), info(&[experts])];
-        compare(device, &inputs, (ROUTE, &["route"]), &|builder, x| {
+        compare(device, &inputs, ROUTE, &["route"], &|builder, x| {
             let gated = match sigmoid {
                 true => ops::sigmoid(builder, &x[0])?,
                 false => ops::softmax(builder, &x[0], None, 1.0)?,
@@ -231,7 +231,7 @@ fn experts_of_one_row_chosen_with_a_bias() {
 #[test]
 fn one_row_is_divided_by_its_sum_as_it_is() {
     for device in devices() {
-        compare(&device, &[info(&[1, 32])], (ROUTE, &["route"]), &|builder, x| {
+        compare(&device, &[info(&[1, 32])], ROUTE, &["route"], &|builder, x| {
             let gated = ops::softmax(builder, &x[0], None, 1.0)?;
             let (weights, ids) = ops::top_k(builder, &gated, 4)?;
             let sum = reduce::sum(builder, &weights)?;
@@ -245,24 +245,24 @@ fn choices_that_others_look_into_stay() {
     for device in devices() {
         let logits = [info(&[3, 32])];
         // All probabilities are wanted.
-        compare(&device, &logits, (ROUTE, &["softmax", "top_k"]), &|builder, x| {
+        compare(&device, &logits, ROUTE, &["softmax", "top_k"], &|builder, x| {
             let gated = ops::softmax(builder, &x[0], None, 1.0)?;
             let (weights, ids) = ops::top_k(builder, &gated, 4)?;
             Ok(vec![ids, weights, gated])
         });
         // No gate, no weights.
-        compare(&device, &logits, (ROUTE, &["top_k"]), &|builder, x| {
+        compare(&device, &logits, ROUTE, &["top_k"], &|builder, x| {
             let (weights, ids) = ops::top_k(builder, &x[0], 4)?;
             Ok(vec![ids, weights])
         });
         // A softmax of scaled logits is none that routing does.
-        compare(&device, &logits, (ROUTE, &["softmax", "top_k"]), &|builder, x| {
+        compare(&device, &logits, ROUTE, &["softmax", "top_k"], &|builder, x| {
             let gated = ops::softmax(builder, &x[0], None, 0.5)?;
             let (weights, ids) = ops::top_k(builder, &gated, 4)?;
             Ok(vec![ids, weights])
         });
         // Weights before the scale are wanted, too: the scale stays behind.
-        compare(&device, &logits, (ROUTE, &["route", "unary"]), &|builder, x| {
+        compare(&device, &logits, ROUTE, &["route", "unary"], &|builder, x| {
             let gated = ops::softmax(builder, &x[0], None, 1.0)?;
             let (weights, ids) = ops::top_k(builder, &gated, 4)?;
             Ok(vec![ids, ops::unary::scale(builder, &weights, 2.0)?, weights])
@@ -270,7 +270,7 @@ fn choices_that_others_look_into_stay() {
         // Ids of several rows name places of the first in the table.
         let inputs = [info(&[3, 32]), info(&[32])];
         let left: &[&str] = &["softmax", "binary", "top_k", "gather_rows"];
-        compare(&device, &inputs, (ROUTE, left), &|builder, x| {
+        compare(&device, &inputs, ROUTE, left, &|builder, x| {
             let gated = ops::softmax(builder, &x[0], None, 1.0)?;
             let biased = ops::add(builder, &gated, &x[1])?;
             let (_, ids) = ops::top_k(builder, &biased, 4)?;

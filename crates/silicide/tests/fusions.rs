@@ -23,11 +23,11 @@ fn devices() -> Vec<Device> {
 }
 
 fn run_cases<S: Strategy>(strategy: S, test: impl Fn(&Device, S::Value)) {
-    run_some((12, 12), strategy, test);
+    run_some(12, 12, strategy, test);
 }
 
-/// So many cases on the CPU, and so many elsewhere.
-fn run_some<S: Strategy>((native, compiled): (u32, u32), strategy: S, test: impl Fn(&Device, S::Value)) {
+/// Runs `test` with `native` cases on the CPU, and with `compiled` cases on GPUs.
+fn run_some<S: Strategy>(native: u32, compiled: u32, strategy: S, test: impl Fn(&Device, S::Value)) {
     for device in devices() {
         let cases = if device.info().id == "cpu" { native } else { compiled };
         let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
@@ -83,7 +83,7 @@ fn run(
 }
 
 /// Runs a graph as it is and with a fusion, which must find its pattern so often.
-fn compare(device: &Device, inputs: &[TensorInfo], (pass, rewrites): (Pass, usize), record: Record<'_>) {
+fn compare(device: &Device, inputs: &[TensorInfo], pass: Pass, rewrites: usize, record: Record<'_>) {
     let (plain, _, before) = run(device, inputs, &[], record);
     let (fused, count, after) = run(device, inputs, &[pass], record);
     assert_eq!(count, rewrites, "{} on {device:?}", pass.name);
@@ -115,7 +115,7 @@ fn a_sum_and_its_norm() {
     run_cases(strategy, |device, (rows, columns, weighted, swapped)| {
         let x = info(DType::F32, &[rows, columns]);
         let inputs = [x, x, info(DType::F32, &[columns])];
-        compare(device, &inputs, (ADD_RMS_NORM, 1), &|builder, values| {
+        compare(device, &inputs, ADD_RMS_NORM, 1, &|builder, values| {
             let (a, b) = if swapped { (&values[1], &values[0]) } else { (&values[0], &values[1]) };
             let sum = ops::add(builder, a, b)?;
             let norm = ops::rms_norm(builder, &sum, weighted.then_some(&values[2]), 1e-5)?;
@@ -129,7 +129,7 @@ fn a_sum_and_its_norm() {
 fn a_bias_is_no_residual() {
     for device in devices() {
         let inputs = [info(DType::F32, &[3, 40]), info(DType::F32, &[40])];
-        compare(&device, &inputs, (ADD_RMS_NORM, 0), &|builder, values| {
+        compare(&device, &inputs, ADD_RMS_NORM, 0, &|builder, values| {
             let sum = ops::add(builder, &values[0], &values[1])?;
             Ok(vec![ops::rms_norm(builder, &sum, None, 1e-5)?])
         });
@@ -153,13 +153,13 @@ fn turning_and_storing() {
             info(values, &[kv_heads, capacity, value_dim]),
         ];
         let style = if halves { RopeStyle::Halves } else { RopeStyle::Interleaved };
-        compare(device, &inputs, (ROPE_CACHE, 1), &|builder, x| {
+        compare(device, &inputs, ROPE_CACHE, 1, &|builder, x| {
             // Computed values, as those of projections are.
             let [q, k, v] =
                 [0, 1, 2].map(|i| builder.run_one(ops::unary::Unary::Scale { factor: 0.5 }, &[&x[i]]));
             let (q, k, v) = (q?, k?, v?);
-            rope_into(builder, (&q, &x[3]), style, &q)?;
-            rope_into(builder, (&k, &x[3]), style, &k)?;
+            rope_into(builder, &q, &x[3], style, &q)?;
+            rope_into(builder, &k, &x[3], style, &k)?;
             cache_write(builder, &k, &x[4], &x[5])?;
             cache_write(builder, &v, &x[4], &x[6])?;
             Ok(vec![q])
@@ -177,7 +177,7 @@ fn keys_that_someone_else_needs_are_not_hidden() {
             info(DType::F16, &[2, 5, 8]),
             info(DType::F16, &[2, 5, 8]),
         ];
-        compare(&device, &inputs, (ROPE_CACHE, 0), &|builder, x| {
+        compare(&device, &inputs, ROPE_CACHE, 0, &|builder, x| {
             let q = ops::rope(builder, &x[0], &x[1], RopeStyle::Interleaved)?;
             let k = ops::rope(builder, &x[0], &x[1], RopeStyle::Interleaved)?;
             cache_write(builder, &k, &x[2], &x[3])?;
@@ -208,11 +208,11 @@ fn depth(dtype: DType, blocks: usize) -> usize {
 #[test]
 fn a_product_and_its_bias() {
     let strategy = (1..12usize, 1..90usize, 1..4usize, weights(), any::<bool>());
-    run_some((24, 4), strategy, |device, (m, n, blocks, dtype, swapped)| {
+    run_some(24, 4, strategy, |device, (m, n, blocks, dtype, swapped)| {
         let dtype = quick(device, dtype);
         let k = depth(dtype, blocks);
         let inputs = [info(DType::F32, &[m, k]), info(dtype, &[n, k]), info(DType::F32, &[n])];
-        compare(device, &inputs, (LINEAR_BIAS, 1), &|builder, x| {
+        compare(device, &inputs, LINEAR_BIAS, 1, &|builder, x| {
             let y = ops::linear(builder, &x[0], &x[1], None)?;
             let sum = if swapped { ops::add(builder, &x[2], &y)? } else { ops::add(builder, &y, &x[2])? };
             Ok(vec![sum])
@@ -224,13 +224,13 @@ fn a_product_and_its_bias() {
 fn a_product_that_someone_else_reads_keeps_its_bias_apart() {
     for device in devices() {
         let inputs = [info(DType::F32, &[2, 64]), info(DType::F16, &[40, 64]), info(DType::F32, &[40])];
-        compare(&device, &inputs, (LINEAR_BIAS, 0), &|builder, x| {
+        compare(&device, &inputs, LINEAR_BIAS, 0, &|builder, x| {
             let y = ops::linear(builder, &x[0], &x[1], None)?;
             Ok(vec![ops::add(builder, &y, &x[2])?, y])
         });
         // One row is added to every row; as many rows as there are are no bias.
         let inputs = [info(DType::F32, &[2, 64]), info(DType::F16, &[40, 64]), info(DType::F32, &[2, 40])];
-        compare(&device, &inputs, (LINEAR_BIAS, 0), &|builder, x| {
+        compare(&device, &inputs, LINEAR_BIAS, 0, &|builder, x| {
             let y = ops::linear(builder, &x[0], &x[1], None)?;
             Ok(vec![ops::add(builder, &y, &x[2])?])
         });
@@ -241,13 +241,13 @@ fn a_product_that_someone_else_reads_keeps_its_bias_apart() {
 fn gate_and_up() {
     let activations = prop::sample::select(vec![Activation::Silu, Activation::GeluTanh, Activation::GeluErf]);
     let strategy = (1..20usize, 1..5usize, 1..4usize, weights(), activations);
-    run_some((24, 4), strategy, |device, (m, runs, blocks, dtype, activation)| {
+    run_some(24, 4, strategy, |device, (m, runs, blocks, dtype, activation)| {
         let dtype = quick(device, dtype);
         let (k, n) = (depth(dtype, blocks), 32 * runs);
         // What follows rounds it, on the CPU.
         let down = info(DType::Block(Format::Q8_0), &[24, n]);
         let inputs = [info(DType::F32, &[m, k]), info(dtype, &[n, k]), info(dtype, &[n, k]), down];
-        compare(device, &inputs, (GATED_LINEARS, 1), &|builder, x| {
+        compare(device, &inputs, GATED_LINEARS, 1, &|builder, x| {
             let gate = ops::linear(builder, &x[0], &x[1], None)?;
             let up = ops::linear(builder, &x[0], &x[2], None)?;
             ops::glu_into(builder, activation, (&gate, &up), &gate)?;
@@ -262,7 +262,7 @@ fn a_gate_that_someone_else_reads_is_not_hidden() {
         let weight = info(DType::F16, &[40, 64]);
         let inputs = [info(DType::F32, &[2, 64]), weight, weight, info(DType::F32, &[2, 64])];
         for (up_of, shows_gate, rewrites) in [(0, false, 1), (0, true, 0), (3, false, 0)] {
-            compare(&device, &inputs, (GATED_LINEARS, rewrites), &|builder, x| {
+            compare(&device, &inputs, GATED_LINEARS, rewrites, &|builder, x| {
                 let gate = ops::linear(builder, &x[0], &x[1], None)?;
                 let up = ops::linear(builder, &x[up_of], &x[2], None)?;
                 let y = ops::glu(builder, Activation::Silu, &gate, &up)?;
@@ -299,7 +299,7 @@ fn a_feed_forward_is_three_commands() {
 fn products_of_one_input() {
     let sizes = (1..20usize, 1..90usize, 1..50usize, 1..50usize, 1..4usize);
     let strategy = (sizes, weights(), any::<[bool; 3]>(), any::<bool>());
-    run_some((24, 4), strategy, |device, ((m, q, k, v, blocks), dtype, biases, two)| {
+    run_some(24, 4, strategy, |device, ((m, q, k, v, blocks), dtype, biases, two)| {
         let dtype = quick(device, dtype);
         let depth = depth(dtype, blocks);
         let columns = [q, k, v];
@@ -329,12 +329,12 @@ fn products_of_one_input() {
 fn a_product_of_something_else_stays_apart() {
     for device in devices() {
         let (x, weight) = (info(DType::F32, &[2, 64]), info(DType::F16, &[40, 64]));
-        compare(&device, &[x, x, weight, weight], (SHARED_LINEARS, 0), &|builder, x| {
+        compare(&device, &[x, x, weight, weight], SHARED_LINEARS, 0, &|builder, x| {
             Ok(vec![ops::linear(builder, &x[0], &x[2], None)?, ops::linear(builder, &x[1], &x[3], None)?])
         });
         // The second product's weight is made of the first one.
         let square = info(DType::F32, &[64, 64]);
-        compare(&device, &[square, square], (SHARED_LINEARS, 0), &|builder, x| {
+        compare(&device, &[square, square], SHARED_LINEARS, 0, &|builder, x| {
             let first = ops::linear(builder, &x[0], &x[1], None)?;
             Ok(vec![ops::linear(builder, &x[0], &first, None)?])
         });
@@ -347,25 +347,25 @@ fn what_would_be_written_over_is_not_fused() {
     for device in devices() {
         let (square, rows) = (info(DType::F32, &[64, 64]), info(DType::F32, &[2, 64]));
         let vector = info(DType::F32, &[64]);
-        compare(&device, &[rows, square, vector], (LINEAR_BIAS, 0), &|builder, x| {
+        compare(&device, &[rows, square, vector], LINEAR_BIAS, 0, &|builder, x| {
             let product = ops::linear(builder, &x[0], &x[1], None)?;
             builder.run_into(ops::binary::Binary::Add, &[&product, &x[2]], &[&x[0]])?;
             Ok(vec![])
         });
-        compare(&device, &[rows, square, square], (GATED_LINEARS, 0), &|builder, x| {
+        compare(&device, &[rows, square, square], GATED_LINEARS, 0, &|builder, x| {
             let (gate, up) =
                 (ops::linear(builder, &x[0], &x[1], None)?, ops::linear(builder, &x[0], &x[2], None)?);
             let glu = ops::glu::Glu { activation: Activation::Silu };
             builder.run_into(glu, &[&gate, &up], &[&x[0]])?;
             Ok(vec![])
         });
-        compare(&device, &[rows, square, square, rows], (SHARED_LINEARS, 0), &|builder, x| {
+        compare(&device, &[rows, square, square, rows], SHARED_LINEARS, 0, &|builder, x| {
             let product = || Linear::from(Encoding::Element(DType::F32));
             builder.run_into(product(), &[&x[0], &x[1]], &[&x[3]])?;
             builder.run_into(product(), &[&x[0], &x[2]], &[&x[3]])?;
             Ok(vec![])
         });
-        compare(&device, &[rows, rows, vector, rows], (ADD_RMS_NORM, 0), &|builder, x| {
+        compare(&device, &[rows, rows, vector, rows], ADD_RMS_NORM, 0, &|builder, x| {
             builder.run_into(ops::binary::Binary::Add, &[&x[0], &x[1]], &[&x[3]])?;
             let norm = ops::rms_norm::RmsNorm { eps: 1e-5, weighted: true, residual: false };
             builder.run_into(norm, &[&x[3], &x[2]], &[&x[3]])?;
@@ -426,7 +426,7 @@ fn a_norm_that_only_products_read_leaves_the_sum_alone() {
     for device in devices() {
         let (k, weight) = (256, info(DType::Block(Format::Q8_0), &[64, 256]));
         let row = info(DType::F32, &[1, k]);
-        compare(&device, &[row, row, weight], (ADD_RMS_NORM, 1), &|builder, x| {
+        compare(&device, &[row, row, weight], ADD_RMS_NORM, 1, &|builder, x| {
             let [a, b] = [0, 1].map(|i| ops::add(builder, &x[i], &x[0]));
             let (a, b) = (a?, b?);
             let sum = ops::add(builder, &a, &b)?;

@@ -22,7 +22,7 @@ pub(crate) fn run(report: &mut Report, formats: &[String]) -> anyhow::Result<()>
             let model: anyhow::Result<Vec<Product>> = (0..LAYERS)
                 .flat_map(|_| LAYER)
                 .chain([HEAD])
-                .map(|shape| Product::new(&device, dtype, rows, shape))
+                .map(|(n, k)| Product::new(&device, dtype, rows, n, k))
                 .collect();
             let model = model?;
             let bytes: usize = model.iter().map(|product| product.b.size()).sum();
@@ -34,7 +34,7 @@ pub(crate) fn run(report: &mut Report, formats: &[String]) -> anyhow::Result<()>
             report.row(&label, bytes as f64 / median / 1e9, 0.0, "GB/s", Target::None);
         }
         let layer: anyhow::Result<Vec<Product>> =
-            LAYER.into_iter().map(|shape| Product::new(&device, dtype, MANY, shape)).collect();
+            LAYER.into_iter().map(|(n, k)| Product::new(&device, dtype, MANY, n, k)).collect();
         let layer = layer?;
         let operations: usize = layer.iter().map(|product| 2 * MANY * product.b.elements()).sum();
         let times = repeat(Duration::from_secs(1), || multiply(&device, &layer))?;

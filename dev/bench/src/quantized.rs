@@ -28,7 +28,8 @@ impl Product {
         device: &Device,
         dtype: DType,
         m: usize,
-        (n, k): (usize, usize),
+        n: usize,
+        k: usize,
     ) -> anyhow::Result<Product> {
         // Depths of whole blocks, so that formats of longer ones can be measured too.
         let k = k.next_multiple_of(dtype.block_len());
@@ -60,7 +61,7 @@ pub(crate) fn run(report: &mut Report, formats: &[String]) -> anyhow::Result<()>
         report.heading(&format!("Matmul by weight format, {threads} threads"));
         for name in formats {
             let dtype = DType::from_name(name).ok_or_else(|| anyhow::anyhow!("no format {name}"))?;
-            one_row(report, &device, dtype, (&memory, threads))?;
+            one_row(report, &device, dtype, &memory, threads)?;
             many_rows(report, &device, dtype, threads)?;
         }
     }
@@ -71,11 +72,12 @@ fn one_row(
     report: &mut Report,
     device: &Device,
     dtype: DType,
-    (memory, threads): (&[u64], usize),
+    memory: &[u64],
+    threads: usize,
 ) -> anyhow::Result<()> {
     let shapes = (0..LAYERS).flat_map(|_| LAYER).chain([HEAD]);
     let model: anyhow::Result<Vec<Product>> =
-        shapes.map(|shape| Product::new(device, dtype, 1, shape)).collect();
+        shapes.map(|(n, k)| Product::new(device, dtype, 1, n, k)).collect();
     let model = model?;
     let bytes: usize = model.iter().map(|product| product.b.size()).sum();
     let memory = memory.get(..bytes / 8).unwrap_or(memory);
@@ -95,7 +97,7 @@ fn one_row(
 
 fn many_rows(report: &mut Report, device: &Device, dtype: DType, threads: usize) -> anyhow::Result<()> {
     let layer: anyhow::Result<Vec<Product>> =
-        LAYER.into_iter().map(|shape| Product::new(device, dtype, ROWS, shape)).collect();
+        LAYER.into_iter().map(|(n, k)| Product::new(device, dtype, ROWS, n, k)).collect();
     let layer = layer?;
     let operations: usize = LAYER.iter().map(|(n, k)| 2 * ROWS * n * k).sum();
     let mut measured = false;

@@ -103,18 +103,21 @@ pub(crate) fn run(
         report.heading(&format!("Matmul by rows, {COLUMNS} columns by {DEPTH}, {threads} threads"));
         let peaks = limits::report(report, threads)?;
         for name in formats {
-            one_format(report, &device, name, (rows, threads, peaks))?;
+            one_format(report, &device, name, &Sweep { rows, threads, peaks })?;
         }
     }
     Ok(())
 }
 
-fn one_format(
-    report: &mut Report,
-    device: &Device,
-    name: &str,
-    (rows, threads, peaks): (&[usize], usize, Peaks),
-) -> anyhow::Result<()> {
+/// The numbers of rows that one format is measured with, and the limits of the machine with `threads` threads.
+struct Sweep<'a> {
+    rows: &'a [usize],
+    threads: usize,
+    peaks: Peaks,
+}
+
+fn one_format(report: &mut Report, device: &Device, name: &str, sweep: &Sweep<'_>) -> anyhow::Result<()> {
+    let &Sweep { rows, threads, peaks } = sweep;
     let kind = Kind::of(name)?;
     let copies = if rows.iter().any(|&rows| rows < MANY) { DISTINCT.div_ceil(kind.bytes()?) } else { 1 };
     let weights: anyhow::Result<Vec<Weight>> = (0..copies).map(|_| kind.weight(device)).collect();

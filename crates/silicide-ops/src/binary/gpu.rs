@@ -51,7 +51,7 @@ impl Kernel for GpuBinary {
             let size = y.dtype.size();
             let args = [arg_a, arg_b, Arg::slot(2).window(run.start * size, run.len() * size)];
             let params = [run.len() as u32, op.code(), start_a, period_a, start_b, period_b];
-            gpu::push(&mut plan, &kernel, &args, (run.len(), &params), on);
+            gpu::push(&mut plan, &kernel, &args, &params, on);
         }
         plan
     }

@@ -118,7 +118,8 @@ pub fn binary<R: Recorder>(
 pub fn binary_into<R: Recorder>(
     recorder: &mut R,
     function: Binary,
-    (a, b): (&R::Value, &R::Value),
+    a: &R::Value,
+    b: &R::Value,
     y: &R::Value,
 ) -> Result<()> {
     recorder.run_into(function, &[a, b], &[y])

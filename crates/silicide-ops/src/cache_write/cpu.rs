@@ -85,22 +85,17 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         // SAFETY: the row is of this token and head; the slot exists, and is of this tile alone.
         unsafe {
             let row = tile.read_part::<f32>(0, from..from + dim);
-            store_row::<S>(tile, (2, tile.param(5)), to, row);
+            store_row::<S>(tile, 2, tile.param(5), to, row);
         }
     }
 }
 
-/// Stores a row as elements, of the type with this code, of a binding's cache from `at` on.
+/// Stores `row` in the cache at binding `cache`, from element `at` on. `code` is the type of the cache.
 ///
 /// # Safety
 /// The CPU has `S`; the cache holds the elements, and nothing else touches them.
 #[inline(always)]
-pub(crate) unsafe fn store_row<S: Simd>(
-    tile: &Tile<'_>,
-    (cache, code): (usize, u32),
-    at: usize,
-    row: &[f32],
-) {
+pub(crate) unsafe fn store_row<S: Simd>(tile: &Tile<'_>, cache: usize, code: u32, at: usize, row: &[f32]) {
     const F32: u32 = DType::F32.code();
     const F16: u32 = DType::F16.code();
     const BF16: u32 = DType::BF16.code();

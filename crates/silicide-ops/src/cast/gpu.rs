@@ -55,7 +55,7 @@ impl Kernel for GpuCastNumbers {
             };
             let mut words = vec![span.len() as u32];
             words.extend_from_slice(&params);
-            gpu::push(&mut plan, &kernel, &[window(0, from), window(1, to)], (span.len(), &words), on);
+            gpu::push(&mut plan, &kernel, &[window(0, from), window(1, to)], &words, on);
         }
         plan
     }

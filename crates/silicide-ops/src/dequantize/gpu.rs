@@ -45,7 +45,7 @@ impl Kernel for GpuDequantize {
             let mut args = weight::gpu::windows(op.encoding, group, run.clone(), 0);
             args.push(Arg::slot(planes as u8).window(run.start * bytes, run.len() * bytes));
             let args = weight::gpu::bind(&args, op.encoding);
-            gpu::push(&mut plan, &kernel, &args, (count, &[count as u32]), on);
+            gpu::push(&mut plan, &kernel, &args, &[count as u32], on);
         }
         plan
     }

@@ -44,14 +44,9 @@ pub(crate) fn each_element(launch: &LaunchShape<'_>) -> Option<Needs> {
     Some(needs.write(count * last, last as usize).over(same))
 }
 
-/// Appends a launch over elements `0..count` of the windows `args`; `params` are the kernel's own words.
-pub(crate) fn push(
-    plan: &mut Plan,
-    kernel: &WgslKernel,
-    args: &[Arg],
-    (count, params): (usize, &[u32]),
-    on: &DeviceInfo,
-) {
+/// Appends a launch over the windows `args`. `params` are the kernel's words; the first is the number of elements.
+pub(crate) fn push(plan: &mut Plan, kernel: &WgslKernel, args: &[Arg], params: &[u32], on: &DeviceInfo) {
+    let count = params.first().map_or(0, |&count| count as usize);
     let workgroup = wgsl::workgroup(on);
     let grid = wgsl::grid(count.div_ceil(workgroup as usize * PER_LANE), on);
     plan.push(Program::Wgsl(kernel.clone()), args, params, grid);

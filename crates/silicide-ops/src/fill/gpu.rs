@@ -39,7 +39,7 @@ impl Kernel for GpuFill {
         let mut plan = Plan::default();
         for span in spans(y.elements(), size, on) {
             let args = [Arg::slot(0).window(span.start * size, span.len() * size)];
-            gpu::push(&mut plan, &kernel, &args, (span.len(), &[span.len() as u32, low, high]), on);
+            gpu::push(&mut plan, &kernel, &args, &[span.len() as u32, low, high], on);
         }
         plan
     }

@@ -89,7 +89,7 @@ impl Kernel for GpuGatherRows {
                 let [first, seen, limit] = [seen.start, seen.len(), limit].map(|rows| rows as u32);
                 let params = [count as u32, row as u32, first, seen, limit, low, high];
                 let args = weight::gpu::bind(&args, op.encoding);
-                gpu::push(&mut plan, &kernel, &args, (count, &params), on);
+                gpu::push(&mut plan, &kernel, &args, &params, on);
             }
         }
         plan

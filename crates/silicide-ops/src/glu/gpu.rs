@@ -46,7 +46,7 @@ impl Kernel for Elements {
         for span in spans(y.elements(), size, on) {
             let args = [0, 1, 2].map(|slot| Arg::slot(slot).window(span.start * size, span.len() * size));
             let params = [span.len() as u32, op.activation.code()];
-            gpu::push(&mut plan, &kernel, &args, (span.len(), &params), on);
+            gpu::push(&mut plan, &kernel, &args, &params, on);
         }
         plan
     }

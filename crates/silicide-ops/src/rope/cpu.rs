@@ -76,7 +76,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                 // SAFETY: the pairs lie in the head, which is of this tile alone.
                 unsafe {
                     if tile.param(5) != 0 {
-                        turn_halves::<S>(tile, (row + start, pairs), cosines, sines);
+                        turn_halves::<S>(tile, row + start, pairs, cosines, sines);
                     } else {
                         turn_neighbours::<S>(tile, row + 2 * start, cosines, sines);
                     }
@@ -84,7 +84,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
             }
         }
         // SAFETY: the token's heads are of this tile alone.
-        unsafe { pass_rest(tile, token * heads..(token + 1) * heads, (dim, 2 * pairs)) };
+        unsafe { pass_rest(tile, token * heads..(token + 1) * heads, dim, 2 * pairs) };
     }
 }
 
@@ -113,7 +113,7 @@ unsafe fn turn_neighbours<S: Simd>(tile: &Tile<'_>, at: usize, cosines: &[f32], 
 /// # Safety
 /// As for [`turn_neighbours`].
 #[inline(always)]
-unsafe fn turn_halves<S: Simd>(tile: &Tile<'_>, (at, apart): (usize, usize), cosines: &[f32], sines: &[f32]) {
+unsafe fn turn_halves<S: Simd>(tile: &Tile<'_>, at: usize, apart: usize, cosines: &[f32], sines: &[f32]) {
     let count = cosines.len();
     let (mut low, mut high) = ([0.0; CHUNK], [0.0; CHUNK]);
     // SAFETY: x holds both halves, by the caller; they are read before y, which may be x, is borrowed.
@@ -133,12 +133,12 @@ unsafe fn turn_halves<S: Simd>(tile: &Tile<'_>, (at, apart): (usize, usize), cos
     }
 }
 
-/// Copies what is not turned of heads `rows`, unless y is x.
+/// Copies the elements past the first `turned` of heads `rows`, each of `dim` elements, unless y is x.
 ///
 /// # Safety
 /// As for [`turn_neighbours`].
 #[inline(always)]
-unsafe fn pass_rest(tile: &Tile<'_>, rows: std::ops::Range<usize>, (dim, turned): (usize, usize)) {
+unsafe fn pass_rest(tile: &Tile<'_>, rows: std::ops::Range<usize>, dim: usize, turned: usize) {
     if tile.start(0) == tile.start(2) || turned == dim {
         return;
     }

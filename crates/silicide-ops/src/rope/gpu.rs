@@ -57,7 +57,7 @@ impl Kernel for GpuRope {
             let count = span.len() * heads * (dim - pairs);
             let halves = usize::from(op.style == RopeStyle::Halves);
             let params = [count, heads, dim, pairs, halves].map(|word| word as u32);
-            gpu::push(&mut plan, &kernel, &args, (count, &params), on);
+            gpu::push(&mut plan, &kernel, &args, &params, on);
         }
         plan
     }

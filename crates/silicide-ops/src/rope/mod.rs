@@ -128,7 +128,8 @@ pub fn rope<R: Recorder>(
 /// [`rope`] into `y`, which may be `x`.
 pub fn rope_into<R: Recorder>(
     recorder: &mut R,
-    (x, table): (&R::Value, &R::Value),
+    x: &R::Value,
+    table: &R::Value,
     style: RopeStyle,
     y: &R::Value,
 ) -> Result<()> {

@@ -134,7 +134,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                 // SAFETY: the row is of this token and head; the slot exists, and is of this tile alone.
                 unsafe {
                     turn::<S>(tile.read_part::<f32>(K, row * dim..(row + 1) * dim), turns, halves, turned);
-                    store_row::<S>(tile, (KEYS, tile.param(12)), (head * key_capacity + slot) * dim, turned);
+                    store_row::<S>(tile, KEYS, tile.param(12), (head * key_capacity + slot) * dim, turned);
                 }
             }
             if slot < value_limit {
@@ -143,7 +143,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                 unsafe {
                     let values = tile.read_part::<f32>(V, row * value_dim..(row + 1) * value_dim);
                     let at = (head * value_capacity + slot) * value_dim;
-                    store_row::<S>(tile, (VALUES, tile.param(13)), at, values);
+                    store_row::<S>(tile, VALUES, tile.param(13), at, values);
                 }
             }
         }

@@ -101,7 +101,7 @@ impl Kernel for GpuRopeCache {
             value_limit,
         ];
         let args: smallvec::SmallVec<[Arg; 8]> = (0..8).map(Arg::slot).collect();
-        gpu::push(&mut plan, &kernel, &args, (count, &params.map(|word| word as u32)), on);
+        gpu::push(&mut plan, &kernel, &args, &params.map(|word| word as u32), on);
         plan
     }
 }

@@ -152,7 +152,8 @@ pub struct CacheRows<'a, V> {
 /// Turns `q` in its place by the angles of `table`, and stores turned keys and values in their caches.
 pub fn rope_cache<R: Recorder>(
     recorder: &mut R,
-    (q, table): (&R::Value, &R::Value),
+    q: &R::Value,
+    table: &R::Value,
     style: RopeStyle,
     rows: &CacheRows<'_, R::Value>,
 ) -> Result<()> {

@@ -40,7 +40,7 @@ pub(crate) fn plan(walk: &Walk, dtype: DType, on: &DeviceInfo) -> Plan {
         params.extend(column(|axis| axis.extent));
         params.extend(column(|axis| axis.from));
         params.extend(column(|axis| axis.to));
-        gpu::push(&mut plan, &kernel, &args, (count, &params), on);
+        gpu::push(&mut plan, &kernel, &args, &params, on);
     }
     plan
 }

@@ -84,12 +84,13 @@ pub fn top_k<R: Recorder>(recorder: &mut R, x: &R::Value, k: usize) -> Result<(R
     }
 }
 
-/// [`top_k`] into values that exist.
+/// [`top_k`] into `values` and `indices`.
 pub fn top_k_into<R: Recorder>(
     recorder: &mut R,
     x: &R::Value,
     k: usize,
-    (values, indices): (&R::Value, &R::Value),
+    values: &R::Value,
+    indices: &R::Value,
 ) -> Result<()> {
     recorder.run_into(TopK { k }, &[x], &[values, indices])
 }

@@ -45,7 +45,7 @@ impl Kernel for GpuUnary {
         for span in spans(x.elements(), size, on) {
             let args = [0, 1].map(|slot| Arg::slot(slot).window(span.start * size, span.len() * size));
             let params = [span.len() as u32, op.code(), op.parameter().to_bits(), f32::NAN.to_bits()];
-            gpu::push(&mut plan, &kernel, &args, (span.len(), &params), on);
+            gpu::push(&mut plan, &kernel, &args, &params, on);
         }
         plan
     }

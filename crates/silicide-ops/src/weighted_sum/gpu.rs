@@ -55,7 +55,7 @@ impl Kernel for GpuWeightedSum {
                 &mut plan,
                 &kernel,
                 &[window(0, count * n), window(1, count), window(2, n)],
-                (outputs, &params),
+                &params,
                 on,
             );
         }

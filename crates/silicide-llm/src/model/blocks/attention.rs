@@ -97,8 +97,8 @@ impl Attention {
             query = query_norm.apply(recorder, &query)?;
             key = key_norm.apply(recorder, &key)?;
         }
-        ops::rope_into(recorder, (&query, table), self.options.style, &query)?;
-        ops::rope_into(recorder, (&key, table), self.options.style, &key)?;
+        ops::rope_into(recorder, &query, table, self.options.style, &query)?;
+        ops::rope_into(recorder, &key, table, self.options.style, &key)?;
         ops::cache_write(recorder, &key, &cache.slots, &cache.keys)?;
         ops::cache_write(recorder, &value, &cache.slots, &cache.values)?;
         drop((key, value));
