@@ -1,4 +1,4 @@
-"""Charts as SVG: bars beside a line at 1, intervals, and curves. Colours are read on light and on dark pages; there is no background.
+"""Charts as SVG: bars beside a line at 1, intervals, and curves. Colours are read on light and on dark pages, without a background.
 
 Numbers go in, text comes out: nothing here knows what was measured.
 """

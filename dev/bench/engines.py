@@ -144,7 +144,7 @@ def processor():
 
 
 def features():
-    """The names of the CPU's features, as Linux spells them; none where there is no /proc/cpuinfo."""
+    """The names of the CPU's features, in Linux's words; none where /proc/cpuinfo is missing."""
     return set((cpuinfo("flags", "Features") or "").split())
 
 

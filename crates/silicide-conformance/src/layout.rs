@@ -1,6 +1,6 @@
 //! Where the arguments of a call lie in memory.
 //!
-//! Every argument has at least [`GUARD`] bytes before and after it that belong to nobody, or to another argument, so
+//! Every argument has at least [`GUARD`] bytes before and after it that belong to no argument, or to another one, so
 //! that a kernel which writes beside its outputs shows itself. Offsets are in elements, as views allow them.
 
 use crate::subject::Call;
@@ -77,7 +77,7 @@ pub fn layouts(call: &Call, effort: Effort) -> Vec<Layout> {
     layouts
 }
 
-/// Each argument in an allocation of its own, so many elements past the aligned start.
+/// Returns a layout with each argument in an allocation of its own; argument `i` starts `offset(i)` elements past the aligned start.
 fn apart(call: &Call, label: &str, offset: impl Fn(usize) -> usize) -> Layout {
     let (mut storages, mut spots) = (Vec::new(), Vec::new());
     for (i, info) in call.arguments().enumerate() {

@@ -51,7 +51,7 @@ pub struct Failure {
     pub case: String,
     /// The layout, or what else was special.
     pub variant: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 

@@ -13,10 +13,10 @@ use silicide_ops::Case;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-/// What is going on, for a progress line.
+/// A step of a run, for a progress line.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// An op with so many cases begins.
+    /// The op of this name begins; it has this number of cases.
     Op(&'static str, usize),
     /// One of its cases is done on all devices.
     Case,
@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
                 let (threads, others) = (target.main.info().threads, other.info().threads);
                 problems = vec![Problem::ThreadCount(format!("with {threads} and {others} threads {what}"))];
             } else if expected.is_some() {
-                // What is wrong with every number of threads was said already.
+                // A problem at every number of threads was reported for `target.main`.
                 problems.retain(|problem| matches!(problem, Problem::Error(_)));
             }
             self.count(place, problems);

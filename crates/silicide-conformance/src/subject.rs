@@ -111,7 +111,7 @@ impl Subject {
         };
         let inputs: Vec<Host> = case.inputs.iter().enumerate().map(host).collect();
         let mut outputs: Vec<Host> = Vec::new();
-        // What is stored, not what it decodes to: most block formats can't be encoded back.
+        // The stored bytes, not the decoded values: most block formats can't be encoded back.
         let bytes = |(i, input): (usize, &Input)| Some(input.bytes(seed.wrapping_add(i as u64)));
         let mut contents: Vec<Option<Vec<u8>>> = case.inputs.iter().enumerate().map(bytes).collect();
         for (i, (info, slot)) in call.outputs.iter().zip(call.output_slots()).enumerate() {
@@ -152,7 +152,7 @@ fn stored(host: &Host) -> Vec<u8> {
     encode(host.dtype, &host.values)
 }
 
-/// The same label gives the same contents everywhere.
+/// Returns the seed of the contents: a hash of the label, the same on every machine.
 fn seed(label: &str) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write(label.as_bytes());

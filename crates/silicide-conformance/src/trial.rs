@@ -10,13 +10,13 @@ use crate::subject::Subject;
 use silicide_core::{Buffer, CommandEncoder, Device, EncoderOptions, Result};
 use silicide_quant::DType;
 
-/// The bytes that belong to nobody, in the first run and in the second: NaN in every float, and something finite.
+/// The bytes outside of arguments, in the first run and in the second: NaN in every float, and a finite value.
 const GARBAGE: [u8; 2] = [0xff, 0x5a];
 
 /// All bytes of all allocations.
 type Image = Vec<Vec<u8>>;
 
-/// What a trial left in the outputs of its first run.
+/// The outputs after the first run of a trial.
 pub(crate) type Results = Vec<Vec<u8>>;
 
 /// A kernel, a device and a call in a layout.
@@ -29,7 +29,7 @@ pub(crate) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs it. Gives what was computed, if anything was, and everything that is wrong.
+    /// Runs the trial. Returns the results, if there are any, and all problems.
     pub(crate) fn run(&self) -> (Option<Results>, Vec<Problem>) {
         let before = GARBAGE.map(|garbage| self.image(garbage));
         let outcome = self.submit_twice(&before);
@@ -113,7 +113,7 @@ impl Trial<'_> {
             range.start.saturating_sub(byte).max((byte + 1).saturating_sub(range.end))
         };
         let Some((slot, spot)) = here.min_by_key(|(_, spot)| distance(spot)) else {
-            return format!("byte {byte} of an allocation that nobody uses");
+            return format!("byte {byte} of an allocation without arguments");
         };
         let range = spot.range();
         if range.contains(&byte) {

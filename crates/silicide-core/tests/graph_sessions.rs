@@ -164,6 +164,6 @@ fn marks_name_ops() {
     encoder.scope("part", |encoder| encoder.run_one(Scale(2.0), &[&vector(&device, &count(LEN))])).unwrap();
     let scoped = encoder.submit().unwrap();
     assert_eq!(scoped.times().len(), 1);
-    assert!(scoped.thread_times().spans.is_empty(), "nobody asked for threads");
+    assert!(scoped.thread_times().spans.is_empty(), "thread times were not enabled");
     assert_eq!(session.output(0).unwrap().read::<f32>().unwrap()[7], 42.0);
 }

@@ -143,7 +143,7 @@ fn buffers_outlive_their_pool() {
     assert_eq!(device.usage().of(Purpose::Pool).bytes, 0);
     assert_eq!(live.to_vec::<u8>().unwrap(), [3; 1000]);
     drop(live);
-    assert_eq!(device.usage().total(), 0, "nobody is there to keep it");
+    assert_eq!(device.usage().total(), 0, "the pool that kept it is gone");
     drop(device);
     assert_eq!(raw.counts().blocks, 0);
 }

@@ -28,7 +28,7 @@ pub enum Encoding {
     Planes(MlxFormat),
     /// Another encoding, with the rows of a matrix interleaved for vectors of a CPU: `rows` of them at a time.
     Interleaved {
-        /// What is interleaved.
+        /// The encoding of one row.
         of: RowEncoding,
         /// Rows side by side.
         rows: usize,

@@ -1,4 +1,4 @@
-//! What can be wrong with a weight file: where, what was expected, what was found.
+//! Errors of weight files: the place, the expected value, and the one that was found.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub enum Error {
         tensor: String,
         /// The id or name in the file.
         stored: String,
-        /// What can be read.
+        /// The types that can be read.
         supported: String,
     },
     /// There is no such tensor or file.
@@ -60,9 +60,9 @@ pub enum Error {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the file.
         kind: &'static str,
-        /// What to do.
+        /// Advice.
         advice: &'static str,
     },
     /// Bytes were written that do not fit what was declared.
@@ -96,7 +96,7 @@ pub enum Fault {
     /// Not the kind of file it should be.
     #[error("not a {format} file: it begins with the bytes {}", hexadecimal(got))]
     Magic {
-        /// What was expected.
+        /// The expected format.
         format: &'static str,
         /// The first bytes.
         got: Vec<u8>,
@@ -110,7 +110,7 @@ pub enum Fault {
     /// The file ends too early.
     #[error("{}", truncated(what, *needed, *remaining))]
     Truncated {
-        /// What was being read.
+        /// The part that was being read.
         what: &'static str,
         /// Bytes needed.
         needed: u64,
@@ -120,7 +120,7 @@ pub enum Fault {
     /// A count or length past its limit.
     #[error("{what} is {got}, at most {limit} is accepted")]
     TooMany {
-        /// What is counted.
+        /// The name of the count.
         what: &'static str,
         /// The count in the file.
         got: u64,
@@ -226,9 +226,9 @@ pub enum Fault {
     ValueType {
         /// The key.
         key: String,
-        /// What it holds.
+        /// The type of its value.
         got: &'static str,
-        /// What was expected.
+        /// The expected type.
         expected: &'static str,
     },
     /// JSON that can't be read.
@@ -244,9 +244,9 @@ pub enum Fault {
     Split {
         /// The metadata key.
         key: &'static str,
-        /// What the file says.
+        /// The value in the file.
         got: String,
-        /// What it should be.
+        /// The expected value.
         expected: u64,
     },
     /// A tensor whose bytes are not those that its shape and type take.
@@ -300,9 +300,9 @@ pub enum Fault {
         module: String,
         /// `bits`, `group_size` or `mode`.
         setting: &'static str,
-        /// What the file says.
+        /// The value in the file.
         got: String,
-        /// What there is.
+        /// The values that exist.
         expected: &'static str,
     },
     /// A quantised weight without its scales or biases.
@@ -320,7 +320,7 @@ pub enum Fault {
         tensor: String,
         /// Its type and shape.
         got: String,
-        /// What they should be.
+        /// The expected type and shape.
         expected: String,
     },
 }

@@ -56,7 +56,7 @@ const MARKS: [(&[u8], usize, &str, &str); 26] = [
     (b"\x80\x05", 0, PYTORCH.0, PYTORCH.1),
 ];
 
-/// The kind of a file that is no model, and advice.
+/// The kind of a file that is not a model, and advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     pub(crate) kind: &'static str,

@@ -78,7 +78,7 @@ impl Model {
         Ok(Model { device, embedding, layers, norm, output, heads, kv_heads, eps, frequencies, length: 0 })
     }
 
-    /// Reads some tokens; gives the logits of each.
+    /// Feeds `tokens` and returns the logits of each.
     pub(crate) fn forward(&mut self, tokens: &[u32]) -> Result<Buffer> {
         let (device, count, start) = (&self.device, tokens.len(), self.length as u32);
         assert!(self.length + count <= CONTEXT, "the context of {CONTEXT} tokens is full");
@@ -120,7 +120,7 @@ impl Model {
         }
         let x = ops::rms_norm(encoder, &x, Some(&self.norm), self.eps)?;
         let logits = ops::linear(encoder, &x, &self.output, None)?;
-        let _ = commands.submit()?; // Whoever reads the logits waits for them, and gets any error.
+        let _ = commands.submit()?; // Reading the logits waits for them, and returns any error.
         self.length += count;
         Ok(logits)
     }

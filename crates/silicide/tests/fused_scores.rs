@@ -135,7 +135,7 @@ fn scores_that_mean_something_else_stay() {
             let product = ops::mul(builder, &x[0], &x[1])?;
             Ok(vec![ops::softmax(builder, &product, None, 1.0)?])
         });
-        // One number is no mask.
+        // A single number is not a mask.
         let inputs = [info(&[2, 3, 40]), info(&[1])];
         compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["binary", "softmax"], &|builder, x| {
             let sum = ops::add(builder, &x[0], &x[1])?;

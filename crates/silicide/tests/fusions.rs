@@ -420,7 +420,7 @@ fn every_fusion_has_a_name_of_its_own() {
     assert_eq!(names.len(), FUSIONS.len());
 }
 
-/// Outputs of one command never share memory, even where nobody reads one of them any more because it was rounded.
+/// Outputs of one command never share memory, even where one of them has no reader any more because it was rounded.
 #[test]
 fn a_norm_that_only_products_read_leaves_the_sum_alone() {
     for device in devices() {
@@ -438,7 +438,7 @@ fn a_norm_that_only_products_read_leaves_the_sum_alone() {
     }
 }
 
-/// What is rounded for a product right where it was made gives the bits that rounding it apart gives.
+/// A value that its producer rounds for a product has the same bits as one that is rounded by itself.
 #[test]
 fn outputs_that_are_rounded_where_they_are_made() {
     let formats = [Format::Q4_1, Format::Q8_0, Format::Q4K];

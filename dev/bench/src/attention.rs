@@ -75,7 +75,7 @@ impl Bench {
     }
 }
 
-/// The yardstick: each thread adds up its part of so many bytes.
+/// The yardstick: each of `threads` threads adds up its part of `words`.
 fn read(words: &[u64], threads: usize) {
     std::thread::scope(|scope| {
         for part in words.chunks(words.len().div_ceil(threads)) {

@@ -1,4 +1,4 @@
-//! The table of formats: what each takes, how good its encoder is, how fast it decodes and who reads it.
+//! The table of formats: what each takes, how good its encoder is, how fast it decodes, and the devices that read it.
 //!
 //! Everything but the speeds is the same on every machine, and a test holds `docs/formats.md` against it.
 
@@ -155,7 +155,7 @@ impl Stored {
         }
     }
 
-    /// The same values again and again, so many elements of them from so many.
+    /// Returns the same values, repeated `times` times.
     fn repeated(&self, times: usize) -> Stored {
         Stored { kind: self.kind, planes: self.planes.each_ref().map(|plane| plane.repeat(times)) }
     }
@@ -172,7 +172,7 @@ impl Stored {
     }
 }
 
-/// The columns of a format that are the same on every machine: name, bits, block, error; then who reads it.
+/// The columns of a format that are the same on every machine: name, bits, block, error; then the devices that read it.
 fn facts(kind: Kind, values: &[f32]) -> Result<([String; 4], String), FormatError> {
     let mut decoded = vec![0.0; values.len()];
     kind.encode(values)?.decode(&mut decoded)?;

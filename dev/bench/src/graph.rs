@@ -41,7 +41,7 @@ impl Way {
             _ => vulkan::open(0, &VulkanOptions::default())?,
         };
         let watched = Watched::new(raw);
-        // SAFETY: the backend was just opened and is nobody else's.
+        // SAFETY: the backend was opened above, and no other device uses it.
         let device = unsafe { Device::with_backend(watched.clone(), &DeviceOptions::default()) };
         let mut options = ModelOptions::default();
         options.context = Some(1024);
@@ -52,7 +52,7 @@ impl Way {
         Ok(Way { session, sampler, watched, device, times, host, counters })
     }
 
-    /// Feeds one token; gives the likeliest next one.
+    /// Feeds `token` and returns the likeliest next one.
     fn step(&mut self, token: u32, measured: bool) -> anyhow::Result<u32> {
         let mut best = 0;
         self.watched.take();
@@ -91,7 +91,7 @@ pub(crate) fn run(report: &mut Report, model: &Path, device: &str, tokens: usize
             }
         }
         let measured = turn >= WARM_UP;
-        // Whoever comes second finds other caches: take turns.
+        // The second of the two finds other caches: they take turns.
         let (first, second) = match turn % 2 {
             0 => (eager.step(token, measured)?, graph.step(token, measured)?),
             _ => {

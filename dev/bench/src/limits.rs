@@ -1,4 +1,4 @@
-//! What the machine can do at most: reading memory, products of 8-bit integers, of bf16, of f32.
+//! The limits of the machine: reading memory, products of 8-bit integers, of bf16, of f32.
 
 use crate::measure::quickest;
 use crate::report::{Report, Target};
@@ -22,7 +22,7 @@ pub(crate) struct Peaks {
     pub(crate) floats: f64,
 }
 
-/// Does about so many operations on so many threads; false where the machine can't.
+/// Does about this number of operations on this number of threads; returns false where the machine can't.
 type Work = fn(usize, usize) -> bool;
 
 /// Measures and reports them all.

@@ -34,7 +34,7 @@ pub(crate) fn run(report: &mut Report, gigabytes: f64) -> anyhow::Result<()> {
             };
             let mut options = LoadOptions::default();
             options.placement = placement;
-            // What is there already: the program, the driver, and what runs before left with the allocator.
+            // Memory of the program, of the driver, and of earlier runs that the allocator kept.
             let before = anonymous()?;
             let begun = Instant::now();
             let (loaded, peak) = watch(|| {
@@ -78,7 +78,7 @@ fn write(path: &Path, gigabytes: f64) -> anyhow::Result<()> {
     Ok(stream.finish()?)
 }
 
-/// Runs something and gives the most anonymous memory that was seen meanwhile, in bytes.
+/// Calls `run` and returns its result and the most anonymous memory that was seen meanwhile, in bytes.
 fn watch<T>(run: impl FnOnce() -> T) -> anyhow::Result<(T, u64)> {
     let (stop, peak) = (AtomicBool::new(false), AtomicU64::new(0));
     let result = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What a benchmark needs of the system: CPU time of the process, and a busy neighbour pinned to a core.
+//! The parts of the system that a benchmark uses: CPU time of the process, and a busy neighbour pinned to a core.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -81,7 +81,7 @@ enum What {
         #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
         threads: Vec<usize>,
     },
-    /// What the machine can do at most: memory, products of 8-bit integers, bf16 and f32.
+    /// Limits of the machine: memory, products of 8-bit integers, bf16 and f32.
     Limits {
         /// Numbers of threads.
         #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]

@@ -122,7 +122,7 @@ fn many_rows(report: &mut Report, device: &Device, dtype: DType, threads: usize)
     Ok(())
 }
 
-/// What is measured unless told otherwise.
+/// Returns the formats that are measured by default.
 pub(crate) fn formats() -> Vec<String> {
     let blocks = [Format::Q4_0, Format::Q4_1, Format::Q8_0].map(|format| format.name().to_owned());
     blocks.into_iter().chain([DType::F16.name().to_owned()]).collect()

@@ -28,7 +28,7 @@ impl Report {
         }
     }
 
-    /// What the next row is about, for programs: the fields of an object, added to the row's.
+    /// Sets details of the next row, for programs: the fields of an object, added to the row's.
     pub(crate) fn about(&mut self, details: serde_json::Value) -> &mut Report {
         if let serde_json::Value::Object(details) = details {
             self.details = details;

@@ -24,8 +24,8 @@ const MANY: usize = 64;
 /// Time for one figure.
 const BUDGET: Duration = Duration::from_millis(300);
 
-/// What is measured, by name: a type of elements, `q4_0x16` for one that is interleaved, or `mlx4`, `mlx8`... for affine codes of so
-/// many bits in groups of 64; with `-exact` for activations that are not rounded.
+/// A measured weight, by name: a type of elements, `q4_0x16` for one that is interleaved, or `mlx4`, `mlx8`... for affine codes of that
+/// number of bits in groups of 64; with `-exact` for activations that are not rounded.
 #[derive(Clone, Copy)]
 struct Kind {
     encoding: Encoding,
@@ -159,7 +159,7 @@ fn one_format(report: &mut Report, device: &Device, name: &str, sweep: &Sweep<'_
     Ok(())
 }
 
-/// What is measured unless told otherwise.
+/// Returns the formats that are measured by default.
 pub(crate) fn formats() -> Vec<String> {
     let blocks = Format::ALL.into_iter().filter(|format| !matches!(format, Format::Q8_1 | Format::Q8K));
     let interleaved =

@@ -91,7 +91,7 @@ fn conform(arguments: &Arguments) -> Result<bool, String> {
         }
     }
     let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
-    // Hidden where standard error is no terminal.
+    // Hidden where standard error is not a terminal.
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{msg:16} {wide_bar} {pos}/{len} {elapsed}") {
         bar.set_style(style);

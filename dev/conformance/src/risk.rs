@@ -53,7 +53,7 @@ pub fn by_risk(cases: Vec<Case>, on: &DeviceInfo, most: u64) -> Vec<Case> {
 /// Matrix products: ops whose programs are every kernel with every block format.
 pub const PRODUCTS: [&str; 3] = ["matmul", "expert_linear", "linear"];
 
-/// What a choice of cases has.
+/// The programs that a choice of cases covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cover {
     /// Every kernel with each of its constants, with any texts.
@@ -62,7 +62,7 @@ pub enum Cover {
     Pairs,
 }
 
-/// What a program is made of.
+/// A part of a program that a choice of cases covers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Trait {
     /// The kernel that launches it.
@@ -100,7 +100,7 @@ pub fn covering(cases: Vec<Case>, on: &DeviceInfo, most: u64, cover: Cover) -> V
     cases.into_iter().zip(kept).filter_map(|(case, kept)| kept.then_some(case)).collect()
 }
 
-/// What the programs of a call are made of.
+/// Returns the traits of all programs of a call.
 fn traits(call: &Call, on: &DeviceInfo, cover: Cover) -> FxHashSet<Trait> {
     let mut traits = FxHashSet::default();
     for layout in layouts(call, Effort::Quick) {

@@ -70,7 +70,7 @@ pub fn table(ops: &[(&'static str, Vec<Case>)]) -> Result<String, String> {
     Ok(text)
 }
 
-/// What a kernel that needs this instruction set has after its name.
+/// Returns the suffix of a kernel's name for the device's instruction set.
 fn suffix(info: &DeviceInfo) -> String {
     let isa = info.isa.filter(|isa| *isa != silicide_core::Isa::Portable);
     isa.map_or_else(String::new, |isa| format!(" ({isa})"))

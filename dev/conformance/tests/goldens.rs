@@ -40,7 +40,7 @@ fn check(what: &str, got: &[f32], expected: &[f32]) {
     }
 }
 
-/// Bytes as a buffer of a type, in rows of so many elements.
+/// Returns a buffer of `bytes`, of type `dtype`, in rows of `last` elements.
 fn buffer(device: &Device, bytes: &[u8], dtype: DType, last: usize) -> Result<Buffer> {
     let elements = bytes.len() / dtype.block_bytes() * dtype.block_len();
     let raw = Buffer::from_slice(device, [bytes.len()], bytes)?.reinterpret(dtype)?;

@@ -20,7 +20,7 @@ fn device(target: MslTarget) -> Option<Device> {
     }
 }
 
-/// The rewrites in a graph of products with a bias, with a gate, and of one input, of so many rows.
+/// Returns the number of rewrites in a graph of products with a bias, with a gate, and of one input, of `rows` rows.
 fn rewrites(device: &Device, rows: usize) -> usize {
     let info = |axes: &[usize]| TensorInfo::new(DType::F32, Shape::new(axes).unwrap());
     let mut builder = GraphBuilder::new(device);

@@ -33,7 +33,7 @@ impl Bound<'_> {
         Bound { launch, bytes, access }
     }
 
-    /// What the launch needs, if it is one that the program takes and that has as many bindings.
+    /// Returns the needs of the launch, if the program takes it and it has a need for each binding.
     fn needs(&self, bytes: &[u64]) -> Option<Vec<BindingNeed>> {
         let Launch { program, params, grid, .. } = self.launch;
         let needs = program.needs(params, *grid, bytes)?;

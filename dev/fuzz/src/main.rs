@@ -22,7 +22,7 @@ struct Arguments {
     /// Most inputs of each target.
     #[arg(long, default_value_t = 20_000)]
     inputs: u64,
-    /// Random seed; the same seed gives the same inputs.
+    /// Random seed; runs with the same seed have the same inputs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Add one input of each outcome to testdata/corpus.

@@ -7,7 +7,7 @@ use crate::shaders::{Shader, gather, spirv_tool};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What is printed of a shader.
+/// The form in which a shader is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Wgsl,

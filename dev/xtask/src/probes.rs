@@ -33,7 +33,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// What the names of the project's functions contain.
+/// A part of the names of all the project's functions.
 const OURS: &str = "silicide";
 /// The section of code. Its label takes the place of functions in a program without names.
 const SECTION: &str = ".text";
@@ -100,7 +100,7 @@ struct Scan {
 /// Finds the probe loops of a program.
 fn scan(program: &Path) -> Result<Scan, String> {
     if !program.is_file() {
-        return Err(format!("{} is no file; build it first", program.display()));
+        return Err(format!("{} is not a file; build it first", program.display()));
     }
     let entries = entries(program)?;
     let mut child = Command::new("objdump")
@@ -248,7 +248,7 @@ impl Scanner {
             let probe = Probe { function: self.function.clone(), frame: self.frame, at_entry: self.prologue };
             self.found.push(probe);
         }
-        // What is known of the code before the newest instruction: the loop's own must not count.
+        // Only the code before the newest instruction counts: the loop's own must not.
         let own = third.is("cmp", "%r11,%rsp");
         let [_, second, third] = std::mem::take(&mut self.last);
         if !own && !third.name.is_empty() {
@@ -405,6 +405,6 @@ prog:     file format elf64-x86-64
     #[test]
     fn what_is_no_program_is_an_error_that_says_so() {
         let error = check(&[PathBuf::from("no/such/program")]).unwrap_err();
-        assert!(error.contains("is no file"), "{error}");
+        assert!(error.contains("is not a file"), "{error}");
     }
 }

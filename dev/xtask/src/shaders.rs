@@ -21,7 +21,7 @@ pub(crate) struct Shader {
     pub(crate) program: WgslKernel,
 }
 
-/// What a shader became.
+/// The sizes of a compiled shader.
 struct Sizes {
     kernel: &'static str,
     variant: String,

@@ -117,7 +117,7 @@ impl Weight<'_> {
         let (Ok(format), true) = (format, self.packed.stored == Stored::As(DType::U32)) else {
             return Err(blame(self.packed, "u32", self.packed.shape));
         };
-        // What the packed numbers say about the row, if they say anything; otherwise the scales are believed.
+        // The length of a row by the packed numbers, where they are whole groups; otherwise by the scales.
         let by_packed =
             whole(self.packed.shape.last(), 32, bits).filter(|row| row.checked_rem(group) == Some(0));
         let row = by_packed.or_else(|| self.scales.shape.last().checked_mul(group));

@@ -31,7 +31,7 @@ pub(super) fn check(header: &str, size: u64) -> At<()> {
 
 struct Outline<'a> {
     size: u64,
-    /// What is wrong, if more is known than a JSON error can say, and the tensor to blame.
+    /// A fault that a JSON error can't express, and the tensor that has it.
     fault: Option<(Option<Cow<'a, str>>, Fault)>,
     spans: Vec<Span<'a>>,
 }

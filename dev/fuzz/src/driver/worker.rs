@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Inputs between two writes of the counts.
 const INTERVAL: u64 = 64;
 
-/// What a child is told to do.
+/// The arguments of a child process.
 #[derive(Clone, Debug)]
 pub struct Worker {
     /// The target.

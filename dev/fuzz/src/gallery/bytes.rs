@@ -1,5 +1,5 @@
-//! Files written by hand, number by number, in either byte order. Whoever builds a wrong file says where it goes wrong:
-//! [`Bytes::at`] is the offset of what comes next.
+//! Files written by hand, number by number, in either byte order. The builder of a wrong file states the offset of the fault:
+//! [`Bytes::at`] is the offset of the next byte.
 
 /// Bytes of a file to be.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use super::Case;
 use super::bytes::Bytes;
 use silicide_weights::Fault;
 
-/// A file of a header and so many bytes of data.
+/// Returns a file of `header` and `data` bytes of data.
 pub(super) fn file(header: &str, data: usize) -> Vec<u8> {
     Bytes::default().text(header).raw(&vec![0; data]).into()
 }

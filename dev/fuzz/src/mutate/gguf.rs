@@ -5,7 +5,7 @@
 use super::{bytes as any_bytes, number_near};
 use fastrand::Rng;
 
-/// What a field of the header says.
+/// The kind of a field of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A count of tensors, keys, elements or dimensions, or the length of a text.

@@ -1,4 +1,4 @@
-//! Mutations. Each changes an input in place, in one spot, as the generator says: the same seed gives the same input.
+//! Mutations. Each changes an input in place, in one spot, as the generator says: with the same seed, inputs are the same.
 //!
 //! | file | what it knows |
 //! |---|---|

@@ -66,7 +66,7 @@ impl Choices<'_> {
         Choices(bytes.iter())
     }
 
-    /// What is left.
+    /// Returns the bytes that are left.
     pub(super) fn rest(self) -> Vec<u8> {
         self.0.copied().collect()
     }
@@ -86,7 +86,7 @@ impl Choices<'_> {
     }
 }
 
-/// What an input chooses: a case, a device, an edge, a call, and choices that are left.
+/// The choices of an input: a case, a device, an edge, a call, and choices that are left.
 pub(super) type Chosen<'a> = (&'static Case, &'static Device, Edge, OpCall, Choices<'a>);
 
 /// Runs every kernel that fits the case.

@@ -28,7 +28,7 @@ fn scaled_$NAME(value: f32, exponent: u32, bias: i32) -> f32 {
     return value * first * second;
 }
 
-// An E4M3 float: sign, four bits of exponent, three of mantissa. Subnormals are eighths of 2^-6; there is no infinity; NaN
+// An E4M3 float: sign, four bits of exponent, three of mantissa. Subnormals are eighths of 2^-6. E4M3 has no infinity; NaN
 // has all bits set but the sign.
 fn small_$NAME(byte: u32) -> f32 {
     let exponent = (byte >> 3u) & 15u;
