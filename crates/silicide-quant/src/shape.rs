@@ -120,12 +120,11 @@ impl Shape {
 
     /// Returns the same shape with another last extent. A scalar becomes a vector.
     pub fn with_last(&self, extent: usize) -> Result<Shape, ShapeError> {
-        let mut axes = self.axes().to_vec();
-        match axes.last_mut() {
-            Some(last) => *last = extent,
-            None => axes.push(extent),
+        let (mut axes, rank) = (self.axes, self.rank().max(1));
+        if let Some(last) = axes.get_mut(rank - 1) {
+            *last = extent;
         }
-        Shape::new(&axes)
+        Shape::new(axes.get(..rank).unwrap_or(&[]))
     }
 }
 
@@ -215,6 +214,14 @@ mod tests {
     fn equality_ignores_unused_axes() {
         assert_eq!(Shape::new(&[3]).unwrap(), Shape::try_from(3).unwrap());
         assert_ne!(Shape::new(&[3]).unwrap(), Shape::new(&[3, 1]).unwrap());
-        assert_eq!(Shape::new(&[3, 4]).unwrap().with_last(7).unwrap(), Shape::new(&[3, 7]).unwrap());
+    }
+
+    #[test]
+    fn another_last_extent_keeps_the_other_axes() {
+        let with_last = |axes: &[usize], extent| Shape::new(axes).unwrap().with_last(extent);
+        assert_eq!(with_last(&[3, 4], 7), Shape::new(&[3, 7]));
+        assert_eq!(with_last(&[1; MAX_RANK], 7), Shape::new(&[1, 1, 1, 1, 1, 7]));
+        assert_eq!(with_last(&[], 7), Shape::new(&[7]));
+        assert_eq!(with_last(&[usize::MAX, 1], 2), Err(ShapeError::Overflow));
     }
 }
