@@ -16,8 +16,8 @@ it is the time of OLD over the time of NEW, so below 1 is always slower. The int
 statistics of the ratios, as many steps from the ends as keep a coverage of 95 % (10 pairs: the second and the ninth, 97.9 %).
 
 A figure fails if the upper end of its interval is below the bound: 0.97 for block formats, 0.90 for F16, BF16 and F32. It is unclear if
-only the lower end is, or with fewer than six pairs: more pairs or a quieter machine would tell. Exit code 1 if a figure fails, if NEW can't run it, or if nothing
-was compared.
+only the lower end is, or with fewer than six pairs: more pairs or a quieter machine would tell. Exit code 1 if a figure fails, if NEW
+can't run it, or if nothing was compared.
 Model files that are missing are made by NEW.
 """
 import argparse
@@ -172,7 +172,8 @@ def report(run, judged):
     print(f"{run['machine']} ({' '.join(run['features'])}), {run['when']}")
     share = max(run["busy_before"], run["busy_meanwhile"])
     loads = " to ".join(f"{load:.1f}" for load in run["load"])
-    print(f"load average {loads}; other processes used {run['busy_before']:.0%} of the CPU before and {run['busy_meanwhile']:.0%} during the run\n")
+    print(f"load average {loads}; other processes used {run['busy_before']:.0%} of the CPU before and "
+          f"{run['busy_meanwhile']:.0%} during the run\n")
     for side in SIDES:
         print(f"- {side.upper()}: {builds.title(run['builds'][side])}")
     if run["builds"]["old"]["sha256"] == run["builds"]["new"]["sha256"]:
@@ -202,7 +203,8 @@ def plot(run, judged, path):
     part = lambda row: f"{row['format'].upper()} {row['isa'] or ''} {row['threads']}t {row['test']}".replace("  ", " ")
     keys = ("ratio", "low", "high", "bound")
     rows = [drawing.Interval(row["family"], part(row), *(row[key] for key in keys), row["verdict"] == "FAILED") for row in judged]
-    notes = [f"Medians and intervals of {run['pairs']} alternating pairs. Orange: the bound. Red: the interval lies below it.", f"{run['machine']}, {run['when']}"]
+    notes = [f"Medians and intervals of {run['pairs']} alternating pairs. Orange: the bound. Red: the interval lies below it.",
+             f"{run['machine']}, {run['when']}"]
     notes += [f"{side.upper()}: {builds.title(run['builds'][side])}" for side in SIDES]
     path.write_text(drawing.intervals("Speed of NEW over speed of OLD", rows, notes))
     engines.say(f"drew {path}")

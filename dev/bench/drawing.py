@@ -32,7 +32,7 @@ class Bars:
 
 @dataclasses.dataclass
 class Interval:
-    """A row of a chart of intervals: a dot at `value`, a line from `low` to `high`, the least value allowed, and whether something is wrong."""
+    """A row of a chart of intervals: a dot at `value`, a line from `low` to `high`, the least value allowed, and whether it failed."""
 
     group: str
     name: str
@@ -72,7 +72,8 @@ class Page:
 
     def __str__(self):
         width, height = self.size
-        opening = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="{FONT}">'
+        opening = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" ' \
+                  f'viewBox="0 0 {width} {height}" font-family="{FONT}">'
         return "\n".join([opening, *self.parts, "</svg>\n"])
 
 
@@ -98,7 +99,8 @@ def steps(top, count=5):
 def bars(panels, legend, notes):
     """Panels side by side, over a legend (of the bars, of the line at 1, of the marks) and lines of notes."""
     width, left, row, head, between = 490, 78, 21, 46, 24
-    heights = [sum(row + (between if i == 0 or bar.group != panel.bars[i - 1].group else 0) for i, bar in enumerate(panel.bars)) for panel in panels]
+    starts = lambda panel, i: i == 0 or panel.bars[i].group != panel.bars[i - 1].group
+    heights = [sum(row + (between if starts(panel, i) else 0) for i in range(len(panel.bars))) for panel in panels]
     bottom = head + max(heights, default=0)
     page = Page(width * len(panels), bottom + 58 + 17 * len(notes))
     for index, panel in enumerate(panels):

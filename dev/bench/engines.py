@@ -29,7 +29,8 @@ ISAS = {
     "neon": {"asimd", "asimddp"},
 }
 # Features of CPUs that the speed of products depends on, as Linux spells them.
-FEATURES = ["avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512vbmi", "avx512_bitalg", "amx_int8", "asimddp", "i8mm", "bf16", "sve"]
+FEATURES = ["avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512vbmi", "avx512_bitalg",
+            "amx_int8", "asimddp", "i8mm", "bf16", "sve"]
 
 
 class Failed(Exception):

@@ -9,8 +9,8 @@
     dev/bench/peers.py --from run.json --plot docs/peers.svg   # draw and judge an earlier run again
 
 Builds silicide, finds llama-cpp-python or builds it, and makes the files that are missing, all in silicide's cache folder. Both run on the
-CPU, in turns, each time in a process of its own; figures are medians. The machine's memory and its products of 8-bit integers are measured in
-the same run. ik_llama.cpp is not run: its published figures are scaled by llama.cpp's in this run (see targets.py).
+CPU, in turns, each time in a process of its own; figures are medians. The machine's memory and its products of 8-bit integers are measured
+in the same run. ik_llama.cpp is not run: its published figures are scaled by llama.cpp's in this run (see targets.py).
 """
 import argparse
 import contextlib
@@ -117,11 +117,13 @@ def judge(run, least):
         short = [f"{what} {least:.3g}" for what, got, least in reached if got is not None and least is not None and got < least]
         missed += len(short)
         part = lambda value: "" if value is None else f"{value:.2f}"
-        print(f"| {models.label(file)} | {file['threads']} | {figure['name']} | {figure['speed']:.1f} | {figure['theirs']:.1f} | {figure['ratio']:.2f} | "
+        print(f"| {models.label(file)} | {file['threads']} | {figure['name']} | {figure['speed']:.1f} | "
+              f"{figure['theirs']:.1f} | {figure['ratio']:.2f} | "
               f"{figure['low']:.2f} to {figure['high']:.2f} | {part(figure['bound'])} | {part(figure['ik'])} | {', '.join(short)} |")
     failed = [file for file in run["files"] if file["failed"]]
     for file in failed:
-        print(f"\nSKIPPED {models.label(file)}, {file['threads']} threads: " + "; ".join(f"{name}: {why}" for name, why in file["failed"].items()))
+        reasons = "; ".join(f"{name}: {why}" for name, why in file["failed"].items())
+        print(f"\nSKIPPED {models.label(file)}, {file['threads']} threads: {reasons}")
     missed += len(failed)
     missed += judge_kernels(run)
     for threads in sorted({limits["threads"] for limits in run["limits"]}):
@@ -129,7 +131,8 @@ def judge(run, least):
         for name, unit in [("memory", "GB/s"), ("integers", "GOP/s")]:
             values = [limits[name] / 1e9 for limits in measured if name in limits]
             if values:
-                print(f"\n{name}, {threads} threads: {statistics.median(values):.1f} {unit}, {min(values):.1f} to {max(values):.1f}", end="")
+                median, least, most = statistics.median(values), min(values), max(values)
+                print(f"\n{name}, {threads} threads: {median:.1f} {unit}, {least:.1f} to {most:.1f}", end="")
     print(f"\n\n{missed} targets missed")
     warn(run)
     return missed
@@ -146,7 +149,8 @@ def judge_kernels(run):
     for (format, few), (got, row) in best.items():
         least = targets.ONE_ROW if few else targets.MANY_ROWS[format]
         missed += got < least
-        print(f"\nkernel alone, 1 thread, {row['rows']} x 8192 x 2048, {row['format']}: {row['bytes_per_second'] / 1e9:.1f} GB/s of weights, "
+        print(f"\nkernel alone, 1 thread, {row['rows']} x 8192 x 2048, {row['format']}: "
+              f"{row['bytes_per_second'] / 1e9:.1f} GB/s of weights, "
               f"{got:.3f} of {'memory' if few else 'the peak'}, at least {least:.3f}{'  MISSED' if got < least else ''}", end="")
     print()
     return missed
@@ -197,7 +201,8 @@ def main():
     parser.add_argument("-p", type=int, default=512, help="tokens of a prompt (512)")
     parser.add_argument("-n", type=int, default=128, help="tokens to generate (128)")
     parser.add_argument("-r", type=int, default=3, help="rounds (3)")
-    parser.add_argument("--kernels", action=argparse.BooleanOptionalAction, help="measure kernels alone too; so it is unless files are given")
+    parser.add_argument("--kernels", action=argparse.BooleanOptionalAction,
+                        help="measure kernels alone too; so it is unless files are given")
     parser.add_argument("--least", type=float, help="a target for all ratios to llama.cpp; implies --assert")
     parser.add_argument("--assert", dest="strict", action="store_true", help="end with 1 if a target is missed or a file skipped")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write what was measured")

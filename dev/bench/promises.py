@@ -29,7 +29,8 @@ def llama_perplexity(path, text):
     import llama_cpp
     import numpy as np
 
-    model = llama_cpp.Llama(path, n_ctx=WINDOW, n_batch=WINDOW, n_threads=2, n_threads_batch=2, logits_all=True, flash_attn=True, verbose=False)
+    model = llama_cpp.Llama(path, n_ctx=WINDOW, n_batch=WINDOW, n_threads=2, n_threads_batch=2,
+                            logits_all=True, flash_attn=True, verbose=False)
     tokens = model.tokenize(text, add_bos=False, special=False)
     total, count = 0.0, 0
     for start in range(0, len(tokens) - WINDOW + 1, WINDOW):

@@ -5,10 +5,10 @@
     dev/bench/sweep.py --only matmul --formats q4_0,q8_0 -t 1             # a part
     dev/bench/sweep.py --from run.json --plot docs/sweep.svg              # draw and judge an earlier run again
 
-A step from one point to the next may lose at most 15 % of throughput: operations in a second of a product, bytes of the cache in a second of a
-query, operations in a second of a prompt's attention. A model's tokens get dearer with depth, as there is more to read: what counts there is the
-speed against a straight line through the times per token. A step that loses more is measured again, up to three times, and each of its ends keeps
-its best figure: noise goes, cliffs stay.
+A step from one point to the next may lose at most 15 % of throughput: operations in a second of a product, bytes of the cache in a second
+of a query, operations in a second of a prompt's attention. A model's tokens get dearer with depth, as there is more to read: what counts
+there is the speed against a straight line through the times per token. A step that loses more is measured again, up to three times, and
+each of its ends keeps its best figure: noise goes, cliffs stay.
 """
 import argparse
 import json
@@ -22,7 +22,8 @@ import models
 
 LOSS = 0.15
 # Powers of two with what is beside them: where a kernel's tiles end and where one kernel hands over to the next.
-ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129, 192, 255, 256, 257, 384, 511, 512, 513, 768, 1023, 1024]
+ROWS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129, 192, 255, 256, 257,
+        384, 511, 512, 513, 768, 1023, 1024]
 DEPTHS = [0, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384]
 MODEL_DEPTHS = [0, 512, 1024, 2048, 4096, 8192, 16384]
 FORMATS = ["q4_0", "q8_0", "q4_k", "q6_k", "bf16"]
@@ -73,14 +74,16 @@ def model(a, test, threads):
         return {row["depth"]: row["mean"] for row in json.loads(engines.run(command))["results"]}
 
     kind = {"tg": f"generation (tg{COUNT})", "pp": f"prompt (pp{PROMPT})"}[test]
-    return {"chart": f"{kind}, {on(threads)}", "name": path.stem, "unit": "tokens/s", "x": "tokens in the cache", "line": True}, a.model_depths, points
+    about = {"chart": f"{kind}, {on(threads)}", "name": path.stem, "unit": "tokens/s", "x": "tokens in the cache", "line": True}
+    return about, a.model_depths, points
 
 
 def line(points):
     """Speeds by a straight line through the times per token, fitted so that relative errors are least."""
     weights = [(x, 1 / y, y * y) for x, y in points]
     s, sx, sxx, st, sxt = (sum(w * f for w, f in zip([w for *_, w in weights], values)) for values in (
-        [1] * len(weights), [x for x, *_ in weights], [x * x for x, *_ in weights], [t for _, t, _ in weights], [x * t for x, t, _ in weights]))
+        [1] * len(weights), [x for x, *_ in weights], [x * x for x, *_ in weights],
+        [t for _, t, _ in weights], [x * t for x, t, _ in weights]))
     slope = max(0.0, (s * sxt - sx * st) / (s * sxx - sx * sx)) if len(points) > 1 else 0.0
     base = (st - slope * sx) / s
     return [1 / max(base + slope * x, 1e-12) for x, _ in points]
@@ -153,7 +156,8 @@ def plot(run, path):
         chart = charts.setdefault(curve["chart"], empty)
         chart.series[curve["name"]] = curve["points"]
         chart.alarms += [after for part, _, after in kept(curve) if part < 1 - LOSS]
-    notes = [f"{run['machine']}, {run['when']}. Axes of rows, of tokens and of operations are logarithmic; a red ring is a step that loses more than {LOSS:.0%}."]
+    notes = [f"{run['machine']}, {run['when']}. Axes of rows, of tokens and of operations are logarithmic; "
+             f"a red ring is a step that loses more than {LOSS:.0%}."]
     path.write_text(drawing.curves(list(charts.values()), notes))
     engines.say(f"drew {path}")
 

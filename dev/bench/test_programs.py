@@ -53,7 +53,8 @@ class Peers(unittest.TestCase):
     def run_of(self, mine, theirs, **more):
         file = {"family": "1b", "format": "q4_0", "threads": 2, "work": {"bytes": 1e9, "weights": 1e9}, "limits": 0, "failed": {}}
         file |= {"silicide": [{"tg": mine, "pp": 400.0}], "llama.cpp": [{"tg": theirs, "pp": 100.0}]} | more
-        run = {"machine": "m", "when": "w", "llama_cpp_python": "0", "prompt": 512, "count": 128, "rounds": 1, "busy_before": 0, "busy_meanwhile": 0}
+        run = {"machine": "m", "when": "w", "llama_cpp_python": "0", "prompt": 512, "count": 128, "rounds": 1,
+               "busy_before": 0, "busy_meanwhile": 0}
         return run | {"limits": [{"threads": 2, "memory": 30e9, "integers": 1e12}], "files": [file], "kernels": []}
 
     def test_figures_are_compared_with_limits_and_targets(self):
@@ -76,7 +77,8 @@ class Peers(unittest.TestCase):
         self.assertEqual(models.label({"family": "1b", "format": "q4_0", "isa": "avx2"}), "1b q4_0 (avx2)")
         self.assertEqual(models.label({"family": "1b", "format": "q4_0", "isa": None}), "1b q4_0")
         commands = []
-        with unittest.mock.patch.multiple(engines, program=lambda name: name, run=lambda command: commands.append(command) or '{"pp": 1, "tg": 2}'):
+        answer = lambda command: commands.append(command) or '{"pp": 1, "tg": 2}'
+        with unittest.mock.patch.multiple(engines, program=lambda name: name, run=answer):
             engines.ours("file", 1, 8, 8, "avx2")
             engines.ours("file", 1, 8, 8)
         self.assertEqual(commands[0][commands[0].index("--isa") + 1], "avx2")
@@ -107,7 +109,8 @@ class CompareBuilds(unittest.TestCase):
         figure = {"family": "1b", "format": format, "isa": "avx2", "threads": 2, "test": "tg64", "unit": unit}
         figure |= {"old": self.OLD, "new": [factor * value for value in self.OLD]}
         build = {"name": "main", "binary": "silicide", "version": "silicide 0.1.0", "sha256": "0123456789ab"}
-        run = {"machine": "m", "when": "w", "features": ["avx2"], "pairs": 10, "busy_before": 0.0, "busy_meanwhile": 0.2, "load": [0.1, 2.0]}
+        run = {"machine": "m", "when": "w", "features": ["avx2"], "pairs": 10, "busy_before": 0.0,
+               "busy_meanwhile": 0.2, "load": [0.1, 2.0]}
         return run | {"builds": {"old": build, "new": build}, "figures": [figure], "skipped": list(skipped)}
 
     def refused(self, *words):
@@ -192,7 +195,11 @@ class CompareBuilds(unittest.TestCase):
     def test_a_process_measures_its_figures_in_their_order(self):
         a = ab.arguments(["a", "b", "--depth", "8192"])
         calls = []
-        ours = lambda path, threads, prompt, count, isa, depth=0, binary=None: calls.append((prompt, count, depth, binary)) or {"pp": 500.0, "tg": 50.0}
+
+        def ours(path, threads, prompt, count, isa, depth=0, binary=None):
+            calls.append((prompt, count, depth, binary))
+            return {"pp": 500.0, "tg": 50.0}
+
         with unittest.mock.patch.multiple(engines, ours=ours, first_token=lambda *_: 0.02):
             found = [dict(zip(units, probe("file", 2, None, "program"))) for units, probe in ab.tasks(a, a.depth)]
         self.assertEqual(found, [{"tg64": 50.0, "pp512": 500.0}, {"tg64 @ d8192": 50.0}, {"ttft": 20.0}])

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 /// Check this machine: devices, instruction sets, kernels, stored models
 ///
 /// Says which devices and instruction sets there are, whether kernels compute the right results on them, whether the stored
-/// models can be read, what is missing and how to get it. Every op is tried on every device against an f64 reference, with as many cases as the time allows.
+/// models can be read, what is missing and how to get it. Every op is tried on every device against an f64
+/// reference, with as many cases as the time allows.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   silicide doctor

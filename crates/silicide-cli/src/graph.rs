@@ -13,7 +13,8 @@ use std::ops::Range;
 
 /// Show the captured graph of a pass: ops, kernels, barriers, memory
 ///
-/// Prints the ops of a layer, and counts of commands, barriers and memory of the whole pass. Weights are not loaded: the file is read for names and shapes only.
+/// Prints the ops of a layer, and counts of commands, barriers and memory of the whole pass. Weights are not loaded:
+/// the file is read for names and shapes only.
 #[derive(Debug, Args)]
 #[command(override_usage = "silicide graph [OPTIONS] <MODEL>")]
 #[command(after_help = "Examples:

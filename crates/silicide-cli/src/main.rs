@@ -16,8 +16,8 @@
 //! | `completions`, `man` | `manual.rs` |
 //!
 //! `arguments/` has the arguments that several commands share, `common.rs` progress bars and signals, `error.rs` the exit codes,
-//! `output.rs` notes and warnings, `terminal.rs` the escaping of untrusted text, `display/` how generated text looks on a terminal, `facts.rs` what names a model,
-//! `memory.rs` the peak of this process.
+//! `output.rs` notes and warnings, `terminal.rs` the escaping of untrusted text, `display/` the form of generated text on a
+//! terminal, `facts.rs` what names a model, `memory.rs` the peak of this process.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -123,7 +123,8 @@ fn command() -> clap::Command {
         groups.push('\n');
     }
     let template = format!(
-        "{{about-with-newline}}\n{START}\n\n{{usage-heading}} {{usage}}\n\n{groups}{header}Options:{header:#}\n{{options}}\n\n{ENVIRONMENT}\n"
+        "{{about-with-newline}}\n{START}\n\n{{usage-heading}} {{usage}}\n\n{groups}\
+         {header}Options:{header:#}\n{{options}}\n\n{ENVIRONMENT}\n"
     );
     command.help_template(template)
 }

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 /// Compute the perplexity of a text
 ///
-/// Perplexity says how well a model predicts the text; lower is better. As llama.cpp's tool does by default: the text is cut into windows of -c tokens (512 unless given), and the second half of
-/// each window is scored.
+/// Perplexity says how well a model predicts the text; lower is better. As llama.cpp's tool does by default: the text is cut
+/// into windows of -c tokens (512 unless given), and the second half of each window is scored.
 #[derive(Debug, Args)]
 #[command(override_usage = "silicide perplexity [OPTIONS] <MODEL> --file <FILE>")]
 #[command(after_help = "Examples:

@@ -30,7 +30,8 @@ pub enum Error {
     },
     /// The device ran out of memory, or the budget does not allow more.
     #[error(
-        "{device}: cannot allocate {requested} bytes for {purpose}: {in_use} bytes are in use of {limit}; free buffers, trim pools or raise the budget"
+        "{device}: cannot allocate {requested} bytes for {purpose}: {in_use} bytes are in use of {limit}; \
+         free buffers, trim pools or raise the budget"
     )]
     OutOfMemory {
         /// The device.

@@ -44,7 +44,8 @@ pub enum Error {
         got: String,
     },
     /// A tensor that the architecture needs is not in the file.
-    #[error("{}: tensor {tensor:?} is missing, which a model of architecture {architecture:?} has; the file is incomplete or mislabelled", path.display())]
+    #[error("{}: tensor {tensor:?} is missing, which a model of architecture {architecture:?} has; \
+         the file is incomplete or mislabelled", path.display())]
     MissingTensor {
         /// The file or folder.
         path: PathBuf,
@@ -54,7 +55,8 @@ pub enum Error {
         architecture: &'static str,
     },
     /// Tensors that the architecture has no place for: computing without them would be silently wrong.
-    #[error("{}: {count} tensors have no place in architecture {architecture:?}, the first is {tensor:?}; the file is of another kind of model", path.display())]
+    #[error("{}: {count} tensors have no place in architecture {architecture:?}, the first is {tensor:?}; \
+         the file is of another kind of model", path.display())]
     UnusedTensors {
         /// The file or folder.
         path: PathBuf,

@@ -74,14 +74,16 @@ pub(super) fn notes(steps: &[Step<'_>], about: &Circumstances) -> Vec<Note> {
         from.sort();
         from.dedup();
         notes.push(Note::Warning(format!(
-            "{} of {} tensors were quantized already ({}); quantizing again loses more quality than quantizing the original model (--allow-requantize hides this)",
+            "{} of {} tensors were quantized already ({}); \
+             quantizing again loses more quality than quantizing the original model (--allow-requantize hides this)",
             again.len(), steps.len(), from.join(", ")
         )));
     }
     let coarse = steps.iter().filter(|step| needs_importance(step.choice.dtype) && is_inner(step)).count();
     if coarse > 0 {
         notes.push(Note::Warning(format!(
-            "{coarse} tensors are in types of about 3 bits or less, which lose much quality without an importance matrix; importance matrices are not supported yet"
+            "{coarse} tensors are in types of about 3 bits or less, which lose much quality without \
+             an importance matrix; importance matrices are not supported yet"
         )));
     }
     if about.container == Container::Mlx && !about.has_type {

@@ -140,7 +140,8 @@ fn summary(profile: &Profile, limits: &Roofline) -> String {
     let ((commands, barriers), (device, host), replays) =
         (profile.commands(), profile.times(), profile.replays().max(1));
     let text = format!(
-        "{} passes · {} commands and {} barriers each, about · kernels {:.2} ms, passes {:.2} ms each · limits measured here: {:.1} GB/s, {:.0} GOP/s",
+        "{} passes · {} commands and {} barriers each, about · kernels {:.2} ms, passes {:.2} ms each · \
+         limits measured here: {:.1} GB/s, {:.0} GOP/s",
         profile.replays(),
         commands / replays,
         barriers / replays,

@@ -20,7 +20,10 @@ pub(super) fn page(title: &str, subtitle: &str, profile: &Profile, limits: &Roof
     let title = escaped(title);
     let mut text = format!(
         "<!doctype html><meta charset=\"utf-8\"><title>{title}</title>
-<style>body{{font:14px system-ui;margin:2em;max-width:75em}}text{{font:12px system-ui;fill:currentColor}}table{{border-collapse:collapse}}td,th{{padding:.2em .8em;text-align:right}}td:first-child,th:first-child{{text-align:left}}tr:nth-child(even){{background:#8881}}</style>
+<style>body{{font:14px system-ui;margin:2em;max-width:75em}}\
+         text{{font:12px system-ui;fill:currentColor}}table{{border-collapse:collapse}}\
+         td,th{{padding:.2em .8em;text-align:right}}\
+         td:first-child,th:first-child{{text-align:left}}tr:nth-child(even){{background:#8881}}</style>
 <h1>{title}</h1><p>{}</p><p>{}</p>",
         escaped(subtitle),
         escaped(&summary(profile, limits))
@@ -131,7 +134,8 @@ fn axis(seconds: f64, y: f64) -> String {
         let digits = (-(step * scale).log10().floor()).max(0.0) as usize;
         let _ = write!(
             text,
-            "<line x1=\"{x:.1}\" y1=\"{y}\" x2=\"{x:.1}\" y2=\"{}\" stroke=\"currentColor\"/><text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{:.digits$} {unit}</text>",
+            "<line x1=\"{x:.1}\" y1=\"{y}\" x2=\"{x:.1}\" y2=\"{}\" stroke=\"currentColor\"/>\
+             <text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{:.digits$} {unit}</text>",
             y + 5.0,
             y + 18.0,
             at * scale,
@@ -162,7 +166,8 @@ fn legend(kernels: &[ProfileRow]) -> String {
     for row in kernels.iter().take(ROWS) {
         let _ = write!(
             text,
-            "<span style=\"white-space:nowrap\"><svg width=\"12\" height=\"12\"><rect width=\"12\" height=\"12\" fill=\"{}\"/></svg> {} </span> ",
+            "<span style=\"white-space:nowrap\"><svg width=\"12\" height=\"12\">\
+             <rect width=\"12\" height=\"12\" fill=\"{}\"/></svg> {} </span> ",
             colour(row.name, kernels),
             escaped(row.name),
         );

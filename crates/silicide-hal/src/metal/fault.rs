@@ -91,7 +91,8 @@ mod tests {
     #[test]
     fn compile_errors_show_their_line() {
         let source = "kernel void f(\n  device float* x [[buffer(0)]]) {\n  x[0] = y;\n}";
-        let message = "program_source:1:1: warning: something\nprogram_source:3:10: error: use of undeclared identifier 'y'\n  x[0] = y;\n         ^";
+        let message = "program_source:1:1: warning: something\n\
+             program_source:3:10: error: use of undeclared identifier 'y'\n  x[0] = y;\n         ^";
         let said = explain(source, message);
         assert_eq!(said, "line 3: use of undeclared identifier 'y'\n    3 |   x[0] = y;");
     }

@@ -41,7 +41,8 @@ pub enum ChatError {
     #[error("the messages use nearly all private-use characters, and no stand-ins are left")]
     NoStandins,
     /// The model has no template, and nothing says which one to use.
-    #[error("{}: the model has no chat template, as models have that only continue text; give it a text to continue instead (`--raw`)", path.display())]
+    #[error("{}: the model has no chat template, as models have that only continue text; \
+         give it a text to continue instead (`--raw`)", path.display())]
     NoTemplate {
         /// The model.
         path: PathBuf,

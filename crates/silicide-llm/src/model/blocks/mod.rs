@@ -1,4 +1,5 @@
-//! The parts that models are made of. Each has a `load`, which takes its tensors, and an `apply`, which records its arithmetic on any recorder.
+//! The parts that models are made of. Each has a `load`, which takes its tensors, and an `apply`, which records its
+//! arithmetic on any recorder.
 
 mod attention;
 mod embedding;
