@@ -118,25 +118,9 @@ def packed(codes, bits):
 
 
 def in_checkpoint(name):
-    for old, new in [
-        ("attn_output.", "self_attn.o_proj."),
-        ("token_embd", "model.embed_tokens"),
-        ("output_norm", "model.norm"),
-        ("output.", "lm_head."),
-        ("blk.", "model.layers."),
-        ("attn_norm", "input_layernorm"),
-        ("ffn_norm", "post_attention_layernorm"),
-        ("attn_q_norm", "self_attn.q_norm"),
-        ("attn_k_norm", "self_attn.k_norm"),
-        ("attn_q.", "self_attn.q_proj."),
-        ("attn_k.", "self_attn.k_proj."),
-        ("attn_v.", "self_attn.v_proj."),
-        ("ffn_gate_inp", "mlp.gate"),
-        ("ffn_gate_exps", "mlp.switch_mlp.gate_proj"),
-        ("ffn_up_exps", "mlp.switch_mlp.up_proj"),
-        ("ffn_down_exps", "mlp.switch_mlp.down_proj"),
-    ]:
-        name = name.replace(old, new)
+    """The name of a tensor in a checkpoint: each line of the table replaces a part of GGUF's name."""
+    for line in (MODELS / "checkpoint-names.txt").read_text().splitlines():
+        name = name.replace(*line.split())
     return name
 
 

@@ -8,16 +8,15 @@
 
 use crate::common::ops::{Accumulate, Add, Scale};
 use crate::common::pairs::{Bits, Padded, Sized, Sliding, Split};
-use crate::common::{count, null_device};
+use crate::common::{ForwardingAllocator, count, null_device};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use silicide_core::graph::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Fusion, Operand};
 use silicide_core::hal::null::NullOptions;
 use silicide_core::kernel::{Op, TensorInfo};
-use silicide_core::memory::{Allocation, Request};
 use silicide_core::{
-    Allocator, Buffer, BufferOptions, CommandEncoder, ComputeGraph, Device, Error, GraphBuilder,
-    GraphExecutor, GraphOptions, GraphSession, MappedFile, Pass, Recorder, Result,
+    Buffer, BufferOptions, CommandEncoder, ComputeGraph, Device, Error, GraphBuilder, GraphExecutor,
+    GraphOptions, GraphSession, MappedFile, Pass, Recorder, Result,
 };
 use silicide_quant::{DType, Shape};
 use std::collections::BTreeSet;
@@ -256,19 +255,6 @@ fn name(error: &Error) -> &'static str {
     }
 }
 
-/// Forwards every request to another allocator.
-#[derive(Debug)]
-struct Again(Arc<dyn Allocator>);
-
-impl Allocator for Again {
-    fn name(&self) -> &'static str {
-        "again"
-    }
-    fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation> {
-        self.0.allocate(device, request)
-    }
-}
-
 /// The memories of a case, in the order of [`KINDS`].
 struct World {
     device: Device,
@@ -282,7 +268,7 @@ impl World {
             Buffer::from_mapped(device, file, range, DType::U8, [MEMORY * 4]).unwrap()
         };
         let mut lazy = BufferOptions::default();
-        lazy.allocator = Some(Arc::new(Again(Arc::clone(mapped(1).allocator()))));
+        lazy.allocator = Some(Arc::new(ForwardingAllocator(Arc::clone(mapped(1).allocator()))));
         let memory = |kind: &Kind| match kind {
             Kind::Allocated => Buffer::allocate(device, DType::F32, [MEMORY]).unwrap(),
             Kind::Lazy => Buffer::new(device, DType::F32, [MEMORY]).unwrap(),

@@ -2,13 +2,12 @@
 
 use crate::common::ops::{Accumulate, Add, Scale};
 use crate::common::pairs::{Bits, Quadruple, Sized, Split};
-use crate::common::{count, devices, vector};
+use crate::common::{ForwardingAllocator, count, devices, vector};
 use silicide_core::graph::{COMMON_SUBEXPRESSIONS, Fusion, Operand};
 use silicide_core::kernel::{Op, TensorInfo};
-use silicide_core::memory::{Allocation, Request};
 use silicide_core::{
-    Allocator, Buffer, BufferOptions, CommandEncoder, ComputeGraph, Device, Error, GraphBuilder,
-    GraphExecutor, GraphOptions, GraphSession, GraphValue, MappedFile, Pass, Recorder, Result,
+    Buffer, BufferOptions, CommandEncoder, ComputeGraph, Device, Error, GraphBuilder, GraphExecutor,
+    GraphOptions, GraphSession, GraphValue, MappedFile, Pass, Recorder, Result,
 };
 use silicide_quant::{DType, Shape};
 use std::fmt;
@@ -103,19 +102,6 @@ fn constants_of_another_device_are_refused() {
     }
 }
 
-/// Hands out what another allocator does.
-#[derive(Debug)]
-struct Again(Arc<dyn Allocator>);
-
-impl Allocator for Again {
-    fn name(&self) -> &'static str {
-        "again"
-    }
-    fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation> {
-        self.0.allocate(device, request)
-    }
-}
-
 #[test]
 fn a_constant_that_is_allocated_at_an_odd_address_is_refused() {
     let device = Device::cpu().unwrap();
@@ -125,7 +111,7 @@ fn a_constant_that_is_allocated_at_an_odd_address_is_refused() {
     let mapped = unsafe { MappedFile::open(file.path()) }.unwrap();
     let bytes = Buffer::from_mapped(&device, &mapped, 1..4 * LEN + 1, DType::U8, [4 * LEN]).unwrap();
     let mut options = BufferOptions::default();
-    options.allocator = Some(Arc::new(Again(Arc::clone(bytes.allocator()))));
+    options.allocator = Some(Arc::new(ForwardingAllocator(Arc::clone(bytes.allocator()))));
     let odd = || Buffer::with(&device, DType::F32, [LEN], &options).unwrap();
     let mut encoder = CommandEncoder::new(&device);
     let encoded = assert_error!(encoder.run(Scale(2.0), &[&odd()]), Error::Misaligned { .. });

@@ -1,7 +1,9 @@
 //! The outputs of a pair have the same bits however many other pairs go to its expert, for every encoding.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa, Recorder};
+mod common;
+
+use silicide_core::{Buffer, CommandEncoder, Device, Recorder};
 use silicide_ops::case::{Data, Input, Random};
 use silicide_ops::expert_linear::ExpertLinear;
 use silicide_ops::interleave::{TOGETHER, interleave, interleaves};
@@ -15,11 +17,8 @@ const PAIRS: [usize; 14] = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 70];
 
 #[test]
 fn a_pair_has_the_same_bits_in_any_group() {
-    for isa in Isa::available() {
-        let mut options = DeviceOptions::default();
-        options.isa = Some(isa);
-        samples::note_isa(isa.name(), "kernels");
-        check(&Device::open_with("cpu", &options).unwrap());
+    for device in common::devices() {
+        check(&device);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Interleaving weights changes no bit of a product or a row, whatever the format and the number of rows.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa, Weight};
+mod common;
+
+use silicide_core::{Buffer, CommandEncoder, Device, Weight};
 use silicide_ops::case::{Data, Input};
 use silicide_ops::interleave::{TOGETHER, interleave, interleaves};
 use silicide_ops::{dequantize, gather_rows, linear, linear_exact};
@@ -9,11 +11,8 @@ use silicide_quant::{DType, Encoding, Format, RowEncoding};
 
 #[test]
 fn products_have_the_same_bits_as_with_plain_weights() {
-    for isa in Isa::available() {
-        let mut options = DeviceOptions::default();
-        options.isa = Some(isa);
-        samples::note_isa(isa.name(), "kernels");
-        check(&Device::open_with("cpu", &options).unwrap());
+    for device in common::devices() {
+        check(&device);
     }
 }
 

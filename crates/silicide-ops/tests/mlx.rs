@@ -1,18 +1,17 @@
 //! A row times weights of MLX has the same bits whatever rows are beside it.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa, Weight};
+mod common;
+
+use silicide_core::{Buffer, CommandEncoder, Device, Weight};
 use silicide_ops::case::Random;
 use silicide_ops::{linear, linear_exact};
 use silicide_quant::{DType, Encoding, MlxFormat, MlxMode, MlxPlanes};
 
 #[test]
 fn rows_have_the_same_bits_alone_and_beside_others() {
-    for isa in Isa::available() {
-        let mut options = DeviceOptions::default();
-        options.isa = Some(isa);
-        samples::note_isa(isa.name(), "kernels");
-        check(&Device::open_with("cpu", &options).unwrap());
+    for device in common::devices() {
+        check(&device);
     }
 }
 

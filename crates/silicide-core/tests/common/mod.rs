@@ -6,8 +6,22 @@ pub(crate) mod pairs;
 pub(crate) mod wrapped;
 
 use silicide_core::hal::null::{self, NullDevice, NullOptions};
-use silicide_core::{Buffer, Device, DeviceOptions};
+use silicide_core::memory::{Allocation, Request};
+use silicide_core::{Allocator, Buffer, Device, DeviceOptions, Result};
 use std::sync::Arc;
+
+/// Forwards every request to another allocator.
+#[derive(Debug)]
+pub(crate) struct ForwardingAllocator(pub(crate) Arc<dyn Allocator>);
+
+impl Allocator for ForwardingAllocator {
+    fn name(&self) -> &'static str {
+        "forwarding"
+    }
+    fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation> {
+        self.0.allocate(device, request)
+    }
+}
 
 /// The GPU that tests run on.
 pub(crate) const GPU: &str = if cfg!(target_vendor = "apple") { "metal:0" } else { "vulkan:0" };

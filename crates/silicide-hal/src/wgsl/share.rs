@@ -110,13 +110,8 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
+    use super::super::strip::assemble as op;
     use super::*;
-
-    fn op(opcode: u32, operands: &[u32]) -> Vec<u32> {
-        let mut words = vec![(operands.len() as u32 + 1) << 16 | opcode];
-        words.extend_from_slice(operands);
-        words
-    }
 
     /// Returns a module of a memory model: pointers to workgroup memory (1) and to a function's (3).
     fn module(model: u32, bound: u32, rest: &[Vec<u32>]) -> Vec<u32> {

@@ -121,15 +121,18 @@ fn types_in_buffers(module: &[u32]) -> FxHashSet<u32> {
     held
 }
 
+/// Returns the words of an instruction.
+#[cfg(test)]
+pub(super) fn assemble(opcode: u32, operands: &[u32]) -> Vec<u32> {
+    let mut words = vec![(operands.len() as u32 + 1) << 16 | opcode];
+    words.extend_from_slice(operands);
+    words
+}
+
 #[cfg(test)]
 mod tests {
+    use super::assemble as op;
     use super::*;
-
-    fn op(opcode: u32, operands: &[u32]) -> Vec<u32> {
-        let mut words = vec![(operands.len() as u32 + 1) << 16 | opcode];
-        words.extend_from_slice(operands);
-        words
-    }
 
     #[test]
     fn only_types_outside_buffers_lose_their_layout() {

@@ -70,31 +70,15 @@ fn old_gguf(path: &Path) {
     stream.finish().unwrap();
 }
 
-/// The name of a tensor in a checkpoint: of all of it, or of expert `expert` of it.
+/// Returns the name of a tensor in a checkpoint, or that of its expert `expert`. Each line of the table replaces a part of GGUF's name.
 fn in_checkpoint(name: &str, expert: Option<usize>) -> String {
-    let mut name = name.to_owned();
-    for (from, to) in [
-        // Before what its name contains.
-        ("attn_output.", "self_attn.o_proj."),
-        ("token_embd", "model.embed_tokens"),
-        ("output_norm", "model.norm"),
-        ("output.", "lm_head."),
-        ("blk.", "model.layers."),
-        ("attn_norm", "input_layernorm"),
-        ("ffn_norm", "post_attention_layernorm"),
-        ("attn_q_norm", "self_attn.q_norm"),
-        ("attn_k_norm", "self_attn.k_norm"),
-        ("attn_q.", "self_attn.q_proj."),
-        ("attn_k.", "self_attn.k_proj."),
-        ("attn_v.", "self_attn.v_proj."),
-        ("ffn_gate_inp", "mlp.gate"),
-        ("ffn_gate_exps", "mlp.#.gate_proj"),
-        ("ffn_up_exps", "mlp.#.up_proj"),
-        ("ffn_down_exps", "mlp.#.down_proj"),
-    ] {
-        name = name.replace(from, to);
+    let table = std::fs::read_to_string(testdata("models/checkpoint-names.txt")).unwrap();
+    let parts = table.lines().map(|line| line.split_once(' ').unwrap());
+    let name = parts.fold(name.to_owned(), |name, (from, to)| name.replace(from, to));
+    match expert {
+        Some(expert) => name.replace("switch_mlp", &format!("experts.{expert}")),
+        None => name,
     }
-    name.replace('#', &expert.map_or("switch_mlp".to_owned(), |expert| format!("experts.{expert}")))
 }
 
 /// The folder of a checkpoint with the same weights.

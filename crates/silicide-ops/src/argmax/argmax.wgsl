@@ -1,23 +1,10 @@
-// index = argmax(x). Elements are compared as integers: exact, and NaN has its place.
+// index = argmax(x). Elements are compared by their `key` (order.wgsl): exact, and NaN has its place.
 struct RowState {
     index: u32,
 }
 
 // Key and index of the best element that each invocation has seen.
 var<workgroup> best: array<vec2<u32>, WG>;
-
-// Ordered as the elements are, both zeros alike, every NaN at the top; never 0.
-fn key(v: f32) -> u32 {
-    let bits = bitcast<u32>(v);
-    let size = bits & 0x7fffffffu;
-    if size > 0x7f800000u {
-        return 0xffffffffu;
-    }
-    if size == 0u {
-        return 0x80000000u;
-    }
-    return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);
-}
 
 fn reduce_row(at: TeamRow, lane: u32) -> RowState {
     var mine = vec2<u32>(0u, 0u);

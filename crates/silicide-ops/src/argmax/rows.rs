@@ -13,7 +13,8 @@ struct ArgmaxRow;
 row_programs!(PROGRAMS, ArgmaxRow, "argmax.rows.cpu");
 pub(super) static CPU: CpuRows<Argmax> = CpuRows { name: "argmax.rows.cpu", programs: |_| &PROGRAMS };
 
-static SHADER: RowShader = RowShader::new("argmax", include_str!("argmax.wgsl"), &[]);
+static SHADER: RowShader =
+    RowShader::new("argmax", concat!(include_str!("../wgsl/order.wgsl"), include_str!("argmax.wgsl")), &[]);
 pub(super) static GPU: GpuRows<Argmax> = GpuRows { name: "argmax.rows.wgsl", shader: |_| &SHADER };
 
 /// The best element of a span.

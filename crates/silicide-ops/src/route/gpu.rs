@@ -51,6 +51,7 @@ impl Kernel for GpuRoute {
             Part::plain(&wgsl::WEIGHT),
             Part::plain(&wgsl::REDUCE),
             Part::plain(&wgsl::LINEAR),
+            Part::plain(&wgsl::ROW_MAIN),
         ];
         let experts = logits.last();
         let kernel = WgslKernel::new(self.name(), &parts, 4, 7)

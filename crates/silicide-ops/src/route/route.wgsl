@@ -77,16 +77,7 @@ fn find_factor() {
     }
 }
 
-@compute @workgroup_size(WG)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let row = linear_group(group, groups);
-    if row >= p.rows {
-        return;
-    }
+fn compute_row(row: u32, lane: u32) {
     let base = row * p.experts;
     if p.gate == 0u {
         fill_softmax(base, lane);

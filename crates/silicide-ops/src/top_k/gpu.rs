@@ -40,6 +40,7 @@ impl Kernel for GpuTopK {
             Part::bound(wgsl::store_bits(DType::U32, &on.features), "indices", 2),
             Part::plain(&wgsl::ORDER),
             Part::plain(&wgsl::LINEAR),
+            Part::plain(&wgsl::ROW_MAIN),
         ];
         let kernel = WgslKernel::new(self.name(), &parts, 3, 3)
             .constant("WG", wgsl::workgroup(on))

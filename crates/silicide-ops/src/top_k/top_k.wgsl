@@ -58,16 +58,7 @@ fn after(a: vec2<u32>, b: vec2<u32>) -> bool {
     return a.x < b.x || (a.x == b.x && a.y > b.y);
 }
 
-@compute @workgroup_size(WG)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let row = linear_group(group, groups);
-    if row >= p.rows {
-        return;
-    }
+fn compute_row(row: u32, lane: u32) {
     let base = row * p.columns;
     if lane == 0u {
         missing = p.k;

@@ -68,6 +68,9 @@ snippets! {
 /// `linear_group(group, groups) -> u32`: the number of a workgroup in a grid made by [`grid`].
 pub(crate) static LINEAR: Snippet = Snippet { name: "LINEAR", text: include_str!("linear.wgsl") };
 
+/// `main`, which calls `compute_row(row, lane)` of the kernel, with a workgroup for each row. The kernel has `LINEAR`.
+pub(crate) static ROW_MAIN: Snippet = Snippet { name: "ROW_MAIN", text: include_str!("row_main.wgsl") };
+
 /// `team_sum(value, lane, team)`, `team_max(..)`, `team_first(..)` over teams of neighbouring invocations, WG for the
 /// whole workgroup, and `maximum(a, b)`, all keeping NaN. The kernel declares `override WG`, a power of two.
 pub(crate) static REDUCE: Snippet = Snippet { name: "REDUCE", text: include_str!("reduce.wgsl") };
