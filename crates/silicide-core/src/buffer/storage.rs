@@ -61,14 +61,14 @@ pub(crate) struct StorageState {
     last_use: Ticket,
     /// What `claim` replaced, in case the submission does not happen.
     before: (Ticket, Ticket),
-    guards: SmallVec<[Held; 2]>,
+    guards: SmallVec<[HeldGuard; 2]>,
     next_guard: u64,
     poison: Option<Arc<Error>>,
 }
 
 /// A host guard.
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldGuard {
     id: u64,
     range: Range<usize>,
     writes: bool,
@@ -115,7 +115,7 @@ impl StorageState {
         range: &Range<usize>,
         writes: bool,
     ) -> Result<()> {
-        let overlaps = |held: &Held| held.range.start < range.end && range.start < held.range.end;
+        let overlaps = |held: &HeldGuard| held.range.start < range.end && range.start < held.range.end;
         match self.guards.iter().find(|held| overlaps(held) && (writes || held.writes)) {
             None => Ok(()),
             Some(held) => Err(Error::HostGuard {
@@ -224,7 +224,7 @@ impl Storage {
             state.check_guards(what, self.id, &range, writes)?;
             state.next_guard += 1;
             let id = state.next_guard;
-            state.guards.push(Held { id, range: range.clone(), writes });
+            state.guards.push(HeldGuard { id, range: range.clone(), writes });
             id
         };
         let waited = device.timeline().wait_until_done(device, || {

@@ -38,10 +38,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// ```
 #[derive(Clone)]
 pub struct Device {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
 }
 
-struct Shared {
+struct DeviceState {
     memory: Arc<DeviceAllocator>,
     /// Outputs and scratch of recorded ops.
     shelf: Arc<Shelf>,
@@ -71,7 +71,7 @@ impl Device {
         let registry = KernelRegistry::new(Arc::clone(&raw), options.kernel_cache.clone());
         let memory = Arc::new(DeviceAllocator::new(raw, limit));
         Device {
-            shared: Arc::new(Shared {
+            shared: Arc::new(DeviceState {
                 shelf: Arc::new(Shelf::new(&memory, kept)),
                 memory,
                 pools: Mutex::default(),
@@ -241,7 +241,7 @@ impl PartialEq for Device {
     }
 }
 
-impl Drop for Shared {
+impl Drop for DeviceState {
     fn drop(&mut self) {
         // Buffers hold the device, but guards and lists in flight hold only storages: some may still run. What they
         // used goes back now, past the pools.

@@ -37,12 +37,12 @@ pub(crate) struct StorageUse {
 #[derive(Debug)]
 struct Flight {
     ticket: Ticket,
-    held: Held,
+    held: HeldUses,
 }
 
 /// The resources that a flight keeps alive.
 #[derive(Debug)]
-enum Held {
+enum HeldUses {
     /// The storages of a list that is run once.
     Once(Vec<StorageUse>),
     /// A list that is run again and again.
@@ -52,8 +52,8 @@ enum Held {
 impl Flight {
     fn uses(&self) -> &[StorageUse] {
         match &self.held {
-            Held::Once(uses) => uses,
-            Held::Baked(baked) => &baked.uses,
+            HeldUses::Once(uses) => uses,
+            HeldUses::Baked(baked) => &baked.uses,
         }
     }
 }
@@ -105,7 +105,7 @@ impl Timeline {
         if let Err(error) = unsafe { device.raw().submit(list, ticket) } {
             return Err(refused(device, uses, ticket, error));
         }
-        self.fly(device, queue, Flight { ticket, held: Held::Once(std::mem::take(uses)) });
+        self.fly(device, queue, Flight { ticket, held: HeldUses::Once(std::mem::take(uses)) });
         Ok(ticket)
     }
 
@@ -118,7 +118,7 @@ impl Timeline {
         if let Err(error) = unsafe { device.raw().replay(baked.raw, ticket) } {
             return Err(refused(device, &baked.uses, ticket, error));
         }
-        self.fly(device, queue, Flight { ticket, held: Held::Baked(Arc::clone(baked)) });
+        self.fly(device, queue, Flight { ticket, held: HeldUses::Baked(Arc::clone(baked)) });
         Ok(ticket)
     }
 
@@ -349,7 +349,7 @@ fn settle(raw: &dyn RawDevice, flight: &Flight) -> Option<Arc<Error>> {
 /// Drops storages outside the queue's lock, and keeps the vectors for later recordings.
 fn retire(device: &Device, done: Done) {
     for flight in done {
-        if let Held::Once(mut uses) = flight.held {
+        if let HeldUses::Once(mut uses) = flight.held {
             uses.clear();
             device.recycler().give_uses(uses);
         }

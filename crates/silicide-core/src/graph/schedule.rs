@@ -22,7 +22,7 @@ impl Schedule {
 }
 
 /// Bytes that a command of some group touched.
-struct Touched {
+struct TouchedRange {
     start: u64,
     end: u64,
     group: usize,
@@ -31,14 +31,14 @@ struct Touched {
 /// The ranges of one storage that were touched so far.
 #[derive(Default)]
 struct History {
-    reads: Vec<Touched>,
-    writes: Vec<Touched>,
+    reads: Vec<TouchedRange>,
+    writes: Vec<TouchedRange>,
 }
 
 impl History {
     /// The first group in which a command may touch these bytes.
     fn earliest(&self, touch: &Touch) -> usize {
-        let after = |touched: &[Touched]| {
+        let after = |touched: &[TouchedRange]| {
             let meet = touched.iter().filter(|old| old.start < touch.end && touch.start < old.end);
             meet.map(|old| old.group + 1).max().unwrap_or(0)
         };
@@ -47,7 +47,7 @@ impl History {
     }
 
     fn note(&mut self, touch: &Touch, group: usize) {
-        let touched = Touched { start: touch.start, end: touch.end, group };
+        let touched = TouchedRange { start: touch.start, end: touch.end, group };
         if touch.access.writes() { self.writes.push(touched) } else { self.reads.push(touched) }
     }
 }

@@ -31,11 +31,11 @@ pub struct DeviceAllocator {
     raw: Arc<dyn RawDevice>,
     budget: Budget,
     /// Blocks that are cut in ranges.
-    blocks: Mutex<Vec<Shared>>,
+    blocks: Mutex<Vec<SharedBlock>>,
 }
 
 /// A block that is cut in ranges.
-struct Shared {
+struct SharedBlock {
     block: RawBlock,
     bytes: usize,
     kind: MemoryKind,
@@ -51,7 +51,7 @@ unsafe impl Send for HostAddress {}
 // SAFETY: it is `Copy` without interior mutability, so a shared one allows no more than a copy.
 unsafe impl Sync for HostAddress {}
 
-impl Shared {
+impl SharedBlock {
     /// Cuts `bytes` from the first range that is long enough.
     fn cut(&mut self, bytes: usize) -> Option<usize> {
         let (start, length) =
@@ -95,7 +95,7 @@ impl DeviceAllocator {
         &self.budget
     }
 
-    fn blocks(&self) -> MutexGuard<'_, Vec<Shared>> {
+    fn blocks(&self) -> MutexGuard<'_, Vec<SharedBlock>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,7 +144,7 @@ impl DeviceAllocator {
 
     /// Cuts a range from a shared block, making one if needed.
     fn range(&self, device: &Device, bytes: usize, request: &Request) -> Result<Allocation> {
-        let cut = |shared: &mut Shared| {
+        let cut = |shared: &mut SharedBlock| {
             let start = shared.cut(bytes)?;
             Some(Allocation {
                 home: Arc::clone(device.memory()),
@@ -173,7 +173,8 @@ impl DeviceAllocator {
             Err(error) => return Err(error),
         };
         let free = BTreeMap::from([(0, size)]);
-        let mut shared = Shared { block, bytes: size, kind: request.kind, host: host.map(HostAddress), free };
+        let mut shared =
+            SharedBlock { block, bytes: size, kind: request.kind, host: host.map(HostAddress), free };
         let made = cut(&mut shared);
         self.blocks().push(shared);
         made.ok_or_else(|| device.out_of_memory(request, size))

@@ -27,7 +27,7 @@ const ARCHITECTURES: [(&str, &str); 8] = [
 
 /// The kind of model in `config.json`.
 #[derive(Debug, Deserialize)]
-struct Kind {
+struct ModelType {
     model_type: String,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn config(source: &Source) -> Result<Config> {
         return Err(settings.wrong("config.json", "a file beside the weights", "none"));
     };
     // First by itself: other architectures name their settings otherwise.
-    let Kind { model_type } = text.parse()?;
+    let ModelType { model_type } = text.parse()?;
     let found = ARCHITECTURES.iter().find(|(name, _)| *name == model_type);
     let Some(&(_, architecture)) = found else {
         return Err(Error::UnknownArchitecture {

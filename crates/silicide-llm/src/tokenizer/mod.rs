@@ -1,7 +1,7 @@
 //! Text into tokens and back, as a model's file says.
 //!
 //! A [`Tokenizer`] encodes text to tokens and decodes tokens to text. It reads GGUF metadata or `tokenizer.json`, with BPE
-//! or SentencePiece vocabularies. A [`TextStream`] decodes tokens one by one.
+//! or SentencePiece vocabularies. A [`DecodeStream`] decodes tokens one by one.
 //!
 //! Whatever the text and the vocabulary are, nothing here panics or takes more than about linear time, and control
 //! tokens appear only where the caller requests them.
@@ -21,8 +21,8 @@ mod vocabulary;
 
 pub use error::{TokenizerError, Warning};
 pub use special::SpecialTokens;
+pub use stream::DecodeStream;
 pub(crate) use stream::TextDecoder;
-pub use stream::TextStream;
 pub use vocabulary::Kind;
 
 use crate::chat::Piece;
@@ -230,8 +230,8 @@ impl Tokenizer {
     }
 
     /// Text from tokens as they come. What is streamed continues a text: nothing is taken off its start.
-    pub fn stream(&self, special: Special) -> TextStream<'_> {
-        TextStream::new(self, special)
+    pub fn stream(&self, special: Special) -> DecodeStream<'_> {
+        DecodeStream::new(self, special)
     }
 
     /// Returns the token with exactly this text, as it is in the file.

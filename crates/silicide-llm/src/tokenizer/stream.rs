@@ -20,14 +20,14 @@ use super::{Special, Tokenizer};
 /// # Ok::<(), silicide_llm::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct TextStream<'a> {
+pub struct DecodeStream<'a> {
     tokenizer: &'a Tokenizer,
     decoder: TextDecoder,
 }
 
-impl<'a> TextStream<'a> {
-    pub(super) fn new(tokenizer: &'a Tokenizer, special: Special) -> TextStream<'a> {
-        TextStream { tokenizer, decoder: TextDecoder::new(special) }
+impl<'a> DecodeStream<'a> {
+    pub(super) fn new(tokenizer: &'a Tokenizer, special: Special) -> DecodeStream<'a> {
+        DecodeStream { tokenizer, decoder: TextDecoder::new(special) }
     }
 
     /// Returns the text that `token` completes; empty if it completes none.
@@ -41,7 +41,7 @@ impl<'a> TextStream<'a> {
     }
 }
 
-/// The state of a [`TextStream`] without its tokenizer, for owners of both.
+/// The state of a [`DecodeStream`] without its tokenizer, for owners of both.
 #[derive(Clone, Debug)]
 pub(crate) struct TextDecoder {
     special: Special,

@@ -81,14 +81,14 @@ impl Op for Fill {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&Words, &cpu::CpuFill, &gpu::GpuFill]
+        &[&FillWords, &cpu::CpuFill, &gpu::GpuFill]
     }
 }
 
 /// Whole words of one pattern: the device's own fill.
-struct Words;
+struct FillWords;
 
-impl Kernel for Words {
+impl Kernel for FillWords {
     type Op = Fill;
 
     fn name(&self) -> &'static str {

@@ -55,9 +55,9 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
 }
 
 /// The kernel.
-pub(super) struct Words;
+pub(super) struct InterleaveWords;
 
-impl Kernel for Words {
+impl Kernel for InterleaveWords {
     type Op = Interleave;
 
     fn name(&self) -> &'static str {

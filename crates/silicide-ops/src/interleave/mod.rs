@@ -158,7 +158,7 @@ impl Op for Interleave {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Words]
+        &[&cpu::InterleaveWords]
     }
 }
 

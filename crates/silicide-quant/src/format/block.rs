@@ -21,16 +21,16 @@ pub(crate) trait Encode<const LEN: usize>: Block<LEN> {
 
 /// Decodes as many whole blocks as both slices have room for.
 pub(crate) fn decode_blocks<B: Block<LEN>, const LEN: usize>(isa: Isa, bytes: &[u8], out: &mut [f32]) {
-    isa.run(Decoding::<B, LEN> { bytes, out, block: PhantomData });
+    isa.run(DecodeBlocks::<B, LEN> { bytes, out, block: PhantomData });
 }
 
-struct Decoding<'a, B, const LEN: usize> {
+struct DecodeBlocks<'a, B, const LEN: usize> {
     bytes: &'a [u8],
     out: &'a mut [f32],
     block: PhantomData<B>,
 }
 
-impl<B: Block<LEN>, const LEN: usize> Task for Decoding<'_, B, LEN> {
+impl<B: Block<LEN>, const LEN: usize> Task for DecodeBlocks<'_, B, LEN> {
     #[inline(always)]
     fn run(self) {
         decode_slices::<B, LEN>(self.bytes, self.out);
@@ -47,16 +47,16 @@ fn decode_slices<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32])
 
 /// Encodes as many whole blocks as both slices have room for.
 pub(crate) fn encode_blocks<B: Encode<LEN>, const LEN: usize>(isa: Isa, values: &[f32], out: &mut [u8]) {
-    isa.run(Encoding::<B, LEN> { values, out, block: PhantomData });
+    isa.run(EncodeBlocks::<B, LEN> { values, out, block: PhantomData });
 }
 
-struct Encoding<'a, B, const LEN: usize> {
+struct EncodeBlocks<'a, B, const LEN: usize> {
     values: &'a [f32],
     out: &'a mut [u8],
     block: PhantomData<B>,
 }
 
-impl<B: Encode<LEN>, const LEN: usize> Task for Encoding<'_, B, LEN> {
+impl<B: Encode<LEN>, const LEN: usize> Task for EncodeBlocks<'_, B, LEN> {
     #[inline(always)]
     fn run(self) {
         encode_slices::<B, LEN>(self.values, self.out);

@@ -14,9 +14,9 @@ pub(super) fn run(format: MlxFormat, isa: Isa, planes: MlxPlanes<&[u8]>, out: &m
         (MlxMode::Affine, 5) => affine::<5>(format, isa, planes, out),
         (MlxMode::Affine, 6) => affine::<6>(format, isa, planes, out),
         (MlxMode::Affine, _) => affine::<8>(format, isa, planes, out),
-        (MlxMode::Mxfp4, _) => isa.run(Floats::<4, _> { planes, out, group: 32, scale: e8m0 }),
-        (MlxMode::Mxfp8, _) => isa.run(Floats::<8, _> { planes, out, group: 32, scale: e8m0 }),
-        (MlxMode::Nvfp4, _) => isa.run(Floats::<4, _> { planes, out, group: 16, scale: e4m3 }),
+        (MlxMode::Mxfp4, _) => isa.run(DecodeFloats::<4, _> { planes, out, group: 32, scale: e8m0 }),
+        (MlxMode::Mxfp8, _) => isa.run(DecodeFloats::<8, _> { planes, out, group: 32, scale: e8m0 }),
+        (MlxMode::Nvfp4, _) => isa.run(DecodeFloats::<4, _> { planes, out, group: 16, scale: e4m3 }),
     }
 }
 
@@ -82,14 +82,14 @@ impl<const BITS: usize> Task for Codes<'_, BITS> {
     }
 }
 
-struct Floats<'a, const BITS: usize, S> {
+struct DecodeFloats<'a, const BITS: usize, S> {
     planes: MlxPlanes<&'a [u8]>,
     out: &'a mut [f32],
     group: usize,
     scale: S,
 }
 
-impl<const BITS: usize, S: Fn(u8) -> f32> Task for Floats<'_, BITS, S> {
+impl<const BITS: usize, S: Fn(u8) -> f32> Task for DecodeFloats<'_, BITS, S> {
     #[inline(always)]
     fn run(self) {
         let groups = self.out.chunks_exact_mut(self.group);

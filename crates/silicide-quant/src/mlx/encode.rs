@@ -14,9 +14,9 @@ pub(super) fn run(format: MlxFormat, isa: Isa, values: &[f32], planes: MlxPlanes
         (MlxMode::Affine, 32) => isa.run(EncodeAffine::<32> { format, values, planes }),
         (MlxMode::Affine, 64) => isa.run(EncodeAffine::<64> { format, values, planes }),
         (MlxMode::Affine, _) => isa.run(EncodeAffine::<128> { format, values, planes }),
-        (MlxMode::Mxfp4, _) => isa.run(Floats::<32, 16, _> { values, planes, encode: encode_mxfp4 }),
-        (MlxMode::Mxfp8, _) => isa.run(Floats::<32, 32, _> { values, planes, encode: encode_mxfp8 }),
-        (MlxMode::Nvfp4, _) => isa.run(Floats::<16, 8, _> { values, planes, encode: encode_nvfp4 }),
+        (MlxMode::Mxfp4, _) => isa.run(EncodeFloats::<32, 16, _> { values, planes, encode: encode_mxfp4 }),
+        (MlxMode::Mxfp8, _) => isa.run(EncodeFloats::<32, 32, _> { values, planes, encode: encode_mxfp8 }),
+        (MlxMode::Nvfp4, _) => isa.run(EncodeFloats::<16, 8, _> { values, planes, encode: encode_nvfp4 }),
     }
 }
 
@@ -110,13 +110,13 @@ fn store(dtype: DType, value: f32, out: &mut [u8]) {
 }
 
 /// Encodes groups of `GROUP` elements to `BYTES` bytes. `encode` returns the scale and the codes of one group.
-struct Floats<'a, const GROUP: usize, const BYTES: usize, F> {
+struct EncodeFloats<'a, const GROUP: usize, const BYTES: usize, F> {
     values: &'a [f32],
     planes: MlxPlanes<&'a mut [u8]>,
     encode: F,
 }
 
-impl<const GROUP: usize, const BYTES: usize, F> Task for Floats<'_, GROUP, BYTES, F>
+impl<const GROUP: usize, const BYTES: usize, F> Task for EncodeFloats<'_, GROUP, BYTES, F>
 where
     F: Fn(&[f32; GROUP]) -> (u8, [u8; BYTES]),
 {

@@ -1,7 +1,7 @@
 //! An opened GGUF file: proven entries, and metadata read on demand.
 
 use super::endian;
-use super::header::{Header, Key, Tensor};
+use super::header::{GgufTensor, Header, Key};
 use super::value::Value;
 use crate::cursor::Cursor;
 use crate::entry::{Data, Entry, Place, Stored};
@@ -78,7 +78,7 @@ impl GgufFile {
         self.tensor(name).map(|tensor| tensor.name.declared())
     }
 
-    fn tensor(&self, name: &str) -> Option<&Tensor> {
+    fn tensor(&self, name: &str) -> Option<&GgufTensor> {
         let (tensors, file) = (&self.header.tensors, self.bytes.as_slice());
         let text = |number: u32| tensors.get(number as usize).map_or(&[][..], |tensor| tensor.name.of(file));
         tensors.get(self.header.tensor_index.find(name.as_bytes(), text)? as usize)
@@ -143,7 +143,7 @@ impl GgufFile {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    fn view(&self, tensor: &Tensor) -> Entry<'_> {
+    fn view(&self, tensor: &GgufTensor) -> Entry<'_> {
         let file = self.bytes.as_slice();
         let stored = Stored::from_ggml(tensor.id);
         let start = self.header.data.saturating_add(tensor.offset);

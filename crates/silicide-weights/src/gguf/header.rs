@@ -18,7 +18,7 @@ pub(super) struct Header {
     pub(super) alignment: u64,
     pub(super) keys: Vec<Key>,
     pub(super) key_index: NameIndex,
-    pub(super) tensors: Vec<Tensor>,
+    pub(super) tensors: Vec<GgufTensor>,
     pub(super) tensor_index: NameIndex,
     /// Where the tensor data begins.
     pub(super) data: u64,
@@ -26,7 +26,7 @@ pub(super) struct Header {
 
 /// Where a name lies in the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(super) struct TextSpan {
     pub(super) start: usize,
     pub(super) length: usize,
 }
@@ -34,15 +34,15 @@ pub(super) struct Span {
 /// Where a metadata entry lies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
-    pub(super) name: Span,
+    pub(super) name: TextSpan,
     pub(super) kind: Kind,
     pub(super) value: usize,
 }
 
 /// A tensor's description.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tensor {
-    pub(super) name: Span,
+pub(super) struct GgufTensor {
+    pub(super) name: TextSpan,
     pub(super) shape: Shape,
     pub(super) id: u32,
     /// First byte, counted from the start of the data.
@@ -51,7 +51,7 @@ pub(super) struct Tensor {
     pub(super) bytes: u64,
 }
 
-impl Span {
+impl TextSpan {
     pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
         bytes.get(self.start..self.start.saturating_add(self.length)).unwrap_or_default()
     }
@@ -113,7 +113,7 @@ impl Header {
                 Some(_) => (),
             }
         }
-        let mut order: Vec<&Tensor> = self.tensors.iter().collect();
+        let mut order: Vec<&GgufTensor> = self.tensors.iter().collect();
         order.sort_by_key(|tensor| tensor.offset);
         for (first, second) in order.iter().zip(order.iter().skip(1)) {
             if first.offset.saturating_add(first.bytes) > second.offset {
@@ -134,8 +134,8 @@ fn repeat<T>(count: u64, mut read: impl FnMut() -> At<T>) -> At<Vec<T>> {
     Ok(things)
 }
 
-fn twice(what: &'static str, bytes: &[u8], name: Option<Span>) -> (u64, Fault) {
-    let name = name.unwrap_or(Span { start: 0, length: 0 });
+fn twice(what: &'static str, bytes: &[u8], name: Option<TextSpan>) -> (u64, Fault) {
+    let name = name.unwrap_or(TextSpan { start: 0, length: 0 });
     (name.declared(), Fault::Duplicate { what, name: name.text(bytes) })
 }
 
@@ -151,9 +151,9 @@ fn version(cursor: &mut Cursor<'_>) -> At<(u32, bool)> {
 }
 
 /// Reads a name and says where its characters are.
-fn span<'a>(cursor: &mut Cursor<'a>, what: &'static str) -> At<(&'a str, Span)> {
+fn span<'a>(cursor: &mut Cursor<'a>, what: &'static str) -> At<(&'a str, TextSpan)> {
     let text = cursor.utf8(what, limits::NAME_BYTES)?;
-    Ok((text, Span { start: cursor.position().saturating_sub(text.len()), length: text.len() }))
+    Ok((text, TextSpan { start: cursor.position().saturating_sub(text.len()), length: text.len() }))
 }
 
 fn key(cursor: &mut Cursor<'_>) -> At<Key> {
@@ -184,7 +184,7 @@ pub(super) fn alignment_of(cursor: Cursor<'_>, kind: Kind) -> At<u64> {
     }
 }
 
-pub(super) fn tensor(cursor: &mut Cursor<'_>) -> At<Tensor> {
+pub(super) fn tensor(cursor: &mut Cursor<'_>) -> At<GgufTensor> {
     let start = *cursor;
     let (text, name) = span(cursor, "a tensor's name")?;
     let axes = *cursor;
@@ -210,5 +210,5 @@ pub(super) fn tensor(cursor: &mut Cursor<'_>) -> At<Tensor> {
         Stored::As(dtype) => entry::bytes(text, &shape, dtype).or_else(|fault| start.fault(fault))?,
         _ => 0,
     };
-    Ok(Tensor { name, shape, id, offset, bytes })
+    Ok(GgufTensor { name, shape, id, offset, bytes })
 }

@@ -33,7 +33,7 @@ impl Quantization {
     /// Reads the text of a `config.json`; `None` if it describes no MLX quantisation. Offsets of faults count from
     /// the text's start.
     pub(crate) fn parse(text: &str) -> At<Option<Quantization>> {
-        let Object(config): Object<Config> = json::parse("config", text)?;
+        let Object(config): Object<QuantizationKeys> = json::parse("config", text)?;
         // Other libraries call their own kinds `quantization_config` too, and give a method.
         let foreign = |raw: &Raw| raw.foreign || raw.own.bits.is_none();
         let Some(raw) = config.quantization.or(config.quantization_config.filter(|raw| !foreign(raw))) else {
@@ -65,7 +65,7 @@ impl Quantization {
 }
 
 #[derive(Deserialize)]
-struct Config {
+struct QuantizationKeys {
     #[serde(default)]
     quantization: Option<Raw>,
     #[serde(default)]

@@ -33,11 +33,11 @@ struct Outline<'a> {
     size: u64,
     /// A fault that a JSON error can't express, and the tensor that has it.
     fault: Option<(Option<Cow<'a, str>>, Fault)>,
-    spans: Vec<Span<'a>>,
+    spans: Vec<TensorSpan<'a>>,
 }
 
 /// The bytes of a tensor, counted from the start of the data.
-struct Span<'a> {
+struct TensorSpan<'a> {
     name: Cow<'a, str>,
     start: u64,
     end: u64,
@@ -84,14 +84,14 @@ impl<'a> Outline<'a> {
         if got != expected {
             return Err(Fault::RangeSize { tensor: tensor(), expected, got });
         }
-        self.spans.push(Span { name, start: *start, end: *end });
+        self.spans.push(TensorSpan { name, start: *start, end: *end });
         Ok(())
     }
 
     /// Refuses gaps and overlaps.
     fn tiles(mut self, header: &str) -> At<()> {
         self.spans.sort_by_key(|span| (span.start, span.end));
-        let mut covered: Option<&Span<'_>> = None;
+        let mut covered: Option<&TensorSpan<'_>> = None;
         for span in &self.spans {
             let end = covered.map_or(0, |before| before.end);
             if span.start > end {

@@ -26,7 +26,7 @@ pub(super) struct TokenizerModel<'a> {
     #[serde(borrow, default)]
     pub(super) vocab: Entries<'a>,
     #[serde(borrow, default)]
-    pub(super) merges: Vec<Merge<'a>>,
+    pub(super) merges: Vec<MergeEntry<'a>>,
     pub(super) byte_fallback: Option<bool>,
     pub(super) ignore_merges: Option<bool>,
     pub(super) unk_token: Option<String>,
@@ -63,8 +63,8 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Entries<'a>, D::Error> {
-        struct Reading;
-        impl<'de> Visitor<'de> for Reading {
+        struct EntriesVisitor;
+        impl<'de> Visitor<'de> for EntriesVisitor {
             type Value = Entries<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,55 +84,55 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
                 Ok(Entries::default())
             }
         }
-        deserializer.deserialize_any(Reading)
+        deserializer.deserialize_any(EntriesVisitor)
     }
 }
 
 /// A merge, written in one of two ways.
-pub(super) enum Merge<'a> {
+pub(super) enum MergeEntry<'a> {
     Joined(Cow<'a, str>),
     Pair(Cow<'a, str>, Cow<'a, str>),
 }
 
-impl Merge<'_> {
+impl MergeEntry<'_> {
     pub(super) fn halves(&self) -> Option<(&[u8], &[u8])> {
         let (left, right) = match self {
-            Merge::Joined(text) => text.split_once(' ')?,
-            Merge::Pair(left, right) => (left.as_ref(), right.as_ref()),
+            MergeEntry::Joined(text) => text.split_once(' ')?,
+            MergeEntry::Pair(left, right) => (left.as_ref(), right.as_ref()),
         };
         (!left.is_empty() && !right.is_empty()).then_some((left.as_bytes(), right.as_bytes()))
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Merge<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Merge<'a>, D::Error> {
-        struct Reading;
-        impl<'de> Visitor<'de> for Reading {
-            type Value = Merge<'de>;
+impl<'de: 'a, 'a> Deserialize<'de> for MergeEntry<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MergeEntry<'a>, D::Error> {
+        struct MergeVisitor;
+        impl<'de> Visitor<'de> for MergeVisitor {
+            type Value = MergeEntry<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("two texts with a space between, or a list of two texts")
             }
 
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Merge<'de>, E> {
-                Ok(Merge::Joined(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<MergeEntry<'de>, E> {
+                Ok(MergeEntry::Joined(Cow::Borrowed(text)))
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Merge<'de>, E> {
-                Ok(Merge::Joined(Cow::Owned(text.to_owned())))
+            fn visit_str<E: Error>(self, text: &str) -> Result<MergeEntry<'de>, E> {
+                Ok(MergeEntry::Joined(Cow::Owned(text.to_owned())))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Merge<'de>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<MergeEntry<'de>, A::Error> {
                 let short = || A::Error::invalid_length(2, &self);
                 let Text(left) = list.next_element()?.ok_or_else(short)?;
                 let Text(right) = list.next_element()?.ok_or_else(short)?;
                 match list.next_element::<IgnoredAny>()? {
-                    None => Ok(Merge::Pair(left, right)),
+                    None => Ok(MergeEntry::Pair(left, right)),
                     Some(_) => Err(short()),
                 }
             }
         }
-        deserializer.deserialize_any(Reading)
+        deserializer.deserialize_any(MergeVisitor)
     }
 }
 
@@ -197,7 +197,7 @@ pub(super) struct Ids {
 
 /// The special tokens of `generation_config.json`.
 #[derive(Default, Deserialize)]
-pub(super) struct Generation {
+pub(super) struct GenerationConfig {
     pub(super) eos_token_id: Option<Several>,
 }
 

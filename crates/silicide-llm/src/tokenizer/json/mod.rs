@@ -18,7 +18,7 @@ use super::special::{self, SpecialTokens};
 use super::split::Splitter;
 use super::vocabulary::{Kind, Vocabulary};
 use super::{Algorithm, Rules, Tokenizer, gguf};
-use layout::{Added, File, Generation, Ids, TokenizerConfig};
+use layout::{Added, File, GenerationConfig, Ids, TokenizerConfig};
 use rules::Preparation;
 use serde::de::DeserializeOwned;
 use silicide_weights::Source;
@@ -43,13 +43,13 @@ pub(super) fn load(source: &Source) -> Result<Tokenizer, TokenizerError> {
         return Err(TokenizerError::Unsupported { path, kind, supported: SUPPORTED });
     }
     let settings: TokenizerConfig = side(&path, "tokenizer_config.json")?;
-    let generation: Generation = side(&path, "generation_config.json")?;
+    let generation: GenerationConfig = side(&path, "generation_config.json")?;
     let ids: Ids = source.config().and_then(|config| config.parse().ok()).unwrap_or_default();
 
     let mut warnings = Vec::new();
     let preparation = Preparation::of(&file, &mut warnings);
     let mut vocabulary = vocabulary(&file, &path)?;
-    let merges = file.model.merges.iter().map(layout::Merge::halves);
+    let merges = file.model.merges.iter().map(layout::MergeEntry::halves);
     let whole_words = file.model.ignore_merges.unwrap_or(false);
     let bpe = Bpe::new(&mut vocabulary, merges, preparation.alphabet, whole_words);
     let splitter = splitter(&preparation, &mut warnings, &path)?;
