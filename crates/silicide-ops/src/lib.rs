@@ -59,6 +59,43 @@ mod wgsl;
 
 pub use case::{Case, Data, Input};
 
+/// Calls the macro `$callback` with the names of all ops, in the order of the support table.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_op {
+    ($callback:ident) => {
+        $callback! {
+            cast,
+            dequantize,
+            fill,
+            strided_copy,
+            permute,
+            gather_rows,
+            unary,
+            binary,
+            glu,
+            rms_norm,
+            layer_norm,
+            l2_norm,
+            softmax,
+            reduce,
+            argmax,
+            top_k,
+            cumsum,
+            matmul,
+            interleave,
+            route,
+            expert_linear,
+            weighted_sum,
+            linear,
+            rope,
+            cache_write,
+            rope_cache,
+            attention,
+        }
+    };
+}
+
 /// Defines the list of ops with their cases.
 macro_rules! ops {
     ($($name:ident),* $(,)?) => {
@@ -69,35 +106,7 @@ macro_rules! ops {
     };
 }
 
-ops![
-    cast,
-    dequantize,
-    fill,
-    strided_copy,
-    permute,
-    gather_rows,
-    unary,
-    binary,
-    glu,
-    rms_norm,
-    layer_norm,
-    l2_norm,
-    softmax,
-    reduce,
-    argmax,
-    top_k,
-    cumsum,
-    matmul,
-    interleave,
-    route,
-    expert_linear,
-    weighted_sum,
-    linear,
-    rope,
-    cache_write,
-    rope_cache,
-    attention,
-];
+for_each_op!(ops);
 
 /// Whether an op arranges things for the CPU, so that it has no use on other devices.
 pub fn is_for_cpu(op: &str) -> bool {
