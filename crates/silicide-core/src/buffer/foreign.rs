@@ -56,6 +56,16 @@ impl Allocator for Foreign {
     }
 }
 
+/// Returns an error unless byte `start` may be the first of an element of `dtype`.
+pub(super) fn check_alignment(what: &'static str, start: usize, dtype: DType) -> Result<()> {
+    let alignment = dtype.alignment();
+    if start.is_multiple_of(alignment) {
+        Ok(())
+    } else {
+        Err(Error::Misaligned { what, bytes: start, alignment, dtype })
+    }
+}
+
 impl Buffer {
     /// A buffer over memory that was allocated outside; nothing is copied. Its owner is dropped when the last
     /// view is gone and the device is done.
@@ -79,17 +89,9 @@ impl Buffer {
         if bytes != memory.bytes {
             return Err(Error::SizeMismatch { what, expected: bytes, got: memory.bytes });
         }
-        let alignment = dtype.alignment();
-        if !(memory.start.as_ptr() as usize).is_multiple_of(alignment) {
-            return Err(Error::Misaligned { what, bytes: memory.start.as_ptr() as usize, alignment, dtype });
-        }
-        let options = BufferOptions {
-            allocator: Some(Arc::new(Foreign(Mutex::new(Some(memory))))),
-            ..Default::default()
-        };
-        let buffer = Buffer::with(device, dtype, shape, &options)?;
-        buffer.ensure_allocated()?;
-        Ok(buffer)
+        check_alignment(what, memory.start.as_ptr() as usize, dtype)?;
+        let options = BufferOptions::default().allocator(Arc::new(Foreign(Mutex::new(Some(memory)))));
+        Buffer::allocated_with(device, dtype, shape, &options)
     }
 
     /// A read-only buffer over bytes of a mapped file; nothing is copied.
@@ -110,15 +112,9 @@ impl Buffer {
         if bytes.len() != expected {
             return Err(Error::SizeMismatch { what, expected, got: bytes.len() });
         }
-        let alignment = dtype.alignment();
-        if !bytes.start.is_multiple_of(alignment) {
-            return Err(Error::Misaligned { what, bytes: bytes.start, alignment, dtype });
-        }
-        let options =
-            BufferOptions { purpose: Purpose::Weights, allocator: Some(allocator), ..Default::default() };
-        let buffer = Buffer::with(device, dtype, shape, &options)?;
-        buffer.ensure_allocated()?;
-        Ok(buffer)
+        check_alignment(what, bytes.start, dtype)?;
+        let options = BufferOptions::default().purpose(Purpose::Weights).allocator(allocator);
+        Buffer::allocated_with(device, dtype, shape, &options)
     }
 
     /// A read-only buffer over bytes of a file, mapped or in memory; nothing is copied.
@@ -128,10 +124,19 @@ impl Buffer {
         bytes: Range<usize>,
         purpose: Purpose,
     ) -> Result<Buffer> {
-        let count = bytes.len();
-        let options =
-            BufferOptions { purpose, allocator: Some(mapped_range(file, &bytes)?), ..Default::default() };
-        let buffer = Buffer::with(device, DType::U8, count, &options)?;
+        let shape = Shape::new(&[bytes.len()]).map_err(|error| Error::bad_shape("buffer", error))?;
+        let options = BufferOptions::default().purpose(purpose).allocator(mapped_range(file, &bytes)?);
+        Buffer::allocated_with(device, DType::U8, shape, &options)
+    }
+
+    /// A buffer with options, whose memory is allocated at once.
+    pub(super) fn allocated_with(
+        device: &Device,
+        dtype: DType,
+        shape: Shape,
+        options: &BufferOptions,
+    ) -> Result<Buffer> {
+        let buffer = Buffer::with(device, dtype, shape, options)?;
         buffer.ensure_allocated()?;
         Ok(buffer)
     }

@@ -50,7 +50,7 @@ pub struct Buffer {
 pub struct BufferOptions {
     /// Its purpose, in reports.
     pub purpose: Purpose,
-    /// Who must see it.
+    /// Whether the host sees it.
     pub kind: MemoryKind,
     /// Where the memory comes from; by default the device.
     pub allocator: Option<Arc<dyn Allocator>>,
@@ -72,7 +72,7 @@ impl BufferOptions {
         self
     }
 
-    /// Sets who must see the memory.
+    /// Sets whether the host sees the memory.
     pub fn kind(mut self, kind: MemoryKind) -> BufferOptions {
         self.kind = kind;
         self

@@ -3,6 +3,7 @@
 //! What backends have differs, so objects are plain pointers here; on Apple's systems the calls named after Metal wrap
 //! them in its types.
 
+use super::foreign::check_alignment;
 use super::{Buffer, BufferOptions};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -67,17 +68,9 @@ impl Buffer {
     {
         let what = "from_native";
         let shape = shape.try_into().map_err(|error| Error::bad_shape(what, error))?;
-        let alignment = dtype.alignment();
-        if !native.offset.is_multiple_of(alignment) {
-            return Err(Error::Misaligned { what, bytes: native.offset, alignment, dtype });
-        }
-        let options = BufferOptions {
-            allocator: Some(Arc::new(Adopted(Mutex::new(Some(native))))),
-            ..Default::default()
-        };
-        let buffer = Buffer::with(device, dtype, shape, &options)?;
-        buffer.ensure_allocated()?;
-        Ok(buffer)
+        check_alignment(what, native.offset, dtype)?;
+        let options = BufferOptions::default().allocator(Arc::new(Adopted(Mutex::new(Some(native)))));
+        Buffer::allocated_with(device, dtype, shape, &options)
     }
 
     /// The backend's own buffer under this one, and where in it the first byte lies. Waits for nothing and tracks
