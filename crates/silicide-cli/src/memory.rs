@@ -20,7 +20,7 @@ pub(crate) fn peak_memory() -> Option<u64> {
     Some(if cfg!(target_vendor = "apple") { resident } else { resident * 1024 })
 }
 
-/// Returns nothing: this system is not asked.
+/// Returns `None`: it is not measured on this system.
 #[cfg(not(unix))]
 pub(crate) fn peak_memory() -> Option<u64> {
     None

@@ -280,7 +280,7 @@ fn ten_thousand_submissions_leave_the_backend_flat() {
     assert_eq!((raw.counts().blocks, raw.counts().bytes, raw.counts().pipelines), (0, 0, 0));
 }
 
-/// An allocator of anyone's: asks another for less, or on another device, or keeps what it gets back.
+/// A wrong allocator: requests less of another one, or on another device, or keeps the memory that it gets back.
 #[derive(Debug)]
 struct Crooked {
     inner: Arc<dyn Allocator>,

@@ -31,7 +31,7 @@ impl Config {
         &self.text
     }
 
-    /// Parses what `T` wants to know.
+    /// Parses the settings that `T` has fields for.
     pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         json::parse("config", &self.text)
             .map_err(|(offset, fault)| Error::malformed(&self.path, offset, fault))

@@ -1,5 +1,5 @@
-//! The cursor: the only reader of untrusted bytes. It knows what remains, and believes no length before it has
-//! compared it with that.
+//! The cursor: the only reader of untrusted bytes. It counts the bytes that remain, and compares each length
+//! with them before use.
 
 use crate::error::Fault;
 

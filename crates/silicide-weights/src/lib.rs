@@ -10,8 +10,8 @@
 //! | [`Error`] | what is wrong, and where |
 //! | [`unfinished()`] | output files that appear when they are complete |
 //!
-//! Nothing here allocates more than a small multiple of the bytes that are there, panics, or believes a length
-//! before comparing it with what remains.
+//! Nothing here allocates more than a small multiple of the bytes that are there, panics, or uses a length
+//! before comparing it with the bytes that remain.
 
 mod bytes;
 mod checkpoint;

@@ -39,7 +39,7 @@ const TILE: usize = 64;
 unsafe fn on_cpu(tile: &Tile<'_>) {
     let start = tile.index[0] as usize * TILE;
     let range = start..(start + TILE).min(tile.param(0) as usize);
-    // SAFETY: `needs` asks for two f32 arrays that hold the range, and no other tile touches it.
+    // SAFETY: `needs` requires two f32 arrays that hold the range, and no other tile touches it.
     let (x, y) = unsafe { (tile.read_part::<f32>(0, range.clone()), tile.write::<f32>(1, range)) };
     y.iter_mut().zip(x).for_each(|(y, x)| *y = x * x + tile.param_f32(1));
 }

@@ -124,7 +124,7 @@ fn scores_that_mean_something_else_stay() {
             let sum = ops::add(builder, &x[0], &x[1])?;
             Ok(vec![ops::softmax(builder, &sum, Some(&x[1]), 1.0)?])
         });
-        // Someone else wants the scaled scores.
+        // The scaled scores have another reader.
         compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["unary", "softmax"], &|builder, x| {
             let scaled = ops::unary::scale(builder, &x[0], 0.5)?;
             let sum = ops::add(builder, &scaled, &x[1])?;

@@ -76,7 +76,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
 
     // A list like a token of a small model: many groups of a few microseconds.
     let op = Nothing { tiles: 8, steps: 2500 };
-    // Long enough for the pool to find out who its neighbours are.
+    // Long enough for the pool to detect busy neighbours.
     let steady = Duration::from_secs(3);
     let quiet = timed(&two, op, 300, false, steady)?.0;
     let last_core = std::thread::available_parallelism()?.get() - 1;

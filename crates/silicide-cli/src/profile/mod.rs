@@ -36,7 +36,7 @@ pub(crate) struct ProfileArgs {
 }
 
 impl ProfileArgs {
-    /// Whether anything is to be measured, for which some devices have to be asked when they are opened.
+    /// Returns whether anything is measured. Some devices measure only if they are opened for it.
     pub(crate) fn is_wanted(&self) -> bool {
         self.profile || self.trace.is_some() || self.report.is_some()
     }

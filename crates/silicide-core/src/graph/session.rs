@@ -175,7 +175,7 @@ impl Bound<'_> {
             .collect();
         for written in graph.changed_places() {
             for (place, buffer) in outside.iter().filter(|(place, _)| *place == written) {
-                // The schedule knows which constants overlap. It took inputs for memory of their own.
+                // The schedule has edges for overlapping constants. It treated inputs as memory of their own.
                 let constant = |place: &Extent| matches!(place.memory, Memory::Storage(_));
                 let hidden = |(other, bytes): &(Extent, &Buffer)| {
                     let known = other == place || (constant(other) && constant(place));

@@ -15,9 +15,9 @@ use std::sync::Arc;
 pub struct Request {
     /// Bytes, at least 1.
     pub bytes: usize,
-    /// What for.
+    /// Its purpose, in reports.
     pub purpose: Purpose,
-    /// Who must see it.
+    /// Whether the host sees it.
     pub kind: MemoryKind,
     /// Whether the bytes must be zero. Otherwise they are whatever was there before.
     pub zeroed: bool,

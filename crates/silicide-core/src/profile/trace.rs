@@ -4,7 +4,7 @@ use super::{Profile, ProfiledCall};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Who did something: what a trace draws one below the other.
+/// A row of a trace: the host, the device or a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// The host.
@@ -31,7 +31,7 @@ impl Lane {
 pub struct TraceEvent {
     /// A kernel, or what the host did.
     pub name: &'static str,
-    /// Who did it.
+    /// The row that it belongs to.
     pub lane: Lane,
     /// When it began, counted from when profiling began.
     pub begin: Duration,

@@ -1,4 +1,4 @@
-//! Metadata values: read where they lie, when they are asked for. Opening a file has checked that they are there.
+//! Metadata values: read in place, on access. Opening a file has checked that they are there.
 
 use super::Kind;
 use crate::cursor::{At, Cursor};

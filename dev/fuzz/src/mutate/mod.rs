@@ -1,6 +1,6 @@
 //! Mutations. Each changes an input in place, in one spot, as the generator says: with the same seed, inputs are the same.
 //!
-//! | file | what it knows |
+//! | file | mutations of |
 //! |---|---|
 //! | `mod.rs` | bytes and numbers at the edges of their types |
 //! | `gguf.rs` | counts, lengths, type tags, values, extents and offsets of a GGUF header |
