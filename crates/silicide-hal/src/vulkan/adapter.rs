@@ -92,14 +92,14 @@ impl Adapter {
         physical: vk::PhysicalDevice,
         options: &VulkanOptions,
     ) -> std::result::Result<(u8, Adapter), String> {
-        // SAFETY: the physical device is the instance's.
+        // SAFETY: the physical device is one of the instance's: `Adapter::all` enumerated it.
         let core = unsafe { instance.raw.get_physical_device_properties(physical) };
         let (version, name) = (core.api_version, text(core.device_name_as_c_str()));
         if version < vk::API_VERSION_1_2 {
             let (major, minor) = (vk::api_version_major(version), vk::api_version_minor(version));
             return Err(format!("{name} has Vulkan {major}.{minor}, 1.2 is needed"));
         }
-        // SAFETY: the physical device is the instance's.
+        // SAFETY: the physical device is one of the instance's: `Adapter::all` enumerated it.
         let extensions =
             unsafe { instance.raw.enumerate_device_extension_properties(physical) }.unwrap_or_default();
         let has = |name: &CStr| extensions.iter().any(|there| there.extension_name_as_c_str() == Ok(name));
@@ -108,7 +108,7 @@ impl Adapter {
         if supported.v12.timeline_semaphore == 0 {
             return Err(format!("{name} has no timeline semaphores"));
         }
-        // SAFETY: the physical device is the instance's.
+        // SAFETY: the physical device is one of the instance's: `Adapter::all` enumerated it.
         let families = unsafe { instance.raw.get_physical_device_queue_family_properties(physical) };
         let Some(family) = compute_family(&families) else {
             return Err(format!("{name} has no compute queue"));

@@ -153,7 +153,7 @@ impl Labels {
     /// Opens a labelled region; `text` is scratch memory.
     pub(super) fn begin(&self, buffer: vk::CommandBuffer, label: &str, text: &mut Vec<u8>) {
         let info = vk::DebugUtilsLabelEXT::default().label_name(terminated(text, label));
-        // SAFETY: the command buffer is being recorded.
+        // SAFETY: `Recording`, the only caller, has begun the command buffer.
         unsafe { self.functions.cmd_begin_debug_utils_label(buffer, &info) };
     }
 

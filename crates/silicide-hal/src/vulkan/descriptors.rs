@@ -70,7 +70,7 @@ impl DescriptorPools {
             .ty(vk::DescriptorType::STORAGE_BUFFER)
             .descriptor_count(BINDINGS)];
         let create = vk::DescriptorPoolCreateInfo::default().max_sets(SETS).pool_sizes(&sizes);
-        // SAFETY: the device is alive; the array lives on this stack.
+        // SAFETY: `gpu` keeps the device alive; the array lives on this stack.
         let pool = unsafe { self.gpu.device.create_descriptor_pool(&create, None) }
             .map_err(|result| self.gpu.error("vkCreateDescriptorPool", result))?;
         self.pools.push(pool);
@@ -81,7 +81,8 @@ impl DescriptorPools {
 impl Drop for DescriptorPools {
     fn drop(&mut self) {
         for pool in self.pools.drain(..) {
-            // SAFETY: the device is idle when command buffers are dropped.
+            // SAFETY: no list in flight uses the pool: `VulkanDevice::drop` waits for an idle device, `RawDevice::unbake` demands that
+            // its replays were reached, and a recording that failed was not submitted.
             unsafe { self.gpu.device.destroy_descriptor_pool(pool, None) };
         }
     }

@@ -92,7 +92,7 @@ impl Instance {
 
     /// Returns all physical devices.
     pub(super) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>> {
-        // SAFETY: the instance is alive.
+        // SAFETY: the instance lives until `drop`.
         unsafe { self.raw.enumerate_physical_devices() }
             .map_err(|result| unavailable(&format!("vkEnumeratePhysicalDevices: {result}"), INSTALL_DRIVER))
     }

@@ -77,7 +77,7 @@ fn create(gpu: &Gpu, bindings: u32, words: u32, layout: &mut Layout) -> Result<(
         }
     };
     let set = vk::DescriptorSetLayoutCreateInfo::default().bindings(&slots).flags(flags);
-    // SAFETY: the device is alive; the arrays live on this stack.
+    // SAFETY: `gpu` keeps the device alive; the arrays live on this stack.
     layout.set = unsafe { gpu.device.create_descriptor_set_layout(&set, None) }
         .map_err(|result| gpu.error("vkCreateDescriptorSetLayout", result))?;
     let sets = [layout.set];

@@ -52,7 +52,7 @@ impl Blocks {
         let buffer =
             self.create_buffer(&vk::BufferCreateInfo::default().size(size).usage(usage), desc.bytes)?;
         let device = &self.gpu.device;
-        // SAFETY: the buffer was just made.
+        // SAFETY: `create_buffer` made the buffer above, and `OwnedBuffer` keeps it.
         let needs = unsafe { device.get_buffer_memory_requirements(buffer.raw) };
         for index in self.gpu.adapter.memory.candidates(desc.kind, needs.memory_type_bits) {
             let allocate =
@@ -96,7 +96,7 @@ impl Blocks {
         {
             return Ok(None);
         }
-        // SAFETY: the buffer was just made.
+        // SAFETY: `create_buffer` made the buffer above, and `OwnedBuffer` keeps it.
         let needs = unsafe { device.get_buffer_memory_requirements(buffer.raw) };
         let index = self.gpu.adapter.memory.for_import(needs.memory_type_bits & host.memory_type_bits);
         let Some(index) = index.filter(|_| needs.size <= window.bytes) else { return Ok(None) };
@@ -220,7 +220,7 @@ impl OwnedBuffer<'_> {
 
 impl Drop for OwnedBuffer<'_> {
     fn drop(&mut self) {
-        // SAFETY: never used by the device, destroyed once.
+        // SAFETY: no list can name it before its block is complete; `release` forgets it, so it is destroyed once.
         unsafe { self.gpu.device.destroy_buffer(self.raw, None) };
     }
 }
@@ -239,7 +239,7 @@ impl OwnedMemory<'_> {
 
 impl Drop for OwnedMemory<'_> {
     fn drop(&mut self) {
-        // SAFETY: never used by the device, freed once.
+        // SAFETY: no list can name it before its block is complete; `release` forgets it, so it is freed once.
         unsafe { self.gpu.device.free_memory(self.raw, None) };
     }
 }

@@ -32,7 +32,7 @@ impl MemoryTypes {
         physical: vk::PhysicalDevice,
         kind: vk::PhysicalDeviceType,
     ) -> MemoryTypes {
-        // SAFETY: the physical device is the instance's.
+        // SAFETY: the physical device is one of the instance's: `Adapter::all` enumerated it.
         let properties = unsafe { instance.raw.get_physical_device_memory_properties(physical) };
         MemoryTypes::new(properties, kind)
     }

@@ -40,7 +40,7 @@ impl Pipelines {
             false => &[],
         };
         let create = vk::PipelineCacheCreateInfo::default().initial_data(known);
-        // SAFETY: the device is alive; the data is the driver's own.
+        // SAFETY: `gpu` keeps the device alive; `is_cache_of` found this driver's header in the data.
         let cache = unsafe { gpu.device.create_pipeline_cache(&create, None) }
             .map_err(|result| gpu.error("vkCreatePipelineCache", result))?;
         Ok(Pipelines { gpu: gpu.clone(), pipelines: RwLock::default(), layouts: Layouts::new(gpu), cache })
@@ -78,7 +78,7 @@ impl Pipelines {
             labels.name(raw, label);
         }
         if let Some(complaint) = complaint {
-            // SAFETY: just made, never used.
+            // SAFETY: `create` has just made it, and no list can name it: it is in no slab.
             unsafe { self.gpu.device.destroy_pipeline(raw, None) };
             return Err(complaint);
         }
@@ -143,7 +143,7 @@ impl Pipelines {
         let create = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.pipeline)];
         // SAFETY: module and layout are live; the cache is synchronised by the driver.
         let made = unsafe { device.create_compute_pipelines(self.cache, &create, None) };
-        // SAFETY: a module is not needed once its pipeline is made.
+        // SAFETY: the module was made above; Vulkan needs none once its pipeline is made.
         unsafe { device.destroy_shader_module(module, None) };
         match made {
             Ok(pipelines) => pipelines
@@ -165,7 +165,7 @@ impl Drop for Pipelines {
             // SAFETY: the device is idle when its parts are dropped, and the pipeline is in no slab any more.
             unsafe { self.gpu.device.destroy_pipeline(pipeline.raw, None) };
         }
-        // SAFETY: no thread compiles any more.
+        // SAFETY: `drop` has the only reference, so no thread compiles any more.
         unsafe { self.gpu.device.destroy_pipeline_cache(self.cache, None) };
     }
 }

@@ -52,7 +52,7 @@ impl Recording {
         let create = vk::CommandPoolCreateInfo::default()
             .queue_family_index(gpu.adapter.family)
             .flags(vk::CommandPoolCreateFlags::TRANSIENT);
-        // SAFETY: the device is alive and has the family.
+        // SAFETY: `gpu` keeps the device alive; `create_device` made it with a queue of the family.
         let pool = unsafe { gpu.device.create_command_pool(&create, None) }
             .map_err(|result| gpu.error("vkCreateCommandPool", result))?;
         // From here on, dropping the value destroys the pool.
@@ -67,7 +67,7 @@ impl Recording {
             text: Vec::new(),
         };
         let allocate = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
-        // SAFETY: the pool was just made.
+        // SAFETY: the pool was made above, and no other thread has it.
         let buffers = unsafe { gpu.device.allocate_command_buffers(&allocate) }
             .map_err(|result| gpu.error("vkAllocateCommandBuffers", result))?;
         recording.buffer = buffers.first().copied().unwrap_or_default();
@@ -98,7 +98,7 @@ impl Recording {
                     if pipeline.raw != last {
                         last = pipeline.raw;
                         let point = vk::PipelineBindPoint::COMPUTE;
-                        // SAFETY: the buffer is being recorded, the pipeline is live.
+                        // SAFETY: `begin` began the buffer; `RawDevice::submit` demands a live pipeline.
                         unsafe { self.gpu.device.cmd_bind_pipeline(self.buffer, point, last) };
                     }
                     // SAFETY: `RawDevice::submit` demands live blocks and ranges inside them; the pipeline is bound.
@@ -111,7 +111,7 @@ impl Recording {
                 Command::Fill { dst, value } => {
                     // SAFETY: `RawDevice::submit` demands a live block.
                     let buffer = unsafe { buffer_of(dst, objects.blocks) };
-                    // SAFETY: the range lies in the buffer and is of whole words.
+                    // SAFETY: `RawDevice::submit` demands a range of whole words inside of the block.
                     unsafe {
                         self.gpu.device.cmd_fill_buffer(self.buffer, buffer, dst.offset, dst.bytes, *value)
                     };
@@ -126,7 +126,7 @@ impl Recording {
         self.label(None);
         self.timestamps.finish(self.buffer)?;
         self.barrier(COMMANDS, vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
-        // SAFETY: the buffer is being recorded.
+        // SAFETY: `begin` above began the buffer, and nothing has ended it.
         unsafe { self.gpu.device.end_command_buffer(self.buffer) }
             .map_err(|result| self.gpu.error("vkEndCommandBuffer", result))
     }
@@ -143,7 +143,7 @@ impl Recording {
         unsafe { device.reset_command_pool(self.pool, vk::CommandPoolResetFlags::empty()) }
             .map_err(|result| self.gpu.error("vkResetCommandPool", result))?;
         let begin = vk::CommandBufferBeginInfo::default().flags(usage);
-        // SAFETY: the buffer was reset with its pool.
+        // SAFETY: the buffer was reset with its pool, above.
         unsafe { device.begin_command_buffer(self.buffer, &begin) }
             .map_err(|result| self.gpu.error("vkBeginCommandBuffer", result))
     }
@@ -152,7 +152,7 @@ impl Recording {
     fn barrier(&self, from: vk::PipelineStageFlags, to: vk::PipelineStageFlags, access: vk::AccessFlags) {
         let barriers = [vk::MemoryBarrier::default().src_access_mask(WRITES).dst_access_mask(access)];
         let flags = vk::DependencyFlags::empty();
-        // SAFETY: the buffer is being recorded.
+        // SAFETY: `record`, the only caller, began the buffer and ends it after its last barrier.
         unsafe {
             self.gpu.device.cmd_pipeline_barrier(self.buffer, from, to, flags, &barriers, &[], &[]);
         }
@@ -247,7 +247,8 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // SAFETY: the device is idle, or never saw the buffer, which goes with its pool.
+        // SAFETY: no list in flight is the buffer's, which goes with its pool: `VulkanDevice::drop` waits for an idle device,
+        // `RawDevice::unbake` demands that replays were reached, and a recording that failed was not submitted.
         unsafe { self.gpu.device.destroy_command_pool(self.pool, None) };
     }
 }

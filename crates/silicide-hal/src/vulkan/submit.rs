@@ -45,7 +45,7 @@ enum Flown {
 
 impl Queue {
     pub(super) fn new(gpu: &Arc<Gpu>) -> Queue {
-        // SAFETY: the device was made with one queue of this family.
+        // SAFETY: `create_device` made the device with one queue of this family.
         let raw = unsafe { gpu.device.get_device_queue(gpu.adapter.family, 0) };
         Queue { gpu: gpu.clone(), raw, state: Mutex::default() }
     }

@@ -44,7 +44,7 @@ impl VulkanTimeline {
         let (semaphores, values) = ([self.semaphore], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        // SAFETY: the semaphore is live; the arrays live on this stack.
+        // SAFETY: the semaphore lives until `drop`; the arrays live on this stack.
         match unsafe { self.gpu.device.wait_semaphores(&info, nanoseconds) } {
             // A lost device ends every wait; the counter shows that.
             Ok(()) => self.counter().map(drop),
@@ -58,7 +58,7 @@ impl VulkanTimeline {
     /// Returns the value of the semaphore: the last ticket submitted that has finished.
     pub(super) fn counter(&self) -> Result<u64> {
         self.gpu.check()?;
-        // SAFETY: the semaphore is live.
+        // SAFETY: the semaphore lives until `drop`.
         let value = unsafe { self.gpu.device.get_semaphore_counter_value(self.semaphore) }
             .map_err(|result| self.gpu.error("vkGetSemaphoreCounterValue", result))?;
         if value > self.ledger.submitted() {

@@ -83,7 +83,7 @@ impl Timestamps {
         let create = vk::QueryPoolCreateInfo::default()
             .query_type(vk::QueryType::TIMESTAMP)
             .query_count(QUERIES as u32);
-        // SAFETY: the device is alive.
+        // SAFETY: `gpu` keeps the device alive.
         let pool = unsafe { self.gpu.device.create_query_pool(&create, None) }
             .map_err(|result| self.gpu.error("vkCreateQueryPool", result))?;
         self.pools.push(pool);
@@ -119,7 +119,8 @@ impl Timestamps {
 impl Drop for Timestamps {
     fn drop(&mut self) {
         for pool in self.pools.drain(..) {
-            // SAFETY: the device is idle when command buffers are dropped.
+            // SAFETY: no list in flight uses the pool: `VulkanDevice::drop` waits for an idle device, `RawDevice::unbake` demands that
+            // its replays were reached, and a recording that failed was not submitted.
             unsafe { self.gpu.device.destroy_query_pool(pool, None) };
         }
     }
