@@ -12,7 +12,6 @@
 use super::element::{Element, load_part};
 use super::lanes::{DenseLanes, OutputTile};
 use super::product::{CheckedDense, DenseCall, F32Kernels, same};
-use super::vector::Vector;
 use super::weights::DenseRows;
 use crate::isa::Task;
 use crate::prefetch::{LINE, fetch};
@@ -99,7 +98,7 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> Task for DotRows<'_, I, T, RO
     /// As many stored rows are beside each other as there are registers for sums: the LHS is read once for all of them.
     #[inline(always)]
     fn run(self) {
-        match (ROWS, <I::Floats as Vector>::REGISTERS >= 32) {
+        match (ROWS, I::REGISTERS >= 32) {
             (1, _) | (3..5, true) => self.columns::<4>(),
             // With four, sums would be in memory now and then.
             (5.., true) => self.columns::<3>(),
@@ -174,9 +173,11 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> DotRows<'_, I, T, ROWS> {
             // Lanes of four sums are added up at a time: one by one costs most of what short rows cost.
             for (row, sums) in sums.iter().enumerate() {
                 for first in (0..COLUMNS).step_by(4) {
-                    let four = std::array::from_fn(|i| sums[(first + i).min(COLUMNS - 1)]);
+                    // For fewer than four, the last stands in.
+                    let [a, b, c, d]: [I::Floats; 4] =
+                        std::array::from_fn(|i| sums[(first + i).min(COLUMNS - 1)]);
                     let to = out.skip(row, column + first).start;
-                    for (i, sum) in Vector::sums(four).into_iter().enumerate().take(COLUMNS - first) {
+                    for (i, sum) in isa.lane_sums(a, b, c, d).into_iter().enumerate().take(COLUMNS - first) {
                         *to.add(i) = sum;
                     }
                 }

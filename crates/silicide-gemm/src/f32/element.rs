@@ -11,9 +11,9 @@
 //! Elements of 16 bits are transposed in pairs, as words, and then taken apart: half the shuffles of widening first.
 
 use super::lanes::DenseLanes;
-use super::vector::{MAX_LANES, Vector};
+use crate::isa::MAX_LANES;
 use crate::view::Matrix;
-use silicide_quant::{bf16, f16};
+use silicide_quant::{DType, bf16, f16};
 
 /// Elements of depth that are transposed at a time.
 pub(crate) const STEP: usize = 8;
@@ -22,48 +22,73 @@ pub(crate) const STEP: usize = 8;
 pub(crate) trait Element: Copy {
     /// Zero.
     const ZERO: Self;
+    /// The type: f32, f16 or bf16.
+    const DTYPE: DType;
 
     /// Loads `LANES` elements as f32.
     ///
     /// # Safety
     /// `LANES` elements can be read, at any alignment.
-    unsafe fn load<I: DenseLanes>(isa: I, from: *const Self) -> I::Floats;
+    #[inline(always)]
+    unsafe fn load<I: DenseLanes>(isa: I, from: *const Self) -> I::Floats {
+        // SAFETY: `LANES` elements can be read, by this function's contract; those of `DTYPE` have 16 bits, or are f32s.
+        unsafe {
+            match Self::DTYPE {
+                DType::F16 => isa.f16_floats(isa.load_halves(from.cast())),
+                DType::BF16 => isa.bf16_floats(isa.load_halves(from.cast())),
+                _ => isa.load(from.cast()),
+            }
+        }
+    }
 
     /// Loads [`STEP`] elements of each of `LANES` rows that are `stride` elements apart: vector `i` holds element `i` of each row.
     ///
     /// # Safety
     /// `STEP` elements of each of the rows can be read, at any alignment.
-    unsafe fn load_transposed<I: DenseLanes>(isa: I, from: *const Self, stride: usize) -> [I::Floats; STEP];
-}
-
-/// Implements [`Element`] by operations of [`FloatLanes`](crate::isa::FloatLanes) and [`Vector`].
-macro_rules! element {
-    ($name:ty, $zero:expr, $load:ident, $transpose:ident) => {
-        impl Element for $name {
-            const ZERO: Self = $zero;
-
-            #[inline(always)]
-            unsafe fn load<I: DenseLanes>(isa: I, from: *const Self) -> I::Floats {
-                // SAFETY: the caller vouches for `LANES` elements.
-                unsafe { isa.$load(from.cast()) }
-            }
-
-            #[inline(always)]
-            unsafe fn load_transposed<I: DenseLanes>(
-                _: I,
-                from: *const Self,
-                stride: usize,
-            ) -> [I::Floats; STEP] {
-                // SAFETY: the token proves the instruction set of `Floats`; the caller vouches for the rows.
-                unsafe { <I::Floats as Vector>::$transpose(from.cast(), stride) }
+    #[inline(always)]
+    unsafe fn load_transposed<I: DenseLanes>(isa: I, from: *const Self, stride: usize) -> [I::Floats; STEP] {
+        let (from, stride) = (from.cast::<u8>(), stride * size_of::<Self>());
+        // SAFETY: `STEP` elements of each row can be read, by this function's contract: 16 bytes, or twice as many of f32.
+        unsafe {
+            let [first, second, third, fourth] = isa.load_transposed(from, stride);
+            // Not by `map`: its closure would be compiled without the instruction set, and called.
+            match Self::DTYPE {
+                DType::F16 => {
+                    let ([a, b], [c, d]) = (isa.f16_pairs(first), isa.f16_pairs(second));
+                    let ([e, f], [g, h]) = (isa.f16_pairs(third), isa.f16_pairs(fourth));
+                    [a, b, c, d, e, f, g, h]
+                }
+                DType::BF16 => {
+                    let ([a, b], [c, d]) = (isa.bf16_pairs(first), isa.bf16_pairs(second));
+                    let ([e, f], [g, h]) = (isa.bf16_pairs(third), isa.bf16_pairs(fourth));
+                    [a, b, c, d, e, f, g, h]
+                }
+                _ => {
+                    let (a, b) = (isa.f32_words(first), isa.f32_words(second));
+                    let (c, d) = (isa.f32_words(third), isa.f32_words(fourth));
+                    let [e, f, g, h] = isa.load_transposed(from.add(16), stride);
+                    let (e, f) = (isa.f32_words(e), isa.f32_words(f));
+                    [a, b, c, d, e, f, isa.f32_words(g), isa.f32_words(h)]
+                }
             }
         }
+    }
+}
+
+/// Implements [`Element`].
+macro_rules! element {
+    ($name:ty, $zero:expr, $dtype:ident) => {
+        impl Element for $name {
+            const ZERO: Self = $zero;
+            const DTYPE: DType = DType::$dtype;
+        }
+        const _: () = assert!(size_of::<$name>() == DType::$dtype.size());
     };
 }
 
-element!(f32, 0.0, load, transpose_8);
-element!(f16, f16::ZERO, load_f16, transpose_8_f16);
-element!(bf16, bf16::ZERO, load_bf16, transpose_8_bf16);
+element!(f32, 0.0, F32);
+element!(f16, f16::ZERO, F16);
+element!(bf16, bf16::ZERO, BF16);
 
 /// Loads the first `count` elements as f32; other lanes are zero.
 ///

@@ -1,9 +1,8 @@
-//! Instruction sets of dense products, beyond [`FloatLanes`]: the shapes of register tiles, and writing outputs.
+//! Instruction sets of dense products, beyond [`DenseFloats`]: the shapes of register tiles, and writing outputs.
 
 use super::element::{Element, load_part};
 use super::gemv::{GemvInPlace, GemvInterleaved, GemvPart};
-use super::vector::{MAX_LANES, Vector};
-use crate::isa::{FloatLanes, Simd};
+use crate::isa::{DenseFloats, MAX_LANES, Simd};
 
 /// The most rows of any register tile.
 pub(crate) const MAX_MR: usize = 8;
@@ -11,7 +10,7 @@ pub(crate) const MAX_MR: usize = 8;
 pub(crate) const MAX_NR_VECTORS: usize = 3;
 
 /// An instruction set with dense products.
-pub(crate) trait DenseLanes: Simd + FloatLanes<Floats: Vector> {
+pub(crate) trait DenseLanes: Simd + DenseFloats {
     /// MR: rows of the register tile of a GEMM, at most [`MAX_MR`].
     const MR: usize;
     /// NR in vectors: outputs of the register tile of a GEMM, at most [`MAX_NR_VECTORS`] vectors.

@@ -19,7 +19,6 @@
 //! | `microkernel` | the register tile: MR rows times a panel |
 //! | `lanes` | shapes of register tiles by instruction set; outputs |
 //! | `element` | f32, f16 and bf16 as f32; transposition in registers |
-//! | `vector`, `x86` | registers of f32 |
 //! | `dot`, `weighted` | for attention: dot products along the depth, weighted sums of rows |
 
 mod dot;
@@ -31,11 +30,8 @@ mod pack;
 mod product;
 #[cfg(test)]
 mod tests;
-pub(crate) mod vector;
 mod weighted;
 mod weights;
-#[cfg(target_arch = "x86_64")]
-mod x86;
 
 pub use dot::dot_products;
 pub use pack::{PackedPanel, panel_len};
@@ -46,4 +42,4 @@ pub use weighted::weighted_sum;
 pub use weights::{DenseRows, DenseWeights, interleave};
 
 /// The multiple to which rows of sums, and outputs of panels, are padded: whole vectors of any instruction set.
-pub const SUM_PADDING: usize = vector::MAX_LANES;
+pub const SUM_PADDING: usize = crate::isa::MAX_LANES;

@@ -9,7 +9,6 @@ use super::dot::NEARER;
 use super::element::{Element, load_part};
 use super::lanes::{DenseLanes, OutputTile};
 use super::product::{CheckedDense, DenseCall, F32Kernels, same};
-use super::vector::Vector;
 use super::weights::DenseRows;
 use crate::isa::Task;
 use crate::prefetch::{LINE, fetch};
@@ -77,7 +76,7 @@ impl<I: DenseLanes, T: Element, const SUMS: usize> Task for WeightedSums<'_, I, 
     #[inline(always)]
     fn run(self) {
         // As many vectors beside each other as there are registers for sums.
-        let most = if <I::Floats as Vector>::REGISTERS >= 32 { 4 } else { 2 };
+        let most = if I::REGISTERS >= 32 { 4 } else { 2 };
         let dim = self.0.rows.columns();
         let mut column = 0;
         while column < dim {

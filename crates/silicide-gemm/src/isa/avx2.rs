@@ -1,14 +1,24 @@
 //! AVX2 with FMA and F16C: eight lanes.
 
 use super::half::{narrow, widen};
-use super::{CodeLanes, FloatLanes, IntLanes, Simd, Task, float_lanes, run_with};
-use crate::f32::vector::Vector;
+use super::{
+    CacheLine, CodeLanes, DenseFloats, FloatLanes, IntLanes, Simd, Task, WordLanes, table_words,
+    with_features,
+};
+use crate::prefetch::LINE;
 use silicide_quant::f16;
 use std::arch::x86_64::*;
 
 /// AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx2(());
+
+/// Declares methods of [`Avx2`] with what its `detect` looks for.
+macro_rules! avx2 {
+    ($($methods:tt)*) => {
+        with_features!(Avx2, "avx2,fma,f16c", $($methods)*);
+    };
+}
 
 impl Simd for Avx2 {
     const FUSED: bool = true;
@@ -26,7 +36,7 @@ impl Simd for Avx2 {
         Avx2(())
     }
 
-    run_with!("avx2,fma,f16c");
+    avx2!(run);
 
     #[inline(always)]
     fn widen_f16(self, from: &[f16], to: &mut [f32]) {
@@ -34,10 +44,8 @@ impl Simd for Avx2 {
         let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
         let (mut inputs, mut outputs) = (from.chunks_exact(8), to.chunks_exact_mut(8));
         for (to, from) in (&mut outputs).zip(&mut inputs) {
-            // SAFETY: the token proves F16C; both chunks hold 8 elements.
-            unsafe {
-                _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast())))
-            }
+            // SAFETY: both chunks hold 8 elements, a vector.
+            unsafe { self.store(self.f16_floats(self.load_halves(from.as_ptr().cast())), to.as_mut_ptr()) }
         }
         for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
             *to = widen(from.to_bits());
@@ -50,11 +58,9 @@ impl Simd for Avx2 {
         let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
         let (mut inputs, mut outputs) = (from.chunks_exact(8), to.chunks_exact_mut(8));
         for (to, from) in (&mut outputs).zip(&mut inputs) {
-            // SAFETY: the token proves F16C; both chunks hold 8 elements.
-            unsafe {
-                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
-                _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
-            }
+            let to = to.as_mut_ptr().cast::<__m128i>();
+            // SAFETY: both chunks hold 8 elements, a vector.
+            unsafe { to.write_unaligned(self.floats_f16(self.load(from.as_ptr()))) }
         }
         for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
             *to = f16::from_bits(narrow(*from));
@@ -62,9 +68,9 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn stream_line(self, from: *const u8, to: *mut u8) {
-        let (from, to) = (from.cast::<__m256i>(), to.cast::<__m256i>());
-        // SAFETY: the token proves AVX2; 64 bytes can be read and written, and `to` is aligned to them, by this function's contract.
+    fn stream_line(self, from: &[u8; LINE], to: &mut CacheLine) {
+        let (from, to) = (from.as_ptr().cast::<__m256i>(), (&raw mut *to).cast::<__m256i>());
+        // SAFETY: the token proves AVX2; both are 64 bytes, and `CacheLine` is aligned to them.
         unsafe {
             _mm256_stream_si256(to, _mm256_loadu_si256(from));
             _mm256_stream_si256(to.add(1), _mm256_loadu_si256(from.add(1)));
@@ -73,38 +79,19 @@ impl Simd for Avx2 {
 }
 
 impl Avx2 {
-    /// Loads 16 bytes from each of two rows, every fourth, one per 128-bit lane.
-    ///
-    /// # Safety
-    /// 16 bytes can be read at each of the rows.
-    #[inline(always)]
-    unsafe fn gather(self, from: *const u8, stride: usize) -> __m256i {
-        // SAFETY: the token proves AVX2; 16 bytes can be read at each of the rows, by this function's contract.
-        unsafe {
-            let lanes = _mm256_castsi128_si256(_mm_loadu_si128(from.cast()));
-            _mm256_inserti128_si256::<1>(lanes, _mm_loadu_si128(from.add(4 * stride).cast()))
+    avx2! {
+        /// Converts f32 to f16, to nearest even.
+        fn floats_f16(self, floats: __m256) -> __m128i {
+            _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(floats)
         }
-    }
-}
 
-float_lanes!(Avx2, __m256);
+        /// Returns two registers of 128 bits side by side.
+        fn side_by_side(self, a: __m128i, b: __m128i) -> __m256i {
+            _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(a), b)
+        }
 
-impl CodeLanes for Avx2 {
-    type Words = __m256i;
-    const ZERO: i32 = 0;
-
-    #[inline(always)]
-    fn run_task<T: Task>(self, task: T) -> T::Output {
-        self.run(task)
-    }
-
-    #[inline(always)]
-    unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [__m256i; 4] {
-        // SAFETY: the token proves AVX2; 16 bytes of each of eight rows can be read, by this function's contract.
-        unsafe {
-            let (a, b) = (self.gather(from, stride), self.gather(from.add(stride), stride));
-            let (c, d) =
-                (self.gather(from.add(2 * stride), stride), self.gather(from.add(3 * stride), stride));
+        /// Transposes 4 x 4 words in each lane of 128 bits.
+        fn transpose_words(self, a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
             let (low_ab, high_ab) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
             let (low_cd, high_cd) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
             [
@@ -114,30 +101,103 @@ impl CodeLanes for Avx2 {
                 _mm256_unpackhi_epi64(high_ab, high_cd),
             ]
         }
+
+        /// Returns the sum of the two lanes of 128 bits.
+        pub(super) fn sum_of_halves(self, lanes: __m256) -> [f32; 4] {
+            let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
+            // SAFETY: the vector is four f32s.
+            unsafe { std::mem::transmute::<__m128, [f32; 4]>(four) }
+        }
+
+        /// Returns, in each lane of 128 bits, the sum of the lane of each of four vectors.
+        fn half_sums(self, a: __m256, b: __m256, c: __m256, d: __m256) -> __m256 {
+            // Halves of a and b, and of c and d; then one word of each.
+            let ab = _mm256_castps_pd(_mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)));
+            let cd = _mm256_castps_pd(_mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)));
+            let low = _mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd));
+            _mm256_add_ps(low, _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)))
+        }
+    }
+}
+
+impl FloatLanes for Avx2 {
+    type Floats = __m256;
+    type Halves = __m128i;
+    const LANES: usize = 8;
+
+    avx2! {
+        fn zeros(self) -> __m256 {
+            _mm256_setzero_ps()
+        }
+
+        fn broadcast(self, value: f32) -> __m256 {
+            _mm256_set1_ps(value)
+        }
+
+        fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+            _mm256_fmadd_ps(a, b, c)
+        }
+
+        fn f16_floats(self, halves: __m128i) -> __m256 {
+            _mm256_cvtph_ps(halves)
+        }
+
+        fn bf16_floats(self, halves: __m128i) -> __m256 {
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves)))
+        }
+    }
+}
+
+impl WordLanes for Avx2 {
+    type Words = __m256i;
+
+    #[inline(always)]
+    unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [__m256i; 4] {
+        // SAFETY: 16 bytes of each of eight rows can be read, by this function's contract.
+        let row = |i: usize| unsafe { from.add(i * stride).cast::<__m128i>().read_unaligned() };
+        let (a, b) = (self.side_by_side(row(0), row(4)), self.side_by_side(row(1), row(5)));
+        let (c, d) = (self.side_by_side(row(2), row(6)), self.side_by_side(row(3), row(7)));
+        self.transpose_words(a, b, c, d)
+    }
+}
+
+impl DenseFloats for Avx2 {
+    const REGISTERS: usize = 16;
+
+    avx2! {
+        fn f32_words(self, words: __m256i) -> __m256 {
+            _mm256_castsi256_ps(words)
+        }
+
+        fn f16_pairs(self, words: __m256i) -> [__m256; 2] {
+            let order = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+                0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,
+            ));
+            let halves = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_shuffle_epi8(words, order));
+            [
+                _mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+                _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(halves)),
+            ]
+        }
+
+        fn bf16_pairs(self, words: __m256i) -> [__m256; 2] {
+            let second = _mm256_and_si256(words, _mm256_set1_epi32(0xffff_0000_u32 as i32));
+            [_mm256_castsi256_ps(_mm256_slli_epi32::<16>(words)), _mm256_castsi256_ps(second)]
+        }
     }
 
     #[inline(always)]
-    unsafe fn load_adjacent(self, from: *const u8) -> __m256i {
-        // SAFETY: the token proves AVX2; 32 bytes can be read, by this function's contract.
-        unsafe { _mm256_loadu_si256(from.cast()) }
+    fn lane_sums(self, a: __m256, b: __m256, c: __m256, d: __m256) -> [f32; 4] {
+        self.sum_of_halves(self.half_sums(a, b, c, d))
     }
+}
+
+impl CodeLanes for Avx2 {
+    const ZERO: i32 = 0;
 
     #[inline(always)]
-    fn low_nibbles(self, words: __m256i) -> __m256i {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_and_si256(words, _mm256_set1_epi8(15)) }
-    }
-
-    #[inline(always)]
-    fn high_nibbles(self, words: __m256i) -> __m256i {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_and_si256(_mm256_srli_epi16::<4>(words), _mm256_set1_epi8(15)) }
-    }
-
-    #[inline(always)]
-    fn center(self, words: __m256i) -> __m256i {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_xor_si256(words, _mm256_set1_epi8(-128)) }
+    fn run_task<T: Task>(self, task: T) -> T::Output {
+        self.run(task)
     }
 
     #[inline(always)]
@@ -145,36 +205,35 @@ impl CodeLanes for Avx2 {
         words
     }
 
-    #[inline(always)]
-    fn byte_bits(self, words: __m256i, shift: u32, mask: u8) -> __m256i {
-        // SAFETY: the token proves AVX2.
-        unsafe {
+    avx2! {
+        fn low_nibbles(self, words: __m256i) -> __m256i {
+            _mm256_and_si256(words, _mm256_set1_epi8(15))
+        }
+
+        fn high_nibbles(self, words: __m256i) -> __m256i {
+            _mm256_and_si256(_mm256_srli_epi16::<4>(words), _mm256_set1_epi8(15))
+        }
+
+        fn center(self, words: __m256i) -> __m256i {
+            _mm256_xor_si256(words, _mm256_set1_epi8(-128))
+        }
+
+        fn byte_bits(self, words: __m256i, shift: u32, mask: u8) -> __m256i {
             let bits = _mm256_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
             _mm256_and_si256(bits, _mm256_set1_epi8(mask as i8))
         }
-    }
 
-    #[inline(always)]
-    fn word_bits(self, words: __m256i, shift: u32, mask: u8) -> __m256i {
-        // SAFETY: the token proves AVX2.
-        unsafe {
+        fn word_bits(self, words: __m256i, shift: u32, mask: u8) -> __m256i {
             let bits = _mm256_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
             _mm256_and_si256(bits, _mm256_set1_epi32(i32::from(mask)))
         }
-    }
 
-    #[inline(always)]
-    fn lookup(self, words: __m256i, table: &[u8; 16]) -> __m256i {
-        // SAFETY: the token proves AVX2; the table has sixteen bytes.
-        unsafe {
-            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), words)
+        fn lookup(self, words: __m256i, table: &[u8; 16]) -> __m256i {
+            let [low, high] = table_words(table);
+            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_set_epi64x(high, low)), words)
         }
-    }
 
-    #[inline(always)]
-    fn nibble_pairs(self, words: __m256i) -> [__m256i; 2] {
-        // SAFETY: the token proves AVX2.
-        unsafe {
+        fn nibble_pairs(self, words: __m256i) -> [__m256i; 2] {
             let low = _mm256_broadcastsi128_si256(_mm_setr_epi8(
                 0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13,
             ));
@@ -191,61 +250,36 @@ impl CodeLanes for Avx2 {
                 _mm256_or_si256(_mm256_and_si256(high, mask), two),
             ]
         }
-    }
 
-    #[inline(always)]
-    fn spread_bits(self, words: __m256i, shift: u32) -> __m256i {
-        // SAFETY: the token proves AVX2.
-        unsafe {
+        fn spread_bits(self, words: __m256i, shift: u32) -> __m256i {
             let bits = _mm256_srlv_epi32(words, _mm256_set1_epi32(shift as i32));
             let bits = _mm256_and_si256(bits, _mm256_set1_epi32(15));
             // Bit i goes to bits i + 4, i + 11, i + 18 and i + 25, of which only 8i + 4 is kept.
             let copies = _mm256_mullo_epi32(bits, _mm256_set1_epi32(0x0204_0810));
             _mm256_and_si256(copies, _mm256_set1_epi8(16))
         }
-    }
 
-    #[inline(always)]
-    fn join<const SHIFT: u32>(self, words: __m256i, upper: __m256i) -> __m256i {
-        // SAFETY: the token proves AVX2.
-        unsafe {
+        fn join<const SHIFT: u32>(self, words: __m256i, upper: __m256i) -> __m256i {
             let upper =
                 if SHIFT == 0 { upper } else { _mm256_sll_epi32(upper, _mm_cvtsi32_si128(SHIFT as i32)) };
             _mm256_or_si256(words, upper)
         }
-    }
 
-    #[inline(always)]
-    fn to_floats(self, words: __m256i, zero: i32) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_cvtepi32_ps(_mm256_sub_epi32(words, _mm256_set1_epi32(zero))) }
-    }
+        fn to_floats(self, words: __m256i, zero: i32) -> __m256 {
+            _mm256_cvtepi32_ps(_mm256_sub_epi32(words, _mm256_set1_epi32(zero)))
+        }
 
-    #[inline(always)]
-    fn signed_byte(self, words: __m256i, shift: u32) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe {
+        fn signed_byte(self, words: __m256i, shift: u32) -> __m256 {
             let top = _mm256_sll_epi32(words, _mm_cvtsi32_si128(24 - shift as i32));
             _mm256_cvtepi32_ps(_mm256_srai_epi32::<24>(top))
         }
-    }
 
-    #[inline(always)]
-    fn f16_in_word(self, words: __m256i, shift: u32) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe {
+        fn f16_in_word(self, words: __m256i, shift: u32) -> __m256 {
             let words = _mm256_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
             let words = _mm256_and_si256(words, _mm256_set1_epi32(0xffff));
-            let halves =
-                _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
-            _mm256_cvtph_ps(halves)
+            let (low, high) = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+            _mm256_cvtph_ps(_mm_packus_epi32(low, high))
         }
-    }
-
-    #[inline(always)]
-    unsafe fn store_adjacent(self, words: __m256i, to: *mut u8) {
-        // SAFETY: the token proves AVX2; 32 bytes can be written, by this function's contract.
-        unsafe { _mm256_storeu_si256(to.cast(), words) }
     }
 }
 
@@ -264,21 +298,16 @@ impl IntLanes for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn load_codes(self, from: *const u8) -> __m256i {
-        // SAFETY: the token proves AVX2; 32 bytes can be read, by this function's contract.
-        unsafe { _mm256_loadu_si256(from.cast()) }
+    fn scale_offset(self, scales: __m256) -> __m256 {
+        scales
     }
 
-    #[inline(always)]
-    fn broadcast_sum(self, sum: i32) -> __m256i {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_set1_epi32(sum) }
-    }
+    avx2! {
+        fn broadcast_sum(self, sum: i32) -> __m256i {
+            _mm256_set1_epi32(sum)
+        }
 
-    #[inline(always)]
-    fn dot<const BYTES: bool>(self, sums: __m256i, codes: __m256i, x: i32) -> __m256i {
-        // SAFETY: the token proves AVX2.
-        unsafe {
+        fn dot<const BYTES: bool>(self, sums: __m256i, codes: __m256i, x: i32) -> __m256i {
             let x = _mm256_set1_epi32(x);
             // Pairs of products must fit 16 bits: codes below 128 do; signed bytes go in as sizes of at most 128, their
             // signs on activations of at most 127.
@@ -289,16 +318,9 @@ impl IntLanes for Avx2 {
             };
             _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
         }
-    }
 
-    #[inline(always)]
-    fn scale_offset(self, scales: __m256) -> __m256 {
-        scales
-    }
-
-    #[inline(always)]
-    fn scale(self, sums: __m256i, scales: __m256, _: __m256) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_mul_ps(_mm256_cvtepi32_ps(sums), scales) }
+        fn scale(self, sums: __m256i, scales: __m256, _offset: __m256) -> __m256 {
+            _mm256_mul_ps(_mm256_cvtepi32_ps(sums), scales)
+        }
     }
 }

@@ -1,13 +1,27 @@
 //! AVX-512 with VNNI: sixteen lanes.
 
-use super::{Avx2, CodeLanes, FloatLanes, IntLanes, Simd, Task, float_lanes, run_with};
-use crate::f32::vector::Vector;
+use super::{
+    Avx2, CacheLine, CodeLanes, DenseFloats, FloatLanes, IntLanes, Simd, Task, WordLanes, table_words,
+    with_features,
+};
+use crate::prefetch::LINE;
 use silicide_quant::f16;
 use std::arch::x86_64::*;
 
 /// AVX-512 F, BW, DQ, CD, VL and VNNI, and what [`Avx2`] has.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512(());
+
+/// Declares methods of [`Avx512`] with what its `detect` looks for.
+macro_rules! avx512 {
+    ($($methods:tt)*) => {
+        with_features!(
+            Avx512,
+            "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c",
+            $($methods)*
+        );
+    };
+}
 
 impl Simd for Avx512 {
     const FUSED: bool = true;
@@ -29,7 +43,7 @@ impl Simd for Avx512 {
         Avx512(())
     }
 
-    run_with!("avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c");
+    avx512!(run);
 
     // Eight lanes at a time keep up with any memory.
     #[inline(always)]
@@ -43,9 +57,9 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn stream_line(self, from: *const u8, to: *mut u8) {
-        // SAFETY: the token proves AVX-512; 64 bytes can be read and written, and `to` is aligned to them, by this function's contract.
-        unsafe { _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast())) }
+    fn stream_line(self, from: &[u8; LINE], to: &mut CacheLine) {
+        // SAFETY: the token proves AVX-512; both are 64 bytes, and `CacheLine` is aligned to them.
+        unsafe { _mm512_stream_si512((&raw mut *to).cast(), _mm512_loadu_si512(from.as_ptr().cast())) }
     }
 }
 
@@ -56,7 +70,49 @@ impl Avx512 {
         // SAFETY: `detect` requires AVX2 too.
         unsafe { Avx2::assume() }
     }
+
+    avx512! {
+        /// Returns four registers of 128 bits side by side.
+        fn side_by_side(self, a: __m128i, b: __m128i, c: __m128i, d: __m128i) -> __m512i {
+            let lanes = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
+            _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(lanes, c), d)
+        }
+
+        /// Transposes 4 x 4 words in each lane of 128 bits.
+        fn transpose_words(self, a: __m512i, b: __m512i, c: __m512i, d: __m512i) -> [__m512i; 4] {
+            let (low_ab, high_ab) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+            let (low_cd, high_cd) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+            [
+                _mm512_unpacklo_epi64(low_ab, low_cd),
+                _mm512_unpackhi_epi64(low_ab, low_cd),
+                _mm512_unpacklo_epi64(high_ab, high_cd),
+                _mm512_unpackhi_epi64(high_ab, high_cd),
+            ]
+        }
+
+        /// Returns the sums of lanes of four vectors, which the caller sums over lanes of 128 bits: one word of each in every one.
+        fn quarter_sums(self, a: __m512, b: __m512, c: __m512, d: __m512) -> __m256 {
+            // Each 128-bit lane: halves of a and b, and of c and d; then one word of each.
+            let ab = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+            let cd = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
+            let low = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
+            let sums = _mm512_add_ps(low, _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
+            _mm256_add_ps(_mm512_castps512_ps256(sums), _mm512_extractf32x8_ps::<1>(sums))
+        }
+    }
 }
+
+/// Declares methods of [`Avx512Vbmi`] with what its `detect` looks for.
+macro_rules! vbmi {
+    ($($methods:tt)*) => {
+        $crate::isa::with_features!(
+            Avx512Vbmi,
+            "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,avx2,fma,f16c",
+            $($methods)*
+        );
+    };
+}
+pub(crate) use vbmi;
 
 /// [`Avx512`] with VBMI and BITALG: bytes to any place of a vector, and counts of their bits.
 #[derive(Clone, Copy, Debug)]
@@ -75,41 +131,89 @@ impl Avx512Vbmi {
         self.0
     }
 
-    /// As [`Simd::run`].
-    #[inline(always)]
-    pub(crate) fn run<T: Task>(self, task: T) -> T::Output {
-        #[target_feature(
-            enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx512vbmi,avx512bitalg,avx2,fma,f16c"
-        )]
-        fn run<T: Task>(task: T) -> T::Output {
-            task.run()
+    vbmi!(pub(crate) run);
+}
+
+impl FloatLanes for Avx512 {
+    type Floats = __m512;
+    type Halves = __m256i;
+    const LANES: usize = 16;
+
+    avx512! {
+        fn zeros(self) -> __m512 {
+            _mm512_setzero_ps()
         }
-        // SAFETY: the token proves the features.
-        unsafe { run(task) }
+
+        fn broadcast(self, value: f32) -> __m512 {
+            _mm512_set1_ps(value)
+        }
+
+        fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+            _mm512_fmadd_ps(a, b, c)
+        }
+
+        // Of the forms of this instruction only the one that may raise flags reads from memory, which is one step less.
+        fn f16_floats(self, halves: __m256i) -> __m512 {
+            _mm512_cvt_roundph_ps::<_MM_FROUND_CUR_DIRECTION>(halves)
+        }
+
+        fn bf16_floats(self, halves: __m256i) -> __m512 {
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves)))
+        }
     }
 }
 
-impl Avx512 {
-    /// Loads 16 bytes from each of four rows, every fourth, one per 128-bit lane.
-    ///
-    /// # Safety
-    /// 16 bytes can be read at each of the rows.
+impl WordLanes for Avx512 {
+    type Words = __m512i;
+
     #[inline(always)]
-    unsafe fn gather(self, from: *const u8, stride: usize) -> __m512i {
-        // SAFETY: the token proves AVX-512; 16 bytes can be read at each of the rows, by this function's contract.
-        unsafe {
-            let lanes = _mm512_castsi128_si512(_mm_loadu_si128(from.cast()));
-            let lanes = _mm512_inserti32x4::<1>(lanes, _mm_loadu_si128(from.add(4 * stride).cast()));
-            let lanes = _mm512_inserti32x4::<2>(lanes, _mm_loadu_si128(from.add(8 * stride).cast()));
-            _mm512_inserti32x4::<3>(lanes, _mm_loadu_si128(from.add(12 * stride).cast()))
-        }
+    unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [__m512i; 4] {
+        // SAFETY: 16 bytes of each of sixteen rows can be read, by this function's contract.
+        let row = |i: usize| unsafe { from.add(i * stride).cast::<__m128i>().read_unaligned() };
+        // Register i: rows i, i + 4, i + 8, i + 12 side by side; then a 4 x 4 transposition in each lane.
+        let a = self.side_by_side(row(0), row(4), row(8), row(12));
+        let b = self.side_by_side(row(1), row(5), row(9), row(13));
+        let c = self.side_by_side(row(2), row(6), row(10), row(14));
+        let d = self.side_by_side(row(3), row(7), row(11), row(15));
+        self.transpose_words(a, b, c, d)
     }
 }
 
-float_lanes!(Avx512, __m512);
+impl DenseFloats for Avx512 {
+    const REGISTERS: usize = 32;
+
+    avx512! {
+        fn f32_words(self, words: __m512i) -> __m512 {
+            _mm512_castsi512_ps(words)
+        }
+
+        fn f16_pairs(self, words: __m512i) -> [__m512; 2] {
+            // In each 128-bit lane first the four first halves, then the four second ones; then lanes side by side.
+            let order =
+                _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+            let halves = _mm512_permutexvar_epi64(
+                _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
+                _mm512_shuffle_epi8(words, order),
+            );
+            [
+                _mm512_cvtph_ps(_mm512_castsi512_si256(halves)),
+                _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(halves)),
+            ]
+        }
+
+        fn bf16_pairs(self, words: __m512i) -> [__m512; 2] {
+            let second = _mm512_and_si512(words, _mm512_set1_epi32(0xffff_0000_u32 as i32));
+            [_mm512_castsi512_ps(_mm512_slli_epi32::<16>(words)), _mm512_castsi512_ps(second)]
+        }
+    }
+
+    #[inline(always)]
+    fn lane_sums(self, a: __m512, b: __m512, c: __m512, d: __m512) -> [f32; 4] {
+        self.avx2().sum_of_halves(self.quarter_sums(a, b, c, d))
+    }
+}
 
 impl CodeLanes for Avx512 {
-    type Words = __m512i;
     // The instruction takes unsigned codes.
     const ZERO: i32 = 128;
 
@@ -118,83 +222,39 @@ impl CodeLanes for Avx512 {
         self.run(task)
     }
 
-    #[inline(always)]
-    unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [__m512i; 4] {
-        // SAFETY: the token proves AVX-512; 16 bytes of each of sixteen rows can be read, by this function's contract.
-        unsafe {
-            // Register i: rows i, i + 4, i + 8, i + 12 side by side; then a 4 x 4 transposition in each lane.
-            let (a, b) = (self.gather(from, stride), self.gather(from.add(stride), stride));
-            let (c, d) =
-                (self.gather(from.add(2 * stride), stride), self.gather(from.add(3 * stride), stride));
-            let (low_ab, high_ab) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-            let (low_cd, high_cd) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-            [
-                _mm512_unpacklo_epi64(low_ab, low_cd),
-                _mm512_unpackhi_epi64(low_ab, low_cd),
-                _mm512_unpacklo_epi64(high_ab, high_cd),
-                _mm512_unpackhi_epi64(high_ab, high_cd),
-            ]
+    avx512! {
+        fn low_nibbles(self, words: __m512i) -> __m512i {
+            _mm512_and_si512(words, _mm512_set1_epi8(15))
         }
-    }
 
-    #[inline(always)]
-    unsafe fn load_adjacent(self, from: *const u8) -> __m512i {
-        // SAFETY: the token proves AVX-512; 64 bytes can be read, by this function's contract.
-        unsafe { _mm512_loadu_si512(from.cast()) }
-    }
+        fn high_nibbles(self, words: __m512i) -> __m512i {
+            _mm512_and_si512(_mm512_srli_epi16::<4>(words), _mm512_set1_epi8(15))
+        }
 
-    #[inline(always)]
-    fn low_nibbles(self, words: __m512i) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe { _mm512_and_si512(words, _mm512_set1_epi8(15)) }
-    }
+        fn center(self, words: __m512i) -> __m512i {
+            _mm512_xor_si512(words, _mm512_set1_epi8(-128))
+        }
 
-    #[inline(always)]
-    fn high_nibbles(self, words: __m512i) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe { _mm512_and_si512(_mm512_srli_epi16::<4>(words), _mm512_set1_epi8(15)) }
-    }
+        fn signed_codes(self, words: __m512i) -> __m512i {
+            _mm512_xor_si512(words, _mm512_set1_epi8(-128))
+        }
 
-    #[inline(always)]
-    fn center(self, words: __m512i) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe { _mm512_xor_si512(words, _mm512_set1_epi8(-128)) }
-    }
-
-    #[inline(always)]
-    fn signed_codes(self, words: __m512i) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe { _mm512_xor_si512(words, _mm512_set1_epi8(-128)) }
-    }
-
-    #[inline(always)]
-    fn byte_bits(self, words: __m512i, shift: u32, mask: u8) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe {
+        fn byte_bits(self, words: __m512i, shift: u32, mask: u8) -> __m512i {
             let bits = _mm512_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
             _mm512_and_si512(bits, _mm512_set1_epi8(mask as i8))
         }
-    }
 
-    #[inline(always)]
-    fn word_bits(self, words: __m512i, shift: u32, mask: u8) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe {
+        fn word_bits(self, words: __m512i, shift: u32, mask: u8) -> __m512i {
             let bits = _mm512_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
             _mm512_and_si512(bits, _mm512_set1_epi32(i32::from(mask)))
         }
-    }
 
-    #[inline(always)]
-    fn lookup(self, words: __m512i, table: &[u8; 16]) -> __m512i {
-        // SAFETY: the token proves AVX-512; the table has sixteen bytes.
-        unsafe { _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), words) }
-    }
+        fn lookup(self, words: __m512i, table: &[u8; 16]) -> __m512i {
+            let [low, high] = table_words(table);
+            _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_set_epi64x(high, low)), words)
+        }
 
-    #[inline(always)]
-    fn nibble_pairs(self, words: __m512i) -> [__m512i; 2] {
-        // SAFETY: the token proves AVX-512.
-        unsafe {
+        fn nibble_pairs(self, words: __m512i) -> [__m512i; 2] {
             let low =
                 _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13));
             let high =
@@ -209,58 +269,34 @@ impl CodeLanes for Avx512 {
                 _mm512_or_si512(_mm512_and_si512(high, mask), two),
             ]
         }
-    }
 
-    #[inline(always)]
-    fn spread_bits(self, words: __m512i, shift: u32) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe {
+        fn spread_bits(self, words: __m512i, shift: u32) -> __m512i {
             let bits = _mm512_srlv_epi32(words, _mm512_set1_epi32(shift as i32));
             let bits = _mm512_and_si512(bits, _mm512_set1_epi32(15));
             // Bit i goes to bits i + 4, i + 11, i + 18 and i + 25, of which only 8i + 4 is kept.
             let copies = _mm512_mullo_epi32(bits, _mm512_set1_epi32(0x0204_0810));
             _mm512_and_si512(copies, _mm512_set1_epi8(16))
         }
-    }
 
-    #[inline(always)]
-    fn join<const SHIFT: u32>(self, words: __m512i, upper: __m512i) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe {
+        fn join<const SHIFT: u32>(self, words: __m512i, upper: __m512i) -> __m512i {
             let upper =
                 if SHIFT == 0 { upper } else { _mm512_sll_epi32(upper, _mm_cvtsi32_si128(SHIFT as i32)) };
             _mm512_or_si512(words, upper)
         }
-    }
 
-    #[inline(always)]
-    fn to_floats(self, words: __m512i, zero: i32) -> __m512 {
-        // SAFETY: the token proves AVX-512.
-        unsafe { _mm512_cvtepi32_ps(_mm512_sub_epi32(words, _mm512_set1_epi32(zero))) }
-    }
+        fn to_floats(self, words: __m512i, zero: i32) -> __m512 {
+            _mm512_cvtepi32_ps(_mm512_sub_epi32(words, _mm512_set1_epi32(zero)))
+        }
 
-    #[inline(always)]
-    fn signed_byte(self, words: __m512i, shift: u32) -> __m512 {
-        // SAFETY: the token proves AVX-512.
-        unsafe {
+        fn signed_byte(self, words: __m512i, shift: u32) -> __m512 {
             let top = _mm512_sll_epi32(words, _mm_cvtsi32_si128(24 - shift as i32));
             _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(top))
         }
-    }
 
-    #[inline(always)]
-    fn f16_in_word(self, words: __m512i, shift: u32) -> __m512 {
-        // SAFETY: the token proves AVX-512.
-        unsafe {
+        fn f16_in_word(self, words: __m512i, shift: u32) -> __m512 {
             let words = _mm512_srl_epi32(words, _mm_cvtsi32_si128(shift as i32));
             _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words))
         }
-    }
-
-    #[inline(always)]
-    unsafe fn store_adjacent(self, words: __m512i, to: *mut u8) {
-        // SAFETY: the token proves AVX-512; 64 bytes can be written, by this function's contract.
-        unsafe { _mm512_storeu_si512(to.cast(), words) }
     }
 }
 
@@ -280,33 +316,21 @@ impl IntLanes for Avx512 {
         self
     }
 
-    #[inline(always)]
-    unsafe fn load_codes(self, from: *const u8) -> __m512i {
-        // SAFETY: the token proves AVX-512; 64 bytes can be read, by this function's contract.
-        unsafe { _mm512_loadu_si512(from.cast()) }
-    }
+    avx512! {
+        fn broadcast_sum(self, sum: i32) -> __m512i {
+            _mm512_set1_epi32(sum)
+        }
 
-    #[inline(always)]
-    fn broadcast_sum(self, sum: i32) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe { _mm512_set1_epi32(sum) }
-    }
+        fn dot<const BYTES: bool>(self, sums: __m512i, codes: __m512i, x: i32) -> __m512i {
+            _mm512_dpbusd_epi32(sums, codes, _mm512_set1_epi32(x))
+        }
 
-    #[inline(always)]
-    fn dot<const BYTES: bool>(self, sums: __m512i, codes: __m512i, x: i32) -> __m512i {
-        // SAFETY: the token proves AVX-512.
-        unsafe { _mm512_dpbusd_epi32(sums, codes, _mm512_set1_epi32(x)) }
-    }
+        fn scale_offset(self, scales: __m512) -> __m512 {
+            _mm512_mul_ps(scales, _mm512_set1_ps(-f32::from_bits(Avx512::START as u32)))
+        }
 
-    #[inline(always)]
-    fn scale_offset(self, scales: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512.
-        unsafe { _mm512_mul_ps(scales, _mm512_set1_ps(-f32::from_bits(Self::START as u32))) }
-    }
-
-    #[inline(always)]
-    fn scale(self, sums: __m512i, scales: __m512, offset: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512.
-        unsafe { _mm512_fmadd_ps(_mm512_castsi512_ps(sums), scales, offset) }
+        fn scale(self, sums: __m512i, scales: __m512, offset: __m512) -> __m512 {
+            _mm512_fmadd_ps(_mm512_castsi512_ps(sums), scales, offset)
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Conversions between f16 and f32 without instructions for them.
+//! Conversions between f16 and f32 in plain Rust.
 
 /// Converts f16 bits to f32, without branches.
 #[inline(always)]
@@ -9,6 +9,21 @@ pub(super) fn widen(bits: u16) -> f32 {
     let value = (f32::from_bits(size << 13) * f32::from_bits(0x7780_0000)).to_bits();
     let value = if size >= 0x7c00 { value | 0x7f80_0000 } else { value };
     f32::from_bits(value | sign)
+}
+
+/// Converts the bits of eight f16s to f32. Every aarch64 has an instruction for it.
+#[inline(always)]
+pub(super) fn widen_eight(halves: [u16; 8]) -> [f32; 8] {
+    let mut wide = [0.0; 8];
+    #[cfg(target_arch = "aarch64")]
+    for (to, from) in wide.as_chunks_mut::<4>().0.iter_mut().zip(halves.as_chunks::<4>().0) {
+        *to = super::neon::widen_four(*from);
+    }
+    #[cfg(not(target_arch = "aarch64"))]
+    for (to, from) in wide.iter_mut().zip(halves) {
+        *to = widen(from);
+    }
+    wide
 }
 
 /// Converts f32 to f16 bits, to nearest even, without branches.

@@ -35,11 +35,12 @@ pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use avx512::Avx512Vbmi;
+pub(crate) use avx512::{Avx512Vbmi, vbmi};
 #[cfg(target_arch = "aarch64")]
 pub use neon::Neon;
 pub use portable::Portable;
 
+use crate::prefetch::LINE;
 use crate::q8::{MAX_KC, MAX_NC};
 use silicide_quant::f16;
 
@@ -63,6 +64,11 @@ mod sealed {
     impl Sealed for super::Neon {}
     impl Sealed for super::Portable {}
 }
+
+/// A cache line in memory.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+pub struct CacheLine(pub [u8; LINE]);
 
 /// A token of an instruction set. There are no others than those of this crate.
 pub trait Simd: sealed::Sealed + Copy + 'static {
@@ -95,18 +101,20 @@ pub trait Simd: sealed::Sealed + Copy + 'static {
     /// Converts f32 to f16, to nearest even, as many elements as both slices have.
     fn narrow_f16(self, from: &[f32], to: &mut [f16]);
 
-    /// Copies one line of 64 bytes, past the caches where the machine can.
-    ///
-    /// # Safety
-    /// Both pointers are good for 64 bytes, and `to` is aligned to them.
-    unsafe fn stream_line(self, from: *const u8, to: *mut u8);
+    /// Copies a cache line, past the caches where the machine can.
+    fn stream_line(self, from: &[u8; LINE], to: &mut CacheLine);
 }
 
-/// Vectors of f32, one lane to an output.
+/// The most lanes of any vector.
+pub(crate) const MAX_LANES: usize = 16;
+
+/// Vectors of f32, one lane to an output. Types of vectors are plain data: any bytes are one.
 pub(crate) trait FloatLanes: Copy + 'static {
     /// A vector of f32.
     type Floats: Copy;
-    /// f32s in a vector.
+    /// As many elements of 16 bits.
+    type Halves: Copy;
+    /// f32s in a vector, at most [`MAX_LANES`].
     const LANES: usize;
 
     /// Returns zeros.
@@ -115,32 +123,74 @@ pub(crate) trait FloatLanes: Copy + 'static {
     fn broadcast(self, value: f32) -> Self::Floats;
     /// Computes `a * b + c`, rounded once where the machine can.
     fn fma(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+    /// Converts f16 to f32.
+    fn f16_floats(self, halves: Self::Halves) -> Self::Floats;
+    /// Converts bf16 to f32.
+    fn bf16_floats(self, halves: Self::Halves) -> Self::Floats;
+
     /// Loads a vector.
     ///
     /// # Safety
     /// `LANES` f32s can be read, at any alignment.
-    unsafe fn load(self, from: *const f32) -> Self::Floats;
-    /// Loads a vector of f16, as f32.
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> Self::Floats {
+        const { assert!(size_of::<Self::Floats>() == 4 * Self::LANES) };
+        // SAFETY: `LANES` f32s can be read, by this function's contract: the bytes of a vector.
+        unsafe { from.cast::<Self::Floats>().read_unaligned() }
+    }
+
+    /// Loads a vector of f16, or of bf16.
     ///
     /// # Safety
-    /// `LANES` f16s can be read, at any alignment.
-    unsafe fn load_f16(self, from: *const u16) -> Self::Floats;
-    /// Loads a vector of bf16, as f32.
-    ///
-    /// # Safety
-    /// `LANES` bf16s can be read, at any alignment.
-    unsafe fn load_bf16(self, from: *const u16) -> Self::Floats;
+    /// `LANES` elements of 16 bits can be read, at any alignment.
+    #[inline(always)]
+    unsafe fn load_halves(self, from: *const u16) -> Self::Halves {
+        const { assert!(size_of::<Self::Halves>() == 2 * Self::LANES) };
+        // SAFETY: `LANES` elements can be read, by this function's contract: the bytes of a vector.
+        unsafe { from.cast::<Self::Halves>().read_unaligned() }
+    }
+
     /// Stores a vector.
     ///
     /// # Safety
     /// `LANES` f32s can be written, at any alignment.
-    unsafe fn store(self, floats: Self::Floats, to: *mut f32);
+    #[inline(always)]
+    unsafe fn store(self, floats: Self::Floats, to: *mut f32) {
+        const { assert!(size_of::<Self::Floats>() == 4 * Self::LANES) };
+        // SAFETY: `LANES` f32s can be written, by this function's contract: the bytes of a vector.
+        unsafe { to.cast::<Self::Floats>().write_unaligned(floats) }
+    }
+}
+
+/// Vectors of words: four bytes of each lane, as memory has them.
+pub(crate) trait WordLanes: FloatLanes {
+    /// A vector of words.
+    type Words: Copy;
+
+    /// Loads 16 bytes of each of `LANES` rows: word `i` has bytes `4i..4i + 4` of each.
+    ///
+    /// # Safety
+    /// 16 bytes can be read at `from + lane * stride` for every lane.
+    unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [Self::Words; 4];
+}
+
+/// Vectors for dense products: elements of transposed rows, and sums across lanes.
+pub(crate) trait DenseFloats: WordLanes {
+    /// Vectors that the machine has registers for.
+    const REGISTERS: usize;
+
+    /// Returns words that are f32s.
+    fn f32_words(self, words: Self::Words) -> Self::Floats;
+    /// Converts the first and the second f16 of every word to f32.
+    fn f16_pairs(self, words: Self::Words) -> [Self::Floats; 2];
+    /// Converts the first and the second bf16 of every word to f32.
+    fn bf16_pairs(self, words: Self::Words) -> [Self::Floats; 2];
+    /// Returns the sum of the lanes of each of four vectors, in a fixed order.
+    fn lane_sums(self, a: Self::Floats, b: Self::Floats, c: Self::Floats, d: Self::Floats) -> [f32; 4];
 }
 
 /// Vectors of bytes that weights are unpacked with, one 32-bit lane to an output.
-pub(crate) trait CodeLanes: FloatLanes {
-    /// Four bytes of each lane: codes of an output.
-    type Words: Copy;
+pub(crate) trait CodeLanes: WordLanes {
     /// The offset that [`CodeLanes::signed_codes`] adds to signed codes.
     const ZERO: i32;
     /// Whether unpacking is compiled for each layout of weights, rather than once with a branch per load.
@@ -149,21 +199,28 @@ pub(crate) trait CodeLanes: FloatLanes {
     /// Runs a task, compiled for the instruction set, in a function of its own.
     fn run_task<T: Task>(self, task: T) -> T::Output;
 
-    /// Loads 16 bytes of each of `LANES` rows: word `i` has bytes `4i..4i + 4` of each.
-    ///
-    /// # Safety
-    /// 16 bytes can be read at `from + lane * stride` for every lane.
-    unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [Self::Words; 4];
     /// Loads four bytes of each lane, side by side.
     ///
     /// # Safety
     /// `4 * LANES` bytes can be read.
-    unsafe fn load_adjacent(self, from: *const u8) -> Self::Words;
+    #[inline(always)]
+    unsafe fn load_adjacent(self, from: *const u8) -> Self::Words {
+        const { assert!(size_of::<Self::Words>() == 4 * Self::LANES) };
+        // SAFETY: `4 * LANES` bytes can be read, by this function's contract.
+        unsafe { from.cast::<Self::Words>().read_unaligned() }
+    }
+
     /// Stores four bytes of each lane, side by side.
     ///
     /// # Safety
     /// `4 * LANES` bytes can be written.
-    unsafe fn store_adjacent(self, words: Self::Words, to: *mut u8);
+    #[inline(always)]
+    unsafe fn store_adjacent(self, words: Self::Words, to: *mut u8) {
+        const { assert!(size_of::<Self::Words>() == 4 * Self::LANES) };
+        // SAFETY: `4 * LANES` bytes can be written, by this function's contract.
+        unsafe { to.cast::<Self::Words>().write_unaligned(words) }
+    }
+
     /// Stores words in a vector of a panel.
     ///
     /// # Safety
@@ -206,7 +263,7 @@ pub(crate) trait CodeLanes: FloatLanes {
 pub(crate) trait IntLanes: FloatLanes + Simd {
     /// The token that unpacks weights to panels: this one, or one that unpacks fewer lanes at a time.
     type Unpacker: CodeLanes;
-    /// A vector of a panel: four codes of each lane.
+    /// A vector of a panel: four codes of each lane, plain data.
     type Codes: Copy;
     /// An i32 for each lane.
     type Sums: Copy;
@@ -231,7 +288,12 @@ pub(crate) trait IntLanes: FloatLanes + Simd {
     ///
     /// # Safety
     /// `4 * LANES` bytes can be read.
-    unsafe fn load_codes(self, from: *const u8) -> Self::Codes;
+    #[inline(always)]
+    unsafe fn load_codes(self, from: *const u8) -> Self::Codes {
+        const { assert!(size_of::<Self::Codes>() == 4 * Self::LANES) };
+        // SAFETY: `4 * LANES` bytes can be read, by this function's contract.
+        unsafe { from.cast::<Self::Codes>().read_unaligned() }
+    }
     /// Returns `sum` in all lanes.
     fn broadcast_sum(self, sum: i32) -> Self::Sums;
     /// Adds the products of each lane's four codes with the four signed bytes of `x`. Codes are below 128, or, if `BYTES`, come
@@ -244,75 +306,47 @@ pub(crate) trait IntLanes: FloatLanes + Simd {
 }
 
 /// An instruction set that unpacks and multiplies whole vectors, so codes need not pass through memory: it has GEMVs.
-pub(crate) trait GemvLanes: IntLanes<Codes = <Self as CodeLanes>::Words> + CodeLanes {}
+pub(crate) trait GemvLanes: IntLanes<Codes = <Self as WordLanes>::Words> + CodeLanes {}
 
-impl<I: CodeLanes + IntLanes<Codes = <I as CodeLanes>::Words>> GemvLanes for I {}
+impl<I: CodeLanes + IntLanes<Codes = <I as WordLanes>::Words>> GemvLanes for I {}
 
-/// Implements [`FloatLanes`] for a token through a [`Vector`](crate::f32::vector::Vector) of its instruction set.
-macro_rules! float_lanes {
-    ($token:ident, $vector:ty) => {
-        impl FloatLanes for $token {
-            type Floats = $vector;
-            const LANES: usize = <$vector as Vector>::LANES;
-
-            #[inline(always)]
-            fn zeros(self) -> $vector {
-                // SAFETY: the token proves the vector's instruction set.
-                unsafe { <$vector>::zero() }
-            }
-
-            #[inline(always)]
-            fn broadcast(self, value: f32) -> $vector {
-                // SAFETY: the token proves the vector's instruction set; a reference is readable.
-                unsafe { <$vector>::splat(&value) }
-            }
-
-            #[inline(always)]
-            fn fma(self, a: $vector, b: $vector, c: $vector) -> $vector {
-                // SAFETY: the token proves the vector's instruction set.
-                unsafe { a.multiply_add(b, c) }
-            }
-
-            #[inline(always)]
-            unsafe fn load(self, from: *const f32) -> $vector {
-                // SAFETY: the token proves the vector's instruction set; `LANES` f32s can be read, by this function's contract.
-                unsafe { <$vector as Vector>::load(from) }
-            }
-
-            #[inline(always)]
-            unsafe fn load_f16(self, from: *const u16) -> $vector {
-                // SAFETY: the token proves the vector's instruction set; `LANES` f16s can be read, by this function's contract.
-                unsafe { <$vector as Vector>::load_f16(from) }
-            }
-
-            #[inline(always)]
-            unsafe fn load_bf16(self, from: *const u16) -> $vector {
-                // SAFETY: the token proves the vector's instruction set; `LANES` bf16s can be read, by this function's contract.
-                unsafe { <$vector as Vector>::load_bf16(from) }
-            }
-
-            #[inline(always)]
-            unsafe fn store(self, floats: $vector, to: *mut f32) {
-                // SAFETY: the token proves the vector's instruction set; `LANES` f32s can be written, by this function's contract.
-                unsafe { Vector::store(floats, to) }
-            }
-        }
-    };
+/// Returns a table of sixteen bytes as two words, for registers of 128 bits.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn table_words(table: &[u8; 16]) -> [i64; 2] {
+    let table = u128::from_le_bytes(*table);
+    [table as i64, (table >> 64) as i64]
 }
-use float_lanes;
 
-/// Declares [`Simd::run`]: a function with the features of the token calls the task.
-macro_rules! run_with {
-    ($features:literal) => {
+/// Declares methods of a token. `run` is [`Simd::run`]. The bodies of others are compiled with the token's features, where intrinsics that
+/// touch no memory are safe: the compiler proves these bodies, and the token the call.
+macro_rules! with_features {
+    ($token:ident, $features:literal, $vis:vis run) => {
+        /// As [`Simd::run`].
         #[inline(always)]
-        fn run<T: Task>(self, task: T) -> T::Output {
+        $vis fn run<T: Task>(self, task: T) -> T::Output {
             #[target_feature(enable = $features)]
             fn run<T: Task>(task: T) -> T::Output {
                 task.run()
             }
+            let _: $token = self;
             // SAFETY: the token proves the features.
             unsafe { run(task) }
         }
     };
+    ($token:ident, $features:literal,
+     $($(#[$meta:meta])* $vis:vis fn $name:ident $(<const $constant:ident: $kind:ty>)?
+        (self $(, $argument:ident: $type:ty)*) -> $output:ty $body:block)*) => {$(
+        $(#[$meta])*
+        #[inline(always)]
+        $vis fn $name $(<const $constant: $kind>)? (self $(, $argument: $type)*) -> $output {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn compiled $(<const $constant: $kind>)? ($($argument: $type),*) -> $output $body
+            let _: $token = self;
+            // SAFETY: the token proves the features.
+            unsafe { compiled $(::<$constant>)? ($($argument),*) }
+        }
+    )*};
 }
-use run_with;
+pub(crate) use with_features;

@@ -1,15 +1,24 @@
 //! NEON with dot products: eight lanes in two registers.
 
-use super::half::{narrow, widen};
-use super::{CodeLanes, FloatLanes, IntLanes, Portable, Simd, Task, float_lanes, run_with};
-use crate::f32::vector::{Lanes8, Vector};
+use super::half::{narrow, widen, widen_eight};
+use super::portable::{EIGHT_LANE_REGISTERS, eight_lane_sums, eight_lanes};
+use super::{CacheLine, CodeLanes, DenseFloats, FloatLanes, IntLanes, Simd, Task, WordLanes, with_features};
+use crate::prefetch::LINE;
 use silicide_quant::f16;
 use std::arch::aarch64::*;
 use std::arch::asm;
+use std::mem::transmute;
 
 /// NEON with dot products.
 #[derive(Clone, Copy, Debug)]
 pub struct Neon(());
+
+/// Declares methods of [`Neon`] with what its `detect` looks for.
+macro_rules! neon {
+    ($($methods:tt)*) => {
+        with_features!(Neon, "neon,dotprod", $($methods)*);
+    };
+}
 
 impl Simd for Neon {
     const FUSED: bool = true;
@@ -26,24 +35,17 @@ impl Simd for Neon {
         Neon(())
     }
 
-    run_with!("neon,dotprod");
+    neon!(run);
 
     #[inline(always)]
     fn widen_f16(self, from: &[f16], to: &mut [f32]) {
         let count = from.len().min(to.len());
-        let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
-        let (mut inputs, mut outputs) = (from.chunks_exact(4), to.chunks_exact_mut(4));
-        for (to, from) in (&mut outputs).zip(&mut inputs) {
-            // SAFETY: every aarch64 has the instruction; both chunks hold 4 elements.
-            unsafe {
-                let halves = vld1_u16(from.as_ptr().cast());
-                let wide: float32x4_t;
-                asm!("fcvtl {0:v}.4s, {1:v}.4h", lateout(vreg) wide, in(vreg) halves,
-                    options(pure, nomem, nostack, preserves_flags));
-                vst1q_f32(to.as_mut_ptr(), wide);
-            }
+        let (from, from_rest) = from.split_at(count).0.as_chunks::<4>();
+        let (to, to_rest) = to.split_at_mut(count).0.as_chunks_mut::<4>();
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = widen_four(from.map(f16::to_bits));
         }
-        for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
+        for (to, from) in to_rest.iter_mut().zip(from_rest) {
             *to = widen(from.to_bits());
         }
     }
@@ -51,92 +53,198 @@ impl Simd for Neon {
     #[inline(always)]
     fn narrow_f16(self, from: &[f32], to: &mut [f16]) {
         let count = from.len().min(to.len());
-        let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
-        let (mut inputs, mut outputs) = (from.chunks_exact(4), to.chunks_exact_mut(4));
-        for (to, from) in (&mut outputs).zip(&mut inputs) {
-            // SAFETY: every aarch64 has the instruction; both chunks hold 4 elements.
-            unsafe {
-                let wide = vld1q_f32(from.as_ptr());
-                let halves: uint16x4_t;
-                asm!("fcvtn {0:v}.4h, {1:v}.4s", lateout(vreg) halves, in(vreg) wide,
-                    options(pure, nomem, nostack, preserves_flags));
-                vst1_u16(to.as_mut_ptr().cast(), halves);
-            }
+        let (from, from_rest) = from.split_at(count).0.as_chunks::<4>();
+        let (to, to_rest) = to.split_at_mut(count).0.as_chunks_mut::<4>();
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = narrow_four(*from).map(f16::from_bits);
         }
-        for (to, from) in outputs.into_remainder().iter_mut().zip(inputs.remainder()) {
+        for (to, from) in to_rest.iter_mut().zip(from_rest) {
             *to = f16::from_bits(narrow(*from));
         }
     }
 
     #[inline(always)]
-    unsafe fn stream_line(self, from: *const u8, to: *mut u8) {
-        // SAFETY: every CPU runs the portable code; the contract is that of this function.
-        unsafe { Portable::assume().stream_line(from, to) }
+    fn stream_line(self, from: &[u8; LINE], to: &mut CacheLine) {
+        to.0 = *from;
     }
 }
 
+/// Converts four f16s to f32.
+#[inline(always)]
+pub(super) fn widen_four(halves: [u16; 4]) -> [f32; 4] {
+    let wide: float32x4_t;
+    // SAFETY: every AArch64 CPU has the instruction, which touches these registers only; they have the bytes of the arrays.
+    unsafe {
+        asm!("fcvtl {0:v}.4s, {1:v}.4h", lateout(vreg) wide, in(vreg) transmute::<[u16; 4], uint16x4_t>(halves),
+            options(pure, nomem, nostack, preserves_flags));
+        transmute::<float32x4_t, [f32; 4]>(wide)
+    }
+}
+
+/// Converts four f32s to f16, to nearest even.
+#[inline(always)]
+fn narrow_four(floats: [f32; 4]) -> [u16; 4] {
+    let halves: uint16x4_t;
+    // SAFETY: every AArch64 CPU has the instruction, which touches these registers only; they have the bytes of the arrays.
+    unsafe {
+        asm!("fcvtn {0:v}.4h, {1:v}.4s", lateout(vreg) halves, in(vreg) transmute::<[f32; 4], float32x4_t>(floats),
+            options(pure, nomem, nostack, preserves_flags));
+        transmute::<uint16x4_t, [u16; 4]>(halves)
+    }
+}
+
+/// Adds the products of four signed bytes to each lane. The intrinsic is not stable.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+fn dot_four(mut sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+    // SAFETY: the function has the instruction's feature; the instruction touches these registers only.
+    unsafe {
+        asm!(
+            ".arch_extension dotprod",
+            "sdot {0:v}.4s, {1:v}.16b, {2:v}.16b",
+            inout(vreg) sums, in(vreg) a, in(vreg) b,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    sums
+}
+
+/// Returns two registers as lanes.
+#[inline]
+#[target_feature(enable = "neon")]
+fn lanes(a: float32x4_t, b: float32x4_t) -> [f32; 8] {
+    // SAFETY: two registers are eight f32s.
+    unsafe { transmute::<[float32x4_t; 2], [f32; 8]>([a, b]) }
+}
+
+/// Converts integers to f32.
+#[inline]
+#[target_feature(enable = "neon")]
+fn convert(a: int32x4_t, b: int32x4_t) -> [f32; 8] {
+    lanes(vcvtq_f32_s32(a), vcvtq_f32_s32(b))
+}
+
+/// Shifts the words of lanes right by `by` bits: a shift to the left by a negative number.
+#[inline]
+#[target_feature(enable = "neon")]
+fn shift_right(bytes: uint8x16_t, by: u32) -> uint32x4_t {
+    vshlq_u32(vreinterpretq_u32_u8(bytes), vdupq_n_s32(-(by as i32)))
+}
+
+/// [`CodeLanes::word_bits`] of four lanes.
+#[inline]
+#[target_feature(enable = "neon")]
+fn word_bits(bytes: uint8x16_t, shift: u32, mask: u8) -> uint8x16_t {
+    vreinterpretq_u8_u32(vandq_u32(shift_right(bytes, shift), vdupq_n_u32(u32::from(mask))))
+}
+
+/// [`CodeLanes::spread_bits`] of four lanes.
+#[inline]
+#[target_feature(enable = "neon")]
+fn spread_bits(bytes: uint8x16_t, shift: u32) -> uint8x16_t {
+    let bits = vandq_u32(shift_right(bytes, shift), vdupq_n_u32(15));
+    // Bit i goes to bits i + 4, i + 11, i + 18 and i + 25, of which only 8i + 4 is kept.
+    let copies = vmulq_u32(bits, vdupq_n_u32(0x0204_0810));
+    vandq_u8(vreinterpretq_u8_u32(copies), vdupq_n_u8(16))
+}
+
+/// [`CodeLanes::nibble_pairs`] of four lanes.
+#[inline]
+#[target_feature(enable = "neon")]
+fn nibble_pairs(bytes: uint8x16_t) -> [uint8x16_t; 2] {
+    let (low, high) = (vandq_u8(bytes, vdupq_n_u8(15)), vshrq_n_u8::<4>(bytes));
+    // Two words of each column, one after the other; then the first of each and the second of each.
+    let left = vreinterpretq_u32_u8(vzip1q_u8(low, high));
+    let right = vreinterpretq_u32_u8(vzip2q_u8(low, high));
+    [vreinterpretq_u8_u32(vuzp1q_u32(left, right)), vreinterpretq_u8_u32(vuzp2q_u32(left, right))]
+}
+
+/// The signed byte from bit `shift` on of every lane's word.
+#[inline]
+#[target_feature(enable = "neon")]
+fn signed_byte(bytes: uint8x16_t, shift: u32) -> int32x4_t {
+    vshrq_n_s32::<24>(vshlq_s32(vreinterpretq_s32_u8(bytes), vdupq_n_s32(24 - shift as i32)))
+}
+
+/// Transposes 4 x 4 words.
+#[inline]
+#[target_feature(enable = "neon")]
+fn transpose_four(a: uint8x16_t, b: uint8x16_t, c: uint8x16_t, d: uint8x16_t) -> [uint8x16_t; 4] {
+    let (a, b) = (vreinterpretq_u32_u8(a), vreinterpretq_u32_u8(b));
+    let (c, d) = (vreinterpretq_u32_u8(c), vreinterpretq_u32_u8(d));
+    let (even_ab, odd_ab) =
+        (vreinterpretq_u64_u32(vtrn1q_u32(a, b)), vreinterpretq_u64_u32(vtrn2q_u32(a, b)));
+    let (even_cd, odd_cd) =
+        (vreinterpretq_u64_u32(vtrn1q_u32(c, d)), vreinterpretq_u64_u32(vtrn2q_u32(c, d)));
+    [
+        vreinterpretq_u8_u64(vtrn1q_u64(even_ab, even_cd)),
+        vreinterpretq_u8_u64(vtrn1q_u64(odd_ab, odd_cd)),
+        vreinterpretq_u8_u64(vtrn2q_u64(even_ab, even_cd)),
+        vreinterpretq_u8_u64(vtrn2q_u64(odd_ab, odd_cd)),
+    ]
+}
+
 impl Neon {
-    /// Loads 16 bytes of each of four rows: word `i` has bytes `4i..4i + 4` of each.
-    ///
-    /// # Safety
-    /// 16 bytes can be read at `from + row * stride` for each of the rows.
+    neon! {
+        /// Transposes 4 x 4 words of each of two sets of rows.
+        fn transpose_eight(self, low: [uint8x16_t; 4], high: [uint8x16_t; 4]) -> [[uint8x16_t; 2]; 4] {
+            let [a, b, c, d] = transpose_four(low[0], low[1], low[2], low[3]);
+            let [e, f, g, h] = transpose_four(high[0], high[1], high[2], high[3]);
+            [[a, e], [b, f], [c, g], [d, h]]
+        }
+
+        /// Converts sums to f32.
+        fn sum_floats(self, sums: [int32x4_t; 2]) -> [f32; 8] {
+            convert(sums[0], sums[1])
+        }
+    }
+}
+
+eight_lanes!(Neon);
+
+impl WordLanes for Neon {
+    type Words = [uint8x16_t; 2];
+
     #[inline(always)]
-    unsafe fn transpose_four(self, from: *const u8, stride: usize) -> [uint8x16_t; 4] {
-        // SAFETY: the token proves NEON; 16 bytes can be read at each of the rows, by this function's contract.
-        unsafe {
-            let row = |i: usize| vreinterpretq_u32_u8(vld1q_u8(from.add(i * stride)));
-            let (a, b, c, d) = (row(0), row(1), row(2), row(3));
-            let pairs =
-                |a, b| (vreinterpretq_u64_u32(vtrn1q_u32(a, b)), vreinterpretq_u64_u32(vtrn2q_u32(a, b)));
-            let ((even_ab, odd_ab), (even_cd, odd_cd)) = (pairs(a, b), pairs(c, d));
+    unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [Self::Words; 4] {
+        // SAFETY: 16 bytes of each of eight rows can be read, by this function's contract.
+        let row = |i: usize| unsafe { from.add(i * stride).cast::<uint8x16_t>().read_unaligned() };
+        self.transpose_eight([row(0), row(1), row(2), row(3)], [row(4), row(5), row(6), row(7)])
+    }
+}
+
+impl DenseFloats for Neon {
+    const REGISTERS: usize = EIGHT_LANE_REGISTERS;
+
+    neon! {
+        fn f32_words(self, words: [uint8x16_t; 2]) -> [f32; 8] {
+            lanes(vreinterpretq_f32_u8(words[0]), vreinterpretq_f32_u8(words[1]))
+        }
+
+        fn bf16_pairs(self, words: [uint8x16_t; 2]) -> [[f32; 8]; 2] {
+            let [a, b] = [vreinterpretq_u32_u8(words[0]), vreinterpretq_u32_u8(words[1])];
+            let upper = vdupq_n_u32(0xffff_0000);
+            let (first_a, first_b) = (vshlq_n_u32::<16>(a), vshlq_n_u32::<16>(b));
+            let (second_a, second_b) = (vandq_u32(a, upper), vandq_u32(b, upper));
             [
-                vreinterpretq_u8_u64(vtrn1q_u64(even_ab, even_cd)),
-                vreinterpretq_u8_u64(vtrn1q_u64(odd_ab, odd_cd)),
-                vreinterpretq_u8_u64(vtrn2q_u64(even_ab, even_cd)),
-                vreinterpretq_u8_u64(vtrn2q_u64(odd_ab, odd_cd)),
+                lanes(vreinterpretq_f32_u32(first_a), vreinterpretq_f32_u32(first_b)),
+                lanes(vreinterpretq_f32_u32(second_a), vreinterpretq_f32_u32(second_b)),
             ]
         }
     }
 
-    /// Adds the products of four signed bytes to each lane. The intrinsic is not stable.
     #[inline(always)]
-    fn dot_four(self, mut sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
-        // SAFETY: the token proves the instruction, which touches these registers only.
-        unsafe {
-            asm!(
-                ".arch_extension dotprod",
-                "sdot {0:v}.4s, {1:v}.16b, {2:v}.16b",
-                inout(vreg) sums, in(vreg) a, in(vreg) b,
-                options(pure, nomem, nostack, preserves_flags)
-            );
-        }
-        sums
+    fn f16_pairs(self, words: [uint8x16_t; 2]) -> [[f32; 8]; 2] {
+        [self.f16_in_word(words, 0), self.f16_in_word(words, 16)]
     }
 
-    /// Converts integers to f32.
     #[inline(always)]
-    fn convert(self, numbers: [int32x4_t; 2]) -> Lanes8 {
-        let mut floats = [0.0; 8];
-        // SAFETY: the token proves NEON; eight f32s are two registers.
-        unsafe {
-            vst1q_f32(floats.as_mut_ptr(), vcvtq_f32_s32(numbers[0]));
-            vst1q_f32(floats.as_mut_ptr().add(4), vcvtq_f32_s32(numbers[1]));
-        }
-        Lanes8::new(floats)
-    }
-
-    /// Shifts the words of lanes right by `by` bits.
-    #[inline(always)]
-    fn shift_right(self, bytes: uint8x16_t, by: u32) -> uint32x4_t {
-        // SAFETY: the token proves NEON. A shift to the left by a negative number is one to the right.
-        unsafe { vshlq_u32(vreinterpretq_u32_u8(bytes), vdupq_n_s32(-(by as i32))) }
+    fn lane_sums(self, a: [f32; 8], b: [f32; 8], c: [f32; 8], d: [f32; 8]) -> [f32; 4] {
+        eight_lane_sums([a, b, c, d])
     }
 }
 
-float_lanes!(Neon, Lanes8);
-
 impl CodeLanes for Neon {
-    type Words = [uint8x16_t; 2];
     // The instruction takes signed codes, and those below 128 are the same number either way.
     const ZERO: i32 = 0;
 
@@ -146,127 +254,70 @@ impl CodeLanes for Neon {
     }
 
     #[inline(always)]
-    unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [Self::Words; 4] {
-        // SAFETY: the token proves NEON; 16 bytes of each of eight rows can be read, by this function's contract.
-        let (low, high) =
-            unsafe { (self.transpose_four(from, stride), self.transpose_four(from.add(4 * stride), stride)) };
-        std::array::from_fn(|i| [low[i], high[i]])
-    }
-
-    #[inline(always)]
-    unsafe fn load_adjacent(self, from: *const u8) -> Self::Words {
-        // SAFETY: the token proves NEON; 32 bytes can be read, by this function's contract.
-        unsafe { [vld1q_u8(from), vld1q_u8(from.add(16))] }
-    }
-
-    #[inline(always)]
-    fn low_nibbles(self, words: Self::Words) -> Self::Words {
-        // SAFETY: the token proves NEON.
-        words.map(|bytes| unsafe { vandq_u8(bytes, vdupq_n_u8(15)) })
-    }
-
-    #[inline(always)]
-    fn high_nibbles(self, words: Self::Words) -> Self::Words {
-        // SAFETY: the token proves NEON.
-        words.map(|bytes| unsafe { vshrq_n_u8::<4>(bytes) })
-    }
-
-    #[inline(always)]
-    fn center(self, words: Self::Words) -> Self::Words {
-        // SAFETY: the token proves NEON.
-        words.map(|bytes| unsafe { veorq_u8(bytes, vdupq_n_u8(128)) })
-    }
-
-    #[inline(always)]
-    fn signed_codes(self, words: Self::Words) -> Self::Words {
+    fn signed_codes(self, words: [uint8x16_t; 2]) -> [uint8x16_t; 2] {
         words
     }
 
-    #[inline(always)]
-    fn byte_bits(self, words: Self::Words, shift: u32, mask: u8) -> Self::Words {
-        // SAFETY: the token proves NEON. A shift to the left by a negative number is one to the right.
-        words.map(|bytes| unsafe { vandq_u8(vshlq_u8(bytes, vdupq_n_s8(-(shift as i8))), vdupq_n_u8(mask)) })
-    }
-
-    #[inline(always)]
-    fn word_bits(self, words: Self::Words, shift: u32, mask: u8) -> Self::Words {
-        // SAFETY: the token proves NEON.
-        words.map(|bytes| unsafe {
-            vreinterpretq_u8_u32(vandq_u32(self.shift_right(bytes, shift), vdupq_n_u32(u32::from(mask))))
-        })
-    }
-
-    #[inline(always)]
-    fn lookup(self, words: Self::Words, table: &[u8; 16]) -> Self::Words {
-        // SAFETY: the token proves NEON; the table has sixteen bytes.
-        words.map(|bytes| unsafe { vqtbl1q_u8(vld1q_u8(table.as_ptr()), bytes) })
-    }
-
-    #[inline(always)]
-    fn nibble_pairs(self, words: Self::Words) -> [Self::Words; 2] {
-        // SAFETY: the token proves NEON.
-        let halves = words.map(|bytes| unsafe {
-            let (low, high) = (vandq_u8(bytes, vdupq_n_u8(15)), vshrq_n_u8::<4>(bytes));
-            // Two words of each column, one after the other; then the first of each and the second of each.
-            let (left, right) =
-                (vreinterpretq_u32_u8(vzip1q_u8(low, high)), vreinterpretq_u32_u8(vzip2q_u8(low, high)));
-            (vreinterpretq_u8_u32(vuzp1q_u32(left, right)), vreinterpretq_u8_u32(vuzp2q_u32(left, right)))
-        });
-        [halves.map(|(first, _)| first), halves.map(|(_, second)| second)]
-    }
-
-    #[inline(always)]
-    fn spread_bits(self, words: Self::Words, shift: u32) -> Self::Words {
-        // SAFETY: the token proves NEON.
-        words.map(|bytes| unsafe {
-            let bits = vandq_u32(self.shift_right(bytes, shift), vdupq_n_u32(15));
-            // Bit i goes to bits i + 4, i + 11, i + 18 and i + 25, of which only 8i + 4 is kept.
-            let copies = vmulq_u32(bits, vdupq_n_u32(0x0204_0810));
-            vandq_u8(vreinterpretq_u8_u32(copies), vdupq_n_u8(16))
-        })
-    }
-
-    #[inline(always)]
-    fn join<const SHIFT: u32>(self, words: Self::Words, upper: Self::Words) -> Self::Words {
-        // SAFETY: the token proves NEON.
-        std::array::from_fn(|i| unsafe { vorrq_u8(words[i], vshlq_u8(upper[i], vdupq_n_s8(SHIFT as i8))) })
-    }
-
-    #[inline(always)]
-    fn to_floats(self, words: Self::Words, zero: i32) -> Lanes8 {
-        // SAFETY: the token proves NEON.
-        let less = |bytes| unsafe { vsubq_s32(vreinterpretq_s32_u8(bytes), vdupq_n_s32(zero)) };
-        self.convert(words.map(less))
-    }
-
-    #[inline(always)]
-    fn signed_byte(self, words: Self::Words, shift: u32) -> Lanes8 {
-        // SAFETY: the token proves NEON.
-        let byte = |bytes| unsafe {
-            let top = vshlq_s32(vreinterpretq_s32_u8(bytes), vdupq_n_s32(24 - shift as i32));
-            vshrq_n_s32::<24>(top)
-        };
-        self.convert(words.map(byte))
-    }
-
-    #[inline(always)]
-    fn f16_in_word(self, words: Self::Words, shift: u32) -> Lanes8 {
-        let mut halves = [0; 8];
-        // SAFETY: the token proves NEON; eight f16s are two registers of half the size, and a vector.
-        unsafe {
-            // Narrowing keeps the lower half of each word.
-            vst1_u16(halves.as_mut_ptr(), vmovn_u32(self.shift_right(words[0], shift)));
-            vst1_u16(halves.as_mut_ptr().add(4), vmovn_u32(self.shift_right(words[1], shift)));
-            self.load_f16(halves.as_ptr())
+    neon! {
+        fn low_nibbles(self, words: [uint8x16_t; 2]) -> [uint8x16_t; 2] {
+            let mask = vdupq_n_u8(15);
+            [vandq_u8(words[0], mask), vandq_u8(words[1], mask)]
         }
-    }
 
-    #[inline(always)]
-    unsafe fn store_adjacent(self, words: Self::Words, to: *mut u8) {
-        // SAFETY: the token proves NEON; 32 bytes can be written, by this function's contract.
-        unsafe {
-            vst1q_u8(to, words[0]);
-            vst1q_u8(to.add(16), words[1]);
+        fn high_nibbles(self, words: [uint8x16_t; 2]) -> [uint8x16_t; 2] {
+            [vshrq_n_u8::<4>(words[0]), vshrq_n_u8::<4>(words[1])]
+        }
+
+        fn center(self, words: [uint8x16_t; 2]) -> [uint8x16_t; 2] {
+            let sign = vdupq_n_u8(128);
+            [veorq_u8(words[0], sign), veorq_u8(words[1], sign)]
+        }
+
+        fn byte_bits(self, words: [uint8x16_t; 2], shift: u32, mask: u8) -> [uint8x16_t; 2] {
+            // A shift to the left by a negative number is one to the right.
+            let (shift, mask) = (vdupq_n_s8(-(shift as i8)), vdupq_n_u8(mask));
+            [vandq_u8(vshlq_u8(words[0], shift), mask), vandq_u8(vshlq_u8(words[1], shift), mask)]
+        }
+
+        fn word_bits(self, words: [uint8x16_t; 2], shift: u32, mask: u8) -> [uint8x16_t; 2] {
+            [word_bits(words[0], shift, mask), word_bits(words[1], shift, mask)]
+        }
+
+        fn lookup(self, words: [uint8x16_t; 2], table: &[u8; 16]) -> [uint8x16_t; 2] {
+            // SAFETY: the table has the bytes of a register.
+            let table = unsafe { transmute::<[u8; 16], uint8x16_t>(*table) };
+            [vqtbl1q_u8(table, words[0]), vqtbl1q_u8(table, words[1])]
+        }
+
+        fn nibble_pairs(self, words: [uint8x16_t; 2]) -> [[uint8x16_t; 2]; 2] {
+            let ([a, b], [c, d]) = (nibble_pairs(words[0]), nibble_pairs(words[1]));
+            [[a, c], [b, d]]
+        }
+
+        fn spread_bits(self, words: [uint8x16_t; 2], shift: u32) -> [uint8x16_t; 2] {
+            [spread_bits(words[0], shift), spread_bits(words[1], shift)]
+        }
+
+        fn join<const SHIFT: u32>(self, words: [uint8x16_t; 2], upper: [uint8x16_t; 2]) -> [uint8x16_t; 2] {
+            let shift = vdupq_n_s8(SHIFT as i8);
+            [vorrq_u8(words[0], vshlq_u8(upper[0], shift)), vorrq_u8(words[1], vshlq_u8(upper[1], shift))]
+        }
+
+        fn to_floats(self, words: [uint8x16_t; 2], zero: i32) -> [f32; 8] {
+            let zero = vdupq_n_s32(zero);
+            let (a, b) = (vreinterpretq_s32_u8(words[0]), vreinterpretq_s32_u8(words[1]));
+            convert(vsubq_s32(a, zero), vsubq_s32(b, zero))
+        }
+
+        fn signed_byte(self, words: [uint8x16_t; 2], shift: u32) -> [f32; 8] {
+            convert(signed_byte(words[0], shift), signed_byte(words[1], shift))
+        }
+
+        fn f16_in_word(self, words: [uint8x16_t; 2], shift: u32) -> [f32; 8] {
+            // Narrowing keeps the lower half of each word.
+            let (a, b) = (vmovn_u32(shift_right(words[0], shift)), vmovn_u32(shift_right(words[1], shift)));
+            // SAFETY: two registers of 64 bits are eight f16s.
+            widen_eight(unsafe { transmute::<[uint16x4_t; 2], [u16; 8]>([a, b]) })
         }
     }
 }
@@ -286,34 +337,25 @@ impl IntLanes for Neon {
         self
     }
 
-    #[inline(always)]
-    unsafe fn load_codes(self, from: *const u8) -> Self::Codes {
-        // SAFETY: the token proves NEON; 32 bytes can be read, by this function's contract.
-        unsafe { [vld1q_u8(from), vld1q_u8(from.add(16))] }
-    }
+    neon! {
+        fn broadcast_sum(self, sum: i32) -> [int32x4_t; 2] {
+            [vdupq_n_s32(sum), vdupq_n_s32(sum)]
+        }
 
-    #[inline(always)]
-    fn broadcast_sum(self, sum: i32) -> Self::Sums {
-        // SAFETY: the token proves NEON.
-        [unsafe { vdupq_n_s32(sum) }; 2]
-    }
-
-    #[inline(always)]
-    fn dot<const BYTES: bool>(self, sums: Self::Sums, codes: Self::Codes, x: i32) -> Self::Sums {
-        // SAFETY: the token proves NEON.
-        unsafe {
+        fn dot<const BYTES: bool>(self, sums: [int32x4_t; 2], codes: [uint8x16_t; 2], x: i32) -> [int32x4_t; 2] {
             let x = vreinterpretq_s8_s32(vdupq_n_s32(x));
-            std::array::from_fn(|i| self.dot_four(sums[i], vreinterpretq_s8_u8(codes[i]), x))
+            let (a, b) = (vreinterpretq_s8_u8(codes[0]), vreinterpretq_s8_u8(codes[1]));
+            [dot_four(sums[0], a, x), dot_four(sums[1], b, x)]
         }
     }
 
     #[inline(always)]
-    fn scale_offset(self, scales: Lanes8) -> Lanes8 {
+    fn scale_offset(self, scales: [f32; 8]) -> [f32; 8] {
         scales
     }
 
     #[inline(always)]
-    fn scale(self, sums: Self::Sums, scales: Lanes8, _: Lanes8) -> Lanes8 {
-        self.fma(self.convert(sums), scales, self.zeros())
+    fn scale(self, sums: Self::Sums, scales: [f32; 8], _: [f32; 8]) -> [f32; 8] {
+        self.fma(self.sum_floats(sums), scales, self.zeros())
     }
 }

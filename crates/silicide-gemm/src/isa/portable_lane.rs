@@ -2,7 +2,7 @@
 //! plain Rust is ten times the code, and no faster: without byte shuffles, lookups and transpositions are done byte by byte anyway.
 
 use super::half::widen;
-use super::{CodeLanes, FloatLanes, Task};
+use super::{CodeLanes, FloatLanes, Task, WordLanes};
 
 /// The unpacker of [`Portable`](super::Portable). Plain Rust: it needs no proof.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,7 @@ const CODE_STEP: usize = <super::Portable as FloatLanes>::LANES;
 
 impl FloatLanes for PortableLane {
     type Floats = f32;
+    type Halves = u16;
     const LANES: usize = 1;
 
     #[inline(always)]
@@ -32,27 +33,24 @@ impl FloatLanes for PortableLane {
     }
 
     #[inline(always)]
-    unsafe fn load(self, from: *const f32) -> f32 {
-        // SAFETY: an f32 can be read, by this function's contract.
-        unsafe { from.read_unaligned() }
+    fn f16_floats(self, half: u16) -> f32 {
+        widen(half)
     }
 
     #[inline(always)]
-    unsafe fn load_f16(self, from: *const u16) -> f32 {
-        // SAFETY: an f16 can be read, by this function's contract.
-        widen(unsafe { from.read_unaligned() })
+    fn bf16_floats(self, half: u16) -> f32 {
+        f32::from_bits(u32::from(half) << 16)
     }
+}
+
+impl WordLanes for PortableLane {
+    // The first byte is the lowest.
+    type Words = u32;
 
     #[inline(always)]
-    unsafe fn load_bf16(self, from: *const u16) -> f32 {
-        // SAFETY: a bf16 can be read, by this function's contract.
-        f32::from_bits(u32::from(unsafe { from.read_unaligned() }) << 16)
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, float: f32, to: *mut f32) {
-        // SAFETY: an f32 can be written, by this function's contract.
-        unsafe { to.write_unaligned(float) }
+    unsafe fn load_transposed(self, from: *const u8, _: usize) -> [u32; 4] {
+        // SAFETY: sixteen bytes of the lane's row can be read, by this function's contract.
+        unsafe { from.cast::<[u32; 4]>().read_unaligned() }.map(u32::from_le)
     }
 }
 
@@ -62,20 +60,12 @@ const fn four_times(byte: u8) -> u32 {
 }
 
 impl CodeLanes for PortableLane {
-    // The first byte is the lowest.
-    type Words = u32;
     const ZERO: i32 = 0;
     const UNPACK_PER_LAYOUT: bool = false;
 
     #[inline(never)]
     fn run_task<T: Task>(self, task: T) -> T::Output {
         task.run()
-    }
-
-    #[inline(always)]
-    unsafe fn load_transposed(self, from: *const u8, _: usize) -> [u32; 4] {
-        // SAFETY: sixteen bytes of the lane's row can be read, by this function's contract.
-        unsafe { from.cast::<[u32; 4]>().read_unaligned() }.map(u32::from_le)
     }
 
     #[inline(always)]

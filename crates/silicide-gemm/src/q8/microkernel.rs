@@ -16,8 +16,7 @@
 
 use super::formats::{CODE_WORDS, GROUP, MAX_KC, PanelLayout, Zero};
 use super::quantize::{QuantizedGroups, QuantizedRows, RowOffsets};
-use crate::f32::vector::MAX_LANES;
-use crate::isa::{CodeLanes, IntLanes, Task};
+use crate::isa::{CodeLanes, IntLanes, MAX_LANES, Task};
 use std::mem::MaybeUninit;
 
 /// The largest MR of any instruction set; a multiple of each one's.

@@ -52,8 +52,7 @@ pub use microkernel::MAX_MR;
 pub use quantize::{QuantizedRows, QuantizedRowsMut, quantize, quantized_row_bytes};
 pub use weights::Q8Weights;
 
-use crate::f32::vector::MAX_LANES;
-use crate::isa::{IntLanes, Simd};
+use crate::isa::{IntLanes, MAX_LANES, Simd};
 use crate::view::{GemmError, MatrixMut};
 use formats::{affine, panel_layout, unpack};
 use gemm::Q8Product;

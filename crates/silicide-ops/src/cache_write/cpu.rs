@@ -105,9 +105,9 @@ pub(crate) unsafe fn store_row<S: Simd>(tile: &Tile<'_>, cache: usize, code: u32
     // nothing else touches. `cache_bytes` sized it for this type.
     unsafe {
         match code {
-            F32 => f32::narrow::<S>(row, tile.write::<f32>(cache, range)),
-            F16 => f16::narrow::<S>(row, tile.write::<f16>(cache, range)),
-            BF16 => bf16::narrow::<S>(row, tile.write::<bf16>(cache, range)),
+            F32 => f32::narrow(S::assume(), row, tile.write::<f32>(cache, range)),
+            F16 => f16::narrow(S::assume(), row, tile.write::<f16>(cache, range)),
+            BF16 => bf16::narrow(S::assume(), row, tile.write::<bf16>(cache, range)),
             code => {
                 let number = code.wrapping_sub(BLOCKS) as usize;
                 let Some(&format) = Format::ALL.get(number) else { return };

@@ -238,15 +238,15 @@ unsafe fn read(tile: &Tile<'_>, from: DType, run: Range<usize>, lanes: &mut [f64
 #[inline(always)]
 unsafe fn write<S: Simd>(tile: &Tile<'_>, to: DType, run: Range<usize>, lanes: &[f64]) {
     with_type!(to, T => {
-        // SAFETY: binding 1 holds `run`, of type `to`, for this tile alone, by the caller; `T` is that type's Rust type.
-        let to = unsafe { tile.write::<T>(1, run) };
+        // SAFETY: by the caller, the CPU has `S`, and binding 1 holds `run`, of type `to`, for this tile alone; `T` is that type's
+        // Rust type.
+        let (isa, to) = unsafe { (S::assume(), tile.write::<T>(1, run)) };
         if tile.param(2) == 0 {
             to.iter_mut().zip(lanes).for_each(|(to, from)| *to = T::narrow(*from));
         } else {
             let mut narrow = [T::zeroed(); CHUNK];
             narrow.iter_mut().zip(lanes).for_each(|(to, from)| *to = T::narrow(*from));
-            // SAFETY: the CPU has `S`, by the caller.
-            unsafe { stream::copy::<S, T>(&narrow, to) };
+            stream::copy(isa, &narrow, to);
         }
     });
 }

@@ -9,75 +9,60 @@ use silicide_quant::{DType, bf16, f16};
 /// An element type that kernels compute with as f32.
 pub(crate) trait Float: Pod {
     /// Converts as many elements as both slices have.
-    ///
-    /// # Safety
-    /// The instruction set `S` is present.
-    unsafe fn widen<S: Simd>(from: &[Self], to: &mut [f32]);
+    fn widen(isa: impl Simd, from: &[Self], to: &mut [f32]);
 
     /// Converts as many elements as both slices have, to nearest even; NaN stays NaN.
-    ///
-    /// # Safety
-    /// The instruction set `S` is present.
-    unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [Self]);
+    fn narrow(isa: impl Simd, from: &[f32], to: &mut [Self]);
 
     /// Like [`narrow`](Float::narrow), past the caches; at most [`CHUNK`] elements.
-    ///
-    /// # Safety
-    /// The instruction set `S` is present.
     #[inline(always)]
-    unsafe fn stream<S: Simd>(from: &[f32], to: &mut [Self]) {
+    fn stream(isa: impl Simd, from: &[f32], to: &mut [Self]) {
         let mut narrow = [Self::zeroed(); CHUNK];
         let narrow = narrow.get_mut(..from.len()).unwrap_or_default();
-        // SAFETY: the CPU has `S`, by the caller.
-        unsafe {
-            Self::narrow::<S>(from, narrow);
-            stream::copy::<S, Self>(narrow, to);
-        }
+        Self::narrow(isa, from, narrow);
+        stream::copy(isa, narrow, to);
     }
 }
 
 impl Float for f32 {
     #[inline(always)]
-    unsafe fn widen<S: Simd>(from: &[f32], to: &mut [f32]) {
+    fn widen(_: impl Simd, from: &[f32], to: &mut [f32]) {
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;
         }
     }
     #[inline(always)]
-    unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [f32]) {
+    fn narrow(_: impl Simd, from: &[f32], to: &mut [f32]) {
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;
         }
     }
     #[inline(always)]
-    unsafe fn stream<S: Simd>(from: &[f32], to: &mut [f32]) {
-        // SAFETY: the CPU has `S`, by the caller.
-        unsafe { stream::copy::<S, f32>(from, to) }
+    fn stream(isa: impl Simd, from: &[f32], to: &mut [f32]) {
+        stream::copy(isa, from, to);
     }
 }
 
 impl Float for f16 {
     #[inline(always)]
-    unsafe fn widen<S: Simd>(from: &[f16], to: &mut [f32]) {
-        // SAFETY: the caller runs on a CPU with `S`.
-        unsafe { S::assume() }.widen_f16(from, to);
+    fn widen(isa: impl Simd, from: &[f16], to: &mut [f32]) {
+        isa.widen_f16(from, to);
     }
     #[inline(always)]
-    unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [f16]) {
-        // SAFETY: the caller runs on a CPU with `S`.
-        unsafe { S::assume() }.narrow_f16(from, to);
+    fn narrow(isa: impl Simd, from: &[f32], to: &mut [f16]) {
+        isa.narrow_f16(from, to);
     }
 }
 
 impl Float for bf16 {
     #[inline(always)]
-    unsafe fn widen<S: Simd>(from: &[bf16], to: &mut [f32]) {
+    fn widen(_: impl Simd, from: &[bf16], to: &mut [f32]) {
         for (to, from) in to.iter_mut().zip(from) {
             *to = f32::from_bits(u32::from(from.to_bits()) << 16);
         }
     }
     #[inline(always)]
-    unsafe fn narrow<S: Simd>(from: &[f32], to: &mut [bf16]) {
+    fn narrow(_: impl Simd, from: &[f32], to: &mut [bf16]) {
         for (to, from) in to.iter_mut().zip(from) {
             let bits = from.to_bits();
             let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
@@ -94,7 +79,7 @@ impl Float for bf16 {
 #[inline(always)]
 pub(crate) unsafe fn read<S: Simd, T: Float>(tile: &Tile<'_>, i: usize, start: usize, to: &mut [f32]) {
     // SAFETY: by the caller, the CPU has `S` and the binding holds these elements, of type `T`, which nothing writes.
-    unsafe { T::widen::<S>(tile.read_part::<T>(i, start..start + to.len()), to) }
+    unsafe { T::widen(S::assume(), tile.read_part::<T>(i, start..start + to.len()), to) }
 }
 
 /// Writes elements of binding `i` from `start` on, as many as `from` has and at most [`CHUNK`]. With `streaming`,
@@ -110,10 +95,9 @@ pub(crate) unsafe fn write<S: Simd, T: Float>(
     from: &[f32],
     streaming: bool,
 ) {
-    // SAFETY: by the caller, the binding holds these elements, of type `T`, and nothing else touches them.
-    let to = unsafe { tile.write::<T>(i, start..start + from.len()) };
-    // SAFETY: the CPU has `S`, by the caller.
-    unsafe { if streaming { T::stream::<S>(from, to) } else { T::narrow::<S>(from, to) } }
+    // SAFETY: by the caller, the CPU has `S`, and the binding holds these elements, of type `T`, which nothing else touches.
+    let (isa, to) = unsafe { (S::assume(), tile.write::<T>(i, start..start + from.len())) };
+    if streaming { T::stream(isa, from, to) } else { T::narrow(isa, from, to) }
 }
 
 /// The element type of a binding as a parameter word, for kernels that serve them all.
@@ -246,8 +230,7 @@ mod tests {
             for low in [0u32, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
                 let value = f32::from_bits(u32::from(high) << 16 | low);
                 let mut got = [bf16::ZERO];
-                // SAFETY: portable code runs everywhere.
-                unsafe { bf16::narrow::<Portable>(&[value], &mut got) };
+                bf16::narrow(Portable::detect().unwrap(), &[value], &mut got);
                 let expected = <bf16 as Element>::from_f64(f64::from(value));
                 assert!(
                     got[0].to_bits() == expected.to_bits() || (got[0].is_nan() && expected.is_nan()),

@@ -21,7 +21,7 @@ pub(crate) mod stream;
 pub(crate) use silicide_gemm::isa::Neon;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use silicide_gemm::isa::{Avx2, Avx512};
-pub(crate) use silicide_gemm::isa::{Portable, Simd};
+pub(crate) use silicide_gemm::isa::{CacheLine, Portable, Simd};
 
 use silicide_hal::Tile;
 use std::ops::Range;

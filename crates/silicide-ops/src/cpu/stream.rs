@@ -1,7 +1,7 @@
 //! Stores past the caches. A plain store to a line that is not cached reads it first; for outputs larger than the
 //! caches that is a third of all traffic. Kernels compute a run in a local array and hand it here.
 
-use super::Simd;
+use super::{CacheLine, Simd};
 use silicide_core::kernel::Io;
 pub(crate) use silicide_gemm::prefetch::{LINE, fetch};
 
@@ -21,25 +21,19 @@ pub(crate) fn is_large(bytes: usize) -> bool {
 }
 
 /// Copies `from` to `to`, of the same length, past the caches. [`fence`] must follow before the tile ends.
-///
-/// # Safety
-/// The instruction set is present.
 #[inline(always)]
-pub(crate) unsafe fn copy<S: Simd, T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
+pub(crate) fn copy<T: bytemuck::Pod>(isa: impl Simd, from: &[T], to: &mut [T]) {
     let (from, to) = (bytemuck::cast_slice::<T, u8>(from), bytemuck::cast_slice_mut::<T, u8>(to));
     let count = from.len().min(to.len());
     let (from, to) = (from.split_at(count).0, to.split_at_mut(count).0);
-    let head = to.as_ptr().align_offset(LINE).min(count);
-    let (from_head, from) = from.split_at(head);
-    let (to_head, to) = to.split_at_mut(head);
+    let (to_head, to, to_rest) = bytemuck::pod_align_to_mut::<u8, CacheLine>(to);
+    let (from_head, from) = from.split_at(to_head.len());
     to_head.copy_from_slice(from_head);
-    let (mut from, mut to) = (from.chunks_exact(LINE), to.chunks_exact_mut(LINE));
-    for (to, from) in (&mut to).zip(&mut from) {
-        // SAFETY: the caller runs on a CPU with `S`; both chunks are lines, and `to` starts one.
-        unsafe { S::assume().stream_line(from.as_ptr(), to.as_mut_ptr()) };
+    let (from, from_rest) = from.split_at(to.len() * LINE);
+    for (to, from) in to.iter_mut().zip(from.as_chunks::<LINE>().0) {
+        isa.stream_line(from, to);
     }
-    let (to, from) = (to.into_remainder(), from.remainder());
-    to.copy_from_slice(from);
+    to_rest.copy_from_slice(from_rest);
 }
 
 /// Orders streamed stores before the stores that mark the tile as done.
@@ -63,8 +57,7 @@ mod tests {
         for start in [0, 1, 3, 16, 63] {
             for len in [0, 1, 15, 63, 64, 65, 200, 300] {
                 let mut to = vec![0xeeu8; 400];
-                // SAFETY: portable code runs everywhere.
-                unsafe { copy::<Portable, u8>(&from[..len], &mut to[start..start + len]) };
+                copy(Portable::detect().unwrap(), &from[..len], &mut to[start..start + len]);
                 fence();
                 assert_eq!(to[start..start + len], from[..len]);
                 assert!(to[..start].iter().chain(&to[start + len..]).all(|&byte| byte == 0xee));

@@ -120,18 +120,18 @@ unsafe fn index(tile: &Tile<'_>, i: usize) -> Option<usize> {
 /// Copies elements of `size` bytes from the table to y.
 ///
 /// # Safety
-/// Both hold them; those of y are the caller's alone.
+/// The CPU has `S`; both hold them; those of y are the caller's alone.
 #[inline(always)]
 unsafe fn copy<S: Simd>(tile: &Tile<'_>, size: usize, from: Range<usize>, to: usize) {
     let count = from.len();
-    // SAFETY: the table holds `from` and y holds `to`, which is this tile's alone, by the caller, which checked the index.
-    let (from, to) = unsafe {
+    // SAFETY: by the caller, the CPU has `S`; the table holds `from` and y holds `to`, which is this tile's alone: the caller checked
+    // the index.
+    let (isa, from, to) = unsafe {
         let to = to * size..(to + count) * size;
-        (tile.read_part::<u8>(0, from.start * size..from.end * size), tile.write::<u8>(2, to))
+        (S::assume(), tile.read_part::<u8>(0, from.start * size..from.end * size), tile.write::<u8>(2, to))
     };
     if tile.param(7) != 0 {
-        // SAFETY: the CPU has `S`, by the caller.
-        unsafe { stream::copy::<S, u8>(from, to) }
+        stream::copy(isa, from, to);
     } else {
         to.copy_from_slice(from);
     }

@@ -215,7 +215,7 @@ unsafe fn copy_block<S: Simd, T: Pod, const LINE: usize>(tile: &Tile<'_>, start:
                     let turned: [T; LINE] =
                         std::array::from_fn(|cell| patch.get(cell).map_or(T::zeroed(), |line| line[k]));
                     if fast.to == 1 && width == LINE && tile.param(2) != 0 && to.addr().is_multiple_of(64) {
-                        S::assume().stream_line(turned.as_ptr().cast(), to.cast());
+                        S::assume().stream_line(&*turned.as_ptr().cast(), &mut *to.cast());
                     } else if fast.to == 1 && width == LINE {
                         to.cast::<[T; LINE]>().write_unaligned(turned);
                     } else {

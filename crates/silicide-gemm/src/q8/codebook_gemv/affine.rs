@@ -1,10 +1,8 @@
 //! Affine codes of MLX of 2 to 6 bits. Eight codes are as many bytes as each has bits, so bytes are moved to their lanes and codes
 //! shifted out there. Scales and biases lie in planes; they are unpacked as for panels, one output to a lane.
 
-use super::{
-    ArrangedRow, GROUPS, LANES, MAX_SUPER_BLOCKS, PAIRS, PARTS, SuperBlock, arrange, dots, join, transpose,
-};
-use crate::isa::{Avx512, Avx512Vbmi, IntLanes, Task};
+use super::{GROUPS, LANES, PAIRS, PARTS, SuperBlock, arrange, array, bytes_64, dots};
+use crate::isa::{Avx512, Avx512Vbmi, DenseFloats, FloatLanes, IntLanes, Task, vbmi};
 use crate::prefetch::LINE;
 use crate::q8::GEMV_ROWS;
 use crate::q8::formats::affine::AffineScales;
@@ -12,7 +10,6 @@ use crate::q8::formats::{ScaleSlots, prefetch};
 use crate::q8::gemm::Q8Product;
 use crate::q8::layout::{Strided, VectorRows};
 use crate::q8::microkernel::store;
-use crate::q8::quantize::RowOffsets;
 use crate::q8::weights::WeightEncoding;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -56,49 +53,72 @@ impl<const BITS: usize, const BYTES: usize> Affine<BITS, BYTES> {
 }
 
 impl<const BITS: usize, const BYTES: usize> SuperBlock for Affine<BITS, BYTES> {
-    type Bytes = [u8; BYTES];
+    const BYTES: usize = BYTES;
     const HALVES: bool = false;
     const ZERO: i32 = 0;
-    const SIGNED: bool = false;
 
     #[inline(always)]
-    fn load(_: Avx512Vbmi, bytes: &[u8; BYTES]) -> Self {
+    fn load(isa: Avx512Vbmi, bytes: &[u8]) -> Self {
         const { assert!(BYTES == GROUPS * PARTS * BITS) };
-        // SAFETY: the token proves the instructions; the masks leave out what is not in the array.
-        unsafe {
-            let mut vectors = [_mm512_setzero_si512(); VECTORS];
-            for (i, vector) in vectors.iter_mut().enumerate() {
-                let left = BYTES.saturating_sub(i * VECTOR);
-                let at = bytes.as_ptr().wrapping_add(i * VECTOR);
-                if left >= VECTOR {
-                    *vector = _mm512_loadu_si512(at.cast());
-                } else if left > 0 {
-                    *vector = _mm512_maskz_loadu_epi8((1 << left) - 1, at.cast());
-                }
-            }
-            Affine(vectors)
+        let bytes: &[u8; BYTES] = array(bytes, 0);
+        let mut vectors = [isa.avx512().broadcast_sum(0); VECTORS];
+        for (vector, bytes) in vectors.iter_mut().zip(bytes.chunks(VECTOR)) {
+            *vector = match bytes.first_chunk() {
+                Some(whole) => bytes_64(whole),
+                None => isa.load_part(bytes),
+            };
         }
+        Affine(vectors)
     }
 
     #[inline(always)]
-    fn levels(self, _: Avx512Vbmi, part: usize) -> __m512i {
+    fn levels(self, isa: Avx512Vbmi, part: usize) -> __m512i {
         let Places { bytes, vectors } = &Self::PLACES[part];
-        // SAFETY: the token proves the instructions; `Places` is aligned to 64 bytes, and begins with as many.
-        unsafe {
-            let places = _mm512_load_si512(bytes.as_ptr().cast());
-            let mut codes = _mm512_permutexvar_epi8(places, self.0[0]);
-            for (i, vector) in vectors.iter().enumerate().skip(1) {
-                if i * VECTOR < BYTES {
-                    codes = _mm512_mask_permutexvar_epi8(codes, *vector, places, self.0[i]);
-                }
+        let places = bytes_64(bytes);
+        let mut codes = isa.permute(self.0[0], places);
+        for (i, mask) in vectors.iter().enumerate().skip(1) {
+            if i * VECTOR < BYTES {
+                codes = isa.permute_part(codes, *mask, self.0[i], places);
             }
-            let codes = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(Self::SHIFTS), codes);
-            _mm512_and_si512(codes, _mm512_set1_epi8((1 << BITS) - 1))
+        }
+        isa.byte_fields(codes, Self::SHIFTS, (1 << BITS) - 1)
+    }
+}
+
+impl Avx512Vbmi {
+    vbmi! {
+        /// Loads up to 64 bytes; others are zero.
+        fn load_part(self, bytes: &[u8]) -> __m512i {
+            let mask = if bytes.len() < VECTOR { (1 << bytes.len()) - 1 } else { __mmask64::MAX };
+            // SAFETY: the mask leaves out what is not in the slice.
+            unsafe { _mm512_maskz_loadu_epi8(mask, bytes.as_ptr().cast()) }
+        }
+
+        /// Returns the bytes at `places` of a vector.
+        fn permute(self, bytes: __m512i, places: __m512i) -> __m512i {
+            _mm512_permutexvar_epi8(places, bytes)
+        }
+
+        /// Returns the bytes at `places` of a vector where `mask` has a bit, and those of `others` elsewhere.
+        fn permute_part(self, others: __m512i, mask: __mmask64, bytes: __m512i, places: __m512i) -> __m512i {
+            _mm512_mask_permutexvar_epi8(others, mask, places, bytes)
+        }
+
+        /// Returns, for every byte of a lane of 64 bits, the bits of `mask` from the bit on that its byte of `shifts` names.
+        fn byte_fields(self, words: __m512i, shifts: i64, mask: i8) -> __m512i {
+            let fields = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(shifts), words);
+            _mm512_and_si512(fields, _mm512_set1_epi8(mask))
+        }
+
+        /// Returns the bits of floats.
+        fn float_bits(self, floats: __m512) -> __m512i {
+            _mm512_castps_si512(floats)
         }
     }
 }
 
-/// Computes a GEMV of affine codes, if there is one for their bits, the rows are few and the CPU has the instructions; returns whether it did.
+/// Computes a GEMV of affine codes, if there is one for their bits, the rows are few and the CPU has the instructions; returns whether
+/// it did.
 ///
 /// # Safety
 /// As for [`Q8Product::multiply`]; weights are in this encoding.
@@ -151,47 +171,40 @@ impl<const BITS: usize, const BYTES: usize, const ROWS: usize> Task for AffineGe
     #[inline(always)]
     fn run(self) {
         let Self { isa, product, outputs } = self;
-        let arranged = product.staging::<[[ArrangedRow; MAX_SUPER_BLOCKS]; ROWS]>().cast::<ArrangedRow>();
+        let arranged = arrange::<Affine<BITS, BYTES>, ROWS>(product);
+        let rows: [RowScales<'_>; ROWS] = std::array::from_fn(|row| RowScales::new(product, row));
         let mut scales = Scales(MaybeUninit::uninit());
         // SAFETY: the array has two vectors for each of eight groups.
         let scales = unsafe { ScaleSlots::<Avx512>::new(scales.0.as_mut_ptr().cast(), GROUPS, 2) };
-        // SAFETY: the workspace has room for `ROWS` rows of MAX_SUPER_BLOCKS, which `fits` has checked.
-        unsafe { arrange::<Affine<BITS, BYTES>, ROWS>(product, arranged) };
+        let mut pairs = [[isa.avx512().zeros(); PAIRS]; ROWS];
         for output in outputs.clone().step_by(LANES) {
             // A vector that is not whole begins earlier.
             let skipped = (output + LANES).saturating_sub(outputs.end);
             let from = product.weights.skip(output - skipped);
             let after = from.start.wrapping_add(LANES * from.stride);
             let weights = VectorRows::<Avx512, Strided, AffineScales>::new(isa.avx512(), from);
-            let mut sums = [isa.avx512_zeros(); ROWS];
-            for block in 0..product.lhs.groups() / GROUPS {
+            let mut sums = [isa.avx512().zeros(); ROWS];
+            for (block, arranged) in arranged.iter().enumerate() {
                 // SAFETY: `Q8Product::multiply` says that LANES weight rows have these groups, and planes their scales.
                 unsafe { weights.blocks(block * GROUPS, GROUPS) }.plane_scales(scales);
                 let first = from.start.wrapping_add(block * BYTES);
                 let next = after.wrapping_add(block * LANES * BYTES);
-                let mut all = MaybeUninit::<[[__m512i; PAIRS]; ROWS]>::uninit();
-                let all = all.as_mut_ptr().cast::<__m512i>();
                 for pair in 0..PAIRS {
                     let lines = const { (LANES * BYTES).div_ceil(LINE).div_ceil(PAIRS) };
                     prefetch::<false>(next, pair * lines..(pair + 1) * lines);
                     let at = first.wrapping_add(2 * pair * from.stride);
-                    // SAFETY: `Q8Product::multiply` says that LANES weight rows have these codes; activations were arranged, and there is room
-                    // for the dot products of all pairs.
-                    unsafe {
-                        let load = |at: *const u8| Affine::<BITS, BYTES>::load(isa, &*at.cast());
-                        let one = dots::<_, ROWS>(isa, load(at), arranged.add(block));
-                        let two = dots::<_, ROWS>(isa, load(at.add(from.stride)), arranged.add(block));
-                        for row in 0..ROWS {
-                            *all.add(row * PAIRS + pair) = join(isa, one[row][0], two[row][0]);
-                        }
+                    // SAFETY: `Q8Product::multiply` says that LANES weight rows have these codes, which nothing writes.
+                    let [one, two]: [&[u8; BYTES]; 2] =
+                        unsafe { [&*at.cast(), &*at.add(from.stride).cast()] };
+                    let one = dots(isa, Affine::<BITS, BYTES>::load(isa, one), arranged);
+                    let two = dots(isa, Affine::<BITS, BYTES>::load(isa, two), arranged);
+                    for (row, pairs) in pairs.iter_mut().enumerate() {
+                        pairs[pair] = isa.avx512().f32_words(isa.join(one[row][0], two[row][0]));
                     }
                 }
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    // SAFETY: the dot products of all pairs were written, and the scales of this super-block unpacked.
-                    unsafe {
-                        let dots = transpose(isa, &*all.add(row * PAIRS).cast());
-                        *sum = add(isa, *sum, dots, scales, (product, row, block * GROUPS));
-                    }
+                for ((sum, pairs), row) in sums.iter_mut().zip(&pairs).zip(&rows) {
+                    // SAFETY: the scales of this super-block were unpacked above.
+                    *sum = unsafe { row.add(isa, block, *sum, pairs, scales) };
                 }
             }
             for (row, sum) in sums.iter().enumerate().take(product.lhs.rows()) {
@@ -203,31 +216,52 @@ impl<const BITS: usize, const BYTES: usize, const ROWS: usize> Task for AffineGe
     }
 }
 
-/// Adds the products of eight groups from `first` on of row `row`, and what biases make of the activations.
-///
-/// # Safety
-/// The scales and biases of the groups were stored; the row has the groups.
-#[inline(always)]
-unsafe fn add(
-    isa: Avx512Vbmi,
-    mut sum: __m512,
-    dots: [__m512; GROUPS],
-    scales: ScaleSlots<Avx512>,
-    (product, row, first): (&Q8Product<'_>, usize, usize),
-) -> __m512 {
-    let (row, offsets) = (product.lhs.row(row), RowOffsets::new(product.lhs.groups()));
-    let isa = isa.avx512();
-    // SAFETY: the token proves the instructions; scales and row can be read, by this function's contract.
-    unsafe {
-        for (group, dots) in dots.into_iter().enumerate() {
-            let at = |offset: usize| row.add(offset + 4 * (first + group));
-            let x_scale = at(offsets.scales).cast::<f32>().read_unaligned();
-            let codes = at(offsets.first).cast::<i32>().read_unaligned();
-            let codes = codes.wrapping_add(at(offsets.second).cast::<i32>().read_unaligned());
-            let (scale, bias) = (scales.get(isa, group, 0), scales.get(isa, group, 1));
-            let product = isa.scale(_mm512_castps_si512(dots), scale, isa.scale_offset(scale));
-            sum = _mm512_fmadd_ps(product, _mm512_set1_ps(x_scale), sum);
-            sum = _mm512_fmadd_ps(bias, _mm512_set1_ps(x_scale * codes as f32), sum);
+/// Scales of a row of activations and the sums of its codes, by super-block.
+struct RowScales<'a> {
+    scales: &'a [[f32; GROUPS]],
+    /// The sums of first halves of groups, and of second halves.
+    first: &'a [[i32; GROUPS]],
+    second: &'a [[i32; GROUPS]],
+}
+
+impl<'a> RowScales<'a> {
+    #[inline(always)]
+    fn new(product: &Q8Product<'a>, row: usize) -> RowScales<'a> {
+        let groups = product.lhs.groups_of(row, 0..product.lhs.groups());
+        RowScales {
+            scales: groups.scales.as_chunks().0,
+            first: groups.first.as_chunks().0,
+            second: groups.second.as_chunks().0,
+        }
+    }
+
+    /// Adds the products of the groups of super-block `block`, and what biases make of the activations.
+    ///
+    /// # Safety
+    /// The scales and biases of the groups were stored in `scales`.
+    #[inline(always)]
+    unsafe fn add(
+        &self,
+        isa: Avx512Vbmi,
+        block: usize,
+        mut sum: __m512,
+        pairs: &[__m512; PAIRS],
+        scales: ScaleSlots<Avx512>,
+    ) -> __m512 {
+        let (Some(x_scales), Some(first), Some(second)) =
+            (self.scales.get(block), self.first.get(block), self.second.get(block))
+        else {
+            return sum;
+        };
+        let dots = isa.transpose(pairs);
+        for group in 0..GROUPS {
+            let (dots, isa) = (isa.float_bits(dots[group]), isa.avx512());
+            let (x_scale, codes) = (x_scales[group], first[group].wrapping_add(second[group]));
+            // SAFETY: the scales and biases of the groups were stored, by this function's contract.
+            let (scale, bias) = unsafe { (scales.get(isa, group, 0), scales.get(isa, group, 1)) };
+            let product = isa.scale(dots, scale, isa.scale_offset(scale));
+            sum = isa.fma(product, isa.broadcast(x_scale), sum);
+            sum = isa.fma(bias, isa.broadcast(x_scale * codes as f32), sum);
         }
         sum
     }

@@ -34,9 +34,9 @@ use super::formats::prefetch;
 use super::gemm::Q8Product;
 use super::gemv::MAX_GROUPS;
 use super::microkernel::store;
-use super::quantize::{QuantizedGroups, RowOffsets};
+use super::quantize::QuantizedGroups;
 use super::weights::WeightEncoding;
-use crate::isa::{Avx512, Avx512Vbmi, IntLanes, Task};
+use crate::isa::{Avx512, Avx512Vbmi, FloatLanes, IntLanes, Task, vbmi};
 use crate::prefetch::LINE;
 use iq1::{Iq1M, Iq1S};
 use iq2::{Iq2S, Iq2Xs, Iq2Xxs};
@@ -44,7 +44,7 @@ use iq3::{Iq3S, Iq3Xxs};
 use silicide_quant::Format;
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, transmute};
 use std::ops::Range;
 use ternary::{Q2_0, Tq1_0};
 
@@ -59,28 +59,19 @@ const LANES: usize = 16;
 /// Pairs of them.
 const PAIRS: usize = LANES / 2;
 
-/// An array of bytes.
-///
-/// # Safety
-/// The type is `[u8; N]`: it has no alignment, and any bytes are a value of it.
-unsafe trait ByteArray: 'static {}
-
-// SAFETY: this is the type.
-unsafe impl<const N: usize> ByteArray for [u8; N] {}
-
 /// 256 weights of a row in a format, in registers.
 trait SuperBlock: Copy {
     /// Its bytes.
-    type Bytes: ByteArray;
+    const BYTES: usize;
     /// Whether halves of groups have scales of their own.
     const HALVES: bool;
     /// The offset from weights to levels.
     const ZERO: i32;
     /// Whether there are signs beside levels.
-    const SIGNED: bool;
+    const SIGNED: bool = false;
 
     /// Loads a super-block.
-    fn load(isa: Avx512Vbmi, bytes: &Self::Bytes) -> Self;
+    fn load(isa: Avx512Vbmi, bytes: &[u8]) -> Self;
     /// Returns the levels of a part, which are not negative.
     fn levels(self, isa: Avx512Vbmi, part: usize) -> __m512i;
     /// Returns which of them are negated.
@@ -93,8 +84,51 @@ trait SuperBlock: Copy {
 /// A super-block with its scales.
 trait ScaledSuperBlock: SuperBlock {
     /// Returns the scales of the eight groups, or of one half of each.
-    fn scales(self, isa: Avx512Vbmi, bytes: &Self::Bytes, half: usize) -> __m256;
+    fn scales(self, isa: Avx512Vbmi, bytes: &[u8], half: usize) -> __m256;
 }
+
+/// Implements [`SuperBlock`] and [`ScaledSuperBlock`] by functions of the type that are compiled for VBMI and BITALG: `from_bytes`,
+/// `part_levels`, `group_scales` and, if there are signs, `part_signs`. Their bodies are safe, as intrinsics are there.
+macro_rules! super_block {
+    ($name:ident, bytes: $bytes:expr, halves: $halves:literal, zero: $zero:expr $(, signs: $signs:ident)?) => {
+        impl SuperBlock for $name {
+            const BYTES: usize = $bytes;
+            const HALVES: bool = $halves;
+            const ZERO: i32 = $zero;
+
+            #[inline(always)]
+            fn load(_: Avx512Vbmi, bytes: &[u8]) -> $name {
+                // SAFETY: the token proves the features.
+                unsafe { $name::from_bytes(array(bytes, 0)) }
+            }
+
+            #[inline(always)]
+            fn levels(self, _: Avx512Vbmi, part: usize) -> __m512i {
+                // SAFETY: the token proves the features.
+                unsafe { self.part_levels(part) }
+            }
+
+            $(
+                const SIGNED: bool = true;
+
+                #[inline(always)]
+                fn signs(self, _: Avx512Vbmi, part: usize) -> __mmask64 {
+                    // SAFETY: the token proves the features.
+                    unsafe { self.$signs(part) }
+                }
+            )?
+        }
+
+        impl ScaledSuperBlock for $name {
+            #[inline(always)]
+            fn scales(self, _: Avx512Vbmi, bytes: &[u8], half: usize) -> __m256 {
+                // SAFETY: the token proves the features.
+                unsafe { self.group_scales(array(bytes, 0), half) }
+            }
+        }
+    };
+}
+use super_block;
 
 /// A super-block of quantized activations.
 #[derive(Clone, Copy)]
@@ -164,41 +198,34 @@ impl<F: ScaledSuperBlock, const ROWS: usize> Task for CodebookGemv<'_, F, ROWS> 
     #[inline(always)]
     fn run(self) {
         let Self { isa, product, outputs, .. } = self;
-        let bytes = size_of::<F::Bytes>();
-        let arranged = product.staging::<[[ArrangedRow; MAX_SUPER_BLOCKS]; ROWS]>().cast::<ArrangedRow>();
-        let (groups, offsets) = (product.lhs.groups(), RowOffsets::new(product.lhs.groups()));
-        // SAFETY: the workspace has room for `ROWS` rows of MAX_SUPER_BLOCKS, which `fits` has checked.
-        unsafe { arrange::<F, ROWS>(product, arranged) };
+        let arranged = arrange::<F, ROWS>(product);
+        let scales: [&[[f32; GROUPS]]; ROWS] = std::array::from_fn(|row| {
+            product.lhs.groups_of(row, 0..product.lhs.groups()).scales.as_chunks().0
+        });
+        let mut products = [[[isa.avx512().zeros(); PAIRS]; 2]; ROWS];
         for output in outputs.clone().step_by(LANES) {
             // A vector that is not whole begins earlier.
             let skipped = (output + LANES).saturating_sub(outputs.end);
             let from = product.weights.skip(output - skipped);
             let after = from.start.wrapping_add(LANES * from.stride);
-            let mut sums = [isa.avx512_zeros(); ROWS];
-            for block in 0..groups / GROUPS {
-                let first = from.start.wrapping_add(block * bytes);
-                let next = after.wrapping_add(block * LANES * bytes);
-                let mut products = MaybeUninit::<[[[__m512; PAIRS]; 2]; ROWS]>::uninit();
-                let products = products.as_mut_ptr().cast::<__m512>();
+            let mut sums = [isa.avx512().zeros(); ROWS];
+            for (block, arranged) in arranged.iter().enumerate() {
+                let first = from.start.wrapping_add(block * F::BYTES);
+                let next = after.wrapping_add(block * LANES * F::BYTES);
                 for pair in 0..PAIRS {
                     // A part at a time: all of it at once would fill the queue to memory.
-                    let lines = const { (LANES * size_of::<F::Bytes>()).div_ceil(LINE).div_ceil(PAIRS) };
+                    let lines = const { (LANES * F::BYTES).div_ceil(LINE).div_ceil(PAIRS) };
                     prefetch::<false>(next, pair * lines..(pair + 1) * lines);
                     let at = first.wrapping_add(2 * pair * from.stride);
-                    // SAFETY: `Q8Product::multiply` says that LANES weight rows have these super-blocks; activations were arranged, and
-                    // there is room for the products of all pairs.
-                    unsafe {
-                        let pair_bytes = [&*at.cast::<F::Bytes>(), &*at.add(from.stride).cast::<F::Bytes>()];
-                        multiply_pair::<F, ROWS>(isa, pair_bytes, arranged.add(block), products.add(pair));
-                    }
+                    // SAFETY: `Q8Product::multiply` says that LANES weight rows have these super-blocks, which nothing writes.
+                    let [one, two] = unsafe {
+                        [at, at.add(from.stride)].map(|at| std::slice::from_raw_parts(at, F::BYTES))
+                    };
+                    multiply_pair::<F, ROWS>(isa, [one, two], arranged, pair, &mut products);
                 }
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    // SAFETY: the products of all pairs and rows were written; rows have the scales of these groups.
-                    unsafe {
-                        let scales =
-                            product.lhs.row(row).add(offsets.scales).cast::<f32>().add(block * GROUPS);
-                        *sum = add::<F>(isa, *sum, products.add(row * 2 * PAIRS), scales);
-                    }
+                for ((sum, products), scales) in sums.iter_mut().zip(&products).zip(scales) {
+                    let Some(scales) = scales.get(block) else { continue };
+                    *sum = add::<F>(isa, *sum, products, scales);
                 }
             }
             for (row, sum) in sums.iter().enumerate().take(product.lhs.rows()) {
@@ -210,187 +237,205 @@ impl<F: ScaledSuperBlock, const ROWS: usize> Task for CodebookGemv<'_, F, ROWS> 
     }
 }
 
-impl Avx512Vbmi {
-    /// Returns zeros.
-    #[inline(always)]
-    fn avx512_zeros(self) -> __m512 {
-        // SAFETY: the token proves the instruction.
-        unsafe { _mm512_setzero_ps() }
-    }
-}
-
-/// Arranges the activations of rows, [`MAX_SUPER_BLOCKS`] to each. Rows that there are none of are the last one.
-///
-/// # Safety
-/// There is room for the super-blocks of `ROWS` rows.
+/// Arranges the activations of rows in the workspace, super-block by super-block. Rows that there are none of are the last one.
 #[inline(always)]
-unsafe fn arrange<F: SuperBlock, const ROWS: usize>(product: &Q8Product<'_>, to: *mut ArrangedRow) {
-    for row in 0..ROWS {
-        let QuantizedGroups { codes, first, second, .. } =
-            product.lhs.groups_of(row, 0..product.lhs.groups());
-        for (group, (codes, (first, second))) in codes.iter().zip(first.iter().zip(second)).enumerate() {
-            let sums = if F::HALVES { [*first, *second] } else { [first.wrapping_add(*second), 0] };
-            // The other lane of a group starts from zero.
-            let starts =
-                sums.map(|sum| u64::from(Avx512::START.wrapping_sub(F::ZERO.wrapping_mul(sum)) as u32));
-            // SAFETY: there is room for the super-blocks of this row, by this function's contract.
-            unsafe {
-                let to = to.add(row * MAX_SUPER_BLOCKS + group / GROUPS);
-                for (part, codes) in codes.as_chunks().0.iter().enumerate() {
-                    (*to).parts[part][group % GROUPS] = u64::from_ne_bytes(*codes);
+fn arrange<'a, F: SuperBlock, const ROWS: usize>(product: &'a Q8Product<'_>) -> &'a [[ArrangedRow; ROWS]] {
+    type Blocks<const ROWS: usize> = [MaybeUninit<[ArrangedRow; ROWS]>; MAX_SUPER_BLOCKS];
+    // SAFETY: the workspace has room for it (`staging`), is borrowed by the product, and holds no other reference.
+    let to = unsafe { &mut *product.staging::<Blocks<ROWS>>() };
+    let to = to.get_mut(..product.lhs.groups() / GROUPS).unwrap_or_default();
+    for (block, to) in to.iter_mut().enumerate() {
+        let mut rows = [ArrangedRow { parts: [[0; GROUPS]; PARTS], starts: [[0; GROUPS]; 2] }; ROWS];
+        for (row, arranged) in rows.iter_mut().enumerate() {
+            let QuantizedGroups { codes, first, second, .. } =
+                product.lhs.groups_of(row, block * GROUPS..(block + 1) * GROUPS);
+            let groups = codes.iter().zip(first.iter().zip(second)).take(GROUPS);
+            for (group, (codes, (first, second))) in groups.enumerate() {
+                for (part, codes) in arranged.parts.iter_mut().zip(codes.as_chunks().0) {
+                    part[group] = u64::from_ne_bytes(*codes);
                 }
-                for (half, start) in starts.into_iter().enumerate() {
-                    (*to).starts[half][group % GROUPS] = start;
+                let sums = if F::HALVES { [*first, *second] } else { [first.wrapping_add(*second), 0] };
+                for (starts, sum) in arranged.starts.iter_mut().zip(sums) {
+                    // The other lane of a group starts from zero.
+                    starts[group] = u64::from(Avx512::START.wrapping_sub(F::ZERO.wrapping_mul(sum)) as u32);
                 }
             }
         }
+        to.write(rows);
     }
+    // SAFETY: every super-block was written above.
+    unsafe { to.assume_init_ref() }
 }
 
-/// Writes the scaled dot products of a super-block of two outputs with rows: those of group `i` in lane `i` of 64 bits, the first
-/// output's first. Those of the second halves of groups, if they are apart, come [`PAIRS`] vectors later, and those of the next row as
-/// many after these.
-///
-/// # Safety
-/// `rows` has the arranged super-block of `ROWS` rows, [`MAX_SUPER_BLOCKS`] apart; there is room for the products.
+/// Writes the scaled dot products of a super-block of two outputs with rows: in `products`, vector `pair` of each row, and of each half of
+/// groups, if these are apart. Those of group `i` are in lane `i` of 64 bits, the first output's first.
 #[inline(always)]
-unsafe fn multiply_pair<F: ScaledSuperBlock, const ROWS: usize>(
+fn multiply_pair<F: ScaledSuperBlock, const ROWS: usize>(
     isa: Avx512Vbmi,
-    bytes: [&F::Bytes; 2],
-    rows: *const ArrangedRow,
-    to: *mut __m512,
+    bytes: [&[u8]; 2],
+    rows: &[ArrangedRow; ROWS],
+    pair: usize,
+    products: &mut [[[__m512; PAIRS]; 2]; ROWS],
 ) {
     let (one, two) = (F::load(isa, bytes[0]), F::load(isa, bytes[1]));
-    // SAFETY: `rows` has the super-block of `ROWS` rows, by this function's contract.
-    let (first, second) = unsafe { (dots::<F, ROWS>(isa, one, rows), dots::<F, ROWS>(isa, two, rows)) };
+    let (first, second) = (dots::<F, ROWS>(isa, one, rows), dots::<F, ROWS>(isa, two, rows));
     for half in 0..1 + usize::from(F::HALVES) {
-        let scales = interleave(isa, one.scales(isa, bytes[0], half), two.scales(isa, bytes[1], half));
+        let scales = isa.interleave(one.scales(isa, bytes[0], half), two.scales(isa, bytes[1], half));
         let offset = isa.avx512().scale_offset(scales);
-        for row in 0..ROWS {
-            let dots = join(isa, first[row][half], second[row][half]);
-            // SAFETY: there is room for the products of every row and half, by this function's contract.
-            unsafe { *to.add((2 * row + half) * PAIRS) = isa.avx512().scale(dots, scales, offset) };
+        for (row, products) in products.iter_mut().enumerate() {
+            let dots = isa.join(first[row][half], second[row][half]);
+            products[half][pair] = isa.avx512().scale(dots, scales, offset);
         }
-    }
-}
-
-/// Interleaves two vectors of eight.
-#[inline(always)]
-fn interleave(_: Avx512Vbmi, a: __m256, b: __m256) -> __m512 {
-    // SAFETY: the token proves the instructions.
-    unsafe {
-        let order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-        _mm512_permutex2var_ps(_mm512_castps256_ps512(a), order, _mm512_castps256_ps512(b))
-    }
-}
-
-/// Joins the dot products of two outputs in one vector: those of a group side by side, each the sum of two lanes.
-#[inline(always)]
-fn join(_: Avx512Vbmi, first: __m512i, second: __m512i) -> __m512i {
-    // SAFETY: the token proves the instructions.
-    unsafe {
-        let low = _mm512_mask_shuffle_epi32::<0xb1>(first, 0xaaaa, second);
-        let high = _mm512_mask_shuffle_epi32::<0xb1>(second, 0x5555, first);
-        _mm512_add_epi32(low, high)
     }
 }
 
 /// Returns the dot products of a super-block with rows, or of both halves of its groups, two lanes to a group.
-///
-/// # Safety
-/// `rows` has the arranged super-block of `ROWS` rows, [`MAX_SUPER_BLOCKS`] apart.
 #[inline(always)]
-unsafe fn dots<F: SuperBlock, const ROWS: usize>(
+fn dots<F: SuperBlock, const ROWS: usize>(
     isa: Avx512Vbmi,
     block: F,
-    rows: *const ArrangedRow,
+    rows: &[ArrangedRow; ROWS],
 ) -> [[__m512i; 2]; ROWS] {
-    // SAFETY: the token proves the instructions; `rows` has the super-block of `ROWS` rows, by this function's contract, and arrays of
-    // `ArrangedRow` are aligned to 64 bytes.
-    unsafe {
-        let mut dots = [[_mm512_setzero_si512(); 2]; ROWS];
-        for (row, dots) in dots.iter_mut().enumerate() {
-            let arranged = rows.add(row * MAX_SUPER_BLOCKS);
-            dots[0] = _mm512_load_si512((&raw const (*arranged).starts[0]).cast());
-            if F::HALVES {
-                dots[1] = _mm512_load_si512((&raw const (*arranged).starts[1]).cast());
-            }
+    let mut dots = [[isa.avx512().broadcast_sum(0); 2]; ROWS];
+    for (dots, row) in dots.iter_mut().zip(rows) {
+        dots[0] = lanes_64(&row.starts[0]);
+        if F::HALVES {
+            dots[1] = lanes_64(&row.starts[1]);
         }
-        for part in 0..PARTS {
-            let levels = block.levels(isa, part);
-            let signs = if F::SIGNED { block.signs(isa, part) } else { 0 };
-            let half = if F::HALVES { 2 * part / PARTS } else { 0 };
-            for (row, dots) in dots.iter_mut().enumerate() {
-                let arranged = rows.add(row * MAX_SUPER_BLOCKS);
-                let mut x = _mm512_load_si512((&raw const (*arranged).parts[part]).cast());
-                if F::SIGNED {
-                    x = _mm512_mask_sub_epi8(x, signs, _mm512_setzero_si512(), x);
-                }
-                dots[half] = _mm512_dpbusd_epi32(dots[half], levels, x);
-            }
-        }
-        dots
     }
+    for part in 0..PARTS {
+        let levels = block.levels(isa, part);
+        let signs = if F::SIGNED { block.signs(isa, part) } else { 0 };
+        let half = if F::HALVES { 2 * part / PARTS } else { 0 };
+        for (dots, row) in dots.iter_mut().zip(rows) {
+            let mut x = lanes_64(&row.parts[part]);
+            if F::SIGNED {
+                x = isa.negate(x, signs);
+            }
+            dots[half] = isa.dot_bytes(dots[half], levels, x);
+        }
+    }
+    dots
 }
 
 /// Adds the products of a super-block of sixteen outputs, group by group, times the scales of activations.
-///
-/// # Safety
-/// The products of all pairs were written, those of second halves [`PAIRS`] after the first; eight scales can be read.
 #[inline(always)]
-unsafe fn add<F: ScaledSuperBlock>(
+fn add<F: SuperBlock>(
     isa: Avx512Vbmi,
     mut sum: __m512,
-    products: *const __m512,
-    scales: *const f32,
+    products: &[[__m512; PAIRS]; 2],
+    scales: &[f32; GROUPS],
 ) -> __m512 {
-    // SAFETY: the token proves the instructions; products were written and scales can be read, by this function's contract.
-    unsafe {
-        let first = transpose(isa, &*products.cast());
-        let second = if F::HALVES { transpose(isa, &*products.add(PAIRS).cast()) } else { first };
-        for group in 0..GROUPS {
-            let scale = _mm512_set1_ps(scales.add(group).read_unaligned());
-            sum = _mm512_fmadd_ps(first[group], scale, sum);
-            if F::HALVES {
-                sum = _mm512_fmadd_ps(second[group], scale, sum);
-            }
+    let first = isa.transpose(&products[0]);
+    let second = if F::HALVES { isa.transpose(&products[1]) } else { first };
+    let isa = isa.avx512();
+    for (group, scale) in scales.iter().enumerate() {
+        let scale = isa.broadcast(*scale);
+        sum = isa.fma(first[group], scale, sum);
+        if F::HALVES {
+            sum = isa.fma(second[group], scale, sum);
         }
-        sum
     }
+    sum
 }
 
-/// Transposes eight vectors of eight lanes of 64 bits.
-#[inline(always)]
-fn transpose(isa: Avx512Vbmi, from: &[__m512; GROUPS]) -> [__m512; GROUPS] {
-    // SAFETY: the token proves the instructions.
-    let (even, odd) = unsafe {
-        let mut even = [_mm512_setzero_pd(); 4];
-        let mut odd = [_mm512_setzero_pd(); 4];
-        for i in 0..4 {
-            let (a, b) = (_mm512_castps_pd(from[2 * i]), _mm512_castps_pd(from[2 * i + 1]));
-            even[i] = _mm512_unpacklo_pd(a, b);
-            odd[i] = _mm512_unpackhi_pd(a, b);
+impl Avx512Vbmi {
+    vbmi! {
+        /// Interleaves two vectors of eight.
+        fn interleave(self, a: __m256, b: __m256) -> __m512 {
+            let order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            _mm512_permutex2var_ps(_mm512_castps256_ps512(a), order, _mm512_castps256_ps512(b))
         }
-        (even, odd)
-    };
-    let ([a, b, c, d], [e, f, g, h]) = (transpose_quarters(isa, even), transpose_quarters(isa, odd));
-    [a, e, b, f, c, g, d, h]
+
+        /// Joins the dot products of two outputs in one vector: those of a group side by side, each the sum of two lanes.
+        fn join(self, first: __m512i, second: __m512i) -> __m512i {
+            let low = _mm512_mask_shuffle_epi32::<0xb1>(first, 0xaaaa, second);
+            let high = _mm512_mask_shuffle_epi32::<0xb1>(second, 0x5555, first);
+            _mm512_add_epi32(low, high)
+        }
+
+        /// Negates the bytes that `signs` has.
+        fn negate(self, bytes: __m512i, signs: __mmask64) -> __m512i {
+            _mm512_mask_sub_epi8(bytes, signs, _mm512_setzero_si512(), bytes)
+        }
+
+        /// Adds the products of each lane's four levels with four signed bytes.
+        fn dot_bytes(self, sums: __m512i, levels: __m512i, x: __m512i) -> __m512i {
+            _mm512_dpbusd_epi32(sums, levels, x)
+        }
+
+        /// Transposes eight vectors of eight lanes of 64 bits.
+        fn transpose(self, from: &[__m512; GROUPS]) -> [__m512; GROUPS] {
+            let mut even = [_mm512_setzero_pd(); 4];
+            let mut odd = [_mm512_setzero_pd(); 4];
+            for i in 0..4 {
+                let (a, b) = (_mm512_castps_pd(from[2 * i]), _mm512_castps_pd(from[2 * i + 1]));
+                even[i] = _mm512_unpacklo_pd(a, b);
+                odd[i] = _mm512_unpackhi_pd(a, b);
+            }
+            let ([a, b, c, d], [e, f, g, h]) = (transpose_quarters(even), transpose_quarters(odd));
+            [a, e, b, f, c, g, d, h]
+        }
+    }
 }
 
 /// Transposes four vectors of four lanes of 128 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose_quarters([a, b, c, d]: [__m512d; 4]) -> [__m512; 4] {
+    let (low_ab, high_ab) = (_mm512_shuffle_f64x2::<0x44>(a, b), _mm512_shuffle_f64x2::<0xee>(a, b));
+    let (low_cd, high_cd) = (_mm512_shuffle_f64x2::<0x44>(c, d), _mm512_shuffle_f64x2::<0xee>(c, d));
+    [
+        _mm512_castpd_ps(_mm512_shuffle_f64x2::<0x88>(low_ab, low_cd)),
+        _mm512_castpd_ps(_mm512_shuffle_f64x2::<0xdd>(low_ab, low_cd)),
+        _mm512_castpd_ps(_mm512_shuffle_f64x2::<0x88>(high_ab, high_cd)),
+        _mm512_castpd_ps(_mm512_shuffle_f64x2::<0xdd>(high_ab, high_cd)),
+    ]
+}
+
+/// Returns words as the eight lanes of a vector.
 #[inline(always)]
-fn transpose_quarters(_: Avx512Vbmi, [a, b, c, d]: [__m512d; 4]) -> [__m512; 4] {
-    // SAFETY: the token proves the instructions.
-    unsafe {
-        let (low_ab, high_ab) = (_mm512_shuffle_f64x2::<0x44>(a, b), _mm512_shuffle_f64x2::<0xee>(a, b));
-        let (low_cd, high_cd) = (_mm512_shuffle_f64x2::<0x44>(c, d), _mm512_shuffle_f64x2::<0xee>(c, d));
-        [
-            _mm512_castpd_ps(_mm512_shuffle_f64x2::<0x88>(low_ab, low_cd)),
-            _mm512_castpd_ps(_mm512_shuffle_f64x2::<0xdd>(low_ab, low_cd)),
-            _mm512_castpd_ps(_mm512_shuffle_f64x2::<0x88>(high_ab, high_cd)),
-            _mm512_castpd_ps(_mm512_shuffle_f64x2::<0xdd>(high_ab, high_cd)),
-        ]
-    }
+fn lanes_64(words: &[u64; 8]) -> __m512i {
+    // SAFETY: any 64 bytes are a vector.
+    unsafe { transmute::<[u64; 8], __m512i>(*words) }
+}
+
+/// Returns 64 bytes as a vector.
+#[inline(always)]
+fn bytes_64(bytes: &[u8; 64]) -> __m512i {
+    // SAFETY: any 64 bytes are a vector.
+    unsafe { transmute::<[u8; 64], __m512i>(*bytes) }
+}
+
+/// Returns 32 bytes as a vector.
+#[inline(always)]
+fn bytes_32(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: any 32 bytes are a vector.
+    unsafe { transmute::<[u8; 32], __m256i>(*bytes) }
+}
+
+/// Returns 16 bytes as a vector.
+#[inline(always)]
+fn bytes_16(bytes: &[u8; 16]) -> __m128i {
+    // SAFETY: any 16 bytes are a vector.
+    unsafe { transmute::<[u8; 16], __m128i>(*bytes) }
+}
+
+/// Returns 8 bytes, each in a lane of 64 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn spread_bytes(bytes: &[u8; 8]) -> __m512i {
+    _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(i64::from_le_bytes(*bytes)))
+}
+
+/// Looks words up in a book, one to a lane of 64 bits. Bits above the book's length are ignored.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn look_up<const N: usize>(book: &'static [u64; N], words: __m512i) -> __m512i {
+    const { assert!(N.is_power_of_two()) };
+    let words = _mm512_and_si512(words, _mm512_set1_epi64(N as i64 - 1));
+    // SAFETY: masked words are inside the book.
+    unsafe { _mm512_i64gather_epi64::<8>(words, book.as_ptr().cast()) }
 }
 
 /// Returns `N` bytes from byte `at` on. Offsets are constants inside blocks; zeros elsewhere.
@@ -405,43 +450,37 @@ const fn eight_times(byte: u64) -> i64 {
 }
 
 /// Returns bit `i` of byte `part` of every lane of 64 bits, for byte `i` of the lane.
-#[inline(always)]
-fn signs(_: Avx512Vbmi, bytes: __m512i, part: usize) -> __mmask64 {
-    // SAFETY: the token proves the instructions.
-    unsafe {
-        let byte = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(eight_times(8 * part as u64)), bytes);
-        _mm512_test_epi8_mask(byte, _mm512_set1_epi64(0x8040_2010_0804_0201u64 as i64))
-    }
+#[inline]
+#[target_feature(enable = "avx512vbmi")]
+fn signs(bytes: __m512i, part: usize) -> __mmask64 {
+    let byte = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(eight_times(8 * part as u64)), bytes);
+    _mm512_test_epi8_mask(byte, _mm512_set1_epi64(0x8040_2010_0804_0201u64 as i64))
 }
 
 /// Returns, in four bytes of every lane of 64 bits, the seven bits from bit `first + i * step` on, and the eighth that makes their number
 /// even.
-#[inline(always)]
-fn even_signs(_: Avx512Vbmi, words: __m512i, first: u64, step: u64) -> __m512i {
+#[inline]
+#[target_feature(enable = "avx512vbmi,avx512bitalg")]
+fn even_signs(words: __m512i, first: u64, step: u64) -> __m512i {
     let shifts = first | (first + step) << 8 | (first + 2 * step) << 16 | (first + 3 * step) << 24;
-    // SAFETY: the token proves the instructions.
-    unsafe {
-        let seven = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(shifts as i64), words);
-        let seven = _mm512_and_si512(seven, _mm512_set1_epi8(0x7f));
-        let eighth = _mm512_slli_epi16::<7>(_mm512_popcnt_epi8(seven));
-        // The seven, or the highest bit of the eighth.
-        _mm512_ternarylogic_epi64::<0xf8>(seven, eighth, _mm512_set1_epi8(-128))
-    }
+    let seven = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(shifts as i64), words);
+    let seven = _mm512_and_si512(seven, _mm512_set1_epi8(0x7f));
+    let eighth = _mm512_slli_epi16::<7>(_mm512_popcnt_epi8(seven));
+    // The seven, or the highest bit of the eighth.
+    _mm512_ternarylogic_epi64::<0xf8>(seven, eighth, _mm512_set1_epi8(-128))
 }
 
 /// Returns an f16 as f32 in eight lanes.
-#[inline(always)]
-fn broadcast_f16(_: Avx512Vbmi, bits: u16) -> __m256 {
-    // SAFETY: the token proves the instructions.
-    unsafe { _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))) }
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn broadcast_f16(bits: u16) -> __m256 {
+    _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits))))
 }
 
 /// Returns `(scale * factor) * (0.5 + numbers)`, as decoders have it.
-#[inline(always)]
-fn small_scales(_: Avx512Vbmi, scale: __m256, factor: f32, numbers: __m256i) -> __m256 {
-    // SAFETY: the token proves the instructions.
-    unsafe {
-        let numbers = _mm256_add_ps(_mm256_set1_ps(0.5), _mm256_cvtepi32_ps(numbers));
-        _mm256_mul_ps(_mm256_mul_ps(scale, _mm256_set1_ps(factor)), numbers)
-    }
+#[inline]
+#[target_feature(enable = "avx2")]
+fn small_scales(scale: __m256, factor: f32, numbers: __m256i) -> __m256 {
+    let numbers = _mm256_add_ps(_mm256_set1_ps(0.5), _mm256_cvtepi32_ps(numbers));
+    _mm256_mul_ps(_mm256_mul_ps(scale, _mm256_set1_ps(factor)), numbers)
 }

@@ -5,7 +5,9 @@
 //! Q2_0   4 x (f16 d | 16 bytes of 4 codes)                  64 weights to a block
 //! ```
 
-use super::{PARTS, ScaledSuperBlock, SuperBlock, array, broadcast_f16, eight_times};
+use super::{
+    PARTS, ScaledSuperBlock, SuperBlock, array, broadcast_f16, bytes_16, bytes_64, eight_times, super_block,
+};
 use crate::isa::Avx512Vbmi;
 use std::arch::x86_64::*;
 
@@ -19,15 +21,15 @@ pub(super) struct Tq1_0 {
 #[repr(C, align(64))]
 struct Digits {
     bytes: [u8; 64],
-    /// Those of two bytes at a time, which always have the same digit.
-    powers: [u16; 32],
+    /// Those of two bytes at a time, which always have the same digit, in words of 16 bits.
+    powers: [u8; 64],
 }
 
 static DIGITS: [Digits; PARTS] = [digits(0), digits(1), digits(2), digits(3)];
 
 const fn digits(part: usize) -> Digits {
-    const POWERS: [u16; 5] = [1, 3, 9, 27, 81];
-    let mut digits = Digits { bytes: [0; 64], powers: [0; 32] };
+    const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
+    let mut digits = Digits { bytes: [0; 64], powers: [0; 64] };
     let mut lane = 0;
     while lane < 64 {
         let weight = lane / 8 * 32 + part * 8 + lane % 8;
@@ -37,48 +39,43 @@ const fn digits(part: usize) -> Digits {
             _ => (48 + weight % 4, (weight - 240) / 4),
         };
         digits.bytes[lane] = byte as u8;
-        digits.powers[lane / 2] = POWERS[digit];
+        digits.powers[lane / 2 * 2] = POWERS[digit];
         lane += 1;
     }
     digits
 }
 
-impl SuperBlock for Tq1_0 {
-    type Bytes = [u8; 54];
-    const HALVES: bool = false;
-    const ZERO: i32 = 1;
-    const SIGNED: bool = false;
+super_block!(Tq1_0, bytes: 54, halves: false, zero: 1);
 
-    #[inline(always)]
-    fn load(_: Avx512Vbmi, bytes: &[u8; 54]) -> Tq1_0 {
-        // SAFETY: the token proves the instructions; the mask has the bytes of the array.
-        unsafe { Tq1_0 { bytes: _mm512_maskz_loadu_epi8((1 << 54) - 1, bytes.as_ptr().cast()) } }
+impl Tq1_0 {
+    #[inline]
+    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
+    fn from_bytes(bytes: &[u8; 54]) -> Tq1_0 {
+        // SAFETY: the mask has the bytes of the array.
+        Tq1_0 { bytes: unsafe { _mm512_maskz_loadu_epi8((1 << 54) - 1, bytes.as_ptr().cast()) } }
     }
 
-    #[inline(always)]
-    fn levels(self, _: Avx512Vbmi, part: usize) -> __m512i {
+    #[inline]
+    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
+    fn part_levels(self, part: usize) -> __m512i {
         let Digits { bytes, powers } = &DIGITS[part];
-        // SAFETY: the token proves the instructions; both arrays are 64 bytes, and `Digits` is aligned to as many.
-        unsafe {
-            let powers = _mm512_load_si512(powers.as_ptr().cast());
-            let bytes = _mm512_permutexvar_epi8(_mm512_load_si512(bytes.as_ptr().cast()), self.bytes);
-            let (low, one) = (_mm512_set1_epi16(0xff), _mm512_set1_epi8(1));
-            let even = _mm512_mullo_epi16(bytes, powers);
-            let odd = _mm512_mullo_epi16(_mm512_andnot_si512(low, bytes), powers);
-            let rest = _mm512_ternarylogic_epi64::<0xd8>(odd, even, low);
-            // The digit is three times the rest, above 256.
-            let least = _mm512_cmpge_epu8_mask(rest, _mm512_set1_epi8(86));
-            let most = _mm512_cmpge_epu8_mask(rest, _mm512_set1_epi8(171u8 as i8));
-            let levels = _mm512_maskz_mov_epi8(least, one);
-            _mm512_mask_add_epi8(levels, most, levels, one)
-        }
+        let powers = bytes_64(powers);
+        let bytes = _mm512_permutexvar_epi8(bytes_64(bytes), self.bytes);
+        let (low, one) = (_mm512_set1_epi16(0xff), _mm512_set1_epi8(1));
+        let even = _mm512_mullo_epi16(bytes, powers);
+        let odd = _mm512_mullo_epi16(_mm512_andnot_si512(low, bytes), powers);
+        let rest = _mm512_ternarylogic_epi64::<0xd8>(odd, even, low);
+        // The digit is three times the rest, above 256.
+        let least = _mm512_cmpge_epu8_mask(rest, _mm512_set1_epi8(86));
+        let most = _mm512_cmpge_epu8_mask(rest, _mm512_set1_epi8(171u8 as i8));
+        let levels = _mm512_maskz_mov_epi8(least, one);
+        _mm512_mask_add_epi8(levels, most, levels, one)
     }
-}
 
-impl ScaledSuperBlock for Tq1_0 {
-    #[inline(always)]
-    fn scales(self, isa: Avx512Vbmi, bytes: &[u8; 54], _: usize) -> __m256 {
-        broadcast_f16(isa, u16::from_le_bytes(*array(bytes, 52)))
+    #[inline]
+    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
+    fn group_scales(self, bytes: &[u8; 54], _: usize) -> __m256 {
+        broadcast_f16(u16::from_le_bytes(*array(bytes, 52)))
     }
 }
 
@@ -91,44 +88,32 @@ pub(super) struct Q2_0 {
 /// Bytes of a block.
 const BLOCK: usize = 18;
 
-impl SuperBlock for Q2_0 {
-    type Bytes = [u8; 4 * BLOCK];
-    const HALVES: bool = false;
-    const ZERO: i32 = 1;
-    const SIGNED: bool = false;
+super_block!(Q2_0, bytes: 4 * BLOCK, halves: false, zero: 1);
 
-    #[inline(always)]
-    fn load(_: Avx512Vbmi, bytes: &[u8; 4 * BLOCK]) -> Q2_0 {
-        let codes = |block: usize| array::<16>(bytes, 2 + block * BLOCK).as_ptr().cast();
-        // SAFETY: the token proves the instructions; the arrays are as long as what is loaded.
-        unsafe {
-            let all = _mm512_castsi128_si512(_mm_loadu_si128(codes(0)));
-            let all = _mm512_inserti32x4::<1>(all, _mm_loadu_si128(codes(1)));
-            let all = _mm512_inserti32x4::<2>(all, _mm_loadu_si128(codes(2)));
-            Q2_0 { codes: _mm512_inserti32x4::<3>(all, _mm_loadu_si128(codes(3))) }
-        }
+impl Q2_0 {
+    #[inline]
+    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
+    fn from_bytes(bytes: &[u8; 4 * BLOCK]) -> Q2_0 {
+        let all = _mm512_castsi128_si512(bytes_16(array(bytes, 2)));
+        let all = _mm512_inserti32x4::<1>(all, bytes_16(array(bytes, 2 + BLOCK)));
+        let all = _mm512_inserti32x4::<2>(all, bytes_16(array(bytes, 2 + 2 * BLOCK)));
+        Q2_0 { codes: _mm512_inserti32x4::<3>(all, bytes_16(array(bytes, 2 + 3 * BLOCK))) }
     }
 
-    #[inline(always)]
-    fn levels(self, _: Avx512Vbmi, part: usize) -> __m512i {
+    #[inline]
+    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
+    fn part_levels(self, part: usize) -> __m512i {
         let shifts = eight_times(16 * part as u64) + 0x0e0c_0a08_0604_0200;
-        // SAFETY: the token proves the instructions.
-        unsafe {
-            let codes = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(shifts), self.codes);
-            _mm512_and_si512(codes, _mm512_set1_epi8(3))
-        }
+        let codes = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(shifts), self.codes);
+        _mm512_and_si512(codes, _mm512_set1_epi8(3))
     }
-}
 
-impl ScaledSuperBlock for Q2_0 {
-    #[inline(always)]
-    fn scales(self, _: Avx512Vbmi, bytes: &[u8; 4 * BLOCK], _: usize) -> __m256 {
+    #[inline]
+    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
+    fn group_scales(self, bytes: &[u8; 4 * BLOCK], _: usize) -> __m256 {
         let scale = |block: usize| u64::from(u16::from_le_bytes(*array(bytes, block * BLOCK)));
         let scales = scale(0) | scale(1) << 16 | scale(2) << 32 | scale(3) << 48;
-        // SAFETY: the token proves the instructions.
-        unsafe {
-            let scales = _mm_cvtsi64_si128(scales as i64);
-            _mm256_cvtph_ps(_mm_unpacklo_epi16(scales, scales))
-        }
+        let scales = _mm_cvtsi64_si128(scales as i64);
+        _mm256_cvtph_ps(_mm_unpacklo_epi16(scales, scales))
     }
 }

@@ -4,8 +4,7 @@
 use super::{
     BlockFormat, CodeSink, GROUP, PanelLayout, PanelSlot, ScaleSlots, UnpackPart, Zero, map_words, unpack_as,
 };
-use crate::f32::vector::MAX_LANES;
-use crate::isa::{CodeLanes, IntLanes};
+use crate::isa::{CodeLanes, IntLanes, MAX_LANES};
 use crate::q8::layout::{BlockView, BlockViews, WeightLayout, WeightRows};
 use silicide_quant::{DECODE_I8_LEN, Format, Isa};
 

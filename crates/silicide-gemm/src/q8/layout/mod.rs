@@ -28,8 +28,7 @@ mod stored;
 pub(super) use stored::{EitherLayout, Interleaved, Strided};
 
 use super::formats::{BlockFormat, ScaleSlots};
-use crate::f32::vector::MAX_LANES;
-use crate::isa::CodeLanes;
+use crate::isa::{CodeLanes, MAX_LANES};
 use silicide_quant::DType;
 use std::marker::PhantomData;
 use stored::StridedF16;

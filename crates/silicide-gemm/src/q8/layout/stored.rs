@@ -1,8 +1,7 @@
 //! The layouts: [`Strided`], [`Interleaved`], and [`EitherLayout`] for code that is compiled once for both.
 
 use super::{AffinePlanes, BlockView, BlockViews, INTERLEAVE, VectorRows, WeightLayout, WeightRows};
-use crate::f32::vector::MAX_LANES;
-use crate::isa::CodeLanes;
+use crate::isa::{CodeLanes, MAX_LANES};
 use crate::q8::formats::{BlockFormat, MAX_KC, ScaleSlots};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -172,7 +171,8 @@ impl<const WIDTH: usize> WeightLayout for Interleaved<WIDTH> {
     fn f16<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> I::Floats {
         if odd_bytes::<F>() == 2 {
             // SAFETY: the interleaved blocks can be read (`VectorRows::block`); they begin with the odd bytes of all rows, an f16 each.
-            unsafe { block.isa.load_f16(block.start.add(2 * block.layout.lane).cast()) }
+            let halves = unsafe { block.isa.load_halves(block.start.add(2 * block.layout.lane).cast()) };
+            block.isa.f16_floats(halves)
         } else {
             block.isa.f16_in_word(Self::word(block, (at - F::WORDS_AT) / 4), 8 * (at % 4) as u32)
         }
@@ -311,10 +311,8 @@ impl StridedF16 {
         }
         for block in 0..count {
             // SAFETY: the lanes of these vectors were staged.
-            let wide = unsafe {
-                let from = staged.add(block * MAX_LANES);
-                if BRAIN { isa.load_bf16(from) } else { isa.load_f16(from) }
-            };
+            let halves = unsafe { isa.load_halves(staged.add(block * MAX_LANES)) };
+            let wide = if BRAIN { isa.bf16_floats(halves) } else { isa.f16_floats(halves) };
             for group in 0..groups {
                 to.set(isa, block * groups + group, slot, wide);
             }

@@ -165,10 +165,9 @@ impl<'t, S: Simd, F: RowFormula> RowTile<'t, S, F> {
     fn round<T: Float>(&self, values: &mut [f32]) {
         let mut stored = [T::zeroed(); CHUNK];
         // SAFETY: `new`: the instruction set is present.
-        unsafe {
-            T::narrow::<S>(values, &mut stored);
-            T::widen::<S>(&stored, values);
-        }
+        let isa = unsafe { S::assume() };
+        T::narrow(isa, values, &mut stored);
+        T::widen(isa, &stored, values);
     }
 
     /// Reads a block of the input with one element per column that is number `i` of the roles.
