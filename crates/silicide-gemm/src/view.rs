@@ -105,32 +105,82 @@ pub enum GemmError {
 /// The most elements that a view spans: with 8 bytes each, as far as an offset reaches.
 pub(crate) const MAX_ELEMENTS: usize = isize::MAX as usize / 8;
 
-/// Checks extents; returns the elements from the first to the last.
-fn span(argument: &'static str, rows: usize, columns: usize, stride: usize) -> Result<usize, GemmError> {
-    if rows == 0 {
-        return Err(GemmError::Empty { argument, what: "rows" });
+/// The extents of a view: `rows` rows of `columns` elements, `stride` elements apart.
+#[derive(Clone, Copy, Debug)]
+struct ViewExtents {
+    rows: usize,
+    columns: usize,
+    stride: usize,
+}
+
+impl ViewExtents {
+    /// Checks that there are rows, that they do not overlap, and that a slice of `len` elements holds them.
+    fn check(self, argument: &'static str, len: usize) -> Result<ViewExtents, GemmError> {
+        let ViewExtents { rows, columns, stride } = self;
+        if rows == 0 {
+            return Err(GemmError::Empty { argument, what: "rows" });
+        }
+        if columns == 0 {
+            return Err(GemmError::Empty { argument, what: "columns" });
+        }
+        if stride < columns {
+            return Err(GemmError::Stride { argument, stride, columns });
+        }
+        let last = (rows - 1).checked_mul(stride).and_then(|start| start.checked_add(columns));
+        let needed = last.filter(|elements| *elements <= MAX_ELEMENTS);
+        let needed = needed.ok_or(GemmError::Overflow { argument })?;
+        if len < needed {
+            return Err(GemmError::Length { argument, needed, got: len });
+        }
+        Ok(self)
     }
-    if columns == 0 {
-        return Err(GemmError::Empty { argument, what: "columns" });
+
+    /// Returns the offset and the extents of a part, if it is inside.
+    #[inline(always)]
+    fn tile(self, rows: Range<usize>, columns: Range<usize>) -> Option<(usize, ViewExtents)> {
+        let inside = rows.start < rows.end
+            && rows.end <= self.rows
+            && columns.start < columns.end
+            && columns.end <= self.columns;
+        let part = ViewExtents { rows: rows.len(), columns: columns.len(), stride: self.stride };
+        inside.then(|| (rows.start * self.stride + columns.start, part))
     }
-    if stride < columns {
-        return Err(GemmError::Stride { argument, stride, columns });
-    }
-    let last = (rows - 1).checked_mul(stride).and_then(|start| start.checked_add(columns));
-    last.filter(|elements| *elements <= MAX_ELEMENTS).ok_or(GemmError::Overflow { argument })
+}
+
+/// Declares the methods that return extents.
+macro_rules! extents {
+    () => {
+        /// The rows.
+        #[inline(always)]
+        pub fn rows(&self) -> usize {
+            self.extents.rows
+        }
+
+        /// The elements of a row.
+        #[inline(always)]
+        pub fn columns(&self) -> usize {
+            self.extents.columns
+        }
+
+        /// The elements from one row to the next.
+        #[inline(always)]
+        pub fn stride(&self) -> usize {
+            self.extents.stride
+        }
+    };
 }
 
 /// A matrix to read: `rows` rows of `columns` elements, `stride` elements apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, T> {
     start: *const T,
-    rows: usize,
-    columns: usize,
-    stride: usize,
+    extents: ViewExtents,
     memory: PhantomData<&'a [T]>,
 }
 
 impl<'a, T: Copy> Matrix<'a, T> {
+    extents!();
+
     /// Returns a view of a slice. `argument` names it in errors.
     pub fn new(
         argument: &'static str,
@@ -138,11 +188,8 @@ impl<'a, T: Copy> Matrix<'a, T> {
         [rows, columns]: [usize; 2],
         stride: usize,
     ) -> Result<Matrix<'a, T>, GemmError> {
-        let needed = span(argument, rows, columns, stride)?;
-        if data.len() < needed {
-            return Err(GemmError::Length { argument, needed, got: data.len() });
-        }
-        Ok(Matrix { start: data.as_ptr(), rows, columns, stride, memory: PhantomData })
+        let extents = ViewExtents { rows, columns, stride }.check(argument, data.len())?;
+        Ok(Matrix { start: data.as_ptr(), extents, memory: PhantomData })
     }
 
     /// Returns a view of memory.
@@ -156,25 +203,7 @@ impl<'a, T: Copy> Matrix<'a, T> {
         [rows, columns]: [usize; 2],
         stride: usize,
     ) -> Matrix<'a, T> {
-        Matrix { start, rows, columns, stride, memory: PhantomData }
-    }
-
-    /// The rows.
-    #[inline(always)]
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// The elements of a row.
-    #[inline(always)]
-    pub fn columns(&self) -> usize {
-        self.columns
-    }
-
-    /// The elements from one row to the next.
-    #[inline(always)]
-    pub fn stride(&self) -> usize {
-        self.stride
+        Matrix { start, extents: ViewExtents { rows, columns, stride }, memory: PhantomData }
     }
 
     /// Returns row `row`, if there is one.
@@ -182,23 +211,16 @@ impl<'a, T: Copy> Matrix<'a, T> {
     pub fn row(&self, row: usize) -> Option<&'a [T]> {
         // SAFETY: row `row` is one of the view's, and its elements can be read, as `new` has checked or the caller of `from_raw_parts`
         // has stated.
-        (row < self.rows)
-            .then(|| unsafe { std::slice::from_raw_parts(self.start.add(row * self.stride), self.columns) })
+        (row < self.rows()).then(|| unsafe {
+            std::slice::from_raw_parts(self.start.add(row * self.stride()), self.columns())
+        })
     }
 
     /// Returns a part of the matrix, if it is inside.
     #[inline(always)]
     pub fn tile(&self, rows: Range<usize>, columns: Range<usize>) -> Option<Matrix<'a, T>> {
-        let inside = rows.start < rows.end
-            && rows.end <= self.rows
-            && columns.start < columns.end
-            && columns.end <= self.columns;
-        inside.then(|| Matrix {
-            start: self.start.wrapping_add(rows.start * self.stride + columns.start),
-            rows: rows.len(),
-            columns: columns.len(),
-            ..*self
-        })
+        let (offset, extents) = self.extents.tile(rows, columns)?;
+        Some(Matrix { start: self.start.wrapping_add(offset), extents, memory: PhantomData })
     }
 
     /// The address of the first element.
@@ -236,13 +258,13 @@ impl<'a, T: Copy> Matrix<'a, T> {
 #[derive(Debug)]
 pub struct MatrixMut<'a, T> {
     start: *mut T,
-    rows: usize,
-    columns: usize,
-    stride: usize,
+    extents: ViewExtents,
     memory: PhantomData<&'a mut [T]>,
 }
 
 impl<'a, T: Copy> MatrixMut<'a, T> {
+    extents!();
+
     /// Returns a view of a slice. `argument` names it in errors.
     pub fn new(
         argument: &'static str,
@@ -250,43 +272,22 @@ impl<'a, T: Copy> MatrixMut<'a, T> {
         [rows, columns]: [usize; 2],
         stride: usize,
     ) -> Result<MatrixMut<'a, T>, GemmError> {
-        let needed = span(argument, rows, columns, stride)?;
-        if data.len() < needed {
-            return Err(GemmError::Length { argument, needed, got: data.len() });
-        }
-        Ok(MatrixMut { start: data.as_mut_ptr(), rows, columns, stride, memory: PhantomData })
+        let extents = ViewExtents { rows, columns, stride }.check(argument, data.len())?;
+        Ok(MatrixMut { start: data.as_mut_ptr(), extents, memory: PhantomData })
     }
 
     /// Returns a view of memory.
     ///
     /// # Safety
-    /// `rows` rows of `columns` elements, `stride` elements apart, can be written at `start`, which is aligned; rows do not overlap; nothing
-    /// else touches the elements while the view is used. Elements between rows may be others'.
+    /// `rows` rows of `columns` elements, `stride` elements apart, can be written at `start`, which is aligned; rows do not overlap;
+    /// nothing else touches the elements while the view is used. Elements between rows may be others'.
     #[inline(always)]
     pub unsafe fn from_raw_parts(
         start: *mut T,
         [rows, columns]: [usize; 2],
         stride: usize,
     ) -> MatrixMut<'a, T> {
-        MatrixMut { start, rows, columns, stride, memory: PhantomData }
-    }
-
-    /// The rows.
-    #[inline(always)]
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// The elements of a row.
-    #[inline(always)]
-    pub fn columns(&self) -> usize {
-        self.columns
-    }
-
-    /// The elements from one row to the next.
-    #[inline(always)]
-    pub fn stride(&self) -> usize {
-        self.stride
+        MatrixMut { start, extents: ViewExtents { rows, columns, stride }, memory: PhantomData }
     }
 
     /// Returns row `row`, if there is one.
@@ -294,25 +295,16 @@ impl<'a, T: Copy> MatrixMut<'a, T> {
     pub fn row_mut(&mut self, row: usize) -> Option<&mut [T]> {
         // SAFETY: row `row` is one of the view's, and its elements can be written, as `new` has checked or the caller of `from_raw_parts`
         // has stated. The view is borrowed mutably as a whole.
-        (row < self.rows).then(|| unsafe {
-            std::slice::from_raw_parts_mut(self.start.add(row * self.stride), self.columns)
+        (row < self.rows()).then(|| unsafe {
+            std::slice::from_raw_parts_mut(self.start.add(row * self.stride()), self.columns())
         })
     }
 
     /// Returns a part of the matrix, if it is inside.
     #[inline(always)]
     pub fn tile_mut(&mut self, rows: Range<usize>, columns: Range<usize>) -> Option<MatrixMut<'_, T>> {
-        let inside = rows.start < rows.end
-            && rows.end <= self.rows
-            && columns.start < columns.end
-            && columns.end <= self.columns;
-        inside.then(|| MatrixMut {
-            start: self.start.wrapping_add(rows.start * self.stride + columns.start),
-            rows: rows.len(),
-            columns: columns.len(),
-            stride: self.stride,
-            memory: PhantomData,
-        })
+        let (offset, extents) = self.extents.tile(rows, columns)?;
+        Some(MatrixMut { start: self.start.wrapping_add(offset), extents, memory: PhantomData })
     }
 
     /// The address of the first element.
