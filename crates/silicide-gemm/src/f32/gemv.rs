@@ -66,7 +66,7 @@ impl<T: Element> GemvPart<'_, T> {
         for (i, sums) in sums.iter_mut().enumerate().take(self.lhs.rows() - row) {
             for (vector, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: the caller vouches for the outputs; rows past the last were left out.
-                *sum = unsafe { self.out.load(isa, row + i, output + vector * I::LANES, count) };
+                *sum = unsafe { self.out.skip(row + i, output + vector * I::LANES).load(isa, count) };
             }
         }
         sums
@@ -87,7 +87,7 @@ impl<T: Element> GemvPart<'_, T> {
         for (i, sums) in sums.into_iter().enumerate().take(self.lhs.rows() - row) {
             for (vector, sum) in sums.into_iter().enumerate() {
                 // SAFETY: the caller vouches for the outputs; rows past the last were left out.
-                unsafe { self.out.store(isa, sum, (row + i, output + vector * I::LANES), count) };
+                unsafe { self.out.skip(row + i, output + vector * I::LANES).store(isa, sum, count) };
             }
         }
     }

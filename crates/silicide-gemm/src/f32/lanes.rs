@@ -88,46 +88,33 @@ impl OutputTile {
         OutputTile { start: self.start.wrapping_add(row * self.stride + column), ..self }
     }
 
-    /// Returns what sums of a vector start from, whose first `count` lanes are outputs.
+    /// Returns what sums of a vector start from, whose first `count` lanes are the first outputs.
     ///
     /// # Safety
-    /// `count.min(LANES)` outputs from row `row`, column `column` on can be read.
+    /// The first `count.min(LANES)` outputs can be read.
     #[inline(always)]
-    pub(crate) unsafe fn load<I: DenseLanes>(
-        self,
-        isa: I,
-        row: usize,
-        column: usize,
-        count: usize,
-    ) -> I::Floats {
+    pub(crate) unsafe fn load<I: DenseLanes>(self, isa: I, count: usize) -> I::Floats {
         if !self.accumulate {
             return isa.zeros();
         }
-        // SAFETY: the caller vouches for the outputs.
-        unsafe { load_part(isa, self.skip(row, column).start.cast_const(), count) }
+        // SAFETY: the outputs can be read, by this function's contract.
+        unsafe { load_part(isa, self.start.cast_const(), count) }
     }
 
-    /// Stores the first `count` lanes of a vector.
+    /// Stores the first `count` lanes of a vector in the first outputs.
     ///
     /// # Safety
-    /// `count.min(LANES)` outputs from row `row`, column `column` on can be written.
+    /// The first `count.min(LANES)` outputs can be written.
     #[inline(always)]
-    pub(crate) unsafe fn store<I: DenseLanes>(
-        self,
-        isa: I,
-        sums: I::Floats,
-        (row, column): (usize, usize),
-        count: usize,
-    ) {
-        let to = self.skip(row, column).start;
-        // SAFETY: the caller vouches for the outputs; the array has `MAX_LANES`.
+    pub(crate) unsafe fn store<I: DenseLanes>(self, isa: I, sums: I::Floats, count: usize) {
+        // SAFETY: the outputs can be written, by this function's contract; the array has `MAX_LANES`.
         unsafe {
             if count >= I::LANES {
-                return isa.store(sums, to);
+                return isa.store(sums, self.start);
             }
             let mut words = [0.0f32; MAX_LANES];
             isa.store(sums, words.as_mut_ptr());
-            std::ptr::copy_nonoverlapping(words.as_ptr(), to, count);
+            std::ptr::copy_nonoverlapping(words.as_ptr(), self.start, count);
         }
     }
 }

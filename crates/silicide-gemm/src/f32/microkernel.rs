@@ -114,7 +114,7 @@ impl<I: DenseLanes> RegisterTile<I> {
             if out.accumulate {
                 for (row, sums) in sums.iter_mut().enumerate() {
                     for (i, sum) in sums.iter_mut().enumerate() {
-                        *sum = out.load(isa, row, i * I::LANES, left(i));
+                        *sum = out.skip(row, i * I::LANES).load(isa, left(i));
                     }
                 }
             }
@@ -133,7 +133,7 @@ impl<I: DenseLanes> RegisterTile<I> {
             }
             for (row, sums) in sums.into_iter().enumerate() {
                 for (i, sum) in sums.into_iter().enumerate() {
-                    out.store(isa, sum, (row, i * I::LANES), left(i));
+                    out.skip(row, i * I::LANES).store(isa, sum, left(i));
                 }
             }
         }

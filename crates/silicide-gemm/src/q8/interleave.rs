@@ -99,7 +99,7 @@ impl<I: CodeLanes> Task for InterleaveRows<'_, I> {
         for (i, to) in to.chunks_exact_mut(INTERLEAVE * block.bytes).enumerate() {
             let from = from.get(i * block.bytes..).unwrap_or_default();
             // SAFETY: `interleave` checked that rows are whole blocks: block `i` of row `r` is at `r * stride`.
-            unsafe { interleave_block(isa, block, (from.as_ptr(), stride), to) };
+            unsafe { interleave_block(isa, block, from.as_ptr(), stride, to) };
         }
     }
 }
@@ -112,7 +112,8 @@ impl<I: CodeLanes> Task for InterleaveRows<'_, I> {
 unsafe fn interleave_block<I: CodeLanes>(
     isa: I,
     block: InterleavedBlock,
-    (from, stride): (*const u8, usize),
+    from: *const u8,
+    stride: usize,
     to: &mut [u8],
 ) {
     let (head, words) = to.split_at_mut(INTERLEAVE * block.odd);
