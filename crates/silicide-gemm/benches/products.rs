@@ -8,7 +8,7 @@ use silicide_gemm::isa::Simd;
 use silicide_gemm::q8::{
     self, Blocking, Q8Gemm, Q8Kernels, Q8Weights, Q8Workspace, QuantizedRows, QuantizedRowsMut,
 };
-use silicide_gemm::{Matrix, MatrixMut};
+use silicide_gemm::{GemmError, Matrix, MatrixMut};
 use silicide_quant::{DType, Format, encode, f16};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,21 @@ fn quickest(mut run: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure
     Ok(best)
 }
 
+/// Returns a column of the output: the speed of a product of `rows` rows.
+fn column(
+    rows: usize,
+    mut compute: impl FnMut(MatrixMut<'_, f32>) -> Result<(), GemmError>,
+) -> Result<String, Failure> {
+    let mut y = vec![0f32; rows * N];
+    let seconds = quickest(|| Ok(compute(MatrixMut::new("y", &mut y, [rows, N], N)?)?))?;
+    Ok(format!("  {rows:2} rows {:6.1} GOP/s", 2e-9 * (rows * N * K) as f64 / seconds))
+}
+
+/// Activations of `rows` rows.
+fn activations(rows: usize) -> Vec<f32> {
+    (0..rows * K).map(|i| ((i * 31) % 97) as f32 / 97.0 - 0.5).collect()
+}
+
 fn measure<I: Q8Kernels>(isa: Option<I>, format: Format, interleaved: bool) -> Result<(), Failure> {
     let Some(isa) = isa else { return Ok(()) };
     let some: Vec<f64> = (0..16 * K).map(|i| ((i * 53) % 211) as f64 / 211.0 - 0.5).collect();
@@ -42,7 +57,7 @@ fn measure<I: Q8Kernels>(isa: Option<I>, format: Format, interleaved: bool) -> R
     let (groups, mut workspace) = (K / q8::GROUP, Q8Workspace::new());
     let mut line = format!("{:9} {}{:4}", I::NAME, format.name(), if interleaved { "x16" } else { "" });
     for rows in [1, 4, 8, 64] {
-        let x: Vec<f32> = (0..rows * K).map(|i| ((i * 31) % 97) as f32 / 97.0 - 0.5).collect();
+        let x = activations(rows);
         let mut quantized = vec![0f32; rows * q8::quantized_row_bytes(groups) / 4];
         let to = bytemuck::cast_slice_mut(&mut quantized);
         q8::quantize(Matrix::new("x", &x, [rows, K], K)?, &mut QuantizedRowsMut::new(to, rows, groups)?)?;
@@ -53,12 +68,8 @@ fn measure<I: Q8Kernels>(isa: Option<I>, format: Format, interleaved: bool) -> R
         };
         let lhs = QuantizedRows::new(bytemuck::cast_slice(&quantized), rows, groups)?;
         let blocking = if rows <= 16 { Blocking::FEW_ROWS } else { Blocking::MANY_ROWS };
-        let (product, mut y) = (Q8Gemm { lhs, rhs, outputs: 0..N, blocking }, vec![0f32; rows * N]);
-        let seconds = quickest(|| {
-            let out = MatrixMut::new("y", &mut y, [rows, N], N)?;
-            Ok(product.compute(isa, out, &mut workspace)?)
-        })?;
-        line += &format!("  {rows:2} rows {:6.1} GOP/s", 2e-9 * (rows * N * K) as f64 / seconds);
+        let product = Q8Gemm { lhs, rhs, outputs: 0..N, blocking };
+        line += &column(rows, |y| product.compute(isa, y, &mut workspace))?;
     }
     println!("{line}");
     Ok(())
@@ -80,7 +91,7 @@ fn measure_dense<I: F32Kernels>(isa: Option<I>, interleaved: bool) -> Result<(),
         format!("{:9} {}{:4}", I::NAME, DType::F16, if interleaved { "x16" } else { "" }),
     );
     for rows in [1, 4, 8, 64] {
-        let x: Vec<f32> = (0..rows * K).map(|i| ((i * 31) % 97) as f32 / 97.0 - 0.5).collect();
+        let x = activations(rows);
         let rhs = if interleaved {
             let extents = [N / q8::INTERLEAVE, K * q8::INTERLEAVE];
             DenseWeights::interleaved(DenseRows::F16(Matrix::new("rhs", &weights, extents, extents[1])?))?
@@ -89,12 +100,7 @@ fn measure_dense<I: F32Kernels>(isa: Option<I>, interleaved: bool) -> Result<(),
         };
         let lhs = Matrix::new("lhs", &x, [rows, K], K)?;
         let product = DenseGemm { lhs, rhs, outputs: 0..N, accumulate: false };
-        let mut y = vec![0.0; rows * N];
-        let seconds = quickest(|| {
-            let out = MatrixMut::new("y", &mut y, [rows, N], N)?;
-            Ok(product.compute(isa, out, &mut workspace)?)
-        })?;
-        line += &format!("  {rows:2} rows {:6.1} GOP/s", 2e-9 * (rows * N * K) as f64 / seconds);
+        line += &column(rows, |y| product.compute(isa, y, &mut workspace))?;
     }
     println!("{line}");
     Ok(())

@@ -2,25 +2,11 @@
 //! machine, at odd sizes; and what is refused.
 
 use super::*;
-use crate::isa::{Portable, Simd};
+use crate::isa::{Portable, Simd, for_every_isa};
 use crate::q8::INTERLEAVE;
 use crate::view::{GemmError, Matrix, MatrixMut};
 use silicide_quant::{DType, bf16, f16};
 use std::mem::MaybeUninit;
-
-/// Calls a generic function with the token of every instruction set that this CPU has.
-macro_rules! for_every_isa {
-    ($function:ident($($argument:expr),*)) => {{
-        #[cfg(target_arch = "x86_64")]
-        {
-            crate::isa::Avx512::detect().map(|isa| $function(isa $(, $argument)*));
-            crate::isa::Avx2::detect().map(|isa| $function(isa $(, $argument)*));
-        }
-        #[cfg(target_arch = "aarch64")]
-        crate::isa::Neon::detect().map(|isa| $function(isa $(, $argument)*));
-        Portable::detect().map(|isa| $function(isa $(, $argument)*));
-    }};
-}
 
 /// Numbers of many bits.
 fn numbers(count: usize, seed: u64) -> Vec<f32> {

@@ -12,8 +12,10 @@
 //! A kernel is generic over the token and `#[inline(always)]`. Code gets an instruction set by being inlined into a function that
 //! has it: [`Simd::run`] calls a [`Task`] in such a function.
 //!
-//! What depends on the instruction set is a constant of it (`IntLanes`): lanes and with them NR, MR, KC, NC, and whether bodies are compiled
-//! per kind of panel and per layout of weights. Three things are the same for all today, and would change here:
+//! The functions of a token are compiled with its features too (`with_features!`): there, intrinsics that touch no memory are safe.
+//!
+//! What depends on the instruction set is a constant of it (`IntLanes`): lanes and with them NR, MR, KC, NC, and whether bodies are
+//! compiled per kind of panel and per layout of weights. Three things are the same for all today, and would change here:
 //!
 //! - The width of the interleaving: `q8::layout` says where another one goes.
 //! - Streams of weights per thread: a GEMV reads one. Several mean as many sums in `q8::gemv`, a part of the outputs apart.
@@ -350,3 +352,20 @@ macro_rules! with_features {
     )*};
 }
 pub(crate) use with_features;
+
+/// For tests: calls a generic function with the token of every instruction set that this CPU has.
+#[cfg(test)]
+macro_rules! for_every_isa {
+    ($function:ident($($argument:expr),*)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            crate::isa::Avx512::detect().map(|isa| $function(isa $(, $argument)*));
+            crate::isa::Avx2::detect().map(|isa| $function(isa $(, $argument)*));
+        }
+        #[cfg(target_arch = "aarch64")]
+        crate::isa::Neon::detect().map(|isa| $function(isa $(, $argument)*));
+        crate::isa::Portable::detect().map(|isa| $function(isa $(, $argument)*));
+    }};
+}
+#[cfg(test)]
+pub(crate) use for_every_isa;

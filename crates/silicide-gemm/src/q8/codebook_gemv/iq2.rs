@@ -7,7 +7,7 @@
 //! ```
 
 use super::{
-    ScaledSuperBlock, SuperBlock, array, broadcast_f16, bytes_32, bytes_64, even_signs, look_up, signs,
+    ScaledSuperBlock, SuperBlock, array, broadcast_f16, bytes_32, bytes_64, even_signs, look_up,
     small_scales, spread_bytes, super_block,
 };
 use crate::isa::Avx512Vbmi;
@@ -46,7 +46,7 @@ pub(super) struct Iq2Xxs {
     signs: __m512i,
 }
 
-super_block!(Iq2Xxs, bytes: 66, halves: false, zero: 0, signs: part_signs);
+super_block!(Iq2Xxs, bytes: 66, halves: false, zero: 0, signs: signs);
 
 impl Iq2Xxs {
     #[inline]
@@ -64,12 +64,6 @@ impl Iq2Xxs {
 
     #[inline]
     #[target_feature(enable = "avx512vbmi,avx512bitalg")]
-    fn part_signs(self, part: usize) -> __mmask64 {
-        signs(self.signs, part)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
     fn group_scales(self, bytes: &[u8; 66], _: usize) -> __m256 {
         let numbers = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<60>(self.words));
         small_scales(broadcast_f16(u16::from_le_bytes(*array(bytes, 0))), FACTOR, numbers)
@@ -83,7 +77,7 @@ pub(super) struct Iq2Xs {
     signs: __m512i,
 }
 
-super_block!(Iq2Xs, bytes: 74, halves: true, zero: 0, signs: part_signs);
+super_block!(Iq2Xs, bytes: 74, halves: true, zero: 0, signs: signs);
 
 impl Iq2Xs {
     #[inline]
@@ -101,12 +95,6 @@ impl Iq2Xs {
 
     #[inline]
     #[target_feature(enable = "avx512vbmi,avx512bitalg")]
-    fn part_signs(self, part: usize) -> __mmask64 {
-        signs(self.signs, part)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
     fn group_scales(self, bytes: &[u8; 74], half: usize) -> __m256 {
         half_scales(array(bytes, 0), array(bytes, 66), half)
     }
@@ -119,7 +107,7 @@ pub(super) struct Iq2S {
     signs: __m512i,
 }
 
-super_block!(Iq2S, bytes: 82, halves: true, zero: 0, signs: part_signs);
+super_block!(Iq2S, bytes: 82, halves: true, zero: 0, signs: signs);
 
 impl Iq2S {
     #[inline]
@@ -139,12 +127,6 @@ impl Iq2S {
         let shifts = (8 * part) | ((32 + 2 * part) << 8);
         let words = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(shifts as i64), self.words);
         look_up(&books::IQ2_S, words)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
-    fn part_signs(self, part: usize) -> __mmask64 {
-        signs(self.signs, part)
     }
 
     #[inline]

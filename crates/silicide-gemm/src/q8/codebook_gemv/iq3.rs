@@ -6,7 +6,7 @@
 //! ```
 
 use super::{
-    ScaledSuperBlock, SuperBlock, array, broadcast_f16, bytes_32, bytes_64, even_signs, signs, small_scales,
+    ScaledSuperBlock, SuperBlock, array, broadcast_f16, bytes_32, bytes_64, even_signs, small_scales,
     spread_bytes, super_block,
 };
 use crate::isa::Avx512Vbmi;
@@ -28,7 +28,7 @@ pub(super) struct Iq3Xxs {
     signs: __m512i,
 }
 
-super_block!(Iq3Xxs, bytes: 98, halves: false, zero: 0, signs: part_signs);
+super_block!(Iq3Xxs, bytes: 98, halves: false, zero: 0, signs: signs);
 
 impl Iq3Xxs {
     #[inline]
@@ -48,12 +48,6 @@ impl Iq3Xxs {
 
     #[inline]
     #[target_feature(enable = "avx512vbmi,avx512bitalg")]
-    fn part_signs(self, part: usize) -> __mmask64 {
-        signs(self.signs, part)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
     fn group_scales(self, bytes: &[u8; 98], _: usize) -> __m256 {
         let numbers = _mm256_srli_epi32::<28>(bytes_32(array(bytes, 66)));
         small_scales(broadcast_f16(u16::from_le_bytes(*array(bytes, 0))), 0.5, numbers)
@@ -69,7 +63,7 @@ pub(super) struct Iq3S {
     signs: __m512i,
 }
 
-super_block!(Iq3S, bytes: 110, halves: false, zero: 0, signs: part_signs);
+super_block!(Iq3S, bytes: 110, halves: false, zero: 0, signs: signs);
 
 impl Iq3S {
     #[inline]
@@ -93,12 +87,6 @@ impl Iq3S {
         let codes = _mm512_mask_or_epi32(codes, high, codes, _mm512_set1_epi32(0x100));
         // SAFETY: codes have nine bits, and are inside the book.
         unsafe { _mm512_i32gather_epi32::<4>(codes, books::IQ3_S.as_ptr().cast()) }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512vbmi,avx512bitalg")]
-    fn part_signs(self, part: usize) -> __mmask64 {
-        signs(self.signs, part)
     }
 
     #[inline]

@@ -88,7 +88,7 @@ trait ScaledSuperBlock: SuperBlock {
 }
 
 /// Implements [`SuperBlock`] and [`ScaledSuperBlock`] by functions of the type that are compiled for VBMI and BITALG: `from_bytes`,
-/// `part_levels`, `group_scales` and, if there are signs, `part_signs`. Their bodies are safe, as intrinsics are there.
+/// `part_levels` and `group_scales`. Their bodies are safe, as intrinsics are there. `signs` names the field with signs, if there are any.
 macro_rules! super_block {
     ($name:ident, bytes: $bytes:expr, halves: $halves:literal, zero: $zero:expr $(, signs: $signs:ident)?) => {
         impl SuperBlock for $name {
@@ -114,7 +114,7 @@ macro_rules! super_block {
                 #[inline(always)]
                 fn signs(self, _: Avx512Vbmi, part: usize) -> __mmask64 {
                     // SAFETY: the token proves the features.
-                    unsafe { self.$signs(part) }
+                    unsafe { $crate::q8::codebook_gemv::signs(self.$signs, part) }
                 }
             )?
         }

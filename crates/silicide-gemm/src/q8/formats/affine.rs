@@ -31,8 +31,6 @@ pub(in crate::q8) fn panel_layout(format: MlxFormat) -> PanelLayout {
 impl BlockFormat for Affine4 {
     const LAYOUT: PanelLayout = MINIMUMS;
     const BYTES: usize = GROUP / 2;
-    const GROUPS: usize = 1;
-    const WORDS_AT: usize = 0;
     const INTERLEAVED: bool = false;
 
     #[inline(always)]
@@ -54,8 +52,6 @@ impl BlockFormat for Affine4 {
 impl BlockFormat for Affine8 {
     const LAYOUT: PanelLayout = BYTES;
     const BYTES: usize = GROUP;
-    const GROUPS: usize = 1;
-    const WORDS_AT: usize = 0;
     const INTERLEAVED: bool = false;
 
     #[inline(always)]
@@ -81,8 +77,6 @@ impl BlockFormat for Affine8 {
 impl BlockFormat for AffineScales {
     const LAYOUT: PanelLayout = BYTES;
     const BYTES: usize = 0;
-    const GROUPS: usize = 1;
-    const WORDS_AT: usize = 0;
     const INTERLEAVED: bool = false;
 
     #[inline(always)]

@@ -22,8 +22,6 @@ struct Bytes;
 impl BlockFormat for Bytes {
     const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Bytes);
     const BYTES: usize = GROUP;
-    const GROUPS: usize = 1;
-    const WORDS_AT: usize = 0;
     const INTERLEAVED: bool = false;
 
     #[inline(always)]

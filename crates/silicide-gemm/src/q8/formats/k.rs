@@ -61,7 +61,6 @@ impl BlockFormat for Q2K {
     const LAYOUT: PanelLayout = PanelLayout { zero: Zero::Code(0), halves: true, minimums: true };
     const BYTES: usize = 84;
     const GROUPS: usize = GROUPS;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
@@ -91,7 +90,6 @@ impl BlockFormat for Q3K {
     const LAYOUT: PanelLayout = PanelLayout { zero: Zero::Code(4), halves: true, minimums: false };
     const BYTES: usize = 110;
     const GROUPS: usize = GROUPS;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
@@ -131,7 +129,6 @@ impl BlockFormat for Q4K {
     const LAYOUT: PanelLayout = MINIMUMS;
     const BYTES: usize = 144;
     const GROUPS: usize = GROUPS;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
@@ -152,7 +149,6 @@ impl BlockFormat for Q5K {
     const LAYOUT: PanelLayout = MINIMUMS;
     const BYTES: usize = 176;
     const GROUPS: usize = GROUPS;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
@@ -179,7 +175,6 @@ impl BlockFormat for Q6K {
     const LAYOUT: PanelLayout = PanelLayout { zero: Zero::Code(32), halves: true, minimums: false };
     const BYTES: usize = 210;
     const GROUPS: usize = GROUPS;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
@@ -217,7 +212,6 @@ impl BlockFormat for Iq4Xs {
     const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Bytes);
     const BYTES: usize = 136;
     const GROUPS: usize = GROUPS;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
@@ -249,7 +243,6 @@ impl BlockFormat for Tq2_0 {
     const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code(1));
     const BYTES: usize = 66;
     const GROUPS: usize = GROUPS;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {

@@ -34,7 +34,6 @@ pub(super) const MINIMUMS: PanelLayout = PanelLayout { zero: Zero::Code(0), halv
 impl BlockFormat for Q4_0 {
     const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code(8));
     const BYTES: usize = 18;
-    const GROUPS: usize = 1;
     const WORDS_AT: usize = 2;
 
     #[inline(always)]
@@ -51,8 +50,6 @@ impl BlockFormat for Q4_0 {
 impl BlockFormat for Q4_1 {
     const LAYOUT: PanelLayout = MINIMUMS;
     const BYTES: usize = 20;
-    const GROUPS: usize = 1;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
@@ -68,7 +65,6 @@ impl BlockFormat for Q4_1 {
 impl BlockFormat for Q5_0 {
     const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code(16));
     const BYTES: usize = 22;
-    const GROUPS: usize = 1;
     const WORDS_AT: usize = 2;
 
     #[inline(always)]
@@ -85,8 +81,6 @@ impl BlockFormat for Q5_0 {
 impl BlockFormat for Q5_1 {
     const LAYOUT: PanelLayout = MINIMUMS;
     const BYTES: usize = 24;
-    const GROUPS: usize = 1;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
@@ -102,7 +96,6 @@ impl BlockFormat for Q5_1 {
 impl BlockFormat for Q8_0 {
     const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Bytes);
     const BYTES: usize = 34;
-    const GROUPS: usize = 1;
     const WORDS_AT: usize = 2;
 
     #[inline(always)]

@@ -51,7 +51,6 @@ const FP4_LEVELS: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 
 impl BlockFormat for Iq4Nl {
     const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Bytes);
     const BYTES: usize = 18;
-    const GROUPS: usize = 1;
     const WORDS_AT: usize = 2;
 
     #[inline(always)]
@@ -70,7 +69,6 @@ impl BlockFormat for Iq4Nl {
 impl BlockFormat for Mxfp4 {
     const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code(FP4_ZERO));
     const BYTES: usize = 17;
-    const GROUPS: usize = 1;
     const WORDS_AT: usize = 1;
 
     #[inline(always)]
@@ -94,7 +92,6 @@ impl BlockFormat for Nvfp4 {
     const LAYOUT: PanelLayout = PanelLayout { zero: Zero::Code(FP4_ZERO), halves: true, minimums: false };
     const BYTES: usize = 36;
     const GROUPS: usize = 2;
-    const WORDS_AT: usize = 0;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {

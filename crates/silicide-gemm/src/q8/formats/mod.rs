@@ -249,9 +249,9 @@ pub(super) trait BlockFormat: Copy {
     /// Bytes of a block; of its codes, for a format in planes.
     const BYTES: usize;
     /// Groups in a block.
-    const GROUPS: usize;
+    const GROUPS: usize = 1;
     /// Where words of four bytes begin in a block: after its odd bytes, or at 0, if these end it.
-    const WORDS_AT: usize;
+    const WORDS_AT: usize = 0;
     /// Whether weights can be interleaved.
     const INTERLEAVED: bool = true;
 

@@ -4,7 +4,7 @@
 mod refusals;
 
 use super::*;
-use crate::isa::Portable;
+use crate::isa::{Portable, for_every_isa};
 use crate::view::Matrix;
 use silicide_quant::{DType, MlxFormat, MlxMode, MlxPlanes, decode, encode};
 
@@ -145,20 +145,6 @@ fn product<I: Q8Kernels>(isa: I, lhs: QuantizedRows<'_>, rhs: &Rhs, outputs: Ran
         assert!(row[columns..].iter().all(|x| *x == SENTINEL), "wrote outside");
     }
     y
-}
-
-/// Calls a generic function with the token of every instruction set that this CPU has.
-macro_rules! for_every_isa {
-    ($function:ident($($argument:expr),*)) => {{
-        #[cfg(target_arch = "x86_64")]
-        {
-            crate::isa::Avx512::detect().map(|isa| $function(isa $(, $argument)*));
-            crate::isa::Avx2::detect().map(|isa| $function(isa $(, $argument)*));
-        }
-        #[cfg(target_arch = "aarch64")]
-        crate::isa::Neon::detect().map(|isa| $function(isa $(, $argument)*));
-        Portable::detect().map(|isa| $function(isa $(, $argument)*));
-    }};
 }
 
 fn activations(rows: usize, k: usize) -> Vec<f32> {
