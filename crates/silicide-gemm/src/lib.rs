@@ -11,7 +11,7 @@
 //! | module | RHS | LHS |
 //! |---|---|---|
 //! | [`f32`] | f32, f16, bf16 ([`f32::DenseWeights`]) | f32 |
-//! | [`q8`] | block formats of GGML, affine codes of MLX ([`q8::Q8Weights`]) | quantized to 8 bits under a scale per 32 ([`q8::quantize`]) |
+//! | [`q8`] | block formats of GGML, affine codes of MLX ([`q8::Q8Weights`]) | 8 bits under a scale per 32 ([`q8::quantize`]) |
 //! | [`isa`] | | the instruction sets, as tokens |
 //! | [`prefetch`] | | software prefetch |
 //!

@@ -1,6 +1,7 @@
 //! Packing: weights widened to f32 in panels, as the register tile reads them.
 //!
-//! A panel is a sequence of sub-panels of NR outputs; the last may be narrower, in whole vectors. A sub-panel has `depth` rows of its width:
+//! A panel is a sequence of sub-panels of NR outputs; the last may be narrower, in whole vectors. A sub-panel has `depth` rows of its
+//! width:
 //!
 //! ```text
 //! | w[0][0] w[1][0] .. w[NR-1][0] | w[0][1] w[1][1] .. w[NR-1][1] | ..      w[j][l]: element l of output j

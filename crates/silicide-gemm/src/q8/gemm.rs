@@ -121,7 +121,8 @@ impl Q8Product<'_> {
                     let skipped = (output + at + lanes).saturating_sub(range.end);
                     let rows = self.weights.skip((output + at).saturating_sub(skipped));
                     let to = panel.wrapping_add(at / width * width * layout.words() * groups + at % width);
-                    // SAFETY: the workspace has room for MAX_NC outputs and MAX_KC groups of every layout; `Q8Gemm::check` has compared the blocking.
+                    // SAFETY: the workspace has room for MAX_NC outputs and MAX_KC groups of every layout; `Q8Gemm::check` has compared
+                    // the blocking.
                     let to = unsafe { PanelSlot::new(to, width, layout, groups) };
                     let next = rows.start.wrapping_add(lanes * rows.stride);
                     unpack(&UnpackPart { rows, first, groups, to, next });
