@@ -1,4 +1,4 @@
-//! The outputs of a pair have the same bits however many other pairs go to its expert, for every encoding.
+//! The outputs of a pair have the same bits however many other pairs go to its expert, for every encoding, interleaved or not.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
@@ -38,7 +38,10 @@ fn check(device: &Device) {
             let mut encoder = CommandEncoder::new(device);
             let weight = interleave(&mut encoder, &bytes, of).unwrap();
             encoder.submit().unwrap().wait().unwrap();
-            same_bits(device, Encoding::Interleaved { of, rows: TOGETHER }, &[weight], [n, k]);
+            let in_place = same_bits(device, of.into(), &[plain], [n, k]);
+            let encoding = Encoding::Interleaved { of, rows: TOGETHER };
+            let interleaved = same_bits(device, encoding, &[weight], [n, k]);
+            assert!(interleaved == in_place, "{encoding}");
         }
     }
 }
@@ -82,10 +85,11 @@ fn products(device: &Device, op: ExpertLinear, x: &[f32], planes: &[Buffer], pai
     y.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
 }
 
-fn same_bits(device: &Device, encoding: Encoding, planes: &[Buffer], [n, k]: [usize; 2]) {
+/// Checks that a pair has the same bits in any group. Returns the bits of all pairs, quantized and exact.
+fn same_bits(device: &Device, encoding: Encoding, planes: &[Buffer], [n, k]: [usize; 2]) -> [Vec<u32>; 2] {
     let mut random = Random::new(29);
     let x: Vec<f32> = (0..(PAIRS[PAIRS.len() - 1] + 1) * k).map(|_| random.gaussian() as f32).collect();
-    for exact in [false, true] {
+    [false, true].map(|exact| {
         let op = ExpertLinear { encoding, exact };
         let all = products(device, op, &x, planes, PAIRS[PAIRS.len() - 1]);
         assert!(all.iter().all(|bits| f32::from_bits(*bits).is_finite()));
@@ -102,5 +106,6 @@ fn same_bits(device: &Device, encoding: Encoding, planes: &[Buffer], [n, k]: [us
         encoder.submit().unwrap().wait().unwrap();
         let alone: Vec<u32> = y.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect();
         assert!(alone == all[n..2 * n], "{encoding}, exact {exact}, a pair alone");
-    }
+        all
+    })
 }

@@ -138,10 +138,7 @@ impl<'a> Tensors<'a> {
     pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
         let weight = self.all_experts(name, extents)?;
         weight.set_label(name);
-        // Experts of single elements stay in place: their products read them so.
-        let is_block = weight.encoding().group_len() > 1;
-        let arranged = if is_block { self.arranged(&weight)? } else { None };
-        let Some(arranged) = arranged else { return Ok(weight) };
+        let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
         arranged.set_label(name);
         if let (From::File(loader), Ok(entry)) = (&self.from, self.find(name)) {
             loader.release(&entry);

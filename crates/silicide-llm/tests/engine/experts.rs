@@ -1,11 +1,12 @@
 //! Mixtures of experts in the other ways that files have them: one tensor for each expert, in GGUF and in safetensors, and planes of
 //! MLX, stacked or one by one.
 
-use crate::common::{cpu, devices, exact_session, logits};
+use crate::common::{cpu, cpu_with, devices, exact_session, logits};
 use samples::testdata;
 use serde_json::{Map, Value, json};
-use silicide_llm::Error;
-use silicide_llm::ModelOptions;
+use silicide_core::Isa;
+use silicide_llm::engine::Session;
+use silicide_llm::{Error, ModelOptions};
 use silicide_quant::{DType, Encoding, MlxFormat, MlxMode, MlxPlanes, Shape};
 use silicide_weights::Source;
 use silicide_weights::gguf::GgufWriter;
@@ -186,6 +187,29 @@ fn experts_one_by_one_give_the_same_bits() {
         let together = of(&testdata("models/qwen3moe.gguf"));
         assert!(of(&old) == together, "GGUF on {}", device.info().id);
         assert!(of(folder.path()) == together, "safetensors on {}", device.info().id);
+    }
+}
+
+#[test]
+fn experts_of_elements_give_the_same_bits_repacked_and_in_place() {
+    let tokens: Vec<u32> = (0..40).map(|i| i * 7 % 300).collect();
+    for name in ["qwen3moe", "mixtral"] {
+        let path = testdata(&format!("models/{name}.gguf"));
+        let source = Source::open(&path).unwrap();
+        let experts = source.entries().filter(|entry| entry.name().contains("_exps"));
+        let bytes: u64 = experts.map(|entry| entry.bytes().unwrap()).sum();
+        for isa in Isa::available() {
+            let of = |repack: bool| {
+                let mut options = ModelOptions::default().device(&cpu_with(isa, Some(2))).repack(repack);
+                options.context = Some(128);
+                let model = options.open(&path).unwrap();
+                assert_eq!(model.rearranged().bytes >= bytes, repack, "{name}");
+                let mut session = Session::new(&model).unwrap();
+                let all = logits(&mut session, &tokens, tokens.len());
+                (all, logits(&mut session, &tokens, 1))
+            };
+            assert!(of(true) == of(false), "{name} with {isa}");
+        }
     }
 }
 

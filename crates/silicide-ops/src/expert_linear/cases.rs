@@ -105,10 +105,22 @@ fn interleaved() -> Vec<Call> {
     }
     for dtype in [F32, F16, BF16] {
         let encoding = Encoding::Interleaved { of: RowEncoding::Element(dtype), rows: TOGETHER };
-        for (extents, own) in [([1, 3, 5, 64, 45], true), ([30, 2, 3, 112, 33], false)] {
+        for (extents, own) in [
+            ([1, 3, 5, 64, 45], true),
+            ([1, 1, 1, 16, 1], false),
+            // More outputs than a tile has, whose last tile has one set.
+            ([30, 2, 3, 112, 33], false),
+            // Strips of more rows than are packed for, and one that is cut.
+            ([40, 2, 3, 80, 80], false),
+            ([150, 1, 2, 48, 33], true),
+        ] {
             calls.push(Call { own, ..call(encoding, extents) });
         }
+        calls.push(Call { exact: true, own: true, ..call(encoding, [4, 2, 3, 32, 50]) });
     }
+    // More than one panel deep.
+    let encoding = Encoding::Interleaved { of: RowEncoding::Element(F16), rows: TOGETHER };
+    calls.push(call(encoding, [20, 2, 2, 48, 1100]));
     calls
 }
 
@@ -138,9 +150,13 @@ fn bad_ids() -> Vec<Call> {
     let mut encodings = [F32, BF16, Format::Q4_0.into(), Format::Q6K.into()].map(Encoding::from).to_vec();
     let first = |mode| some().into_iter().find(|format| format.mode() == mode).map(Encoding::Planes);
     encodings.extend([MlxMode::Affine, MlxMode::Mxfp4].into_iter().filter_map(first));
+    for of in [F32, F16, BF16].map(RowEncoding::Element) {
+        encodings.push(Encoding::Interleaved { of, rows: TOGETHER });
+    }
     for encoding in encodings {
+        let n = 40usize.next_multiple_of(encoding.interleaved_rows());
         for rows in [1, 4, 40] {
-            calls.push(Call { own: rows > 1, ids: outside(rows), ..call(encoding, [rows, 2, 4, 40, 256]) });
+            calls.push(Call { own: rows > 1, ids: outside(rows), ..call(encoding, [rows, 2, 4, n, 256]) });
         }
     }
     let large = Input::of(U32, &[3, 1], Data::Values(vec![4_294_967_295.0, 1.0, 2_147_483_648.0]));
