@@ -83,7 +83,7 @@ fn measure_dense<I: F32Kernels>(isa: Option<I>, interleaved: bool) -> Result<(),
     if interleaved {
         let rows = K * q8::INTERLEAVE;
         for (from, to) in plain.chunks_exact(rows).zip(weights.chunks_exact_mut(rows)) {
-            f32::interleave(DType::F16, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to))?;
+            f32::interleave(isa, DType::F16, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to))?;
         }
     }
     let (mut workspace, mut line) = (

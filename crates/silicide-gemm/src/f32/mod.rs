@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `product` | the safe entry points: checked extents, GEMV or GEMM |
 //! | `weights` | the RHS: rows in place, or sixteen interleaved |
+//! | `interleave` | rows in place to interleaved ones |
 //! | `gemv` | few rows: weights are read once, and nothing is packed |
 //! | `pack` | weights widened and packed to panels |
 //! | `microkernel` | the register tile: MR rows times a panel |
@@ -24,6 +25,7 @@
 mod dot;
 mod element;
 mod gemv;
+mod interleave;
 mod lanes;
 mod microkernel;
 mod pack;
@@ -34,12 +36,13 @@ mod weighted;
 mod weights;
 
 pub use dot::dot_products;
+pub use interleave::interleave;
 pub use pack::{PackedPanel, panel_len};
 pub use product::{
     CheckedDense, DenseGemm, DenseWorkspace, F32Kernels, GEMV_ROWS, KC, NC, gemv, pack_depth, pack_rows,
 };
 pub use weighted::weighted_sum;
-pub use weights::{DenseRows, DenseWeights, interleave};
+pub use weights::{DenseRows, DenseWeights};
 
 /// The multiple to which rows of sums, and outputs of panels, are padded: whole vectors of any instruction set.
 pub const SUM_PADDING: usize = crate::isa::MAX_LANES;

@@ -10,12 +10,13 @@
 use super::dot::DotTask;
 use super::element::Element;
 use super::gemv::GemvPart;
+use super::interleave::InterleaveElements;
 use super::lanes::{DenseLanes, OutputTile};
 use super::microkernel::MultiplyPanel;
 use super::pack::{PackDepth, PackInterleaved, PackRows, PackedPanel, panel_len};
 use super::weighted::WeightedTask;
 use super::weights::{DenseRows, DenseWeights, by_element};
-use crate::isa::Simd;
+use crate::isa::{CodeLanes, IntLanes, Simd};
 use crate::q8::INTERLEAVE;
 use crate::view::{GemmError, Matrix, MatrixMut};
 use std::mem::MaybeUninit;
@@ -199,6 +200,7 @@ pub struct CheckedDense<'a>(pub(super) DenseCall<'a>);
 pub(super) enum DenseCall<'a> {
     Gemm { lhs: Matrix<'a, f32>, rhs: DenseWeights<'a>, out: OutputTile, workspace: &'a mut DenseWorkspace },
     Gemv { lhs: Matrix<'a, f32>, rhs: DenseWeights<'a>, out: OutputTile },
+    Interleave { size: usize, from: &'a [u8], to: &'a mut [u8] },
     PackRows { rows: DenseRows<'a>, panel: *mut f32 },
     PackDepth { rows: DenseRows<'a>, panel: *mut f32 },
     MultiplyPanel { lhs: Matrix<'a, f32>, start: *const f32, extents: [usize; 2], out: OutputTile },
@@ -241,7 +243,7 @@ f32_kernels!(Portable);
 
 /// Computes a call. Tasks are functions of their own: inside larger ones, registers run short.
 #[inline(always)]
-fn compute<I: DenseLanes>(isa: I, call: DenseCall<'_>) {
+fn compute<I: DenseLanes + IntLanes>(isa: I, call: DenseCall<'_>) {
     match call {
         DenseCall::Gemm { lhs, rhs, out, workspace } => {
             by_element!(rhs.rows, weights => {
@@ -254,6 +256,14 @@ fn compute<I: DenseLanes>(isa: I, call: DenseCall<'_>) {
         }
         DenseCall::Gemv { lhs, rhs, out } => {
             by_element!(rhs.rows, weights => gemv_part(isa, GemvPart { lhs, rhs: weights, out }, rhs.interleaved));
+        }
+        DenseCall::Interleave { size: 4, from, to } => {
+            let isa = isa.unpacker();
+            isa.run_task(InterleaveElements::<_, 4> { isa, from, to });
+        }
+        DenseCall::Interleave { from, to, .. } => {
+            let isa = isa.unpacker();
+            isa.run_task(InterleaveElements::<_, 2> { isa, from, to });
         }
         DenseCall::PackRows { rows, panel } => {
             by_element!(rows, rows => isa.run(PackRows { isa, rows, panel }))

@@ -76,7 +76,8 @@ impl Typed {
             let mut sets = rows.to_vec();
             let whole = INTERLEAVE * depth;
             for (from, to) in rows.chunks_exact(whole).zip(sets.chunks_exact_mut(whole)) {
-                interleave(dtype, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to)).unwrap();
+                let isa = Portable::detect().unwrap();
+                interleave(isa, dtype, bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to)).unwrap();
             }
             sets
         }
@@ -359,7 +360,7 @@ fn cut_sets_of_interleaved_weights_are_refused() {
     assert_eq!(refuse(0..48), Err(GemmError::Length { argument: "outputs", needed: 48, got: 32 }));
     let odd = Typed::new(DType::F32, [2, 24], 24);
     assert!(matches!(DenseWeights::interleaved(odd.rows()), Err(GemmError::Multiple { got: 24, .. })));
-    assert!(matches!(interleave(DType::F16, &[0; 31], &mut [0; 31]), Err(GemmError::Multiple { .. })));
-    assert!(matches!(interleave(DType::F16, &[0; 32], &mut [0; 31]), Err(GemmError::Length { .. })));
-    assert!(matches!(interleave(DType::I32, &[0; 64], &mut [0; 64]), Err(GemmError::Format { .. })));
+    assert!(matches!(interleave(isa, DType::F16, &[0; 31], &mut [0; 31]), Err(GemmError::Multiple { .. })));
+    assert!(matches!(interleave(isa, DType::F16, &[0; 32], &mut [0; 31]), Err(GemmError::Length { .. })));
+    assert!(matches!(interleave(isa, DType::I32, &[0; 64], &mut [0; 64]), Err(GemmError::Format { .. })));
 }

@@ -5,6 +5,7 @@ use crate::cpu::native_kernel;
 use crate::cpu::needs::in_tiles_of;
 use crate::elementwise::fits_cpu;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::f32::F32Kernels;
 use silicide_gemm::q8::Q8Kernels;
 use silicide_gemm::{f32, q8};
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
@@ -36,7 +37,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 ///
 /// The CPU has `S`; bindings are as many bytes of rows as the parameters say, and as many to write.
 #[inline(always)]
-unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
+unsafe fn tile<S: F32Kernels + Q8Kernels>(tile: &Tile<'_>) {
     let [sets, bytes, tile_sets, code] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
     let first = tile.index[0] as usize * tile_sets;
     for set in first..(first + tile_sets).min(sets) {
@@ -45,7 +46,7 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
         let (isa, from, to) =
             unsafe { (S::assume(), tile.read_part::<u8>(0, range.clone()), tile.write::<u8>(1, range)) };
         let done = match (DType::ALL.get(code), Format::ALL.get(code.wrapping_sub(DType::ALL.len()))) {
-            (Some(&dtype), _) => f32::interleave(dtype, from, to),
+            (Some(&dtype), _) => f32::interleave(isa, dtype, from, to),
             (_, Some(&format)) => q8::interleave(isa, format, from, to),
             _ => Ok(()),
         };

@@ -5,6 +5,7 @@ use super::super::cases::cases;
 use super::*;
 use crate::case::{Case, Random};
 use silicide_core::kernel::{Host, Launch, Op, Operand, Step, TensorInfo, Tolerance};
+use silicide_gemm::isa::{Portable, Simd};
 use silicide_hal::cpu::Isa;
 use silicide_hal::{TileBinding, WORKSPACE_ALIGNMENT, Workspace};
 use silicide_quant::Shape;
@@ -268,7 +269,7 @@ fn interleaved_product(
     let set = crate::interleave::TOGETHER * k * dtype.size();
     let mut sets = weights.to_vec();
     for (from, to) in weights.chunks_exact(set).zip(sets.chunks_exact_mut(set)) {
-        silicide_gemm::f32::interleave(dtype, from, to).unwrap();
+        silicide_gemm::f32::interleave(Portable::detect().unwrap(), dtype, from, to).unwrap();
     }
     let (program, params, grid) =
         dense_launch(&Problem { batch: 1, m, n, k }, dtype, crate::interleave::TOGETHER);
