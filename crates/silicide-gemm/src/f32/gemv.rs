@@ -59,7 +59,8 @@ impl<T: Element> GemvPart<'_, T> {
     unsafe fn start<I: DenseLanes, const ROWS: usize, const VECTORS: usize>(
         &self,
         isa: I,
-        (row, output): (usize, usize),
+        row: usize,
+        output: usize,
         count: usize,
     ) -> [[I::Floats; VECTORS]; ROWS] {
         let mut sums = [[isa.zeros(); VECTORS]; ROWS];
@@ -81,7 +82,8 @@ impl<T: Element> GemvPart<'_, T> {
         &self,
         isa: I,
         sums: [[I::Floats; VECTORS]; ROWS],
-        (row, output): (usize, usize),
+        row: usize,
+        output: usize,
         count: usize,
     ) {
         for (i, sums) in sums.into_iter().enumerate().take(self.lhs.rows() - row) {
@@ -146,7 +148,7 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize>
         for row in (0..part.lhs.rows()).step_by(ROWS) {
             let x = part.activations::<ROWS>(row);
             // SAFETY: the caller vouches for the outputs.
-            let mut sums = unsafe { part.start::<I, ROWS, COUNT>(isa, (row, output), I::LANES) };
+            let mut sums = unsafe { part.start::<I, ROWS, COUNT>(isa, row, output, I::LANES) };
             for at in (0..whole).step_by(STEP) {
                 if row == 0 {
                     // After the end of a set comes the first set of the next vectors.
@@ -176,7 +178,7 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize>
                 }
             }
             // SAFETY: the caller vouches for the outputs.
-            unsafe { part.finish(isa, sums, (row, output), I::LANES) };
+            unsafe { part.finish(isa, sums, row, output, I::LANES) };
         }
     }
 }
@@ -230,7 +232,7 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize> GemvInPlace<'a, I, T, ROW
         for row in (0..part.lhs.rows()).step_by(ROWS) {
             let x = part.activations::<ROWS>(row);
             // SAFETY: `count` outputs are those of weight rows that there are.
-            let mut sums = unsafe { part.start::<I, ROWS, 1>(isa, (row, output), count) };
+            let mut sums = unsafe { part.start::<I, ROWS, 1>(isa, row, output, count) };
             for at in (0..whole).step_by(STEP) {
                 if row == 0 && at.is_multiple_of(line) {
                     for lane in 0..I::LANES {
@@ -255,7 +257,7 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize> GemvInPlace<'a, I, T, ROW
                 }
             }
             // SAFETY: as for `start`.
-            unsafe { part.finish(isa, sums, (row, output), count) };
+            unsafe { part.finish(isa, sums, row, output, count) };
         }
     }
 }
