@@ -2,7 +2,7 @@
 //! into memory that stays in L1 or L2, and multiplied there as f32 weights are, in the same order.
 
 use super::dense::{DecodedWorkspace, DenseTile, compute_decoded, tiles};
-use super::needs;
+use super::{needs, streamed};
 use crate::cpu::native_kernel;
 use crate::matmul::Problem;
 use crate::weight;
@@ -18,7 +18,7 @@ native_kernel!(
     /// Rows of f32 times weights that are decoded: blocks, planes, or interleaved rows.
     unsafe DECODED,
     "product.decoded.cpu",
-    decoded::<S>, needs needs::decoded, workspace size_of::<DecodedWorkspace>()
+    decoded::<S>, needs needs::decoded, workspace size_of::<DecodedWorkspace>(), streams streamed
 );
 
 /// The plan of a problem. Arguments are activations, planes and outputs.

@@ -103,7 +103,7 @@ pub(crate) unsafe fn weights<'a>(
 /// Workspace of a product whose weights are decoded: the decoded weights, and a packed panel of them.
 #[repr(C, align(64))]
 pub(crate) struct DecodedWorkspace {
-    decoded: [[f32; DECODED_DEPTH]; NC],
+    decoded: [MaybeUninit<[f32; DECODED_DEPTH]>; NC],
     dense: MaybeUninit<DenseWorkspace>,
 }
 
@@ -111,12 +111,21 @@ impl DecodedWorkspace {
     /// Returns a thread's workspace as memory for decoded weights.
     #[inline(always)]
     pub(crate) fn from_uninit(memory: &mut MaybeUninit<DecodedWorkspace>) -> &mut DecodedWorkspace {
-        let start = memory.as_mut_ptr();
-        // SAFETY: `start` is a workspace; zeros are f32s, and the rest may be uninitialised.
-        unsafe {
-            (&raw mut (*start).decoded).write_bytes(0, 1);
-            &mut *start
+        // SAFETY: all fields are `MaybeUninit`.
+        unsafe { memory.assume_init_mut() }
+    }
+
+    /// Returns rows for the weights of `outputs` outputs, at most [`NC`], and memory for a panel. Rows are zeroed, once for all the weights
+    /// that a tile decodes: decoders write to numbers, not to uninitialised memory.
+    #[inline(always)]
+    fn rows(&mut self, outputs: usize) -> (&mut [[f32; DECODED_DEPTH]], &mut MaybeUninit<DenseWorkspace>) {
+        let rows = self.decoded.get_mut(..outputs).unwrap_or_default();
+        for row in rows.iter_mut() {
+            row.write([0.0; DECODED_DEPTH]);
         }
+        // SAFETY: the loop has written every row of the slice; `MaybeUninit` has the layout of what it holds.
+        let rows = unsafe { &mut *(&raw mut *rows as *mut [[f32; DECODED_DEPTH]]) };
+        (rows, &mut self.dense)
     }
 }
 
@@ -132,7 +141,7 @@ pub(crate) fn compute_decoded<S: F32Kernels>(
 ) {
     let [m, k, n] = [lhs.rows(), lhs.columns(), out.columns()];
     let together = if m <= GEMV_ROWS { DECODED_OUTPUTS } else { NC };
-    let DecodedWorkspace { decoded, dense } = workspace;
+    let (decoded, dense) = workspace.rows(together.min(n));
     for first in (0..n).step_by(together) {
         let outputs = together.min(n - first);
         for at in (0..k).step_by(DECODED_DEPTH) {
