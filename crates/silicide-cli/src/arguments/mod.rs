@@ -186,6 +186,9 @@ fn describe(model: &Model) {
         description.vocabulary,
         description.config.trained_context,
     ));
+    if copied.left > 0 {
+        detail(format_args!("repacking: {} not repacked for lack of memory", HumanBytes(copied.left)));
+    }
     detail(format_args!(
         "memory: {} weights ({} interleaved), {} KV cache for {} tokens, {} activations, {} workspaces; {} of {}",
         HumanBytes(fit.weights),

@@ -38,6 +38,7 @@ struct Figures {
 struct Memory {
     weights: u64,
     rearranged: u64,
+    not_rearranged: u64,
     cache: u64,
     activations: u64,
     peak: Option<u64>,
@@ -66,6 +67,7 @@ impl<'a> Report<'a> {
             memory: Memory {
                 weights: fit.weights,
                 rearranged: model.rearranged().bytes,
+                not_rearranged: model.rearranged().left,
                 cache: fit.cache,
                 activations: fit.activations,
                 peak: peak_memory(),
@@ -113,11 +115,18 @@ pub(crate) fn summary(model: &Model, timings: &Timings) -> String {
         0 => String::new(),
         reused => format!(" ({reused} of them cached)"),
     };
-    let rearranged = match model.rearranged() {
-        rearranged if rearranged.bytes > 0 => {
-            format!(" ({} for repacking {} MiB of weights)", time(rearranged.time), rearranged.bytes >> 20)
+    let copied = model.rearranged();
+    let left = match copied.left {
+        0 => String::new(),
+        left => format!("{} MiB not repacked for lack of memory", left >> 20),
+    };
+    let rearranged = match (copied.bytes, left.as_str()) {
+        (0, "") => String::new(),
+        (0, left) => format!(" ({left})"),
+        (bytes, left) => {
+            let comma = if left.is_empty() { "" } else { ", " };
+            format!(" ({} for repacking {} MiB of weights{comma}{left})", time(copied.time), bytes >> 20)
         }
-        _ => String::new(),
     };
     let memory = peak_memory().map_or(String::new(), |bytes| format!(" · peak memory {} MiB", bytes >> 20));
     let first = match timings.generated_tokens {

@@ -9,7 +9,7 @@ use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::conversation::{Chat, Completion};
 use crate::error::{Error, Result};
-use crate::model::{Decoder, Description, Rearranged, Tensors, build, describe_source};
+use crate::model::{Decoder, Description, Rearranged, Repack, Tensors, build, describe_source};
 use crate::tokenizer::{Special, Tokenizer};
 use serde::Serialize;
 use silicide_core::{Device, GraphExecutor, Loader};
@@ -115,28 +115,32 @@ impl Model {
     /// Loads the model of `source` on `device`.
     pub(super) fn load(device: &Device, source: &Source, options: &ModelOptions) -> Result<Model> {
         let begin = Instant::now();
-        let planned = |interleave: bool| {
-            let (description, decoder) = describe_source(device, source, interleave)?;
+        let planned = |repack: Repack| {
+            let (description, decoder) = describe_source(device, source, repack)?;
             let cache = options.cache(&description)?;
             let planned = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
             let memory = MemoryEstimate::check(device, planned, options)?;
             Ok((description, cache, memory))
         };
-        let mut interleave = options.repack && !device.info().is_gpu();
-        let (description, cache, memory) = match planned(interleave) {
-            Err(Error::DoesNotFit { .. }) if interleave => {
-                interleave = false;
-                planned(false)?
-            }
-            other => other?,
+        // The token table is the first to be left: its copy is the only one that stays beside what the file has.
+        let mut repack = most_repacked(device, options);
+        let (description, cache, memory) = loop {
+            repack = match (planned(repack), repack) {
+                (Err(Error::DoesNotFit { .. }), Repack::All) => Repack::Matrices,
+                (Err(Error::DoesNotFit { .. }), Repack::Matrices) => Repack::None,
+                (planned, _) => break planned?,
+            };
         };
         let tokenizer = Tokenizer::from_source(source)?;
         let loader = Loader::new(device, source, options.load.clone());
         let tensors = Tensors::loaded(loader, &description.config, description.architecture)?;
-        let mut tensors = tensors.interleaved(interleave);
+        let mut tensors = tensors.repacked(repack);
         let decoder = build(&mut tensors, description.architecture)?;
         tensors.allow("rope_freqs.weight");
-        let rearranged = tensors.rearranged();
+        let mut rearranged = tensors.rearranged();
+        if most_repacked(device, options) == Repack::None {
+            rearranged.left = 0;
+        }
         tensors.finish()?;
         let template = ChatTemplate::of(source, &tokenizer);
         let (device, path, load_time) = (device.clone(), source.path().to_owned(), begin.elapsed());
@@ -231,7 +235,7 @@ impl Model {
         &self.loaded.memory
     }
 
-    /// The weights that were repacked while loading.
+    /// The weights that were repacked while loading, and those that were not for lack of memory.
     pub fn rearranged(&self) -> Rearranged {
         self.loaded.rearranged
     }
@@ -242,6 +246,11 @@ impl Model {
     }
 }
 
+/// Returns what is repacked if memory allows it.
+fn most_repacked(device: &Device, options: &ModelOptions) -> Repack {
+    if options.repack && !device.info().is_gpu() { Repack::All } else { Repack::None }
+}
+
 /// Captures a pass of `tokens` tokens, from 1 to the context size, over the whole context. The weights are not loaded.
 pub fn capture_pass(
     device: &Device,
@@ -249,8 +258,7 @@ pub fn capture_pass(
     options: &ModelOptions,
     tokens: usize,
 ) -> Result<GraphExecutor> {
-    let interleave = options.repack && !device.info().is_gpu();
-    let (description, decoder) = describe_source(device, source, interleave)?;
+    let (description, decoder) = describe_source(device, source, most_repacked(device, options))?;
     let cache = options.cache(&description)?;
     if tokens == 0 || tokens > cache.context {
         let (expected, got) = (format!("1 to {}, the context size", cache.context), tokens.to_string());

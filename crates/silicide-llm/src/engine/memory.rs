@@ -14,6 +14,8 @@ use silicide_core::{Device, Estimate, Estimated};
 pub struct MemoryEstimate {
     /// Bytes of weights.
     pub weights: u64,
+    /// Bytes that loading takes beside the weights: of the largest one that is there twice while it is repacked.
+    pub loading: u64,
     /// Bytes of keys and values.
     pub cache: u64,
     /// Bytes of inputs, outputs and scratch of a pass of the largest size, and the arena of a pass of one token.
@@ -27,9 +29,9 @@ pub struct MemoryEstimate {
 }
 
 impl MemoryEstimate {
-    /// Returns the sum of all parts, in bytes.
+    /// Returns the most bytes at a time: those of the weights, and of what sessions take or of what loading took before them.
     pub fn needed(&self) -> u64 {
-        self.weights + self.cache + self.activations + self.workspaces
+        self.weights + self.loading.max(self.cache + self.activations + self.workspaces)
     }
 
     /// Counts the memory of a planned model. If it exceeds what the device has, the error names the largest context that fits.
@@ -46,8 +48,9 @@ impl MemoryEstimate {
             let options = CacheOptions { context, ..*options };
             let planned = PlannedModel { cache: &options, ..planned };
             let Working { activations, workspaces } = working(device, planned, engine)?;
-            let (weights, cache) = (description.bytes, options.bytes(description)?);
-            Ok(MemoryEstimate { weights, cache, activations, workspaces, available, context })
+            let (weights, loading) = (description.bytes, description.loading_bytes);
+            let cache = options.bytes(description)?;
+            Ok(MemoryEstimate { weights, loading, cache, activations, workspaces, available, context })
         };
         let estimate = count(options.context)?;
         if estimate.needed() <= available {

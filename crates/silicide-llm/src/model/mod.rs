@@ -22,7 +22,7 @@ pub use config::{Config, Layout, LocalLayers, RopeConfig};
 pub use conventions::{ConfigDefaults, Conventions, Mixture};
 pub use mixture::ExpertConfig;
 pub use names::Names;
-pub use tensors::{Rearranged, Tensors};
+pub use tensors::{Rearranged, Repack, Tensors};
 
 use crate::error::{Error, Result};
 use silicide_core::Recorder;
@@ -174,6 +174,8 @@ pub struct Description {
     pub vocabulary: usize,
     /// Bytes of its tensors.
     pub bytes: u64,
+    /// Bytes that loading takes beside its tensors: of the largest one that is there twice while it is repacked.
+    pub loading_bytes: u64,
 }
 
 /// Takes the tensors of a model, loaded or planned.
@@ -182,22 +184,23 @@ pub fn build(tensors: &mut Tensors<'_>, architecture: &str) -> Result<Decoder> {
     decoder.unwrap_or_else(|| Err(unknown_architecture(tensors.source(), architecture)))
 }
 
-/// Describes the model of a source, and plans it on a device, with weights interleaved or not: the decoder has shapes but no
-/// memory.
+/// Describes the model of a source, and plans it on a device, with the weights interleaved that `repack` names: the decoder has shapes
+/// but no memory.
 pub fn describe_source(
     device: &silicide_core::Device,
     source: &Source,
-    interleave: bool,
+    repack: Repack,
 ) -> Result<(Description, Decoder)> {
     let mut config = Config::of(source)?;
     let outline = describe(&mut config).ok_or_else(|| unknown_architecture(source, &config.architecture))?;
     let tensors = Tensors::planned(device, source, &config, outline.architecture)?;
-    let mut tensors = tensors.interleaved(interleave);
+    let mut tensors = tensors.repacked(repack);
     // Llama 3 stretches frequencies by factors that are a tensor; older files have the vector and no use for it.
     let pairs = config.rope.rotated / 2;
     let factors = tensors.optional_values("rope_freqs.weight", pairs)?;
     let decoder = build(&mut tensors, outline.architecture)?;
     let vocabulary = tensors.vocabulary();
+    let loading_bytes = tensors.loading_bytes();
     let bytes = tensors.finish()?;
     let ropes = outline.ropes.iter().map(|&(base, scaling)| {
         Frequencies::new(scaling, base, config.rope.rotated, factors.as_deref()).map_err(|error| {
@@ -206,7 +209,8 @@ pub fn describe_source(
     });
     let ropes = ropes.collect::<Result<_>>()?;
     let Outline { architecture, layers, .. } = outline;
-    Ok((Description { architecture, config, layers, ropes, vocabulary, bytes }, decoder))
+    let description = Description { architecture, config, layers, ropes, vocabulary, bytes, loading_bytes };
+    Ok((description, decoder))
 }
 
 fn unknown_architecture(source: &Source, architecture: &str) -> Error {

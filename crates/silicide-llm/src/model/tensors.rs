@@ -35,8 +35,22 @@ pub struct Tensors<'a> {
     taken: HashSet<String>,
     vocabulary: usize,
     bytes: u64,
-    interleave: bool,
+    repack: Repack,
+    /// Bytes of the largest weight that is there twice while it is interleaved.
+    twice: u64,
     rearranged: Rearranged,
+}
+
+/// Which weights are interleaved while loading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repack {
+    /// None.
+    #[default]
+    None,
+    /// Matrices that are only multiplied with. They take the place of the file's own.
+    Matrices,
+    /// These, and a copy of the token table where it is the output projection too.
+    All,
 }
 
 /// Weights that were interleaved for products, in addition to the file's own.
@@ -45,6 +59,8 @@ pub struct Tensors<'a> {
 pub struct Rearranged {
     /// Bytes.
     pub bytes: u64,
+    /// Bytes of weights that could be interleaved and are not, as memory does not allow it.
+    pub left: u64,
     /// How long it took.
     pub time: Duration,
 }
@@ -82,7 +98,8 @@ impl<'a> Tensors<'a> {
             taken: HashSet::new(),
             vocabulary: 0,
             bytes: 0,
-            interleave: false,
+            repack: Repack::None,
+            twice: 0,
             rearranged: Rearranged::default(),
         };
         let table = tensors.find("token_embd.weight")?;
@@ -90,14 +107,19 @@ impl<'a> Tensors<'a> {
         Ok(tensors)
     }
 
-    /// Has matrices that are only multiplied with interleaved, where their format can be.
-    pub fn interleaved(self, interleave: bool) -> Tensors<'a> {
-        Tensors { interleave, ..self }
+    /// Interleaves the weights that `repack` names, where their format can be.
+    pub fn repacked(self, repack: Repack) -> Tensors<'a> {
+        Tensors { repack, ..self }
     }
 
-    /// Returns the weights that were interleaved so far.
+    /// Returns the weights that were interleaved so far, and those that were not.
     pub fn rearranged(&self) -> Rearranged {
         self.rearranged
+    }
+
+    /// Returns the bytes that loading takes beside the weights: of the largest weight that is there twice while it is interleaved.
+    pub fn loading_bytes(&self) -> u64 {
+        self.twice
     }
 
     /// The model's settings.
@@ -138,7 +160,7 @@ impl<'a> Tensors<'a> {
     pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
         let weight = self.all_experts(name, extents)?;
         weight.set_label(name);
-        let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
+        let Some(arranged) = self.arranged(&weight, Repack::Matrices)? else { return Ok(weight) };
         arranged.set_label(name);
         if let (From::File(loader), Ok(entry)) = (&self.from, self.find(name)) {
             loader.release(&entry);
@@ -189,7 +211,7 @@ impl<'a> Tensors<'a> {
     /// A matrix that is only multiplied with.
     pub fn factor(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let weight = self.matrix(name, extents)?;
-        let Some(arranged) = self.arranged(&weight)? else { return Ok(weight) };
+        let Some(arranged) = self.arranged(&weight, Repack::Matrices)? else { return Ok(weight) };
         arranged.set_label(name);
         if let From::File(loader) = &self.from {
             loader.release(&self.find(name)?);
@@ -197,9 +219,9 @@ impl<'a> Tensors<'a> {
         Ok(arranged)
     }
 
-    /// A table of rows once more, for products. Where it is rearranged there are two of it.
+    /// A table of rows once more, for products. Where it is interleaved there are two of it.
     pub fn arrange_table(&mut self, table: &Weight) -> Result<Weight> {
-        let Some(arranged) = self.arranged(table)? else { return Ok(table.clone()) };
+        let Some(arranged) = self.arranged(table, Repack::All)? else { return Ok(table.clone()) };
         if let Some(name) = table.tensor().and_then(Buffer::label) {
             arranged.set_label(name);
         }
@@ -207,12 +229,19 @@ impl<'a> Tensors<'a> {
         Ok(arranged)
     }
 
-    /// The matrix interleaved, if it is to be and can be.
-    fn arranged(&mut self, weight: &Weight) -> Result<Option<Weight>> {
+    /// The matrix interleaved, if it can be, and if weights are repacked as far as `least`.
+    fn arranged(&mut self, weight: &Weight, least: Repack) -> Result<Option<Weight>> {
         let (of, Some(plain)) = (weight.encoding().of(), weight.tensor()) else { return Ok(None) };
         let &[.., rows, columns] = weight.shape().axes() else { return Ok(None) };
-        if !self.interleave || !interleaves(of, rows, columns) {
+        if !interleaves(of, rows, columns) {
             return Ok(None);
+        }
+        if self.repack != least && self.repack != Repack::All {
+            self.rearranged.left += weight.bytes() as u64;
+            return Ok(None);
+        }
+        if least == Repack::Matrices {
+            self.twice = self.twice.max(weight.bytes() as u64);
         }
         let begin = Instant::now();
         let encoding = Encoding::Interleaved { of, rows: TOGETHER };

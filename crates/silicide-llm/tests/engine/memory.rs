@@ -2,9 +2,10 @@
 
 use crate::common::{devices, exact_session, logits};
 use samples::testdata;
-use silicide_core::{CancelToken, Purpose};
-use silicide_llm::ModelOptions;
+use silicide_core::{CancelToken, Device, DeviceOptions, Purpose};
 use silicide_llm::engine::{LogitsFrom, Session};
+use silicide_llm::{Model, ModelOptions};
+use silicide_weights::Source;
 
 #[test]
 fn a_model_takes_what_was_counted() {
@@ -59,4 +60,41 @@ fn two_thousand_tokens_take_no_more_than_two_hundred() {
     assert!(working as u64 <= planned, "{working} of {planned}");
     let grown = late.total().saturating_sub(early.total());
     assert!(grown < 64 << 10, "{grown}");
+}
+
+/// Opens a model of which the token table is the output projection too, within a budget.
+fn tied(budget: Option<usize>) -> Model {
+    let mut options = DeviceOptions::default();
+    (options.threads, options.memory_budget) = (Some(1), budget);
+    let device = Device::open_with("cpu", &options).unwrap();
+    let mut options = ModelOptions::default();
+    options.context = Some(64);
+    options.device(&device).open(testdata("models/llama-tied-f16.gguf")).unwrap()
+}
+
+#[test]
+fn the_token_table_is_the_first_weight_that_is_not_repacked() {
+    let source = Source::open(testdata("models/llama-tied-f16.gguf")).unwrap();
+    let table = source.entry("token_embd.weight").unwrap().bytes().unwrap();
+    let all = tied(None);
+    let needed = all.memory_estimate().needed();
+    let part = tied(Some(needed as usize - 1));
+    assert_eq!((all.rearranged().left, part.rearranged().left), (0, table));
+    assert_eq!(part.rearranged().bytes + table, all.rearranged().bytes);
+    assert_eq!(part.memory_estimate().needed() + table, needed);
+    let tokens: Vec<u32> = (0..20).collect();
+    let of = |model: &Model| logits(&mut Session::new(model).unwrap(), &tokens, 7);
+    assert!(of(&all) == of(&part));
+}
+
+#[test]
+fn the_weight_that_is_there_twice_while_it_is_repacked_is_counted() {
+    let all = *tied(None).memory_estimate();
+    let source = Source::open(testdata("models/llama-tied-f16.gguf")).unwrap();
+    let matrices =
+        source.entries().filter(|entry| entry.name().starts_with("blk.") && entry.shape().rank() == 2);
+    assert_eq!(Some(all.loading), matrices.map(|entry| entry.bytes().unwrap()).max());
+    let mut larger = all;
+    larger.loading = all.cache + all.activations + all.workspaces + 1;
+    assert_eq!(larger.needed(), all.needed() + 1);
 }
