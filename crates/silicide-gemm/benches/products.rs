@@ -94,7 +94,10 @@ fn measure_dense<I: F32Kernels>(isa: Option<I>, interleaved: bool) -> Result<(),
         let x = activations(rows);
         let rhs = if interleaved {
             let extents = [N / q8::INTERLEAVE, K * q8::INTERLEAVE];
-            DenseWeights::interleaved(DenseRows::F16(Matrix::new("rhs", &weights, extents, extents[1])?))?
+            DenseWeights::interleaved(
+                DenseRows::F16(Matrix::new("rhs", &weights, extents, extents[1])?),
+                None,
+            )?
         } else {
             DenseRows::F16(Matrix::new("rhs", &weights, [N, K], K)?).into()
         };

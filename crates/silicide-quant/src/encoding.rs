@@ -26,7 +26,8 @@ pub enum Encoding {
     Block(Format),
     /// Codes, scales and, in the affine mode, biases in planes of their own.
     Planes(MlxFormat),
-    /// Another encoding, with the rows of a matrix interleaved for vectors of a CPU: `rows` of them at a time.
+    /// Another encoding, with the rows of a matrix interleaved for vectors of a CPU: `rows` of them at a time. A matrix is whole sets of them; one
+    /// of single elements may have fewer rows after the last set, which lie in place, one after the other.
     Interleaved {
         /// The encoding of one row.
         of: RowEncoding,
@@ -182,6 +183,11 @@ impl Encoding {
         if let Encoding::Interleaved { rows, .. } = self { rows } else { 1 }
     }
 
+    /// Whether a matrix can have `n` rows: any number of single elements, whole sets of rows that are interleaved of all others.
+    pub const fn takes_rows(self, n: usize) -> bool {
+        matches!(self.of(), RowEncoding::Element(_)) || n.is_multiple_of(self.interleaved_rows())
+    }
+
     /// The names of the planes, in the order in which ops take them.
     pub const fn plane_names(self) -> &'static [&'static str] {
         self.of().plane_names()
@@ -269,14 +275,14 @@ impl Encoding {
         let (group, rows) = (self.group_len(), self.interleaved_rows());
         let n = shape.axes().iter().rev().nth(1).copied().unwrap_or(1);
         let is_matrix = shape.rank() >= 2 || (rows == 1 && shape.rank() == 1);
-        if is_matrix && shape.elements() > 0 && shape.last().is_multiple_of(group) && n.is_multiple_of(rows) {
+        if is_matrix && shape.elements() > 0 && shape.last().is_multiple_of(group) && self.takes_rows(n) {
             return Ok(());
         }
         let mut expected = "[..., n, k], no axis of length zero".to_owned();
         if group > 1 {
             expected += &format!(", k a multiple of {group}");
         }
-        if rows > 1 {
+        if rows > 1 && !self.takes_rows(1) {
             expected += &format!(", n a multiple of {rows}");
         }
         Err(EncodingError::Shape { encoding: self, plane: "weight", expected, got: *shape })
@@ -379,5 +385,7 @@ mod tests {
         }
         assert!(q4_0.check(&shape(&[64])).is_ok());
         assert!(interleaved.check(&shape(&[2, 32, 64])).is_ok());
+        let elements = Encoding::Interleaved { of: RowEncoding::Element(DType::F16), rows: 16 };
+        assert!(elements.check(&shape(&[2, 35, 7])).is_ok());
     }
 }

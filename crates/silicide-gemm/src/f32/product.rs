@@ -77,7 +77,7 @@ pub struct DenseGemm<'a> {
     pub lhs: Matrix<'a, f32>,
     /// The RHS.
     pub rhs: DenseWeights<'a>,
-    /// Which outputs are computed: rows of the RHS; whole sets of sixteen if it is interleaved.
+    /// Which outputs are computed: rows of the RHS. Of those that are interleaved, whole sets of sixteen.
     pub outputs: Range<usize>,
     /// Whether sums start from what `out` has, rather than from zero.
     pub accumulate: bool,
@@ -246,16 +246,22 @@ f32_kernels!(Portable);
 fn compute<I: DenseLanes + IntLanes>(isa: I, call: DenseCall<'_>) {
     match call {
         DenseCall::Gemm { lhs, rhs, out, workspace } => {
-            by_element!(rhs.rows, weights => {
-                if lhs.rows() <= GEMV_ROWS {
-                    gemv_part(isa, GemvPart { lhs, rhs: weights, out }, rhs.interleaved);
-                } else {
-                    gemm_panels(isa, GemvPart { lhs, rhs: weights, out }, rhs.interleaved, workspace);
-                }
-            });
+            for (rows, interleaved, first) in rhs.parts() {
+                let out = out.skip(0, first);
+                by_element!(rows, rhs => {
+                    if lhs.rows() <= GEMV_ROWS {
+                        gemv_part(isa, GemvPart { lhs, rhs, out }, interleaved);
+                    } else {
+                        gemm_panels(isa, GemvPart { lhs, rhs, out }, interleaved, workspace);
+                    }
+                });
+            }
         }
         DenseCall::Gemv { lhs, rhs, out } => {
-            by_element!(rhs.rows, weights => gemv_part(isa, GemvPart { lhs, rhs: weights, out }, rhs.interleaved));
+            for (rows, interleaved, first) in rhs.parts() {
+                let out = out.skip(0, first);
+                by_element!(rows, rhs => gemv_part(isa, GemvPart { lhs, rhs, out }, interleaved));
+            }
         }
         DenseCall::Interleave { size: 4, from, to } => {
             let isa = isa.unpacker();

@@ -57,20 +57,25 @@ impl Typed {
     }
 
     fn rows(&self) -> DenseRows<'_> {
+        self.view(0, self.extents, self.stride)
+    }
+
+    /// A view from element `start` on.
+    fn view(&self, start: usize, extents: [usize; 2], stride: usize) -> DenseRows<'_> {
         match &self.elements {
             Elements::F32(data) => {
-                DenseRows::F32(Matrix::new("rhs", data, self.extents, self.stride).unwrap())
+                DenseRows::F32(Matrix::new("rhs", &data[start..], extents, stride).unwrap())
             }
             Elements::F16(data) => {
-                DenseRows::F16(Matrix::new("rhs", data, self.extents, self.stride).unwrap())
+                DenseRows::F16(Matrix::new("rhs", &data[start..], extents, stride).unwrap())
             }
             Elements::BF16(data) => {
-                DenseRows::BF16(Matrix::new("rhs", data, self.extents, self.stride).unwrap())
+                DenseRows::BF16(Matrix::new("rhs", &data[start..], extents, stride).unwrap())
             }
         }
     }
 
-    /// The same rows, interleaved. They have no gaps.
+    /// The same rows, interleaved; those after the last whole set stay. They have no gaps.
     fn interleaved(&self) -> Typed {
         fn arrange<T: bytemuck::Pod>(dtype: DType, rows: &[T], depth: usize) -> Vec<T> {
             let mut sets = rows.to_vec();
@@ -82,18 +87,22 @@ impl Typed {
             sets
         }
         let [n, k] = self.extents;
-        assert!(self.stride == k && n.is_multiple_of(INTERLEAVE));
+        assert!(self.stride == k && n >= INTERLEAVE);
         let elements = match &self.elements {
             Elements::F32(data) => Elements::F32(arrange(DType::F32, data, k)),
             Elements::F16(data) => Elements::F16(arrange(DType::F16, data, k)),
             Elements::BF16(data) => Elements::BF16(arrange(DType::BF16, data, k)),
         };
-        let extents = [n / INTERLEAVE, k * INTERLEAVE];
-        Typed { values: self.values.clone(), elements, extents, stride: extents[1] }
+        Typed { values: self.values.clone(), elements, extents: self.extents, stride: k }
     }
 
+    /// Interleaved rows as weights.
     fn sets(&self) -> DenseWeights<'_> {
-        DenseWeights::interleaved(self.rows()).unwrap()
+        let [n, k] = self.extents;
+        let whole = n - n % INTERLEAVE;
+        let sets = self.view(0, [whole / INTERLEAVE, k * INTERLEAVE], k * INTERLEAVE);
+        let tail = (whole < n).then(|| self.view(whole * k, [n - whole, k], k));
+        DenseWeights::interleaved(sets, tail).unwrap()
     }
 }
 
@@ -140,7 +149,7 @@ fn outputs_have_the_bits_of_the_definition_for_every_number_of_rows() {
         let most = rows.iter().copied().max().unwrap();
         let a: Vec<f32> = (0..most).flat_map(|row| some[row % DISTINCT * k..][..k].to_vec()).collect();
         let b = Typed::new(dtype, [n, k], k);
-        let sets = n.is_multiple_of(INTERLEAVE).then(|| b.interleaved());
+        let sets = (n >= INTERLEAVE).then(|| b.interleaved());
         let expected: Vec<f32> = some
             .chunks_exact(k)
             .flat_map(|a| b.values.chunks_exact(k).map(|b| defined::<I>(a, b, 0.0)))
@@ -174,7 +183,7 @@ fn outputs_have_the_bits_of_the_definition_for_every_number_of_rows() {
 #[test]
 fn cutting_the_depth_changes_no_bit() {
     fn check<I: F32Kernels>(isa: I, dtype: DType, m: usize) {
-        let (n, k) = (32, 150);
+        let (n, k) = (37, 150);
         let (a, b) = (numbers(m * k, 3), Typed::new(dtype, [n, k], k));
         let sets = b.interleaved();
         for rhs in [b.rows().into(), sets.sets()] {
@@ -205,13 +214,13 @@ fn cutting_the_depth_changes_no_bit() {
 #[test]
 fn a_range_of_outputs_has_the_bits_of_all() {
     fn check<I: F32Kernels>(isa: I, dtype: DType, m: usize) {
-        let (n, k, a_stride) = (80, 70, 77);
+        let (n, k, a_stride) = (83, 70, 77);
         let (a, b) = (numbers(m * a_stride, 9), Typed::new(dtype, [n, k], k));
         let (gaps, sets) = (Typed::new(dtype, [n, k], k + 5), b.interleaved());
         let lhs = Matrix::new("lhs", &a, [m, k], a_stride).unwrap();
         for rhs in [b.rows().into(), gaps.rows().into(), sets.sets()] {
             let whole = product(isa, lhs, rhs, None);
-            for outputs in [0..16, 16..48, 64..80, 16..80] {
+            for outputs in [0..16, 16..48, 64..80, 16..80, 64..81, 80..83, 0..83] {
                 let mut y = vec![0.0; m * outputs.len()];
                 let out = MatrixMut::new("out", &mut y, [m, outputs.len()], outputs.len()).unwrap();
                 let part = DenseGemm { lhs, rhs, outputs: outputs.clone(), accumulate: false };
@@ -359,7 +368,10 @@ fn cut_sets_of_interleaved_weights_are_refused() {
     assert_eq!(refuse(0..24), cut(24));
     assert_eq!(refuse(0..48), Err(GemmError::Length { argument: "outputs", needed: 48, got: 32 }));
     let odd = Typed::new(DType::F32, [2, 24], 24);
-    assert!(matches!(DenseWeights::interleaved(odd.rows()), Err(GemmError::Multiple { got: 24, .. })));
+    assert!(matches!(DenseWeights::interleaved(odd.rows(), None), Err(GemmError::Multiple { got: 24, .. })));
+    let (set, tail) = (Typed::new(DType::F32, [1, 128], 128), Typed::new(DType::F32, [2, 9], 9));
+    let deeper = DenseWeights::interleaved(set.rows(), Some(tail.rows()));
+    assert!(matches!(deeper, Err(GemmError::Extent { argument: "tail", expected: 8, got: 9, .. })));
     assert!(matches!(interleave(isa, DType::F16, &[0; 31], &mut [0; 31]), Err(GemmError::Multiple { .. })));
     assert!(matches!(interleave(isa, DType::F16, &[0; 32], &mut [0; 31]), Err(GemmError::Length { .. })));
     assert!(matches!(interleave(isa, DType::I32, &[0; 64], &mut [0; 64]), Err(GemmError::Format { .. })));

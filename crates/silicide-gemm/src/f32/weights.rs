@@ -8,8 +8,10 @@
 //!               ..                                              ..
 //! ```
 //!
-//! A vector of outputs then reads one stream and moves nothing between lanes. The size is the same.
+//! A vector of outputs then reads one stream and moves nothing between lanes. The size is the same. Rows after the last whole set of sixteen, the
+//! tail, stay in place.
 
+use super::product::same;
 use crate::q8::INTERLEAVE;
 use crate::view::{GemmError, Matrix};
 use silicide_quant::{DType, bf16, f16};
@@ -84,18 +86,24 @@ pub struct DenseWeights<'a> {
     /// Weight rows; if interleaved, sets of sixteen of them.
     pub(super) rows: DenseRows<'a>,
     pub(super) interleaved: bool,
+    /// Weight rows in place after those of the sets, of the same type and depth.
+    pub(super) tail: Option<DenseRows<'a>>,
 }
 
 impl<'a> From<DenseRows<'a>> for DenseWeights<'a> {
     fn from(rows: DenseRows<'a>) -> DenseWeights<'a> {
-        DenseWeights { rows, interleaved: false }
+        DenseWeights { rows, interleaved: false, tail: None }
     }
 }
 
 impl<'a> DenseWeights<'a> {
-    /// Returns interleaved weights. A row of `sets` is a set of sixteen weight rows: `16 * k` elements.
+    /// Returns interleaved weights. A row of `sets` is a set of sixteen weight rows: `16 * k` elements. `tail` is the weight rows after them,
+    /// in place.
     #[inline(always)]
-    pub fn interleaved(sets: DenseRows<'a>) -> Result<DenseWeights<'a>, GemmError> {
+    pub fn interleaved(
+        sets: DenseRows<'a>,
+        tail: Option<DenseRows<'a>>,
+    ) -> Result<DenseWeights<'a>, GemmError> {
         let [_, columns] = sets.extents();
         if !columns.is_multiple_of(INTERLEAVE) {
             return Err(GemmError::Multiple {
@@ -105,28 +113,49 @@ impl<'a> DenseWeights<'a> {
                 got: columns,
             });
         }
-        Ok(DenseWeights { rows: sets, interleaved: true })
+        if let Some(tail) = tail {
+            same("tail", "columns", columns / INTERLEAVE, tail.extents()[1])?;
+        }
+        Ok(DenseWeights { rows: sets, interleaved: true, tail })
     }
 
     /// Weight rows, which are outputs, and their depth.
     #[inline(always)]
     pub fn extents(&self) -> [usize; 2] {
         let [rows, columns] = self.rows.extents();
-        if self.interleaved { [rows * INTERLEAVE, columns / INTERLEAVE] } else { [rows, columns] }
+        if !self.interleaved {
+            return [rows, columns];
+        }
+        let tail = self.tail.map_or(0, |tail| tail.extents()[0]);
+        [rows * INTERLEAVE + tail, columns / INTERLEAVE]
     }
 
-    /// Returns some weight rows, whole sets if they are interleaved, and a part of their depth, if they are inside.
+    /// Returns some weight rows and a part of their depth, if they are inside. Rows of sets that are interleaved are whole sets.
     #[inline(always)]
     pub fn tile(&self, outputs: Range<usize>, depth: Range<usize>) -> Option<DenseWeights<'a>> {
         let Range { start, end } = outputs;
-        let (outputs, depth) = if self.interleaved {
-            if !start.is_multiple_of(INTERLEAVE) || !end.is_multiple_of(INTERLEAVE) {
-                return None;
-            }
-            (start / INTERLEAVE..end / INTERLEAVE, depth.start * INTERLEAVE..depth.end * INTERLEAVE)
-        } else {
-            (start..end, depth)
-        };
-        Some(DenseWeights { rows: self.rows.tile(outputs, depth)?, ..*self })
+        if !self.interleaved {
+            return Some(self.rows.tile(start..end, depth)?.into());
+        }
+        let whole = self.rows.extents()[0] * INTERLEAVE;
+        let tail = |rows: Range<usize>| self.tail?.tile(rows, depth.clone());
+        if start >= whole {
+            return Some(tail(start - whole..end.checked_sub(whole)?)?.into());
+        }
+        let sets_end = end.min(whole);
+        if !start.is_multiple_of(INTERLEAVE) || !sets_end.is_multiple_of(INTERLEAVE) {
+            return None;
+        }
+        let sets = start / INTERLEAVE..sets_end / INTERLEAVE;
+        let rows = self.rows.tile(sets, depth.start * INTERLEAVE..depth.end * INTERLEAVE)?;
+        let tail = if end > whole { Some(tail(0..end - whole)?) } else { None };
+        Some(DenseWeights { rows, interleaved: true, tail })
+    }
+
+    /// Returns the parts that are multiplied one after the other: weight rows, whether they are sets, and the first output of them.
+    #[inline(always)]
+    pub(super) fn parts(&self) -> impl Iterator<Item = (DenseRows<'a>, bool, usize)> {
+        let tail = self.tail.map(|tail| (tail, false, self.rows.extents()[0] * INTERLEAVE));
+        std::iter::once((self.rows, self.interleaved, 0)).chain(tail)
     }
 }

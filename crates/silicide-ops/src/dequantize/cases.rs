@@ -21,6 +21,8 @@ pub fn cases() -> Vec<Case> {
     cases.extend(formats.clone().map(|planes| case(planes, 3, 3, DType::F32)));
     cases.extend(formats.zip([DType::F16, DType::BF16]).map(|(planes, to)| case(planes, 600, 3, to)));
     cases.extend(interleaved().map(|encoding| case(encoding, 32, 3, DType::F32)));
+    let tails = interleaved().filter(|encoding| encoding.takes_rows(1));
+    cases.extend(tails.map(|encoding| case(encoding, 53, 300, DType::F32)));
     cases.extend(interleaved().step_by(5).map(|encoding| case(encoding, 160, 9, DType::F16)));
     cases
 }

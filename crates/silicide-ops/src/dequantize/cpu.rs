@@ -32,9 +32,10 @@ impl Kernel for CpuDequantize {
         // Rows that lie one after the other are one long row.
         let is_interleaved = op.encoding.interleaved_rows() > 1;
         let row = if is_interleaved { y.shape.last() } else { y.elements() };
+        let n = y.shape.axes().iter().rev().nth(1).copied().filter(|_| is_interleaved).unwrap_or(1);
         let head = [weight::code(op.encoding).unwrap_or(u32::MAX), code(op.to), stream::worthwhile(io)];
-        let wide = [row, y.elements()].into_iter().flat_map(|n| [n as u32, (n as u64 >> 32) as u32]);
-        let params: SmallVec<[u32; 8]> = head.into_iter().chain(wide).collect();
+        let wide = [row, y.elements(), n].into_iter().flat_map(|n| [n as u32, (n as u64 >> 32) as u32]);
+        let params: SmallVec<[u32; 10]> = head.into_iter().chain(wide).collect();
         let args: SmallVec<[Arg; 4]> = (0..=op.encoding.planes() as u8).map(Arg::slot).collect();
         Plan::launch(Program::Native(&DECODED), &args, &params, tiles(y.elements()))
     }
@@ -46,25 +47,25 @@ native_kernel!(unsafe DECODED, "dequantize.decoded.cpu", decoded::<S>, needs nee
 
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let (encoding, size) = (weight::from_code(launch.param(0))?, size(launch.param(1)));
-    let [row, count] = [3, 5].map(|i| wide(launch, i));
+    let [row, count, n] = [3, 5, 7].map(|i| wide(launch, i));
     in_tiles(launch, count)?;
     let rows = count.div_ceil(row)?;
-    if rows * row != count {
+    if rows * row != count || rows.div_ceil(n)? * n != rows {
         return None;
     }
     Some(read_rows(Needs::new(), encoding, [rows, row])?.write(count * size, size))
 }
 
 /// Bindings: planes, y. Parameters: the encoding, the type of y, whether to stream; then, in two words each, elements of a row and
-/// of y.
+/// of y, and rows of a matrix.
 ///
 /// # Safety
 /// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn decoded<S: Simd>(tile: &Tile<'_>) {
     let wide = |i: usize| (u64::from(tile.param(i)) | u64::from(tile.param(i + 1)) << 32) as usize;
-    let [row, count] = [wide(3).max(1), wide(5)];
-    let Some(weight) = weight::Rows::new(tile, 0, tile.param(0), row) else { return };
+    let [row, count, n] = [wide(3).max(1), wide(5), wide(7)];
+    let Some(weight) = weight::Rows::new(tile, 0, tile.param(0), [n, row]) else { return };
     let target = Target { binding: weight.planes(), code: tile.param(1), streaming: tile.param(2) != 0 };
     let mut lanes = [0.0; CHUNK];
     for run in chunks(tile, count) {

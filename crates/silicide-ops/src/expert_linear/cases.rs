@@ -113,6 +113,10 @@ fn interleaved() -> Vec<Call> {
             // Strips of more rows than are packed for, and one that is cut.
             ([40, 2, 3, 80, 80], false),
             ([150, 1, 2, 48, 33], true),
+            // Rows after the last whole set of an expert: beside sets in a tile, and alone in one.
+            ([1, 4, 8, 70, 96], false),
+            ([3, 3, 7, 17, 64], true),
+            ([30, 2, 3, 49, 40], false),
         ] {
             calls.push(Call { own, ..call(encoding, extents) });
         }

@@ -59,7 +59,7 @@ fn order_need(launch: &LaunchShape<'_>) -> Option<Needs> {
 fn dense_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     let encoding = weights::stated(launch)?;
     let RowEncoding::Element(dtype) = encoding.of() else { return None };
-    // Outputs of a tile are whole sets of interleaved rows.
+    // Tiles begin between sets of interleaved rows.
     if !launch.param(6).is_multiple_of(encoding.interleaved_rows() as u32) {
         return None;
     }

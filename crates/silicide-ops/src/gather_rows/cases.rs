@@ -61,5 +61,8 @@ pub fn cases() -> Vec<Case> {
         add(Encoding::Planes(format), 31, 21, U32, to);
     }
     interleaved().for_each(|encoding| add(encoding, 48, 3, I32, F32));
+    interleaved()
+        .filter(|encoding| encoding.takes_rows(1))
+        .for_each(|encoding| add(encoding, 21, 70, I32, F32));
     cases
 }

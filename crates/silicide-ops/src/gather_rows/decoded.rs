@@ -69,7 +69,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 unsafe fn decoded<S: Simd>(tile: &Tile<'_>) {
     let wide = |i: usize| (u64::from(tile.param(i)) | u64::from(tile.param(i + 1)) << 32) as usize;
     let [row, rows, count] = [wide(4).max(1), wide(6), wide(8)];
-    let Some(table) = weight::Rows::new(tile, 0, tile.param(0), row) else { return };
+    let Some(table) = weight::Rows::new(tile, 0, tile.param(0), [rows, row]) else { return };
     let (indices, y) = (table.planes(), table.planes() + 1);
     let target = Target { binding: y, code: tile.param(1), streaming: tile.param(3) != 0 };
     let mut lanes = [0.0; CHUNK];

@@ -1,8 +1,8 @@
-//! Cases of `interleave`: every encoding that can be, one element or block and several.
+//! Cases of `interleave`: every encoding that can be, one element or block and several, and rows after the last set.
 
-use super::{Interleave, InterleavedGroup, TOGETHER, plain_dtype};
+use super::{Interleave, InterleavedGroup, TOGETHER, places, plain_dtype};
 use crate::case::{Case, Data, Input};
-use silicide_quant::{DType, Format, RowEncoding};
+use silicide_quant::{DType, Format, RowEncoding, Shape};
 
 /// Calls to try.
 pub fn cases() -> Vec<Case> {
@@ -10,11 +10,19 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for of in elements.into_iter().chain(Format::ALL.map(RowEncoding::Block)) {
         let Some(group) = InterleavedGroup::of(of) else { continue };
-        for (sets, count) in [(1, 1), (3, 5)] {
-            let extents = [sets * TOGETHER, count * group.bytes()];
+        let mut add = |axes: &[usize], count: usize| {
+            let extents = [axes, &[count * group.bytes()]].concat();
             let x = Input::of(DType::U8, &extents, Data::Indices { below: 256 });
-            let label = format!("{} rows of {count} groups of {of}", extents[0]);
+            let label = format!("{axes:?} rows of {count} groups of {of}");
             cases.push(Case::new(label, Interleave { of }, vec![x]));
+        };
+        add(&[TOGETHER], 1);
+        add(&[3 * TOGETHER], 5);
+        if let RowEncoding::Element(_) = of {
+            // Whole cache lines and a rest, and more than a tile.
+            add(&[2 * TOGETHER], 77);
+            add(&[TOGETHER + 1], 3);
+            add(&[3, 5 * TOGETHER - 1], 1500);
         }
     }
     cases
@@ -29,13 +37,10 @@ pub(crate) fn interleaved_input(of: impl Into<RowEncoding>, extents: &[usize]) -
     let (mut bytes, mut extents) = (vec![0.0; plain.len()], extents.to_vec());
     if let (Some(group), Some(last)) = (InterleavedGroup::of(of), extents.last_mut()) {
         *last = *last / of.group_len() * group.bytes();
-        let row_bytes = *last;
-        for (i, byte) in plain.iter().enumerate() {
-            let (set, within) = (i / (TOGETHER * row_bytes), i % (TOGETHER * row_bytes));
-            let (row, index, at) =
-                (within / row_bytes, within % row_bytes / group.bytes(), within % group.bytes());
-            let to = set * TOGETHER * row_bytes + index * TOGETHER * group.bytes() + group.place(row, at);
-            bytes[to] = f64::from(*byte);
+    }
+    if let Ok(shape) = Shape::new(&extents) {
+        for (byte, place) in plain.iter().zip(places(of, &shape)) {
+            bytes[place] = f64::from(*byte);
         }
     }
     Input::of(DType::U8, &extents, Data::Values(bytes))

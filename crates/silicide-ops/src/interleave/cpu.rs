@@ -1,4 +1,4 @@
-//! `interleave` on the CPU: a tile is some sets of sixteen rows.
+//! `interleave` on the CPU: a tile is some sets of sixteen rows. Fewer rows after the last set of a matrix are copied as they are.
 
 use super::{Interleave, TOGETHER, plain_dtype};
 use crate::cpu::native_kernel;
@@ -8,7 +8,7 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::F32Kernels;
 use silicide_gemm::q8::Q8Kernels;
 use silicide_gemm::{f32, q8};
-use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::{DType, Format};
 
 /// Bytes that one tile moves, about.
@@ -23,11 +23,11 @@ native_kernel!(
     needs needs
 );
 
-/// Parameters: sets of rows, bytes of a row, sets of a tile, the code of the rows' type.
+/// Parameters: matrices, rows of each, bytes of a row, sets of a tile, the code of the rows' type.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [sets, bytes, tile_sets] = [0, 1, 2].map(|i| launch.count(i));
-    in_tiles_of(launch, sets, tile_sets)?;
-    let all = sets * TOGETHER * bytes;
+    let [matrices, n, bytes, tile_sets] = [0, 1, 2, 3].map(|i| launch.count(i));
+    in_tiles_of(launch, matrices * n.div_ceil(Count::from(TOGETHER))?, tile_sets)?;
+    let all = matrices * n * bytes;
     Some(Needs::new().read(all, 1).write(all, 1))
 }
 
@@ -38,13 +38,19 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 /// The CPU has `S`; bindings are as many bytes of rows as the parameters say, and as many to write.
 #[inline(always)]
 unsafe fn tile<S: F32Kernels + Q8Kernels>(tile: &Tile<'_>) {
-    let [sets, bytes, tile_sets, code] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
-    let first = tile.index[0] as usize * tile_sets;
-    for set in first..(first + tile_sets).min(sets) {
-        let range = set * TOGETHER * bytes..(set + 1) * TOGETHER * bytes;
+    let [matrices, n, bytes, tile_sets, code] = [0, 1, 2, 3, 4].map(|i| tile.param(i) as usize);
+    let (first, sets) = (tile.index[0] as usize * tile_sets, n.div_ceil(TOGETHER));
+    for set in first..(first + tile_sets).min(matrices * sets) {
+        let row = set % sets * TOGETHER;
+        let (start, rows) = (set / sets * n + row, TOGETHER.min(n - row));
+        let range = start * bytes..(start + rows) * bytes;
         // SAFETY: the caller runs on a CPU with `S`; `needs` has checked the extents, and tiles have different sets.
         let (isa, from, to) =
             unsafe { (S::assume(), tile.read_part::<u8>(0, range.clone()), tile.write::<u8>(1, range)) };
+        if rows < TOGETHER {
+            to.copy_from_slice(from);
+            continue;
+        }
         let done = match (DType::ALL.get(code), Format::ALL.get(code.wrapping_sub(DType::ALL.len()))) {
             (Some(&dtype), _) => f32::interleave(isa, dtype, from, to),
             (_, Some(&format)) => q8::interleave(isa, format, from, to),
@@ -72,10 +78,14 @@ impl Kernel for InterleaveWords {
 
     fn plan(&self, op: &Interleave, io: &Io<'_>, _: &DeviceInfo) -> Plan {
         let Some(dtype) = plain_dtype(op.of) else { return Plan::default() };
-        let (sets, bytes) = (io.input(0).shape.rows() / TOGETHER, io.input(0).shape.last());
+        let (shape, bytes) = (io.input(0).shape, io.input(0).shape.last());
+        let n = shape.axes().iter().rev().nth(1).copied().unwrap_or(1).max(1);
+        let matrices = shape.rows() / n;
         let tile_sets = (TILE_BYTES / (TOGETHER * bytes)).max(1);
-        let params = [sets as u32, bytes as u32, tile_sets as u32, dtype.code()];
+        let params = [matrices, n, bytes, tile_sets].map(|extent| extent as u32);
+        let params = [params.as_slice(), &[dtype.code()]].concat();
+        let tiles = (matrices * n.div_ceil(TOGETHER)).div_ceil(tile_sets);
         let args = [Arg::slot(0), Arg::slot(1)];
-        Plan::launch(Program::Native(&INTERLEAVE), &args, &params, [sets.div_ceil(tile_sets) as u32, 1, 1])
+        Plan::launch(Program::Native(&INTERLEAVE), &args, &params, [tiles as u32, 1, 1])
     }
 }

@@ -1,7 +1,8 @@
 //! Interleaving weights: the same bytes, with those of sixteen rows side by side, so that the CPU reads a vector of outputs as one stream
 //! and moves nothing between lanes. The size stays the same.
 //!
-//! Rows are taken sixteen at a time. Elements of f32, f16 and bf16: the first of all sixteen rows, the second, and so on. Blocks: for each
+//! Rows are taken sixteen at a time. Elements of f32, f16 and bf16: the first of all sixteen rows, the second, and so on; rows of a matrix after
+//! the last whole set of sixteen, as vocabularies have them, stay in place. Blocks, whose matrices are whole sets: for each
 //! block in turn, bytes of it that fill no word of four come first, row by row: the leading one or two of most formats whose
 //! blocks are no whole words, the last two of others. Then come the words: the first of all sixteen rows, the second, and so on.
 //! Weights are bytes here, so that no other op can mistake them for what they were.
@@ -14,7 +15,7 @@ use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tol
 use silicide_core::{Error, Recorder, Result};
 use silicide_gemm::q8;
 pub(crate) use silicide_gemm::q8::InterleavedBlock;
-use silicide_quant::{DType, RowEncoding};
+use silicide_quant::{DType, Encoding, RowEncoding, Shape};
 
 /// Rows that are interleaved.
 pub const TOGETHER: usize = q8::INTERLEAVE;
@@ -29,8 +30,9 @@ pub struct Interleave {
 /// Whether weights can be interleaved: `rows` of them, of `elements` each.
 pub fn interleaves(of: impl Into<RowEncoding>, rows: usize, elements: usize) -> bool {
     let of = of.into();
-    let is_whole = rows.is_multiple_of(TOGETHER) && elements.is_multiple_of(of.group_len());
-    is_whole && rows > 0 && elements > 0 && InterleavedGroup::of(of).is_some()
+    let encoding = Encoding::Interleaved { of, rows: TOGETHER };
+    let is_whole = encoding.takes_rows(rows) && elements.is_multiple_of(of.group_len());
+    is_whole && rows >= TOGETHER && elements > 0 && InterleavedGroup::of(of).is_some()
 }
 
 /// Where the bytes of sixteen rows go that are interleaved together: an element of each, or a block.
@@ -83,26 +85,26 @@ fn plain_dtype(of: RowEncoding) -> Option<DType> {
 /// The numbers that interleaved weights stand for, for references.
 pub(crate) fn interleaved_values(of: impl Into<RowEncoding>, weights: &Host) -> Vec<f64> {
     let of = of.into();
-    let bytes: Vec<u8> = weights.values.iter().map(|byte| *byte as u8).collect();
-    let plain = separate(of, weights.shape.last(), &bytes);
+    let plain: Vec<u8> = places(of, &weights.shape).map(|place| weights.values[place] as u8).collect();
     plain_dtype(of).map_or_else(Vec::new, |dtype| silicide_quant::decode(dtype, &plain))
 }
 
-/// Takes interleaved bytes of rows of `row_bytes` bytes apart.
-fn separate(of: RowEncoding, row_bytes: usize, bytes: &[u8]) -> Vec<u8> {
-    let mut plain = vec![0; bytes.len()];
-    let Some(group) = InterleavedGroup::of(of) else { return plain };
-    let all = bytes.chunks_exact(TOGETHER * row_bytes).zip(plain.chunks_exact_mut(TOGETHER * row_bytes));
-    for (from, to) in all {
-        for (row, to) in to.chunks_exact_mut(row_bytes).enumerate() {
-            for (i, to) in to.chunks_exact_mut(group.bytes()).enumerate() {
-                for (at, to) in to.iter_mut().enumerate() {
-                    *to = from[i * TOGETHER * group.bytes() + group.place(row, at)];
-                }
+/// Returns where each byte of weights goes, for references: weights of `shape`, `[..., n, bytes of a row]`.
+fn places(of: RowEncoding, shape: &Shape) -> impl Iterator<Item = usize> {
+    let (n, row_bytes) = (shape.axes().iter().rev().nth(1).copied().unwrap_or(1), shape.last());
+    let (sets, group) = (n / TOGETHER, InterleavedGroup::of(of));
+    (0..shape.elements()).map(move |i| {
+        let (row, byte) = (i / row_bytes, i % row_bytes);
+        let (matrix, row) = (row / n, row % n);
+        match group {
+            Some(group) if row / TOGETHER < sets => {
+                let first = (matrix * n + row / TOGETHER * TOGETHER) * row_bytes;
+                let (index, at) = (byte / group.bytes(), byte % group.bytes());
+                first + index * TOGETHER * group.bytes() + group.place(row % TOGETHER, at)
             }
+            _ => i,
         }
-    }
-    plain
+    })
 }
 
 impl Op for Interleave {
@@ -130,7 +132,7 @@ impl Op for Interleave {
         let rows = x.shape.axes().iter().rev().nth(1).copied().unwrap_or(1);
         if !x.shape.last().is_multiple_of(group.max(1)) || !interleaves(of, rows, elements) {
             let expected = format!(
-                "a multiple of {TOGETHER} rows of whole elements or blocks of {of}, if it can be interleaved"
+                "{TOGETHER} rows or more of {of}, if it can be interleaved; a multiple of {TOGETHER} of blocks"
             );
             return Err(Error::Shape { op, slot, expected, got: x.shape });
         }
@@ -138,18 +140,9 @@ impl Op for Interleave {
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
-        let (Some(x), [y, ..], Some(group)) = (inputs.first(), outputs, InterleavedGroup::of(self.of)) else {
-            return;
-        };
-        let bytes = x.shape.last();
-        let all = x.values.chunks_exact(TOGETHER * bytes).zip(y.values.chunks_exact_mut(TOGETHER * bytes));
-        for (from, to) in all {
-            for (row, from) in from.chunks_exact(bytes).enumerate() {
-                for (i, from) in from.iter().enumerate() {
-                    let (index, at) = (i / group.bytes(), i % group.bytes());
-                    to[index * TOGETHER * group.bytes() + group.place(row, at)] = *from;
-                }
-            }
+        let (Some(x), [y, ..]) = (inputs.first(), outputs) else { return };
+        for (byte, place) in x.values.iter().zip(places(self.of, &x.shape)) {
+            y.values[place] = *byte;
         }
     }
 
@@ -189,17 +182,19 @@ mod tests {
     #[test]
     fn refusals_say_what_would_do() {
         let infer = |dtype, axes: &[usize], of| {
-            Interleave { of }.infer(&[TensorInfo::new(dtype, silicide_quant::Shape::new(axes).unwrap())])
+            Interleave { of }.infer(&[TensorInfo::new(dtype, Shape::new(axes).unwrap())])
         };
         let (q4_0, f16) = (RowEncoding::Block(Format::Q4_0), RowEncoding::Element(DType::F16));
         for of in [q4_0, f16] {
             assert!(infer(DType::U8, &[32, 36], of).is_ok());
             assert!(infer(DType::U8, &[3, 32, 36], of).is_ok());
             assert!(matches!(infer(DType::F32, &[32, 36], of), Err(Error::DTypeMismatch { .. })));
-            for axes in [&[31, 36][..], &[32, 35], &[36]] {
+            for axes in [&[15, 36][..], &[32, 35], &[36]] {
                 assert!(matches!(infer(DType::U8, axes, of), Err(Error::Shape { .. })), "{axes:?}");
             }
         }
+        assert!(matches!(infer(DType::U8, &[31, 36], q4_0), Err(Error::Shape { .. })));
+        assert!(infer(DType::U8, &[31, 36], f16).is_ok());
         for of in [RowEncoding::Block(Format::Iq3Xxs), RowEncoding::Element(DType::I32)] {
             assert!(matches!(infer(DType::U8, &[32, 98], of), Err(Error::Shape { .. })));
         }

@@ -75,6 +75,11 @@ pub fn cases() -> Vec<Case> {
         cases.push(call(&[1], k, 2, silu).case(&name, &[weight(5), weight(5)]));
         cases.push(call(&[3], k, 5, None).case(&name, &[weight(6), weight(2), weight(1)]));
         cases.push(call(&[20], k, 0, silu).case(&name, &[weight(3), weight(3)]));
+        if encoding.takes_rows(1) {
+            let weight = || any(encoding, [69, k]);
+            let name = format!("{name}, rows after the last set");
+            cases.push(call(&[1], k, 2, silu).case(&name, &[weight(), weight()]));
+        }
     }
     let q4k = Encoding::Interleaved { of: RowEncoding::Block(Format::Q4K), rows: TOGETHER };
     let mixed = [any(q4k, [96, 512]), plain(Format::Q6K.into(), [40, 512]), plain(DType::F16, [17, 512])];
@@ -121,6 +126,12 @@ fn one_product(cases: &mut Vec<Case>) {
         add(encoding, &[3], 2 * TOGETHER, blocks, true);
         add(encoding, &[11], TOGETHER, blocks, false);
         add(encoding, &[20], 3 * TOGETHER, blocks, false);
+        if encoding.takes_rows(1) {
+            // Rows after the last whole set: beside sets in a tile, and alone in one.
+            for (m, n) in [(1, 67), (5, 65), (20, 53), (9, 17), (2, 15), (1, 4097)] {
+                add(encoding, &[m], n, 45, false);
+            }
+        }
     }
     let interleaved = |format| Encoding::Interleaved { of: RowEncoding::Block(format), rows: TOGETHER };
     add(interleaved(Format::Q4_0), &[], 2 * TOGETHER, 1, false);

@@ -38,7 +38,7 @@ pub(crate) fn plan(problem: &Problem, encoding: Encoding) -> Plan {
 unsafe fn decoded<S: F32Kernels>(tile: &Tile<'_>) {
     let part = DenseTile::of(tile);
     let DenseTile { n, k, batch, first, .. } = part;
-    let Some(weight) = weight::Rows::new(tile, 1, tile.param(5), k) else { return };
+    let Some(weight) = weight::Rows::new(tile, 1, tile.param(5), [n, k]) else { return };
     // SAFETY: `needs::decoded` has checked that bindings have these extents; tiles have different rows, outputs or batches. This is the only
     // reference into the workspace.
     let (isa, (lhs, out), workspace) = unsafe {

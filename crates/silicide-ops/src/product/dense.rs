@@ -83,7 +83,8 @@ impl DenseTile {
     }
 }
 
-/// Returns weights of `dtype`, `[n, k]`, of which `interleaved` rows are interleaved: sixteen, or one.
+/// Returns weights of `dtype`, `[n, k]`, of which `interleaved` rows are interleaved: sixteen, or one. Those after the last whole set lie in
+/// place.
 ///
 /// # Safety
 /// As many elements can be read at `start`, which is aligned to them; nothing writes them.
@@ -94,10 +95,18 @@ pub(crate) unsafe fn weights<'a>(
     [n, k]: [usize; 2],
     interleaved: usize,
 ) -> Option<DenseWeights<'a>> {
-    let extents = [n / interleaved.max(1), k * interleaved];
-    // SAFETY: the caller vouches for `n * k` elements, which whole sets of rows have too.
-    let rows = unsafe { DenseRows::from_raw_parts(dtype, start, extents, extents[1])? };
-    if interleaved == 1 { Some(rows.into()) } else { DenseWeights::interleaved(rows).ok() }
+    let whole = if interleaved > 1 { n / interleaved * interleaved } else { 0 };
+    // SAFETY: the caller vouches for `n * k` elements: those of the sets, and of the rows after them.
+    let (sets, tail) = unsafe {
+        let extents = [whole / interleaved.max(1), k * interleaved];
+        let sets = DenseRows::from_raw_parts(dtype, start, extents, extents[1])?;
+        let start = start.add(whole * k * dtype.size());
+        (sets, DenseRows::from_raw_parts(dtype, start, [n - whole, k], k)?)
+    };
+    match whole {
+        0 => Some(tail.into()),
+        _ => DenseWeights::interleaved(sets, (whole < n).then_some(tail)).ok(),
+    }
 }
 
 /// Workspace of a product whose weights are decoded: the decoded weights, and a packed panel of them.

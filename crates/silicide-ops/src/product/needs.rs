@@ -32,8 +32,8 @@ pub(crate) fn dense(launch: &LaunchShape<'_>) -> Option<Needs> {
     let dtype = *DType::ALL.get(launch.param(5) as usize)?;
     let is_dense = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
     let sets = interleaved.0;
-    let is_whole = sets == 1
-        || (sets == INTERLEAVE as u64 && n.0.is_multiple_of(sets) && columns.0.is_multiple_of(sets));
+    // Tiles begin between sets.
+    let is_whole = sets == 1 || (sets == INTERLEAVE as u64 && columns.0.is_multiple_of(sets));
     let batch = batch(launch, [m, n], [rows, columns])?;
     let (size, needs) = (dtype.size(), Needs::new().read(batch * m * k * 4u32, 4));
     let needs = needs.read(batch * n * k * size, size).write(batch * m * n * 4u32, 4);

@@ -15,16 +15,23 @@ pub(crate) struct Rows<'a, 'b> {
     /// The binding of the first plane; the others follow.
     first: usize,
     encoding: Encoding,
+    /// Rows of a matrix.
+    n: usize,
     /// Elements of a row.
     k: usize,
 }
 
 impl<'a, 'b> Rows<'a, 'b> {
-    /// A weight from binding `first` on, in the encoding of this [`code`](super::code), with rows of `k` elements.
+    /// A weight from binding `first` on, in the encoding of this [`code`](super::code): matrices of `n` rows of `k` elements.
     #[inline(always)]
-    pub(crate) fn new(tile: &'a Tile<'b>, first: usize, code: u32, k: usize) -> Option<Rows<'a, 'b>> {
+    pub(crate) fn new(
+        tile: &'a Tile<'b>,
+        first: usize,
+        code: u32,
+        [n, k]: [usize; 2],
+    ) -> Option<Rows<'a, 'b>> {
         let encoding = super::from_code(code)?;
-        Some(Rows { tile, first, encoding, k })
+        Some(Rows { tile, first, encoding, n: n.max(1), k })
     }
 
     /// Bindings that the planes take.
@@ -33,7 +40,7 @@ impl<'a, 'b> Rows<'a, 'b> {
         self.encoding.planes()
     }
 
-    /// Decodes elements of `row` from `column` on, as many as `to` takes; both are whole groups of the encoding.
+    /// Decodes elements of `row` of all matrices from `column` on, as many as `to` takes; both are whole groups of the encoding.
     ///
     /// # Safety
     /// The bindings hold these elements, and nothing writes them now.
@@ -70,17 +77,30 @@ impl<'a, 'b> Rows<'a, 'b> {
     unsafe fn decode_interleaved(&self, of: RowEncoding, row: usize, column: usize, to: &mut [f32]) {
         let Some(group) = InterleavedGroup::of(of) else { return };
         let (bytes, len) = (group.bytes(), of.group_len());
-        let first = row / TOGETHER * (self.k / len) + column / len;
+        let (matrix, within) = (row / self.n, row % self.n);
+        if within >= self.n / TOGETHER * TOGETHER {
+            // After the last whole set, rows of elements lie in place.
+            let start = (row * self.k + column) * bytes;
+            if let RowEncoding::Element(dtype) = of {
+                // SAFETY: the caller vouches for the row.
+                let from = unsafe { self.tile.read_part::<u8>(self.first, start..start + to.len() * bytes) };
+                // Lengths agree by construction, so decoding can't fail.
+                let _ = decode_into(dtype, from, to);
+            }
+            return;
+        }
+        let set = (matrix * self.n + within / TOGETHER * TOGETHER) * (self.k / len) * bytes;
+        let first = column / len;
         let mut apart = [0; RUN * size_of::<f32>()];
         for (run, to) in to.chunks_mut(RUN).enumerate() {
             let start = first + run * (RUN / len);
             let apart = apart.get_mut(..to.len() / len * bytes).unwrap_or_default();
             for (i, apart) in apart.chunks_exact_mut(bytes).enumerate() {
-                let range = (start + i) * TOGETHER * bytes..(start + i + 1) * TOGETHER * bytes;
+                let range = set + (start + i) * TOGETHER * bytes..set + (start + i + 1) * TOGETHER * bytes;
                 // SAFETY: the caller vouches for the row, and so for the rows that it is interleaved with.
                 let together = unsafe { self.tile.read_part::<u8>(self.first, range) };
                 for (at, byte) in apart.iter_mut().enumerate() {
-                    *byte = together.get(group.place(row % TOGETHER, at)).copied().unwrap_or_default();
+                    *byte = together.get(group.place(within % TOGETHER, at)).copied().unwrap_or_default();
                 }
             }
             // Lengths agree by construction, so decoding can't fail.
@@ -94,10 +114,10 @@ impl<'a, 'b> Rows<'a, 'b> {
 }
 
 /// Adds the planes of a weight of `rows` rows of `k` elements to the needs of a program that decodes it with [`Rows`]; `None` where
-/// rows end inside a group, or where rows are not whole sets of interleaved ones.
+/// rows end inside a group, or where rows of blocks are not whole sets of interleaved ones.
 pub(crate) fn read_rows(needs: Needs, encoding: Encoding, [rows, k]: [Count; 2]) -> Option<Needs> {
-    let is_whole = k.0.is_multiple_of(encoding.group_len() as u64)
-        && rows.0.is_multiple_of(encoding.interleaved_rows() as u64);
+    let is_whole =
+        k.0.is_multiple_of(encoding.group_len() as u64) && encoding.takes_rows(usize::try_from(rows.0).ok()?);
     match encoding.of() {
         _ if !is_whole => None,
         RowEncoding::Block(format) => Some(needs.read(bytes(DType::Block(format), rows * k)?, 1)),

@@ -30,9 +30,8 @@ pub(super) fn read_planes(
 ) -> Option<Needs> {
     let [experts, n, k] = [1, 4, 5].map(|i| launch.count(i));
     let rows = experts * n;
-    let is_whole = k > Count(0)
-        && k.0.is_multiple_of(encoding.group_len() as u64)
-        && n.0.is_multiple_of(encoding.interleaved_rows() as u64);
+    let is_whole =
+        k > Count(0) && k.0.is_multiple_of(encoding.group_len() as u64) && encoding.takes_rows(n.0 as usize);
     if !is_whole {
         return None;
     }
@@ -124,6 +123,6 @@ impl<'a, 'b> ExpertWeights<'a, 'b> {
     /// Returns the weight rows of all experts, to be decoded.
     #[inline(always)]
     pub(super) fn rows(&self) -> Option<Rows<'a, 'b>> {
-        Rows::new(self.tile, WEIGHTS, self.tile.param(HEADER), self.k)
+        Rows::new(self.tile, WEIGHTS, self.tile.param(HEADER), [self.n, self.k])
     }
 }
