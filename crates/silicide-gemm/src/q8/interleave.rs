@@ -47,6 +47,22 @@ impl InterleavedBlock {
         let at = at - self.words_at;
         INTERLEAVE * self.odd + (at / 4 * INTERLEAVE + row) * 4 + at % 4
     }
+
+    /// Copies the block of row `row`, below sixteen, from the interleaved blocks of sixteen rows; `to` has the bytes of one block.
+    #[inline(always)]
+    pub fn copy_row(self, row: usize, from: &[u8], to: &mut [u8]) {
+        let (odd, words) = from.split_at_checked(INTERLEAVE * self.odd).unwrap_or_default();
+        let bytes = to.get_mut(self.odd_at..self.odd_at + self.odd).unwrap_or_default();
+        for (to, from) in bytes.iter_mut().zip(odd.iter().skip(row * self.odd)) {
+            *to = *from;
+        }
+        let to = to.get_mut(self.words_at..).unwrap_or_default().as_chunks_mut::<4>().0;
+        for (to, from) in to.iter_mut().zip(words.as_chunks::<{ 4 * INTERLEAVE }>().0) {
+            if let Some(word) = from.as_chunks().0.get(row) {
+                *to = *word;
+            }
+        }
+    }
 }
 
 /// Interleaves sixteen weight rows.
@@ -158,6 +174,15 @@ mod tests {
             let mut places: Vec<usize> = all.collect();
             places.sort_unstable();
             assert!(places.iter().enumerate().all(|(i, place)| i == *place), "{format}");
+            let from: Vec<u8> = (0..INTERLEAVE * block.bytes).map(|i| (i % 251) as u8).collect();
+            for row in 0..INTERLEAVE {
+                let mut to = vec![0; block.bytes];
+                block.copy_row(row, &from, &mut to);
+                assert!(
+                    to.iter().enumerate().all(|(at, byte)| *byte == from[block.place(row, at)]),
+                    "{format}"
+                );
+            }
         }
         assert!(formats >= 16);
     }

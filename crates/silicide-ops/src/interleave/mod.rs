@@ -64,6 +64,19 @@ impl InterleavedGroup {
         }
     }
 
+    /// Copies the element or the block of row `row` from those of sixteen rows.
+    #[inline(always)]
+    pub(crate) fn copy_row(self, row: usize, from: &[u8], to: &mut [u8]) {
+        match self {
+            InterleavedGroup::Element(dtype) => {
+                for (to, from) in to.iter_mut().zip(from.iter().skip(row * dtype.size())) {
+                    *to = *from;
+                }
+            }
+            InterleavedGroup::Block(block) => block.copy_row(row, from, to),
+        }
+    }
+
     /// Where byte `at` of row `row` goes.
     pub(crate) fn place(self, row: usize, at: usize) -> usize {
         match self {

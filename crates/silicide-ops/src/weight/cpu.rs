@@ -99,9 +99,7 @@ impl<'a, 'b> Rows<'a, 'b> {
                 let range = set + (start + i) * TOGETHER * bytes..set + (start + i + 1) * TOGETHER * bytes;
                 // SAFETY: the caller vouches for the row, and so for the rows that it is interleaved with.
                 let together = unsafe { self.tile.read_part::<u8>(self.first, range) };
-                for (at, byte) in apart.iter_mut().enumerate() {
-                    *byte = together.get(group.place(within % TOGETHER, at)).copied().unwrap_or_default();
-                }
+                group.copy_row(within % TOGETHER, together, apart);
             }
             // Lengths agree by construction, so decoding can't fail.
             let _ = match of {
