@@ -12,7 +12,7 @@
 //! | 32 codes of group 0 | of group 1 | ... | scales of all groups, f32 | sums of first halves, i32 | of second halves, i32 | padding |
 //! ```
 //!
-//! Sums of codes are what zero points and minimums of weights are multiplied with. Rows are whole cache lines.
+//! Sums of codes are what zero points and minimums of weights are multiplied with. Rows are whole cache lines; the padding is zeros.
 
 use super::formats::GROUP;
 use crate::prefetch::LINE;
@@ -185,7 +185,7 @@ impl<'a> QuantizedRowsMut<'a> {
         QuantizedRowsMut { start, rows, groups, memory: PhantomData }
     }
 
-    /// Quantizes `from`, which is whole groups, to groups of row `row` from group `first` on.
+    /// Quantizes `from`, which is whole groups, to groups of row `row` from group `first` on. The padding belongs to the last group.
     #[inline(always)]
     pub fn quantize_groups(&mut self, row: usize, first: usize, from: &[f32]) -> Result<(), GemmError> {
         let (groups, rest) = from.as_chunks::<GROUP>();
@@ -210,6 +210,11 @@ impl<'a> QuantizedRowsMut<'a> {
         let (from, part) = (groups, first..first + groups.len());
         let offsets = RowOffsets::new(self.groups);
         let start = self.start.wrapping_add(row * offsets.bytes);
+        if part.end == self.groups && !part.is_empty() {
+            let padding = offsets.second + 4 * self.groups..offsets.bytes;
+            // SAFETY: the view has the row, as compared above; the padding is that of the last group, which this call quantizes.
+            unsafe { slice_mut::<u8>(start, padding) }.fill(0);
+        }
         // SAFETY: the view has the row and these groups of it, as compared above; the parts of a row lie apart, and are aligned to 4
         // bytes as the row is (`ALIGNMENT`).
         let (codes, scales, first, second) = unsafe {
