@@ -1,6 +1,6 @@
 //! Graphs against the encoder: the same program, captured or recorded, computes the same bits.
 
-use crate::common::ops::{Accumulate, Add, Scale, SharedTriple, Triple};
+use crate::common::ops::{Accumulate, Add, Scale, Triple};
 use crate::common::{count, devices, devices_with, null_device, vector};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -25,7 +25,6 @@ enum Step {
     ScaleInto(usize, usize),
     Accumulate(usize, usize),
     Triple(usize),
-    SharedTriple(usize),
     Reshape(usize),
 }
 
@@ -38,7 +37,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (n.clone(), n.clone()).prop_map(|(a, b)| Step::ScaleInto(a, b)),
         (n.clone(), n.clone()).prop_map(|(a, b)| Step::Accumulate(a, b)),
         n.clone().prop_map(Step::Triple),
-        n.clone().prop_map(Step::SharedTriple),
         n.prop_map(Step::Reshape),
     ];
     proptest::collection::vec(step, 1..24)
@@ -70,7 +68,6 @@ fn record<R: Recorder>(recorder: &mut R, steps: &[Step], mut values: Vec<R::Valu
                 continue;
             }
             Step::Triple(a) => recorder.run_one(Triple, &[&at(a)])?,
-            Step::SharedTriple(a) => recorder.run_one(SharedTriple, &[&at(a)])?,
             Step::Reshape(a) => {
                 let there = recorder.reshape(&at(a), square)?;
                 recorder.reshape(&there, flat)?

@@ -1,6 +1,6 @@
 //! Sessions of graphs: many at once, failures, guards, times; and that nothing is left when they are gone.
 
-use crate::common::ops::{Accumulate, Add, Panics, Scale, SharedTriple};
+use crate::common::ops::{Accumulate, Add, Panics, Scale, Triple};
 use crate::common::{count, devices, null_device, vector};
 use silicide_core::hal::null::NullOptions;
 use silicide_core::kernel::TensorInfo;
@@ -18,7 +18,7 @@ fn executor(device: &Device, weight: &Buffer) -> GraphExecutor {
     let (x, state) = (builder.input("x", info), builder.input("state", info));
     let w = builder.constant(weight);
     let sum = builder.run_one(Add, &[&x, &w]).unwrap();
-    let triple = builder.run_one(SharedTriple, &[&sum]).unwrap();
+    let triple = builder.run_one(Triple, &[&sum]).unwrap();
     builder.run_into(Accumulate, &[&triple], &[&state]).unwrap();
     let y = builder.scope("double", |builder| builder.run_one(Scale(2.0), &[&state])).unwrap();
     GraphExecutor::new(builder.finish(&[&y]).unwrap(), &GraphOptions::default()).unwrap()
@@ -150,7 +150,7 @@ fn marks_name_ops() {
     let info = TensorInfo::new(DType::F32, Shape::new(&[LEN]).unwrap());
     let mut builder = GraphBuilder::new(&device);
     let x = builder.input("x", info);
-    let y = builder.run_one(SharedTriple, &[&x]).unwrap();
+    let y = builder.run_one(Triple, &[&x]).unwrap();
     let y = builder.run_one(Scale(2.0), &[&y]).unwrap();
     let mut options = GraphOptions::default();
     options.mark_ops = true;
@@ -158,7 +158,7 @@ fn marks_name_ops() {
     let mut session = executor.session(&[&vector(&device, &count(LEN))]).unwrap();
     let submission = session.replay().unwrap();
     let names: Vec<&str> = submission.times().iter().map(|span| span.label).collect();
-    assert_eq!(names, ["shared_triple", "scale"]);
+    assert_eq!(names, ["triple", "scale"]);
     assert!(submission.thread_times().spans.len() >= 3, "three launches");
     let mut encoder = CommandEncoder::new(&device);
     encoder.scope("part", |encoder| encoder.run_one(Scale(2.0), &[&vector(&device, &count(LEN))])).unwrap();

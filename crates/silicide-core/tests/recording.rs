@@ -1,7 +1,7 @@
 //! Recording: what becomes of ops, where barriers stand, and what is refused.
 
 use crate::common::defects::Defective;
-use crate::common::ops::{Accumulate, Add, Panics, Scale, SharedTriple, Triple};
+use crate::common::ops::{Accumulate, Add, Panics, Scale, Triple};
 use crate::common::{count, devices, devices_with, null_device, null_device_with, vector};
 use silicide_core::hal::null::NullOptions;
 use silicide_core::hal::{Command, CommandList};
@@ -158,44 +158,6 @@ fn scratch_memory_is_ordered_and_reused() {
         assert_eq!((counters.dispatches, counters.transfers), (6, 3));
         let pool = device.pool_usage();
         assert_eq!((pool.misses, pool.hits), (2, 4), "{pool:?}");
-    }
-}
-
-/// Until the input is written, or others came in between, or the list is another.
-#[test]
-fn what_calls_make_of_an_input_is_made_once() {
-    let mut options = DeviceOptions::default();
-    options.poison_scratch = true;
-    for device in devices_with(&options) {
-        let dispatches = |list: &CommandList| {
-            list.commands.iter().filter(|command| matches!(command, Command::Dispatch { .. })).count()
-        };
-        let [x, other, third] = vectors::<3>(&device, 1000);
-        let triple = |factor: f32| -> Vec<f32> { (0..1000).map(|i| factor * i as f32).collect() };
-        for _ in 0..2 {
-            let start = x.to_vec::<f32>().unwrap()[1];
-            let mut encoder = CommandEncoder::new(&device);
-            let mut taken = Vec::new();
-            let mut run = |encoder: &mut CommandEncoder, input: &Buffer, launches: usize| {
-                let before = dispatches(encoder.list());
-                taken.push(encoder.run_one(SharedTriple, &[input]).unwrap());
-                assert_eq!(dispatches(encoder.list()) - before, launches);
-            };
-            run(&mut encoder, &x, 2);
-            run(&mut encoder, &x, 1);
-            run(&mut encoder, &other, 2);
-            run(&mut encoder, &x, 1);
-            encoder.run_into(Accumulate, &[&other], &[&x]).unwrap();
-            run(&mut encoder, &x, 2);
-            run(&mut encoder, &third, 2);
-            run(&mut encoder, &other, 2);
-            run(&mut encoder, &x, 2);
-            encoder.submit().unwrap().wait().unwrap();
-            let factors = [start, start, 1.0, start, start + 1.0, 1.0, 1.0, start + 1.0];
-            for (taken, factor) in taken.iter().zip(factors) {
-                assert_eq!(taken.to_vec::<f32>().unwrap(), triple(3.0 * factor));
-            }
-        }
     }
 }
 

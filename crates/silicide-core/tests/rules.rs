@@ -7,7 +7,7 @@
 //! agree with it. `scripts/check-rules` shows that these tests notice each rule that is missing.
 
 use crate::common::ops::{Accumulate, Add, Scale};
-use crate::common::pairs::{Bits, Padded, Sized, Sliding, Split};
+use crate::common::pairs::{Bits, Sized, Sliding, Split};
 use crate::common::{ForwardingAllocator, count, null_device};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -65,7 +65,6 @@ enum Callee {
     Bits,
     Sized(usize),
     Sliding,
-    Padded(usize),
 }
 
 /// One op with its arguments; without outputs, the recorder makes them.
@@ -107,7 +106,6 @@ fn case() -> impl Strategy<Value = Case> {
         2 => Just(Callee::Bits),
         1 => prop_oneof![3 => Just(LEN), 1 => Just(0), 1 => Just((1 << 61) + 1)].prop_map(Callee::Sized),
         1 => Just(Callee::Sliding),
-        2 => prop_oneof![Just(0usize), Just(64)].prop_map(Callee::Padded),
     ];
     let views = || proptest::collection::vec(view(), 3);
     // Sometimes one argument too few or too many; sometimes the output is an input, reinterpreted or not.
@@ -163,7 +161,6 @@ impl Callee {
             Callee::Bits => one(recorder, Bits, inputs, outputs),
             Callee::Sized(n) => one(recorder, Sized(n), inputs, outputs),
             Callee::Sliding => one(recorder, Sliding, inputs, outputs),
-            Callee::Padded(bytes) => one(recorder, Padded(bytes), inputs, outputs),
         }
     }
 }
@@ -418,16 +415,9 @@ fn check(device: &Device, other: &Device, cases: u32) {
     TestRunner::new(config).run(&programs(), run).unwrap();
 }
 
-/// A few cases. Those that derive scratch memory come twice, with different sizes of it.
+/// A few cases.
 fn programs() -> impl Strategy<Value = Vec<Case>> {
-    let twin = |case: &Case| match case.op {
-        Callee::Padded(bytes) => Some(Case { op: Callee::Padded(64 - bytes), outputs: None, ..case.clone() }),
-        _ => None,
-    };
-    let with_twins = move |cases: Vec<Case>| -> Vec<Case> {
-        cases.into_iter().flat_map(|case| [twin(&case), Some(case)]).flatten().collect()
-    };
-    proptest::collection::vec(case(), 1..6).prop_map(with_twins)
+    proptest::collection::vec(case(), 1..6)
 }
 
 /// Whether a device runs what is submitted.

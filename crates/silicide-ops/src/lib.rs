@@ -34,6 +34,7 @@ pub mod fill;
 pub mod fuse;
 pub mod gather_rows;
 pub mod glu;
+pub mod group_by_expert;
 pub mod interleave;
 pub mod l2_norm;
 pub mod layer_norm;
@@ -43,6 +44,7 @@ mod mlx;
 mod needs;
 pub mod permute;
 mod product;
+pub mod quantize_q8;
 pub mod reduce;
 pub mod rms_norm;
 pub mod rope;
@@ -84,7 +86,9 @@ macro_rules! for_each_op {
             cumsum,
             matmul,
             interleave,
+            quantize_q8,
             route,
+            group_by_expert,
             expert_linear,
             weighted_sum,
             linear,
@@ -110,7 +114,7 @@ for_each_op!(ops);
 
 /// Whether an op arranges things for the CPU, so that it has no use on other devices.
 pub fn is_for_cpu(op: &str) -> bool {
-    op == "interleave"
+    matches!(op, "interleave" | "quantize_q8" | "group_by_expert")
 }
 
 // The functions that callers use most, without the way to their op. Functions whose names several ops share
@@ -125,11 +129,13 @@ pub use dequantize::dequantize;
 pub use expert_linear::expert_linear;
 pub use gather_rows::gather_rows;
 pub use glu::{glu, glu_into};
+pub use group_by_expert::group_by_expert;
 pub use interleave::{interleave, interleave_into};
 pub use l2_norm::{l2_norm, l2_norm_into};
 pub use layer_norm::{layer_norm, layer_norm_into};
-pub use linear::{linear, linear_exact, linear_gated, linear_shared};
+pub use linear::{linear, linear_exact, linear_gated, linear_input, linear_shared};
 pub use matmul::{matmul, matmul_into};
+pub use quantize_q8::quantize_q8;
 pub use rms_norm::{add_rms_norm, add_rms_norm_into, rms_norm, rms_norm_into};
 pub use rope::{rope, rope_into};
 pub use rope_cache::rope_cache;

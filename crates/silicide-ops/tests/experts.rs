@@ -91,7 +91,7 @@ fn same_bits(device: &Device, encoding: Encoding, planes: &[Buffer], [n, k]: [us
     let mut random = Random::new(29);
     let x: Vec<f32> = (0..(PAIRS[PAIRS.len() - 1] + 1) * k).map(|_| random.gaussian() as f32).collect();
     [false, true].map(|exact| {
-        let op = ExpertLinear { encoding, exact };
+        let op = ExpertLinear::new(encoding).with_exact(exact);
         let all = products(device, op, &x, planes, PAIRS[PAIRS.len() - 1]);
         assert!(all.iter().all(|bits| f32::from_bits(*bits).is_finite()));
         for pairs in PAIRS {

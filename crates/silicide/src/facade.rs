@@ -126,8 +126,8 @@ pub mod kernel {
 
     #[doc(inline)]
     pub use silicide_core::kernel::{
-        Access, Arg, Cost, Decline, Derivation, DynOp, Host, Io, Kernel, KernelRegistry, Launch, Op, Operand,
-        Outputs, Plan, RegistryUsage, Slot, Step, TensorInfo, Tolerance, Work,
+        Access, Arg, Cost, Decline, DynOp, Host, Io, Kernel, KernelRegistry, Launch, Op, Operand, Outputs,
+        Plan, RegistryUsage, Slot, Step, TensorInfo, Tolerance, Work,
     };
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn run(report: &mut Report, device: &str) -> anyhow::Result<()> {
         let cache = || buffer(&device, DType::F16, &[kv_heads, keys, dim]);
         let inputs = vec![buffer(&device, DType::F32, &[tokens, heads, dim])?, cache()?, cache()?, start];
         let rule = Attention { scale: 0.125, causal: true, window: None, softcap: None, limit: keys as u32 };
-        let op = Attend { rule, sinks: false };
+        let op = Attend::new(rule, false);
         let label = format!("attention, {tokens} tokens over {keys}");
         compare(report, &device, &Subject { label, op: Box::new(op), inputs })?;
     }

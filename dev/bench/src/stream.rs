@@ -47,7 +47,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
             ("silu", 2.0, &|encoder| encoder.run_into(Unary::Activate(Activation::Silu), &[&a], &[&y])),
             ("gelu", 2.0, &|encoder| encoder.run_into(Unary::Activate(Activation::GeluTanh), &[&a], &[&y])),
             ("add", 3.0, &|encoder| encoder.run_into(Binary::Add, &[&a, &b], &[&y])),
-            ("silu * mul", 3.0, &|encoder| glu::glu_into(encoder, Activation::Silu, (&a, &b), &y)),
+            ("silu * mul", 3.0, &|encoder| glu::glu_into(encoder, Activation::Silu, &a, &b, &y)),
         ];
         let bytes = (ROWS * COLUMNS * 4) as f64;
         for (name, tensors, record) in ops {

@@ -123,6 +123,10 @@ impl GraphBuilder {
 impl Recorder for GraphBuilder {
     type Value = GraphValue;
 
+    fn device(&self) -> &Device {
+        &self.graph.device
+    }
+
     /// A value for a buffer. A buffer of another device is refused by the first op that takes it, and by
     /// [`GraphExecutor::new`](super::GraphExecutor::new).
     fn constant(&mut self, buffer: &Buffer) -> GraphValue {

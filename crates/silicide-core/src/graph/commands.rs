@@ -5,11 +5,9 @@
 
 use super::compute::{ComputeGraph, Node, Operand, ValueId};
 use crate::error::{Error, Result};
-use crate::kernel::{
-    Access, Arg, Derivation, Io, Launch, Operand as PlanOperand, Plan, Step, TensorInfo, select,
-};
+use crate::kernel::{Access, Arg, Io, Operand as PlanOperand, Plan, Step, TensorInfo, select};
 use crate::record::rules::{Extent, Memory, output_slots};
-use crate::record::{Touch, derives, is_same_launch, scratch_bytes};
+use crate::record::{Touch, scratch_bytes};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -71,25 +69,7 @@ pub(super) struct Commands {
     pub(super) in_place: Vec<InPlace>,
     /// The ranges that the command being built touches.
     touched: SmallVec<[Touch; 8]>,
-    /// The last command of each node.
-    last: Vec<usize>,
     keys: FxHashMap<Key, u32>,
-    /// Scratch that launches derived from values alone.
-    derived: Vec<Derived>,
-    /// Scratch that producers derive from their values: the value, the launch that is saved, the room.
-    joined: Vec<(ValueId, Launch, u32)>,
-}
-
-/// Values that a launch reads.
-type Sources = SmallVec<[ValueId; 1]>;
-
-/// Scratch memory that a launch made of values alone.
-#[derive(Debug)]
-struct Derived {
-    sources: Sources,
-    node: usize,
-    step: usize,
-    room: u32,
 }
 
 /// Bytes of a room.
@@ -103,9 +83,8 @@ impl Commands {
     /// Chooses kernels and writes commands down.
     pub(super) fn of(graph: &ComputeGraph) -> Result<Commands> {
         let mut commands = Commands::default();
-        let changed = graph.changed_places();
         for (index, node) in graph.nodes.iter().enumerate() {
-            commands.add(graph, &changed, (index, node))?;
+            commands.add(graph, index, node)?;
         }
         Ok(commands)
     }
@@ -123,7 +102,7 @@ impl Commands {
         }
     }
 
-    fn add(&mut self, graph: &ComputeGraph, changed: &[Extent], (index, node): (usize, &Node)) -> Result<()> {
+    fn add(&mut self, graph: &ComputeGraph, index: usize, node: &Node) -> Result<()> {
         // Passes have changed nodes since they were captured.
         graph.check_call(&*node.op, &node.inputs, &node.outputs)?;
         let (inputs, outputs) = graph.infos(&node.inputs, &node.outputs);
@@ -131,38 +110,12 @@ impl Commands {
         let on = graph.device.info();
         let kernel = select(&*node.op, &io, on, None)?;
         let plan = node.op.kernel_plan(kernel, &io, on);
-        let mut found: SmallVec<[(usize, u32); 1]> = SmallVec::new();
-        let mut made: Vec<(Sources, usize, usize)> = Vec::new();
-        for (step, (launch, scratch)) in derives(&plan).enumerate() {
-            let sources = sources(node, launch);
-            if !sources.iter().all(|value| graph.stays(*value, changed)) {
-                continue;
-            }
-            let Some(&bytes) = plan.scratch.get(scratch) else { continue };
-            match self.find(launch, &sources, bytes) {
-                Some(room) => found.push((scratch, room)),
-                None => match self.join(graph, launch, &sources, bytes) {
-                    Some(room) => found.push((scratch, room)),
-                    None => made.push((sources, step, scratch)),
-                },
-            }
-        }
         let mut scratch: SmallVec<[u32; 2]> = SmallVec::new();
         for (number, &bytes) in plan.scratch.iter().enumerate() {
-            let known = found.iter().find(|(found, _)| *found == number);
-            scratch.push(match known {
-                Some((_, room)) => *room,
-                None => self.room(Key::Scratch(index, number), Some(scratch_bytes(bytes))),
-            });
+            scratch.push(self.room(Key::Scratch(index, number), Some(scratch_bytes(bytes))));
         }
-        for (sources, step, number) in made {
-            if let Some(&room) = scratch.get(number) {
-                self.derived.push(Derived { sources, node: index, step, room });
-            }
-        }
-        let has_found = |number: usize| found.iter().any(|(found, _)| *found == number);
         if graph.device.poisons_scratch() {
-            for (number, &room) in scratch.iter().enumerate().filter(|(number, _)| !has_found(*number)) {
+            for (number, &room) in scratch.iter().enumerate() {
                 let end = self.room_bytes(room) as u64;
                 self.touched.push(Touch { storage: room, access: Access::Write, start: 0, end });
                 self.command(index, Piece::Poison(number));
@@ -170,13 +123,9 @@ impl Commands {
         }
         self.calls.push(Call { kernel, plan: plan.clone(), scratch });
         for (step, planned) in plan.steps.iter().enumerate() {
-            if plan.derived.get(step).is_some_and(|&scratch| has_found(usize::from(scratch))) {
-                continue;
-            }
-            self.touch_step(graph, (index, node), planned)?;
+            self.touch_step(graph, index, node, planned)?;
             self.command(index, Piece::Step(step));
         }
-        self.last.push(self.commands.len().saturating_sub(1));
         if let ([Step::Dispatch(_)], false) = (plan.steps.as_slice(), graph.device.poisons_scratch()) {
             self.note_in_place(graph, node);
         }
@@ -185,59 +134,6 @@ impl Commands {
 
     fn command(&mut self, node: usize, piece: Piece) {
         self.commands.push(Command { node, piece, touches: std::mem::take(&mut self.touched) });
-    }
-
-    /// Lets the producer of a value also compute the scratch that `launch` would derive from it. Returns the room of that scratch.
-    fn join(
-        &mut self,
-        graph: &ComputeGraph,
-        launch: &Launch,
-        sources: &[ValueId],
-        bytes: usize,
-    ) -> Option<u32> {
-        let &[source] = sources else { return None };
-        if graph.device.poisons_scratch() {
-            return None;
-        }
-        let maker = graph.maker(source)?;
-        let (node, call, &last) = (graph.nodes.get(maker)?, self.calls.get(maker)?, self.last.get(maker)?);
-        let output = node.outputs.iter().position(|output| output.value == source)?;
-        let (inputs, outputs) = graph.infos(&node.inputs, &node.outputs);
-        let io = Io { inputs: &inputs, outputs: &outputs };
-        let scratch = u8::try_from(call.plan.scratch.len()).ok()?;
-        let next = Derivation { launch, output, scratch };
-        let joined = node.op.kernel_plan_with(call.kernel, &io, graph.device.info(), &next)?;
-        let bytes = scratch_bytes(bytes);
-        let room = self.room(Key::Scratch(maker, usize::from(scratch)), Some(bytes));
-        let call = self.calls.get_mut(maker)?;
-        call.plan.scratch.push(bytes);
-        call.scratch.push(room);
-        *call.plan.steps.last_mut()? = Step::Dispatch(joined);
-        let touch = Touch { storage: room, access: Access::Write, start: 0, end: bytes as u64 };
-        self.commands.get_mut(last)?.touches.push(touch);
-        self.joined.push((source, launch.clone(), room));
-        Some(room)
-    }
-
-    /// The room that a launch over the same values has filled, if it has the bytes that the plan needs.
-    fn find(&self, launch: &Launch, sources: &[ValueId], bytes: usize) -> Option<u32> {
-        let same = |made: &&Derived| {
-            let planned = self.calls.get(made.node).and_then(|call| call.plan.steps.get(made.step));
-            made.sources.as_slice() == sources
-                && matches!(planned, Some(Step::Dispatch(planned)) if is_same_launch(planned, launch))
-        };
-        let joined = || {
-            let same = |(value, made, _): &&(ValueId, Launch, u32)| {
-                sources == [*value] && is_same_launch(made, launch)
-            };
-            self.joined.iter().rev().find(same).map(|(_, _, room)| *room)
-        };
-        let room = self.derived.iter().rev().find(same).map(|made| made.room).or_else(joined)?;
-        // rule: derived-size-graph
-        if self.room_bytes(room) != scratch_bytes(bytes) {
-            return None;
-        }
-        Some(room)
     }
 
     fn room(&mut self, key: Key, bytes: Option<usize>) -> u32 {
@@ -253,7 +149,7 @@ impl Commands {
         self.rooms.get(room as usize).and_then(|room| room.bytes).unwrap_or(0)
     }
 
-    fn touch_step(&mut self, graph: &ComputeGraph, (index, node): (usize, &Node), step: &Step) -> Result<()> {
+    fn touch_step(&mut self, graph: &ComputeGraph, index: usize, node: &Node, step: &Step) -> Result<()> {
         let args: SmallVec<[(&Arg, Option<Access>); 8]> = match step {
             Step::Dispatch(launch) => launch.args.iter().map(|arg| (arg, None)).collect(),
             Step::Copy { from, to } => {
@@ -313,15 +209,6 @@ impl Commands {
             }
         }
     }
-}
-
-/// The values that a launch reads.
-fn sources(node: &Node, launch: &Launch) -> Sources {
-    let inputs = launch.args.iter().filter_map(|arg| match arg.operand {
-        PlanOperand::Slot(slot) => node.inputs.get(usize::from(slot)),
-        _ => None,
-    });
-    inputs.map(|input| input.value).collect()
 }
 
 fn missing(node: &Node, arg: &Arg) -> Error {

@@ -272,42 +272,48 @@ impl ComputeGraph {
 
     /// Replaces nodes, in ascending order, by one op, where that is proven to change nothing but what computes the
     /// values. Returns whether it was done. The proof: the call keeps the rules of every call, and has a kernel on the
-    /// device; what the nodes made and the op does not is read by nothing else; what the op reads is made before the last
-    /// of the nodes; and each node can be moved down to where the last of them stands, because nothing between touches
-    /// what it touches.
+    /// device; what the nodes made and the op does not is read by nothing else; what the op reads is made before the place
+    /// where it will stand; and each node can be moved to that place, because nothing between touches what it touches. The
+    /// place is that of the last node, or else that of the first.
     pub fn fuse(&mut self, nodes: &[usize], fusion: Fusion) -> bool {
-        let Some(&last) = nodes.last() else { return false };
+        let (Some(&first), Some(&last)) = (nodes.first(), nodes.last()) else { return false };
         if last >= self.nodes.len() || !nodes.is_sorted_by(|a, b| a < b) {
             return false;
         }
         if self.check_fusion(&fusion).is_err() || !self.is_private(nodes, &fusion) {
             return false;
         }
-        let later = |input: &Operand| self.maker(input.value).is_some_and(|maker| maker >= last);
-        // rule: fusion-order
-        if fusion.inputs.iter().any(later) {
+        let Some(place) = [last, first].into_iter().find(|place| self.can_move(nodes, &fusion, *place))
+        else {
             return false;
-        }
-        let first = nodes.first().copied().unwrap_or(last);
-        let movable = |moved: usize| {
-            let kept = (moved + 1..last).filter(|between| !nodes.contains(between));
-            let pair = |between: usize| self.nodes.get(moved).zip(self.nodes.get(between));
-            kept.filter_map(pair).all(|(moved, between)| !self.conflict(moved, between))
         };
-        if !nodes.iter().all(|&node| movable(node)) {
-            return false;
-        }
         let scope = self.nodes.get(first).and_then(|node| node.scope);
         let Fusion { op, inputs, outputs } = fusion;
-        if let Some(place) = self.nodes.get_mut(last) {
-            *place = Node { op, inputs, outputs, scope };
+        if let Some(node) = self.nodes.get_mut(place) {
+            *node = Node { op, inputs, outputs, scope };
         }
         let mut index = 0;
         self.nodes.retain(|_| {
             index += 1;
-            index - 1 == last || !nodes.contains(&(index - 1))
+            index - 1 == place || !nodes.contains(&(index - 1))
         });
         true
+    }
+
+    /// Whether all of `nodes` can be moved to node `place`, one of them, where what the fusion reads has been made.
+    fn can_move(&self, nodes: &[usize], fusion: &Fusion, place: usize) -> bool {
+        let later = |input: &Operand| self.maker(input.value).is_some_and(|maker| maker >= place);
+        // rule: fusion-order
+        if fusion.inputs.iter().any(later) {
+            return false;
+        }
+        let movable = |moved: usize| {
+            let between = moved.min(place) + 1..moved.max(place);
+            let kept = between.filter(|between| !nodes.contains(between));
+            let pair = |between: usize| self.nodes.get(moved).zip(self.nodes.get(between));
+            kept.filter_map(pair).all(|(moved, between)| !self.conflict(moved, between))
+        };
+        nodes.iter().all(|&node| movable(node))
     }
 
     /// Checks that a fusion keeps the rules of a call, and has a kernel here.

@@ -8,7 +8,7 @@ mod select;
 
 pub(crate) use cache::DiskCache;
 pub use op::{DynOp, Host, Io, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
-pub use plan::{Arg, Cost, Decline, Derivation, Kernel, Launch, Operand, Plan, Step};
+pub use plan::{Arg, Cost, Decline, Kernel, Launch, Operand, Plan, Step};
 pub use registry::{KernelRegistry, RegistryUsage};
 pub(crate) use select::select;
 pub use silicide_hal::Access;

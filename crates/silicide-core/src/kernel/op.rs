@@ -1,7 +1,7 @@
 //! Ops: *what* is computed. An op has named slots with their access, a shape rule, and a slow obvious reference
 //! in f64 that defines it. How it is computed is the business of its kernels ([`Kernel`]).
 
-use super::{Cost, Decline, Derivation, Kernel, Launch, Plan};
+use super::{Cost, Decline, Kernel, Plan};
 use crate::error::{Error, Result};
 use silicide_hal::{Access, DeviceInfo};
 use silicide_quant::{DType, Shape};
@@ -269,6 +269,11 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
     fn tolerance(&self, _io: &Io<'_>, output: &TensorInfo) -> Tolerance {
         Tolerance::rounding(output.dtype)
     }
+    /// The numbers that the bytes of output `i` stand for, if they are not elements of its type: quantized rows, for example.
+    /// Conformance compares these.
+    fn decode_output(&self, _io: &Io<'_>, _i: usize, _bytes: &[u8]) -> Option<Vec<f64>> {
+        None
+    }
     /// Bytes and operations of one call.
     fn work(&self, io: &Io<'_>) -> Work {
         Work::streaming(io, io.output(0).elements() as u64)
@@ -301,6 +306,8 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]);
     /// See [`Op::tolerance`].
     fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance;
+    /// See [`Op::decode_output`].
+    fn decode_output(&self, io: &Io<'_>, i: usize, bytes: &[u8]) -> Option<Vec<f64>>;
     /// See [`Op::work`].
     fn work(&self, io: &Io<'_>) -> Work;
     /// The number of kernels.
@@ -311,14 +318,6 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     fn kernel_fits(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
     /// Returns the plan of kernel `i`.
     fn kernel_plan(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Plan;
-    /// See [`Kernel::plan_with`].
-    fn kernel_plan_with(
-        &self,
-        i: usize,
-        io: &Io<'_>,
-        on: &DeviceInfo,
-        next: &Derivation<'_>,
-    ) -> Option<Launch>;
 }
 
 impl<O: Op> DynOp for O {
@@ -343,6 +342,9 @@ impl<O: Op> DynOp for O {
     fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance {
         Op::tolerance(self, io, output)
     }
+    fn decode_output(&self, io: &Io<'_>, i: usize, bytes: &[u8]) -> Option<Vec<f64>> {
+        Op::decode_output(self, io, i, bytes)
+    }
     fn work(&self, io: &Io<'_>) -> Work {
         Op::work(self, io)
     }
@@ -360,14 +362,5 @@ impl<O: Op> DynOp for O {
             Some(kernel) => kernel.plan(self, io, on),
             None => Plan::default(),
         }
-    }
-    fn kernel_plan_with(
-        &self,
-        i: usize,
-        io: &Io<'_>,
-        on: &DeviceInfo,
-        next: &Derivation<'_>,
-    ) -> Option<Launch> {
-        O::kernels().get(i)?.plan_with(self, io, on, next)
     }
 }

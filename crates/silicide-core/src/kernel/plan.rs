@@ -37,29 +37,6 @@ pub trait Kernel: Send + Sync {
     fn fits(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
     /// The steps. Only called where `fits` said yes.
     fn plan(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Plan;
-    /// Returns the last launch of that plan, changed to also derive the scratch that another call would derive from an output. A
-    /// graph then needs no launch of its own for it, which would read the output again. Returns `None` if the kernel can't.
-    fn plan_with(
-        &self,
-        op: &Self::Op,
-        io: &Io<'_>,
-        on: &DeviceInfo,
-        next: &Derivation<'_>,
-    ) -> Option<Launch> {
-        let _ = (op, io, on, next);
-        None
-    }
-}
-
-/// Scratch that is to be derived from an output of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Derivation<'a> {
-    /// The launch that would do it ([`Plan::derive`]): it reads all of the output and nothing else.
-    pub launch: &'a Launch,
-    /// Which output.
-    pub output: usize,
-    /// The scratch memory to derive it to, in the numbering of the call's own plan.
-    pub scratch: u8,
 }
 
 /// An operand of a step.
@@ -146,8 +123,6 @@ pub struct Plan {
     pub steps: SmallVec<[Step; 1]>,
     /// Bytes of each scratch operand. Contents are unspecified when the plan starts.
     pub scratch: SmallVec<[usize; 2]>,
-    /// The scratch operands that the first steps derive, one each ([`Plan::derive`]).
-    pub derived: SmallVec<[u8; 1]>,
 }
 
 impl Plan {
@@ -170,21 +145,6 @@ impl Plan {
     pub fn push(&mut self, program: Program, args: &[Arg], params: &[u32], grid: [u32; 3]) {
         let (args, params) = (SmallVec::from_slice(args), SmallVec::from_slice(params));
         self.steps.push(Step::Dispatch(Launch { program, args, params, grid }));
-    }
-
-    /// Adds a launch that computes scratch memory of `bytes` bytes from inputs alone. Returns the number of the scratch. The launch's
-    /// arguments are those inputs, and the scratch memory is bound after them. Such launches come before all others.
-    ///
-    /// If a call just before this one has the same launch over the same bytes, its scratch is reused and nothing is run: scratch
-    /// that several calls derive from one input is computed once.
-    pub fn derive(&mut self, bytes: usize, mut launch: Launch) -> u8 {
-        let scratch = self.scratch(bytes);
-        launch.args.push(Arg::scratch(scratch, Access::Write));
-        if self.steps.len() == self.derived.len() {
-            self.derived.push(scratch);
-        }
-        self.steps.push(Step::Dispatch(launch));
-        scratch
     }
 
     /// Adds scratch memory and returns its number. A plan with more than 255 of them is refused when it is recorded.

@@ -184,6 +184,10 @@ impl CommandEncoder {
 impl Recorder for CommandEncoder {
     type Value = Buffer;
 
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
     fn constant(&mut self, buffer: &Buffer) -> Buffer {
         buffer.clone()
     }

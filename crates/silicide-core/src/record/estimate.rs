@@ -5,13 +5,12 @@
 //! again. Nothing is allocated, so it tells whether work fits before any of it is begun.
 
 use super::Recorder;
-use super::derived::{self, Derived, Source};
 use super::lower::scratch_bytes;
 use super::recording::is_rested;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::kernel::{DynOp, Io, Launch, Op, Operand, Outputs, TensorInfo, select};
+use crate::kernel::{DynOp, Io, Op, Outputs, TensorInfo, select};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -23,8 +22,6 @@ pub struct Estimate {
     device: Device,
     /// Every temporary; one that only this list holds is free.
     temporaries: Vec<Arc<Temporary>>,
-    /// What ops made of temporaries, which are known by their address, for others to use.
-    derived: Derived<usize, Arc<Temporary>>,
     ops: usize,
     launches: usize,
     /// Bytes of the largest workspace of a kernel.
@@ -69,8 +66,7 @@ impl Estimated {
 impl Estimate {
     /// An empty count for a device.
     pub fn new(device: &Device) -> Estimate {
-        let (temporaries, derived) = (Vec::new(), Derived::default());
-        Estimate { device: device.clone(), temporaries, derived, ops: 0, launches: 0, workspace: 0 }
+        Estimate { device: device.clone(), temporaries: Vec::new(), ops: 0, launches: 0, workspace: 0 }
     }
 
     /// Bytes of temporaries that the recording so far takes from the device's pool.
@@ -126,50 +122,22 @@ impl Estimate {
         let io = Io { inputs: &inputs_info, outputs: &outputs_info };
         let kernel = select(op, &io, device.info(), None)?;
         let plan = op.kernel_plan(kernel, &io, device.info());
-        let mut found: SmallVec<[(usize, Arc<Temporary>); 1]> = SmallVec::new();
-        for (launch, scratch) in derived::of(&plan) {
-            let made = sources(launch, inputs).and_then(|sources| self.derived.find(launch, &sources));
-            let bytes = plan.scratch.get(scratch).map(|&bytes| scratch_bytes(bytes));
-            let made = made.filter(|made| Some(made.bytes) == bytes);
-            found.extend(made.map(|made| (scratch, made)));
-        }
-        let mut scratch: SmallVec<[Arc<Temporary>; 2]> = SmallVec::new();
-        for (i, &bytes) in plan.scratch.iter().enumerate() {
-            let made = found.iter().find(|(found, _)| *found == i).map(|(_, made)| Arc::clone(made));
-            scratch.push(made.unwrap_or_else(|| self.temporary(scratch_bytes(bytes))));
-        }
+        // All of them are held until the op has its own.
+        let scratch: SmallVec<[Arc<Temporary>; 2]> =
+            plan.scratch.iter().map(|&bytes| self.temporary(scratch_bytes(bytes))).collect();
         scratch.iter().for_each(|memory| memory.touch(self.ops));
-        for (launch, i) in derived::of(&plan) {
-            let made = found.iter().any(|(found, _)| *found == i);
-            if let (false, Some(sources), Some(memory)) = (made, sources(launch, inputs), scratch.get(i)) {
-                self.derived.keep(launch, sources, Arc::clone(memory));
-            }
-        }
-        for memory in outputs.iter().filter_map(|output| output.memory.as_ref()) {
-            self.derived.forget(address(memory), &(0..usize::MAX));
-        }
-        self.launches += plan.steps.len() - found.len();
+        self.launches += plan.steps.len();
         self.workspace = self.workspace.max(plan.workspace());
         Ok(())
     }
 }
 
-/// Returns the address that identifies a temporary: the list holds it as long as there is one.
-fn address(memory: &Arc<Temporary>) -> usize {
-    Arc::as_ptr(memory) as usize
-}
-
-/// Returns the ranges that a launch reads, if all of them are temporaries.
-fn sources(launch: &Launch, inputs: &[&Estimated]) -> Option<SmallVec<[Source<usize>; 1]>> {
-    let inputs = launch.args.iter().filter_map(|arg| match arg.operand {
-        Operand::Slot(i) => inputs.get(usize::from(i)),
-        _ => None,
-    });
-    inputs.map(|input| Some((address(input.memory.as_ref()?), 0..input.info.bytes()))).collect()
-}
-
 impl Recorder for Estimate {
     type Value = Estimated;
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
 
     fn constant(&mut self, buffer: &Buffer) -> Estimated {
         Estimated::outside(TensorInfo::new(buffer.dtype(), buffer.shape()))

@@ -3,10 +3,9 @@
 //!
 //! A plan is recorded whole or not at all: a step that can't be recorded leaves nothing of the others behind.
 
-use super::derived::{self, Source};
 use super::needs::offset_unit;
 use super::recording::{Place, Recording};
-use crate::buffer::{Buffer, StorageId};
+use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Arg, DynOp, Launch, Operand, Plan, Step};
@@ -30,9 +29,8 @@ pub(super) fn lower(
     plan: &Plan,
     mark: Option<&'static str>,
 ) -> Result<()> {
-    let found = call.find_derived(recording, plan)?;
-    let scratch = scratch(recording, call.device, plan, &found)?;
-    let own = Own { scratch, found, tables: tables(call.device, plan)? };
+    let scratch = scratch(recording, call.device, plan)?;
+    let own = Own { scratch, tables: tables(call.device, plan)? };
     let before = recording.list.commands.len();
     recording.list.commands.extend(mark.map(|label| Command::Mark { label }));
     let recorded = steps(recording, call, &own, plan);
@@ -46,14 +44,9 @@ pub(super) fn lower(
 /// Tables by the words they hold.
 type Tables = SmallVec<[(&'static [u32], Buffer); 1]>;
 
-/// Scratch operands that another call has made, by number.
-type Found = SmallVec<[(usize, Buffer); 1]>;
-
 /// Buffers that a plan uses besides the arguments of its op.
 pub(crate) struct Own {
     scratch: SmallVec<[Buffer; 2]>,
-    /// Those among it that need not be made.
-    found: Found,
     tables: Tables,
 }
 
@@ -64,23 +57,12 @@ fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> 
         }
     }
     if call.device.poisons_scratch() {
-        for (i, buffer) in own.scratch.iter().enumerate() {
-            if !own.has_found(i) {
-                recording.fill(&Place::of(buffer, Access::Write)?, u32::MAX);
-            }
+        for buffer in &own.scratch {
+            recording.fill(&Place::of(buffer, Access::Write)?, u32::MAX);
         }
     }
-    for (i, step) in plan.steps.iter().enumerate() {
-        let derived = plan.derived.get(i).map(|&scratch| usize::from(scratch));
-        if derived.is_some_and(|scratch| own.has_found(scratch)) {
-            continue;
-        }
+    for step in &plan.steps {
         call.step(own, step, recording, true)?;
-        if let (Some(scratch), Step::Dispatch(launch)) = (derived, step)
-            && let Some(buffer) = own.scratch.get(scratch)
-        {
-            recording.derived.keep(launch, call.sources(launch), buffer.clone());
-        }
     }
     Ok(())
 }
@@ -88,11 +70,7 @@ fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> 
 impl Own {
     /// Scratch memory that lies somewhere, and the tables of a plan.
     pub(crate) fn new(device: &Device, plan: &Plan, scratch: SmallVec<[Buffer; 2]>) -> Result<Own> {
-        Ok(Own { scratch, found: Found::new(), tables: tables(device, plan)? })
-    }
-
-    fn has_found(&self, scratch: usize) -> bool {
-        self.found.iter().any(|(found, _)| *found == scratch)
+        Ok(Own { scratch, tables: tables(device, plan)? })
     }
 }
 
@@ -102,18 +80,9 @@ pub(crate) fn scratch_bytes(bytes: usize) -> usize {
 }
 
 /// Scratch buffers of a plan: whole words, of any contents. Once used in a recording, it keeps their memory.
-fn scratch(
-    recording: &mut Recording,
-    device: &Device,
-    plan: &Plan,
-    found: &Found,
-) -> Result<SmallVec<[Buffer; 2]>> {
+fn scratch(recording: &mut Recording, device: &Device, plan: &Plan) -> Result<SmallVec<[Buffer; 2]>> {
     let mut buffers = SmallVec::new();
-    for (i, &bytes) in plan.scratch.iter().enumerate() {
-        if let Some((_, buffer)) = found.iter().find(|(found, _)| *found == i) {
-            buffers.push(buffer.clone());
-            continue;
-        }
+    for &bytes in &plan.scratch {
         let bytes = scratch_bytes(bytes);
         let shape = Shape::new(&[bytes]).map_err(|error| Error::bad_shape("scratch", error))?;
         buffers.push(recording.temporary(device, DType::U8, shape, bytes)?);
@@ -138,38 +107,11 @@ fn tables(device: &Device, plan: &Plan) -> Result<Tables> {
 }
 
 impl Call<'_> {
-    /// Returns the ranges that a launch reads: the bytes of the inputs among its arguments.
-    fn sources(&self, launch: &Launch) -> SmallVec<[Source<StorageId>; 1]> {
-        let inputs = launch.args.iter().filter_map(|arg| match arg.operand {
-            Operand::Slot(i) => self.inputs.get(usize::from(i)),
-            _ => None,
-        });
-        inputs.map(|input| (input.storage_id(), input.range())).collect()
-    }
-
-    /// Scratch that other calls have derived and that this plan would derive too.
-    fn find_derived(&self, recording: &Recording, plan: &Plan) -> Result<Found> {
-        let mut found = Found::new();
-        for (launch, scratch) in derived::of(plan) {
-            let Some(&bytes) = plan.scratch.get(scratch) else {
-                return Err(self.defect(format!("scratch {scratch}, which is not there")));
-            };
-            let found_buffer = recording.derived.find(launch, &self.sources(launch));
-            let Some(buffer) = found_buffer else { continue };
-            // rule: derived-size
-            if buffer.size() != scratch_bytes(bytes) {
-                continue;
-            }
-            found.push((scratch, buffer));
-        }
-        Ok(found)
-    }
-
     /// Checks a step, and records it if it is to be. On failure nothing has changed.
     pub(crate) fn step(&self, own: &Own, step: &Step, recording: &mut Recording, record: bool) -> Result<()> {
         match step {
             Step::Dispatch(launch) => self.dispatch(own, launch, recording, record),
-            Step::Copy { from, to } => self.copy(own, (from, to), recording, record),
+            Step::Copy { from, to } => self.copy(own, from, to, recording, record),
             Step::Fill { to, value } => {
                 let (to, _) = self.locate(own, to)?;
                 let Binding { offset, bytes, .. } = to.binding();
@@ -185,13 +127,7 @@ impl Call<'_> {
         }
     }
 
-    fn copy(
-        &self,
-        own: &Own,
-        (from, to): (&Arg, &Arg),
-        recording: &mut Recording,
-        record: bool,
-    ) -> Result<()> {
+    fn copy(&self, own: &Own, from: &Arg, to: &Arg, recording: &mut Recording, record: bool) -> Result<()> {
         let ((from, _), (to, _)) = (self.locate(own, from)?, self.locate(own, to)?);
         let overlap = from.overlaps(&to) && from.range != to.range;
         if from.range.len() != to.range.len() || overlap || !to.access.writes() {

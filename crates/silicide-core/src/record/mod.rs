@@ -5,7 +5,6 @@
 //! memory. Barriers follow from the byte ranges that commands touch.
 
 mod baked;
-mod derived;
 mod encoder;
 mod estimate;
 mod hazard;
@@ -18,7 +17,6 @@ pub(crate) mod rules;
 mod submission;
 
 pub(crate) use baked::BakedList;
-pub(crate) use derived::{is_same as is_same_launch, of as derives};
 pub use encoder::{CommandEncoder, EncoderOptions};
 pub use estimate::{Estimate, Estimated};
 pub(crate) use hazard::Touch;

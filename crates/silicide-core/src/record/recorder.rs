@@ -1,6 +1,7 @@
 //! The trait that model code and the op functions are written against.
 
 use crate::buffer::Buffer;
+use crate::device::Device;
 use crate::error::Result;
 use crate::kernel::{Op, TensorInfo};
 use silicide_quant::Shape;
@@ -10,6 +11,8 @@ use smallvec::SmallVec;
 pub trait Recorder {
     /// The handle of a tensor while recording.
     type Value: Clone;
+    /// The device that ops are recorded for.
+    fn device(&self) -> &Device;
     /// A value for a buffer that exists.
     fn constant(&mut self, buffer: &Buffer) -> Self::Value;
     /// The type and the shape of a value.

@@ -1,8 +1,7 @@
 //! A recording: the growing command list with everything it uses, and the stock of empty ones.
 
-use super::derived::Derived;
 use super::hazard::{MemRanges, Touch};
-use crate::buffer::{Buffer, Storage, StorageId};
+use crate::buffer::{Buffer, Storage};
 use crate::device::{Device, StorageUse, Tally};
 use crate::error::Result;
 use crate::kernel::Access;
@@ -29,8 +28,6 @@ pub(crate) struct Recording {
     pub(crate) tally: Tally,
     /// Outputs and scratch that this recording made.
     temporaries: Vec<Temporary>,
-    /// Scratch that ops derived from their inputs, for later ops to use.
-    pub(super) derived: Derived<StorageId, Buffer>,
     /// Ops recorded so far.
     ops: usize,
     /// A mark that the next command gets before it, unless it has one.
@@ -112,9 +109,6 @@ impl Recording {
 
     /// Notes that the command being recorded touches some bytes.
     pub(crate) fn touch(&mut self, place: &Place<'_>) {
-        if place.access.writes() {
-            self.derived.forget(place.storage.id(), &place.range);
-        }
         let number = self.number(place.storage);
         if let Some(last) = self.last_ops.get_mut(number as usize) {
             *last = self.ops;
@@ -212,7 +206,6 @@ impl Recording {
         self.ordered = 0;
         self.tally.clear();
         self.temporaries.clear();
-        self.derived.clear();
         self.ops = 0;
         self.next_mark = None;
     }

@@ -1,7 +1,7 @@
 //! Small ops with a native and a WGSL kernel each, for tests of everything round them.
 
 use silicide_core::kernel::{
-    Access, Arg, Cost, Decline, Host, Io, Kernel, Launch, Op, Outputs, Plan, Slot, TensorInfo,
+    Access, Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, TensorInfo,
 };
 use silicide_core::{DeviceInfo, Error, Isa, Result};
 use silicide_hal::{
@@ -28,10 +28,6 @@ pub(crate) struct Accumulate;
 /// `y = x + x + x`, f32, in two launches through scratch memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Triple;
-
-/// [`Triple`] whose first launch may serve other calls.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SharedTriple;
 
 /// `y = x`, f32, whose native kernel panics on the first tile.
 #[derive(Clone, Copy, Debug)]
@@ -112,13 +108,6 @@ op!(
     |_, x, _| 3.0 * x[0],
     [native(&ADD), shader(&ADD_WGSL)]
 );
-op!(
-    SharedTriple,
-    "shared_triple",
-    [Slot::input("x"), Slot::output("y")],
-    |_, x, _| 3.0 * x[0],
-    [native(&ADD), shader(&ADD_WGSL)]
-);
 op!(Panics, "panics", [Slot::input("x"), Slot::output("y")], |_, x, _| x[0], [native(&PANICS)]);
 
 /// How the same launches serve several ops: what a kernel of this file needs to know of its op.
@@ -148,18 +137,6 @@ impl Launches for Triple {
         let twice = plan.scratch(elements as usize * 4);
         let sums = [Arg::slot(0), Arg::slot(0), Arg::scratch(twice, Access::Write)];
         plan.push(program.clone(), &sums, &[elements], grid);
-        let sums = [Arg::scratch(twice, Access::Read), Arg::slot(0), Arg::slot(1)];
-        plan.push(program, &sums, &[elements], grid);
-        plan
-    }
-}
-impl Launches for SharedTriple {
-    fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan {
-        let mut plan = Plan::default();
-        let args = [Arg::slot(0), Arg::slot(0)].into_iter().collect();
-        let launch =
-            Launch { program: program.clone(), args, params: [elements].into_iter().collect(), grid };
-        let twice = plan.derive(elements as usize * 4, launch);
         let sums = [Arg::scratch(twice, Access::Read), Arg::slot(0), Arg::slot(1)];
         plan.push(program, &sums, &[elements], grid);
         plan

@@ -5,7 +5,7 @@ use super::ops::{Launches, Native, native, native_add, one_to_one, one_to_two};
 use silicide_core::Isa;
 use silicide_core::Result;
 use silicide_core::kernel::{
-    Access, Arg, Cost, Decline, Host, Io, Kernel, Launch, Op, Outputs, Plan, Slot, Step, TensorInfo,
+    Access, Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, Step, TensorInfo,
 };
 use silicide_core::{DeviceInfo, Error};
 use silicide_hal::{NativeFn, NativeKernel, NativeVariant, Program, Tile};
@@ -26,10 +26,6 @@ pub(crate) struct Sized(pub(crate) usize);
 /// `y = 2 x`, planned with a read binding of `y` that overlaps the written one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sliding;
-
-/// `y = 3 x` by scratch memory that other calls may derive too, but with `.0` bytes more than it needs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Padded(pub(crate) usize);
 
 /// `y = 4 x` in two launches, of which only the first reads `x`.
 #[derive(Clone, Copy, Debug)]
@@ -76,13 +72,11 @@ op!(Bits, "bits", [X, Slot::output_over("y", 1)], |_, x| vec![(DType::U32, x)], 
 op!(Sized, "sized", [X, Y], |op, _| vec![(DType::F32, Shape::new(&[op.0]).unwrap())], Words);
 op!(Sliding, "sliding", [X, Y], |_, x| vec![(DType::F32, x)], SLIDING);
 op!(Quadruple, "quadruple", [X, Y], |_, x| vec![(DType::F32, x)], QUADRUPLE);
-op!(Padded, "padded", [X, Y], |_, x| vec![(DType::F32, x)], PADDED);
 
 const SPLIT: Native<Split> = native(&SPLIT_CPU);
 const BITS: Native<Bits> = native(&BITS_CPU);
 const SLIDING: Native<Sliding> = native(&SPLIT_CPU);
 const QUADRUPLE: Native<Quadruple> = native(&SPLIT_CPU);
-const PADDED: Native<Padded> = native(&SPLIT_CPU);
 
 impl Launches for Split {
     fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan {
@@ -109,17 +103,6 @@ impl Launches for Quadruple {
         plan.push(native_add(), &sums, &[elements], grid);
         let sums = [Arg::scratch(twice, Access::Read), Arg::scratch(twice, Access::Read), Arg::slot(1)];
         plan.push(native_add(), &sums, &[elements], grid);
-        plan
-    }
-}
-impl Launches for Padded {
-    fn launches(&self, _: Program, elements: u32, grid: [u32; 3]) -> Plan {
-        let (mut plan, bytes) = (Plan::default(), elements as usize * 4 + self.0);
-        let args = [Arg::slot(0), Arg::slot(0)].into_iter().collect();
-        let params = [elements].into_iter().collect();
-        let scratch = plan.derive(bytes, Launch { program: native_add(), args, params, grid });
-        let twice = Arg::scratch(scratch, Access::Read).window(0, bytes);
-        plan.push(native_add(), &[twice, Arg::slot(0), Arg::slot(1)], &[elements], grid);
         plan
     }
 }

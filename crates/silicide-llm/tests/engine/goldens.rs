@@ -155,7 +155,7 @@ fn biases_stretched_frequencies_and_experts_are_those_of_llama_cpp() {
 #[test]
 fn checkpoints_of_safetensors_and_mlx_are_right() {
     for device in every_device() {
-        // The CPU rounds activations for affine codes.
+        // The CPU quantizes activations for affine codes.
         let rounded = if device.info().is_gpu() { 1e-9 } else { 1e-3 };
         for (name, tolerance) in [("llama-bf16", 1e-9), ("llama-4bit", rounded), ("qwen3moe-4bit", rounded)] {
             let folder = testdata(&format!("models/mlx/{name}"));

@@ -28,7 +28,7 @@ fn goldens() -> Vec<Golden> {
 fn the_last_logits_of_prompts_are_right() {
     let Some(path) = samples::model() else { return };
     for device in devices() {
-        // The CPU rounds activations to 8 bits, GPUs do not.
+        // The CPU quantizes activations to 8 bits, GPUs do not.
         let tolerance = if device.info().is_gpu() { 1e-6 } else { 5e-3 };
         let mut session = exact_session(&device, &path, 64);
         for golden in goldens() {

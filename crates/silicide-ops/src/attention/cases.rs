@@ -20,6 +20,8 @@ struct Sketch {
     rule: Attention,
     sinks: Option<f64>,
     scale: f64,
+    /// Whether the outputs are quantized too.
+    quantized: bool,
 }
 
 /// A plain call.
@@ -45,6 +47,7 @@ fn sketch(label: &'static str, tokens: usize, start: usize, [heads, kv_heads, di
         rule,
         sinks: None,
         scale: 1.0,
+        quantized: false,
     }
 }
 
@@ -70,7 +73,8 @@ impl Sketch {
         ];
         let sink = |mean: f64| Input::of(DType::F32, &[heads], Data::Uniform { low: mean, high: mean + 2.0 });
         inputs.extend(self.sinks.map(sink));
-        Case::new(label, Attend { rule: self.rule, sinks: self.sinks.is_some() }, inputs)
+        let op = Attend { quantized: self.quantized, ..Attend::new(self.rule, self.sinks.is_some()) };
+        Case::new(label, op, inputs)
     }
 }
 
@@ -128,6 +132,13 @@ pub fn cases() -> Vec<Case> {
         all.push(
             plain("a limit just reached", [2, 2, 16]).with(|call| call.rule.limit = (tokens + start) as u32),
         );
+    }
+    for (tokens, shape) in [(1, [9, 3, 64]), (3, [8, 2, 48]), (2, [8, 8, 32])] {
+        all.push(sketch("quantized", tokens, 300, shape).with(|call| call.quantized = true));
+        all.push(sketch("quantized, with sinks", tokens, 20, shape).with(|call| {
+            call.quantized = true;
+            call.sinks = Some(-1.0);
+        }));
     }
     // More queries than slots: the first see nothing.
     all.push(sketch("a ring too small", 50, 3, [4, 2, 32]).with(|call| call.capacity = 20));

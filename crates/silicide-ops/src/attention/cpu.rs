@@ -14,12 +14,13 @@ mod weigh;
 use super::{Attend, Attention, Extents};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
-use crate::product::activations::rounds;
-use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
+use crate::product::needs::check_alignment;
+use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::q8::GROUP;
 use silicide_hal::{DeviceInfo, Program, Tile};
 use silicide_quant::DType;
 use smallvec::SmallVec;
-use split::{join_parts, join_rounded, split_keys};
+use split::{join_parts, join_quantized, split_keys};
 use std::ops::Range;
 use store::Cache;
 use tiled::tile_queries;
@@ -35,7 +36,7 @@ const OUT: usize = 5;
 /// The parts that a joining launch reads.
 const PARTS: usize = 6;
 /// The quantized outputs of a joining launch.
-const ROUNDED: usize = 7;
+const QUANTIZED: usize = 7;
 
 /// Parameter words that every program has; its own come after them.
 const HEADER: usize = 13;
@@ -48,8 +49,8 @@ const FEW_TOKENS: usize = 8;
 native_kernel!(unsafe SPLIT, "attention.split.cpu", split_keys::<S>, needs needs::split, workspace size_of::<split::SplitWorkspace>());
 // SAFETY: a tile reads the parts of its heads of one token, at most as many as keys can be seen, and writes their outputs.
 native_kernel!(unsafe JOIN, "attention.split.join.cpu", join_parts::<S>, needs needs::join);
-// SAFETY: as above; the outputs of a tile are whole runs of its token's row, which it rounds.
-native_kernel!(unsafe JOIN_ROUNDED, "attention.split.join.rounded.cpu", join_rounded::<S>, needs needs::join_rounded);
+// SAFETY: as above; the outputs of a tile are whole groups of its token's row, which it quantizes.
+native_kernel!(unsafe JOIN_QUANTIZED, "attention.split.join.quantized.cpu", join_quantized::<S>, needs needs::join_quantized);
 // SAFETY: a tile reads the queries of its rows and the keys and values that they see, in slots below the capacity, and writes their
 // outputs.
 native_kernel!(unsafe TILED, "attention.tiled.cpu", tile_queries::<S>, needs needs::tiled, workspace size_of::<tiled::TiledWorkspace>());
@@ -167,8 +168,14 @@ impl Kernel for Split {
         "attention.split.cpu"
     }
 
-    fn fits(&self, _op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let extents = check(io, on)?;
+        if op.quantized {
+            check_alignment(&io.output(1))?;
+            if !(extents.group() * extents.value_dim).is_multiple_of(GROUP) {
+                return Err(Decline("quantizes whole groups of 32 in a tile"));
+            }
+        }
         if extents.tokens > FEW_TOKENS {
             return Err(Decline("is for few queries"));
         }
@@ -187,32 +194,18 @@ impl Kernel for Split {
         let out = Arg::scratch(parts, Access::Write);
         plan.push(Program::Native(&SPLIT), &[q, k, v, start, sinks, out], &params, grid);
         // Joining reads neither queries nor keys.
-        let args = [start, start, start, start, sinks, output(op), Arg::scratch(parts, Access::Read)];
-        plan.push(
-            Program::Native(&JOIN),
-            &args,
-            &params,
-            [extents.tokens as u32, extents.kv_heads as u32, 1],
-        );
-        plan
-    }
-
-    fn plan_with(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo, next: &Derivation<'_>) -> Option<Launch> {
-        let ([rows, runs], extents) = (rounds(next.launch)?, Extents::of(io)?);
-        // A tile has whole runs of its token's row.
-        let columns = extents.group() * extents.value_dim;
-        let whole =
-            columns.is_multiple_of(split::RUN) && extents.kv_heads * columns == runs as usize * split::RUN;
-        if rows as usize != extents.tokens || !whole {
-            return None;
+        let y = output(op);
+        let parts = Arg::scratch(parts, Access::Read);
+        let grid = [extents.tokens as u32, extents.kv_heads as u32, 1];
+        if op.quantized {
+            let args = [start, start, start, start, sinks, y, parts, Arg::slot(5 + u8::from(op.sinks))];
+            let mut params = params;
+            params.push((extents.heads * extents.value_dim / GROUP) as u32);
+            plan.push(Program::Native(&JOIN_QUANTIZED), &args, &params, grid);
+        } else {
+            plan.push(Program::Native(&JOIN), &[start, start, start, start, sinks, y, parts], &params, grid);
         }
-        let plan = self.plan(op, io, on);
-        let Some(Step::Dispatch(launch)) = plan.steps.last() else { return None };
-        let mut launch = launch.clone();
-        launch.program = Program::Native(&JOIN_ROUNDED);
-        launch.args.push(Arg::scratch(next.scratch, Access::Write));
-        launch.params.push(runs);
-        Some(launch)
+        plan
     }
 }
 
@@ -223,7 +216,10 @@ impl Kernel for Tiled {
         "attention.tiled.cpu"
     }
 
-    fn fits(&self, _op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if op.quantized {
+            return Err(Decline("gives no quantized rows"));
+        }
         check(io, on).map(|_| Cost::GOOD)
     }
 

@@ -67,6 +67,9 @@ fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> 
     if !on.is_gpu() {
         return Err(Decline("runs on GPUs only"));
     }
+    if op.quantized {
+        return Err(Decline("gives no quantized rows"));
+    }
     let extents = Extents::of(io).ok_or(Decline("takes three axes"))?;
     if op.rule.limit > MOST_POSITIONS || extents.capacity > MOST_POSITIONS as usize {
         return Err(Decline("takes positions of at most 30 bits"));
@@ -96,8 +99,15 @@ fn window(rule: &Attention) -> u32 {
     rule.window.filter(|&window| window < rule.limit).unwrap_or(0)
 }
 
+/// What the body writes: whole outputs, or parts of runs of keys.
+struct Written {
+    out: Arg,
+    runs: Option<usize>,
+}
+
 /// Launches of the body, each over a window of heads.
-fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, (out, runs): (Arg, Option<usize>)) {
+fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, written: Written) {
+    let Written { out, runs } = written;
     let Some(extents) = Extents::of(io) else { return };
     let Extents { tokens, heads, kv_heads, dim, value_dim, capacity } = extents;
     let (Some(single), Some(store), Some(keys), Some(values), Some(windows)) = (
@@ -237,7 +247,8 @@ impl Kernel for Split {
         };
         let (runs, words) = parts(op, &extents);
         let scratch = plan.scratch(words * 4);
-        push(&mut plan, op, io, on, (Arg::scratch(scratch, Access::Write), Some(runs)));
+        let written = Written { out: Arg::scratch(scratch, Access::Write), runs: Some(runs) };
+        push(&mut plan, op, io, on, written);
         let joined = [
             Part::plain(&JOIN),
             Part::bound(single, "parts", 0),
@@ -285,7 +296,7 @@ impl Kernel for Tiled {
 
     fn plan(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let mut plan = Plan::default();
-        push(&mut plan, op, io, on, (output(op), None));
+        push(&mut plan, op, io, on, Written { out: output(op), runs: None });
         plan
     }
 }

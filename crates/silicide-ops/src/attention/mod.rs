@@ -16,6 +16,7 @@ mod cpu;
 mod gpu;
 
 use crate::elementwise::inputs;
+use crate::quantize_q8;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape};
@@ -54,14 +55,24 @@ pub struct AttentionInputs<'a, V> {
     pub sinks: Option<&'a V>,
 }
 
-/// The op: an [`Attention`] with or without sinks. Inputs as in [`AttentionInputs`]; output: `y`, f32 `[tokens, heads,
-/// value_dim]`. Heads of queries share heads of keys and values evenly, neighbours together.
+/// The op: an [`Attention`] with or without sinks. Inputs as in [`AttentionInputs`]; outputs: `y`, f32 `[tokens, heads,
+/// value_dim]`, then the [quantized rows](crate::quantize_q8) of `y` as `[tokens, heads * value_dim]`, if it is
+/// [`quantized`](Attend::quantized). Heads of queries share heads of keys and values evenly, neighbours together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attend {
     /// How scores are made.
     pub rule: Attention,
     /// Whether there are sinks.
     pub sinks: bool,
+    /// Whether the outputs of each token are given quantized too.
+    pub quantized: bool,
+}
+
+impl Attend {
+    /// Without quantized rows.
+    pub const fn new(rule: Attention, sinks: bool) -> Attend {
+        Attend { rule, sinks, quantized: false }
+    }
 }
 
 /// Extents of a checked call.
@@ -154,7 +165,20 @@ impl Op for Attend {
             let [q, k, v, start, y] = PLAIN;
             [q, k, v, start, Slot::input("sinks"), y]
         };
-        if self.sinks { &SINKS } else { &PLAIN }
+        const PLAIN_QUANTIZED: [Slot; 6] = {
+            let [q, k, v, start, y] = PLAIN;
+            [q, k, v, start, y, quantize_q8::Q]
+        };
+        const SINKS_QUANTIZED: [Slot; 7] = {
+            let [q, k, v, start, sinks, y] = SINKS;
+            [q, k, v, start, sinks, y, quantize_q8::Q]
+        };
+        match (self.sinks, self.quantized) {
+            (false, false) => &PLAIN,
+            (true, false) => &SINKS,
+            (false, true) => &PLAIN_QUANTIZED,
+            (true, true) => &SINKS_QUANTIZED,
+        }
     }
 
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
@@ -198,11 +222,17 @@ impl Op for Attend {
         };
         self.rule.check(tokens)?;
         let shape = Shape::new(&[tokens, heads, value_dim]).map_err(|source| Error::bad_shape(op, source))?;
-        Ok(Outputs::from_slice(&[TensorInfo::new(DType::F32, shape)]))
+        let mut outputs = Outputs::from_slice(&[TensorInfo::new(DType::F32, shape)]);
+        if self.quantized {
+            let rows = Shape::new(&[tokens, heads.saturating_mul(value_dim)])
+                .map_err(|source| Error::bad_shape(op, source))?;
+            outputs.push(quantize_q8::infer_quantized(op, "v", &TensorInfo::new(DType::F32, rows))?);
+        }
+        Ok(outputs)
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
-        let ([q, k, v, start, sinks @ ..], [y, ..]) = (inputs, outputs) else { return };
+        let ([q, k, v, start, sinks @ ..], [y, quantized @ ..]) = (inputs, outputs) else { return };
         let infos: Vec<TensorInfo> =
             inputs.iter().map(|host| TensorInfo::new(host.dtype, host.shape)).collect();
         let Some(extents) = Extents::of(&Io { inputs: &infos, outputs: &[] }) else { return };
@@ -233,9 +263,20 @@ impl Op for Attend {
                 y.iter_mut().zip(value).for_each(|(y, v)| *y += weight * v);
             }
         }
+        if let [quantized] = quantized {
+            quantized.values = quantize_q8::quantized_bytes(&y.values, heads * value_dim);
+        }
     }
 
-    fn tolerance(&self, _io: &Io<'_>, _output: &TensorInfo) -> Tolerance {
+    fn decode_output(&self, io: &Io<'_>, i: usize, bytes: &[u8]) -> Option<Vec<f64>> {
+        let k: usize = io.output(0).shape.axes().iter().skip(1).product();
+        (i == 1).then(|| quantize_q8::quantized_values(bytes, k))
+    }
+
+    fn tolerance(&self, _io: &Io<'_>, output: &TensorInfo) -> Tolerance {
+        if output.dtype == DType::U8 {
+            return quantize_q8::TOLERANCE;
+        }
         // A score is rounded in f32, and its exponential by as much relative to itself as the score absolutely.
         Tolerance { nmse: 1e-10, max: 3e-5 }
     }
@@ -266,8 +307,8 @@ pub fn attention<R: Recorder>(
 ) -> Result<R::Value> {
     let AttentionInputs { q, k, v, start, sinks } = *inputs;
     match sinks {
-        Some(sinks) => recorder.run_one(Attend { rule, sinks: true }, &[q, k, v, start, sinks]),
-        None => recorder.run_one(Attend { rule, sinks: false }, &[q, k, v, start]),
+        Some(sinks) => recorder.run_one(Attend::new(rule, true), &[q, k, v, start, sinks]),
+        None => recorder.run_one(Attend::new(rule, false), &[q, k, v, start]),
     }
 }
 
@@ -280,7 +321,7 @@ pub fn attention_into<R: Recorder>(
 ) -> Result<()> {
     let AttentionInputs { q, k, v, start, sinks } = *inputs;
     match sinks {
-        Some(sinks) => recorder.run_into(Attend { rule, sinks: true }, &[q, k, v, start, sinks], &[y]),
-        None => recorder.run_into(Attend { rule, sinks: false }, &[q, k, v, start], &[y]),
+        Some(sinks) => recorder.run_into(Attend::new(rule, true), &[q, k, v, start, sinks], &[y]),
+        None => recorder.run_into(Attend::new(rule, false), &[q, k, v, start], &[y]),
     }
 }

@@ -2,8 +2,11 @@
 //! that get none, ids that no expert has.
 
 use super::ExpertLinear;
+use crate::group_by_expert::group;
 use crate::interleave::TOGETHER;
 use crate::mlx::cases::some;
+use crate::product::integer;
+use crate::quantize_q8::cases::quantized_input;
 use crate::weight::cases::planes;
 use crate::{Case, Data, Input};
 use silicide_quant::DType::{self, BF16, F16, F32, I32, U32};
@@ -18,6 +21,17 @@ struct Call {
     own: bool,
     /// The ids, or any.
     ids: Option<Input>,
+    /// Whether activations are quantized rows.
+    quantized: bool,
+}
+
+impl Call {
+    /// The call with quantized rows, if its products are in integers.
+    fn quantized(&self) -> Option<Call> {
+        let [.., n, k] = self.extents;
+        let takes = !self.exact && integer::takes(self.encoding, [n, k]);
+        takes.then(|| Call { quantized: true, ids: self.ids.clone(), ..*self })
+    }
 }
 
 /// Every case.
@@ -27,12 +41,13 @@ pub fn cases() -> Vec<Case> {
     calls.extend(interleaved());
     calls.extend(in_planes());
     calls.extend(bad_ids());
-    calls.into_iter().map(case).collect()
+    let quantized: Vec<Call> = calls.iter().filter_map(Call::quantized).collect();
+    calls.into_iter().chain(quantized).map(case).collect()
 }
 
 /// A call with activations shared by the experts of a row, and any ids.
 fn call(encoding: impl Into<Encoding>, extents: [usize; 5]) -> Call {
-    Call { encoding: encoding.into(), extents, exact: false, own: false, ids: None }
+    Call { encoding: encoding.into(), extents, exact: false, own: false, ids: None, quantized: false }
 }
 
 fn elements() -> Vec<Call> {
@@ -169,19 +184,31 @@ fn bad_ids() -> Vec<Call> {
 }
 
 fn case(call: Call) -> Case {
-    let Call { encoding, extents: [rows, used, experts, n, k], exact, own, ids } = call;
+    let Call { encoding, extents: [rows, used, experts, n, k], exact, own, ids, quantized } = call;
     let which = match &ids {
         Some(Input { data: Data::Values(ids), .. }) => format!("ids {ids:?}"),
         _ => "any ids".to_owned(),
     };
-    let label =
-        format!("{rows} to {used} of {experts} {encoding} [{n}, {k}], own {own}, exact {exact}, {which}");
+    let how = if quantized { ", quantized" } else { "" };
+    let label = format!(
+        "{rows} to {used} of {experts} {encoding} [{n}, {k}], own {own}, exact {exact}, {which}{how}"
+    );
     let x = if own { vec![rows, used, k] } else { vec![rows, k] };
     let ids = ids.unwrap_or_else(|| Input::of(U32, &[rows, used], Data::Indices { below: experts }));
-    let mut all = vec![Input::gaussian(F32, &x)];
+    let mut all = vec![if quantized { quantized_input(&x) } else { Input::gaussian(F32, &x) }];
     all.extend(weight([experts, n, k], encoding));
     all.push(ids);
-    Case::new(label, ExpertLinear { encoding, exact }, all)
+    let op = ExpertLinear { exact, ..ExpertLinear::new(encoding) };
+    // Known ids have groups that are known here.
+    if let Some(Input { data: Data::Values(ids), shape, .. }) = all.last()
+        && quantized
+    {
+        let ids: Vec<f64> = ids.iter().copied().cycle().take(shape.elements()).collect();
+        let groups = group(&ids, experts);
+        all.push(Input::of(U32, &[groups.len()], Data::Values(groups)));
+        return Case::new(label, ExpertLinear { grouped: true, ..op }, all);
+    }
+    Case::new(label, op, all)
 }
 
 /// The planes of a weight `[experts, n, k]`.

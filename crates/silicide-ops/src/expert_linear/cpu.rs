@@ -1,8 +1,8 @@
 //! `expert_linear` on the CPU: a tile is some outputs of one expert for a strip of the pairs that go to it ([`strips`]).
 //!
 //! ```text
-//! group:     pairs by expert, in strips of at most 128
-//! order:     activations in the order of strips, quantized to 8 bits for integer products
+//! group:     pairs by expert, in strips of at most 128, unless the call has groups
+//! order:     activations in the order of strips: rows of f32, or quantized rows for integer products
 //! multiply:  for each strip and some outputs: staged[pair][output] = sum over k of x[pair][k] * weight[expert][output][k]
 //!            y[pair][output] = staged[pair][output]
 //! ```
@@ -12,7 +12,7 @@
 //! | `integer` | blocks, interleaved blocks and affine planes, in integers |
 //! | this one | elements in f32, and any encoding decoded to f32 |
 //! | `weights` | where the weights of an expert are, and how rows are decoded |
-//! | `strips` | grouping |
+//! | `strips` | strips of grouped pairs |
 //!
 //! Every output is summed in an order of its own, so neither the number of threads nor the other pairs of a strip change its bits.
 
@@ -24,15 +24,16 @@ use super::{ExpertLinear, Problem};
 use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
 use crate::product::dense::{DecodedWorkspace, compute_decoded};
+use crate::product::needs::check_alignment;
 use crate::weight;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::{DenseGemm, DenseWorkspace, F32Kernels, NC};
 use silicide_gemm::{Matrix, MatrixMut};
 use silicide_hal::{DeviceInfo, LaunchShape, NativeKernel, Needs, Program, Tile};
-use silicide_quant::{Encoding, RowEncoding};
+use silicide_quant::{DType, Encoding, RowEncoding};
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use strips::{ACTIVATIONS, Cut, OUTPUTS, Order, STRIP, Strip};
+use strips::{ACTIVATIONS, Cut, Ids, OUTPUTS, Order, STRIP, Strip};
 use weights::{ExpertWeights, plane_args};
 
 // SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some outputs: it reads their rows and the weights of
@@ -77,7 +78,7 @@ fn multiply_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     strips::multiply_need(launch, launch.count(5) * 4u32, 4)
 }
 
-/// Puts rows of f32 in the order of strips.
+/// Puts rows of f32, or of quantized rows as words, in the order of strips.
 ///
 /// # Safety
 ///
@@ -89,7 +90,7 @@ unsafe fn order(tile: &Tile<'_>) {
     unsafe {
         for (place, row) in strips::places(tile) {
             let from = tile.read_part::<f32>(0, row * k..(row + 1) * k);
-            tile.write::<f32>(3, place * k..(place + 1) * k).copy_from_slice(from);
+            tile.write::<f32>(2, place * k..(place + 1) * k).copy_from_slice(from);
         }
     }
 }
@@ -252,20 +253,40 @@ fn on_cpu(op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, De
     Problem::of(op, io).ok_or(Decline("takes extents of at most 32 bits"))
 }
 
+/// The ids of a call, and their groups if it has them.
+fn ids(op: &ExpertLinear) -> Ids {
+    let slot = op.encoding.planes() as u8 + 1;
+    Ids { ids: Arg::slot(slot), groups: op.grouped.then(|| Arg::slot(slot + 1)) }
+}
+
+/// The output of a call.
+fn output(op: &ExpertLinear) -> Arg {
+    Arg::slot(op.encoding.planes() as u8 + 2 + u8::from(op.grouped))
+}
+
+/// Whether `x` is quantized rows.
+fn is_quantized(io: &Io<'_>) -> bool {
+    io.input(0).dtype == DType::U8
+}
+
+/// Declines quantized rows.
+fn check_f32(io: &Io<'_>) -> Result<(), Decline> {
+    if is_quantized(io) { Err(Decline("takes rows of f32")) } else { Ok(()) }
+}
+
 /// Returns the plan of a kernel that takes activations as they are.
 fn plan(op: &ExpertLinear, problem: &Problem, program: &'static NativeKernel) -> Plan {
     let (cut, mut plan) = (Cut::of(problem), Plan::default());
-    let planes = op.encoding.planes() as u8;
-    let (mut activations, mut places) = (Arg::slot(0), Arg::slot(planes + 1));
+    let (mut activations, mut places) = (Arg::slot(0), ids(op).ids);
     if !cut.is_single() {
         let order = Order { program: &ORDER, row_bytes: problem.k * 4, extent: problem.k };
-        let sorted = strips::sort(&mut plan, problem, places, &order);
+        let sorted = strips::sort(&mut plan, problem, ids(op), &order);
         (activations, places) = (sorted.activations, sorted.places);
     }
     let mut params = cut.params(problem, NC).to_vec();
     params.extend(weight::code(op.encoding));
     let args: Vec<Arg> =
-        [activations, places, Arg::slot(planes + 2)].into_iter().chain(plane_args(op.encoding)).collect();
+        [activations, places, output(op)].into_iter().chain(plane_args(op.encoding)).collect();
     let grid = [problem.n.div_ceil(NC) as u32, cut.tiles() as u32, 1];
     plan.push(Program::Native(program), &args, &params, grid);
     plan
@@ -296,11 +317,17 @@ impl Kernel for Integer {
 
     fn fits(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let problem = on_cpu(op, io, on)?;
+        if is_quantized(io) {
+            check_alignment(&io.input(0))?;
+        } else if op.exact {
+            return Err(Decline("quantizes activations"));
+        }
         integer::declines(op, &problem).map_or(Ok(Cost::BEST), |why| Err(Decline(why)))
     }
 
     fn plan(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        Problem::of(op, io).map_or(Plan::default(), |problem| integer::plan(op, &problem, on))
+        Problem::of(op, io)
+            .map_or(Plan::default(), |problem| integer::plan(op, &problem, is_quantized(io), on))
     }
 }
 
@@ -313,6 +340,7 @@ impl Kernel for Dense {
 
     fn fits(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         on_cpu(op, io, on)?;
+        check_f32(io)?;
         match op.encoding.of() {
             // Interleaved elements are bytes, which may begin anywhere.
             RowEncoding::Element(dtype) if io.input(1).alignment as usize >= dtype.alignment() => {
@@ -337,6 +365,7 @@ impl Kernel for Decoded {
 
     fn fits(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         on_cpu(op, io, on)?;
+        check_f32(io)?;
         match op.encoding {
             Encoding::Element(_) => Err(Decline("is for weights that are decoded")),
             _ => Ok(Cost::FALLBACK),

@@ -9,7 +9,7 @@ use crate::matmul::gpu::{
 };
 use crate::weight;
 use crate::wgsl::{self, params, spans};
-use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Launch, Plan};
+use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::{DType, Encoding};
 use smallvec::{SmallVec, smallvec};
@@ -168,6 +168,9 @@ fn check(op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Dec
     if !on.is_gpu() {
         return Err(Decline("runs on GPUs"));
     }
+    if io.input(0).dtype != DType::F32 || op.grouped {
+        return Err(Decline("takes rows of f32, and groups ids itself"));
+    }
     let problem = Problem::of(op, io).ok_or(Decline("takes extents of at most 32 bits"))?;
     let Problem { used, n, k, .. } = problem;
     if used.saturating_mul(k.max(n)).saturating_mul(4) > wgsl::most(1, on) {
@@ -265,13 +268,13 @@ impl Kernel for Gemm {
         for rows in cut.rows() {
             let pairs = rows.len() * problem.used;
             let strips = pairs.min(problem.experts + 1) + pairs / SQUARE;
-            let group = Launch {
-                program: Program::Wgsl(group_kernel(&problem, on)),
-                args: smallvec![cut.ids(&rows)],
-                params: [pairs, problem.experts, strips].into_iter().map(|word| word as u32).collect(),
-                grid: [1, 1, 1],
-            };
-            let groups = plan.derive((1 + 3 * strips + pairs) * 4, group);
+            let groups = plan.scratch((1 + 3 * strips + pairs) * 4);
+            plan.push(
+                Program::Wgsl(group_kernel(&problem, on)),
+                &[cut.ids(&rows), Arg::scratch(groups, Access::Write)],
+                &[pairs, problem.experts, strips].map(|word| word as u32),
+                [1, 1, 1],
+            );
             for seen in cut.seen() {
                 let squares = strips * seen.columns.len().div_ceil(SQUARE);
                 let args = cut.args(&rows, &seen, Arg::scratch(groups, Access::Read));
@@ -368,7 +371,7 @@ mod tests {
             inputs.push(TensorInfo::new(plane.dtype, plane.shape));
         }
         inputs.push(info(DType::I32, &[40, 2]));
-        let op = ExpertLinear { encoding, exact: false };
+        let op = ExpertLinear::new(encoding);
         let outputs = op.infer(&inputs).unwrap();
         let io = Io { inputs: &inputs, outputs: &outputs };
         for kernel in [&GEMV as &dyn Kernel<Op = ExpertLinear>, &GEMM] {

@@ -77,7 +77,8 @@ impl Products {
             None => self.each.iter().map(|product| product.y).collect(),
         };
         let products = self.each.iter().map(|product| product.product).collect();
-        let op = Linear { products, gate: gate.map(|(activation, _)| activation), exact: self.exact };
+        let gate = gate.map(|(activation, _)| activation);
+        let op = Linear { products, gate, exact: self.exact, quantized: false };
         let (given, made) = (infos(graph, &inputs), infos(graph, &outputs));
         let is_one = op.is_one_launch(&Io { inputs: &given, outputs: &made }, graph.device().info());
         is_one && graph.fuse(nodes, Fusion { op: Arc::new(op), inputs, outputs })
@@ -123,7 +124,7 @@ type Gate = ([usize; 3], Products, (Activation, Operand));
 
 fn find_gate(graph: &ComputeGraph, index: usize) -> Option<Gate> {
     let node = graph.nodes().get(index)?;
-    let Glu { activation } = *is::<Glu>(node)?;
+    let &Glu { activation, quantized: false } = is::<Glu>(node)? else { return None };
     let ([gate, up], [y]) = (node.inputs.as_slice(), node.outputs.as_slice()) else { return None };
     let ((one, mut products), (other, others)) =
         (Products::making(graph, gate)?, Products::making(graph, up)?);

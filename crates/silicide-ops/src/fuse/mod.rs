@@ -4,12 +4,14 @@
 
 mod linear;
 mod norm;
+mod quantize;
 mod rope;
 mod route;
 mod softmax;
 
 pub use linear::{GATED_LINEARS, LINEAR_BIAS, SHARED_LINEARS};
 pub use norm::ADD_RMS_NORM;
+pub use quantize::QUANTIZED_ROWS;
 pub use rope::ROPE_CACHE;
 pub use route::ROUTE;
 pub use softmax::SCALE_MASK_SOFTMAX;
@@ -19,8 +21,16 @@ use silicide_core::kernel::Op;
 use silicide_core::{ComputeGraph, GraphOptions, Pass};
 
 /// All fusions, in an order in which none hides another.
-pub const FUSIONS: &[Pass] =
-    &[ADD_RMS_NORM, ROPE_CACHE, ROUTE, SCALE_MASK_SOFTMAX, LINEAR_BIAS, GATED_LINEARS, SHARED_LINEARS];
+pub const FUSIONS: &[Pass] = &[
+    ADD_RMS_NORM,
+    ROPE_CACHE,
+    ROUTE,
+    SCALE_MASK_SOFTMAX,
+    LINEAR_BIAS,
+    GATED_LINEARS,
+    SHARED_LINEARS,
+    QUANTIZED_ROWS,
+];
 
 /// Returns the passes for every graph: common subexpressions, fusions, dead code.
 pub fn options() -> GraphOptions {

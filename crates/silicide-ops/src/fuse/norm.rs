@@ -18,7 +18,9 @@ fn fuse(graph: &mut ComputeGraph, index: usize) -> bool {
 
 fn find(graph: &ComputeGraph, index: usize) -> Option<([usize; 2], Fusion)> {
     let norm = graph.nodes().get(index)?;
-    let &RmsNorm { eps, weighted, residual: false } = is::<RmsNorm>(norm)? else { return None };
+    let &RmsNorm { eps, weighted, residual: false, quantized: false } = is::<RmsNorm>(norm)? else {
+        return None;
+    };
     let x = norm.inputs.first()?;
     let (sum, add) = made(graph, x)?;
     let ([a, b], [y]) = (add.inputs.as_slice(), norm.outputs.as_slice()) else { return None };

@@ -8,7 +8,7 @@ use silicide_quant::DType;
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for activation in Activation::ALL {
-        let op = Glu { activation };
+        let op = Glu::new(activation);
         let mut add = |label: &str, dtype, extents: &[usize], gate: Data| {
             let label = format!("{activation:?} {dtype} {extents:?}, {label}");
             let inputs = vec![Input::of(dtype, extents, gate), Input::gaussian(dtype, extents)];
@@ -24,6 +24,11 @@ pub fn cases() -> Vec<Case> {
     }
     let large = [17, 8001];
     let inputs = vec![Input::gaussian(DType::F32, &large), Input::gaussian(DType::F32, &large)];
-    cases.push(Case::new("many tiles", Glu { activation: Activation::Silu }, inputs));
+    cases.push(Case::new("many tiles", Glu::new(Activation::Silu), inputs));
+    for extents in [&[32][..], &[3, 96], &[1, 8, 768]] {
+        let inputs = vec![Input::gaussian(DType::F32, extents), Input::gaussian(DType::F32, extents)];
+        let op = Glu { quantized: true, ..Glu::new(Activation::Silu) };
+        cases.push(Case::new(format!("quantized, {extents:?}"), op, inputs));
+    }
     cases
 }

@@ -6,9 +6,10 @@ use crate::cpu::needs::{elements, in_tiles};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::activation::activate;
 use crate::elementwise::fits_cpu;
-use crate::product::activations::{round_part, rounds};
 use crate::product::needs as product;
-use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
+use crate::quantize_q8::{BoundRow, quantize_row};
+use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::q8::GROUP;
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::DType;
 
@@ -22,29 +23,29 @@ impl Kernel for Elements {
         "glu.elements.cpu"
     }
 
-    fn fits(&self, _op: &Glu, _io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    fn fits(&self, op: &Glu, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if op.quantized {
+            product::check_alignment(&io.output(1))?;
+            // Tiles are not whole rows.
+            if tiles(io.output(0).elements()) != [1; 3] {
+                return Err(Decline("quantizes what one tile has written"));
+            }
+        }
         fits_cpu(on)
     }
 
     fn plan(&self, op: &Glu, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         let y = io.output(0);
         let params = [code(y.dtype), op.activation.code(), stream::worthwhile(io)];
-        let args = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
-        Plan::launch(Program::Native(&GLU), &args, &params, tiles(y.elements()))
-    }
-
-    fn plan_with(&self, op: &Glu, io: &Io<'_>, on: &DeviceInfo, next: &Derivation<'_>) -> Option<Launch> {
-        let rounded = rounds(next.launch)?;
-        let plan = self.plan(op, io, on);
-        let [Step::Dispatch(launch)] = plan.steps.as_slice() else { return None };
-        if io.output(0).dtype != DType::F32 || launch.grid != [1; 3] {
-            return None;
+        let [gate, up, to] = [0, 1, 2].map(Arg::slot);
+        let grid = tiles(y.elements());
+        if !op.quantized {
+            return Plan::launch(Program::Native(&GLU), &[gate, up, to], &params, grid);
         }
-        let mut launch = launch.clone();
-        launch.program = Program::Native(&ROUNDED);
-        launch.args.push(Arg::scratch(next.scratch, Access::Write));
-        launch.params.extend(rounded);
-        Some(launch)
+        let [dtype, activation, streams] = params;
+        let [rows, groups] = [y.shape.rows(), y.shape.last() / GROUP].map(|extent| extent as u32);
+        let params = [dtype, activation, streams, rows, groups];
+        Plan::launch(Program::Native(&QUANTIZED), &[gate, up, to, Arg::slot(3)], &params, grid)
     }
 }
 
@@ -59,31 +60,32 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let bytes = elements * size;
     Some(Needs::new().read(bytes, size).read(bytes, size).write(bytes, size).over(0b11).extent())
 }
-// SAFETY: there is one tile. It writes all elements of y, and rounds rows of y that lie in it.
-native_kernel!(unsafe ROUNDED, "glu.elements.rounded.cpu", run_rounded::<S>, needs rounded_need);
+// SAFETY: there is one tile. It writes all elements of y, and quantizes rows of y that lie in it.
+native_kernel!(unsafe QUANTIZED, "glu.elements.quantized.cpu", run_quantized::<S>, needs quantized_need);
 
-/// Those of [`GLU`], of f32, and rounded rows of y.
-fn rounded_need(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let (rows, runs) = (launch.count(3), launch.count(4));
+/// Those of [`GLU`], of f32, and quantized rows of y.
+fn quantized_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (rows, groups) = (launch.count(3), launch.count(4));
     let is_one = launch.grid == [1; 3] && launch.param(0) == code(DType::F32);
-    let is_inside = runs.0 > 0 && rows * runs * (silicide_gemm::q8::GROUP * 4) <= launch.bytes(2);
-    let rounded = product::quantized(rows, launch.param(4));
-    needs(launch).filter(|_| is_one && is_inside).map(|needs| needs.write(rounded, product::ROW_ALIGN))
+    let is_inside = groups.0 > 0 && rows * groups * (GROUP * 4) <= launch.bytes(2);
+    let quantized = product::quantized(rows, launch.param(4));
+    needs(launch).filter(|_| is_one && is_inside).map(|needs| needs.write(quantized, product::ROW_ALIGN))
 }
 
-/// A tile of all elements, which are then rounded for a product. Rounded rows are the last binding; the last parameters are rows
-/// and runs of a row.
+/// A tile of all elements, whose rows are then quantized. Quantized rows are the last binding; the last parameters are rows and
+/// groups of a row.
 ///
 /// # Safety
-/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `rounded_need` returned needs.
+/// The CPU has `S`; parameters, grid and bindings are those of a launch for which `quantized_need` returned needs.
 #[inline(always)]
-unsafe fn run_rounded<S: Simd>(tile: &Tile<'_>) {
+unsafe fn run_quantized<S: Simd>(tile: &Tile<'_>) {
     // SAFETY: the plan is that of elements, with one more binding.
     unsafe { run::<S>(tile) };
-    let [rows, runs] = [3, 4].map(|i| tile.param(i) as usize);
+    let [rows, groups] = [3, 4].map(|i| tile.param(i) as usize);
     for row in 0..rows {
+        let [from, to] = [2, 3].map(|binding| BoundRow { binding, row });
         // SAFETY: the row was just written by this tile, which is the only one.
-        unsafe { round_part(tile, (row, 2), (row, 3), runs, 0..runs) };
+        unsafe { quantize_row(tile, from, to, groups) };
     }
 }
 

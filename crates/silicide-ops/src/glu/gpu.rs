@@ -19,8 +19,8 @@ impl Kernel for Elements {
         "glu.elements.wgsl"
     }
 
-    fn fits(&self, _op: &Glu, _io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        fits_gpu(on)
+    fn fits(&self, op: &Glu, _io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        if op.quantized { Err(Decline("gives no quantized rows")) } else { fits_gpu(on) }
     }
 
     fn plan(&self, op: &Glu, io: &Io<'_>, on: &DeviceInfo) -> Plan {

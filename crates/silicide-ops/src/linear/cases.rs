@@ -5,7 +5,10 @@ use crate::case::{Case, Data, Input};
 use crate::glu::Activation;
 use crate::interleave::TOGETHER;
 use crate::mlx;
+use crate::product::integer;
+use crate::quantize_q8::cases::quantized_input;
 use crate::weight::cases::{interleaved, planes};
+use silicide_gemm::q8::GROUP;
 use silicide_quant::{DType, Encoding, Format, MlxFormat, RowEncoding};
 
 /// A weight to try: its encoding, and its planes.
@@ -51,7 +54,7 @@ impl Call<'_> {
         }
         let how = if exact { "exact" } else { "any" };
         let label = format!("{label}, {m:?} rows of {k}, biases {biases:03b}, {gate:?}, {how}");
-        Case::new(label, Linear { products, gate, exact }, inputs)
+        Case::new(label, Linear { products, gate, exact, quantized: false }, inputs)
     }
 }
 
@@ -104,7 +107,27 @@ pub fn cases() -> Vec<Case> {
     let gates = [plain(Format::Q2K.into(), [4096, 256]), plain(Format::Q8_0.into(), [4096, 256])];
     cases.push(call(&[1], 256, 3, silu).case("gates of two formats", &gates));
     one_product(&mut cases);
+    let quantized: Vec<Case> = cases.iter().filter_map(quantized).collect();
+    cases.extend(quantized);
     cases
+}
+
+/// A case with quantized rows as `x`, if all its products are in integers; and as another output, if it is gated.
+fn quantized(case: &Case) -> Option<Case> {
+    let op = case.op.as_any().downcast_ref::<Linear>().filter(|op| !op.exact)?;
+    let [x, others @ ..] = case.inputs.as_slice() else { return None };
+    let k = x.shape.last();
+    let ns = Vec::from_iter(op.calls().map(|(product, place)| {
+        let n = others.get(place.weight.start - 1).and_then(|plane| plane.shape.axes().first().copied());
+        (product.encoding, n.unwrap_or(0))
+    }));
+    if !ns.iter().all(|(encoding, n)| integer::takes(*encoding, [*n, k])) {
+        return None;
+    }
+    let inputs = std::iter::once(quantized_input(x.shape.axes())).chain(others.iter().cloned()).collect();
+    let whole = ns.iter().all(|(_, n)| n.is_multiple_of(GROUP));
+    let op = Linear { quantized: op.gate.is_some() && whole, ..op.clone() };
+    Some(Case::new(format!("{}, quantized", case.label), op, inputs))
 }
 
 /// One product without a bias: every encoding, exact and not, for one row, few and many.

@@ -2,8 +2,7 @@
 //!
 //! Several products are the launches that would compute each alone, as one. A tile is a tile of one of them, run by the
 //! very program that it would have there, so that results have the same bits; a bias is added to what a tile has just written.
-//! Where two products are gated, a tile is the same tile of both. What they derive from the input, which is the same for all
-//! encodings, is derived once.
+//! Where two products are gated, a tile is the same tile of both, and may quantize what it has written.
 
 mod programs;
 mod tile;
@@ -11,18 +10,13 @@ mod tile;
 use super::{Linear, Place, Product as OpProduct};
 use crate::elementwise::fits_cpu;
 use crate::matmul::{Problem, dense_launch};
-use crate::product::activations::rounds;
-use crate::product::{decoded, integer};
-use silicide_core::kernel::{
-    Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Operand, Plan, Step,
-};
+use crate::product::{decoded, integer, needs};
+use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Launch, Operand, Plan, Step};
+use silicide_gemm::q8::GROUP;
 use silicide_hal::{DeviceInfo, Program};
-use silicide_quant::{Encoding, RowEncoding};
+use silicide_quant::{DType, Encoding, RowEncoding};
 use smallvec::{SmallVec, smallvec};
 use tile::{HEAD, Product};
-
-/// Elements that are rounded under one scale.
-const RUN: usize = 32;
 
 /// One product, in integers: blocks, interleaved blocks and affine planes.
 pub(super) struct Integer;
@@ -38,6 +32,16 @@ pub(super) struct Joined;
 
 /// Kernels of one product.
 const SINGLE: [&dyn Kernel<Op = Linear>; 3] = [&Integer, &Dense, &Decoded];
+
+/// Whether `x` is quantized rows.
+fn is_quantized(io: &Io<'_>) -> bool {
+    io.input(0).dtype == DType::U8
+}
+
+/// The encoding and the problem of one product of rows of f32.
+fn single_f32(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<(Encoding, Problem), Decline> {
+    if is_quantized(io) { Err(Decline("is for rows of f32")) } else { single(op, io, on) }
+}
 
 /// The encoding and the problem of one product.
 fn single(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<(Encoding, Problem), Decline> {
@@ -55,15 +59,17 @@ impl Kernel for Integer {
 
     fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let (encoding, problem) = single(op, io, on)?;
-        if op.exact {
-            return Err(Decline("rounds activations"));
+        if is_quantized(io) {
+            needs::check_alignment(&io.input(0))?;
+        } else if op.exact {
+            return Err(Decline("quantizes activations"));
         }
         integer::check(&problem, encoding).map(|()| Cost::BEST)
     }
 
     fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        single(op, io, on)
-            .map_or(Plan::default(), |(encoding, problem)| integer::plan(&problem, encoding, on))
+        let plan = if is_quantized(io) { integer::plan } else { integer::plan_quantizing };
+        single(op, io, on).map_or(Plan::default(), |(encoding, problem)| plan(&problem, encoding, on))
     }
 }
 
@@ -75,7 +81,7 @@ impl Kernel for Dense {
     }
 
     fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let (encoding, _) = single(op, io, on)?;
+        let (encoding, _) = single_f32(op, io, on)?;
         match encoding.of() {
             RowEncoding::Element(dtype) if io.input(1).alignment as usize >= dtype.alignment() => {
                 Ok(Cost::BEST)
@@ -100,7 +106,7 @@ impl Kernel for Decoded {
     }
 
     fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        match single(op, io, on)? {
+        match single_f32(op, io, on)? {
             (Encoding::Element(_), _) => Err(Decline("is for weights that are decoded")),
             _ => Ok(Cost::FALLBACK),
         }
@@ -129,31 +135,11 @@ impl Kernel for Joined {
     fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         join(op, io, on).unwrap_or_default()
     }
-
-    /// Tiles of whole runs round what they have made.
-    fn plan_with(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo, next: &Derivation<'_>) -> Option<Launch> {
-        let [rows, runs] = rounds(next.launch)?.map(|extent| extent as usize);
-        let y = io.output(0).shape;
-        if op.gate.is_none() || y.rows() != rows || y.last() != runs * RUN {
-            return None;
-        }
-        let plan = join(op, io, on).ok()?;
-        let Some(Step::Dispatch(launch)) = plan.steps.last() else { return None };
-        let columns = Product::read(&launch.params, 0)?.tile_columns;
-        if !columns.is_multiple_of(RUN) || launch.args.len() >= on.limits.max_bindings as usize {
-            return None;
-        }
-        let mut launch = launch.clone();
-        let words = [launch.args.len() as u32 + 1, runs as u32];
-        launch.params.iter_mut().skip(HEAD - words.len()).zip(words).for_each(|(word, value)| *word = value);
-        launch.args.push(Arg::scratch(next.scratch, Access::Write));
-        Some(launch)
-    }
 }
 
 /// A product as it would be computed alone.
 struct Alone {
-    plan: Plan,
+    launch: Launch,
     place: Place,
     /// Planes of the weight.
     planes: usize,
@@ -173,55 +159,27 @@ impl Alone {
         let cheapest = costs.min_by_key(|(cost, _)| *cost);
         let (_, kernel) = cheapest.ok_or(Decline("a product has no kernel"))?;
         let plan = kernel.plan(&op, &io, on);
-        // Nothing but what is derived from the input comes before the launch.
-        if plan.steps.len() != plan.derived.len() + 1 || plan.scratch.len() != plan.derived.len() {
+        let ([Step::Dispatch(launch)], []) = (plan.steps.as_slice(), plan.scratch.as_slice()) else {
             return Err(Decline("a product takes more than one launch"));
-        }
+        };
+        let launch = launch.clone();
         let planes = encoding.planes();
-        Ok(Alone { plan, place, planes, extents: [y.shape.rows(), y.shape.last()] })
-    }
-
-    /// The launch that multiplies.
-    fn launch(&self) -> Result<&Launch, Decline> {
-        match self.plan.steps.last() {
-            Some(Step::Dispatch(launch)) => Ok(launch),
-            _ => Err(Decline("a product is no launch")),
-        }
+        Ok(Alone { launch, place, planes, extents: [y.shape.rows(), y.shape.last()] })
     }
 }
 
-/// The plan that is being made.
-struct Joining {
-    plan: Plan,
-    /// Launches that derive, and the scratch memory of each.
-    derived: SmallVec<[(Launch, u8); 2]>,
-    /// Bindings of the launch.
-    args: SmallVec<[Arg; 6]>,
-}
+/// The bindings of the launch that is being made.
+#[derive(Default)]
+struct Bindings(SmallVec<[Arg; 6]>);
 
-impl Joining {
+impl Bindings {
     /// The number of a binding.
     fn bind(&mut self, arg: Arg) -> u32 {
-        let known = self.args.iter().position(|bound| *bound == arg);
+        let known = self.0.iter().position(|bound| *bound == arg);
         known.unwrap_or_else(|| {
-            self.args.push(arg);
-            self.args.len() - 1
+            self.0.push(arg);
+            self.0.len() - 1
         }) as u32
-    }
-
-    /// The scratch memory that a launch of a product's own plan derives, derived here once.
-    fn derive(&mut self, alone: &Alone, number: usize) -> Option<u8> {
-        let Some(Step::Dispatch(launch)) = alone.plan.steps.get(number) else { return None };
-        let mut launch = launch.clone();
-        // The memory itself is bound last, and added again.
-        launch.args.pop();
-        if let Some((_, scratch)) = self.derived.iter().find(|(known, _)| *known == launch) {
-            return Some(*scratch);
-        }
-        let bytes = alone.plan.scratch.get(number)?;
-        let scratch = self.plan.derive(*bytes, launch.clone());
-        self.derived.push((launch, scratch));
-        Some(scratch)
     }
 }
 
@@ -230,18 +188,13 @@ fn join(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
     let alone: Result<SmallVec<[Alone; 3]>, Decline> =
         (0..op.products.len()).map(|i| Alone::of(op, io, i, on)).collect();
     let alone = alone?;
-    let mut joining = Joining { plan: Plan::default(), derived: smallvec![], args: smallvec![] };
-    let mut scratch: SmallVec<[SmallVec<[u8; 1]>; 3]> = smallvec![];
-    for alone in &alone {
-        let numbers = 0..alone.plan.derived.len();
-        scratch.push(numbers.filter_map(|number| joining.derive(alone, number)).collect());
-    }
-    let gated = op.gate.map(|_| joining.plan.scratch(io.output(0).bytes()));
+    let (mut plan, mut bound) = (Plan::default(), Bindings::default());
+    let gated = op.gate.map(|_| plan.scratch(io.output(0).bytes()));
     let mut params: SmallVec<[u32; 16]> =
         smallvec![op.products.len() as u32, op.gate.map_or(0, |gate| gate.code() + 1), 0, 0];
     let (mut tiles, mut products): (u32, SmallVec<[Product; 3]>) = (0, smallvec![]);
-    for (i, (alone, scratch)) in alone.iter().zip(&scratch).enumerate() {
-        let launch = alone.launch()?;
+    for (i, alone) in alone.iter().enumerate() {
+        let launch = &alone.launch;
         let y = match gated {
             Some(gate) if i == 0 => Arg::scratch(gate, Access::Write),
             Some(_) => Arg::slot(io.inputs.len() as u8),
@@ -255,19 +208,15 @@ fn join(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
                     Arg::slot((alone.place.weight.start + usize::from(slot) - 1) as u8).operand
                 }
                 Operand::Slot(_) => y.operand,
-                Operand::Scratch(number, access) => {
-                    let number =
-                        scratch.get(usize::from(number)).ok_or(Decline("a product takes scratch memory"))?;
-                    Operand::Scratch(*number, access)
-                }
+                Operand::Scratch(..) => return Err(Decline("a product takes scratch memory")),
                 Operand::Table(_) => return Err(Decline("a product takes a table")),
             };
-            bindings.push(joining.bind(Arg { operand, ..*arg }));
+            bindings.push(bound.bind(Arg { operand, ..*arg }));
         }
-        let bias = alone.place.bias.map_or(0, |bias| joining.bind(Arg::slot(bias as u8)) + 1);
+        let bias = alone.place.bias.map_or(0, |bias| bound.bind(Arg::slot(bias as u8)) + 1);
         let mut product =
             Product::new(launch, alone.extents, tiles).ok_or(Decline("a product has another program"))?;
-        (product.y, product.bias) = (joining.bind(y) as usize, bias as usize);
+        (product.y, product.bias) = (bound.bind(y) as usize, bias as usize);
         if op.gate.is_none() {
             tiles = tiles.checked_add(product.tiles()).ok_or(Decline("takes fewer tiles"))?;
         }
@@ -280,11 +229,20 @@ fn join(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
         }
         tiles = gate.tiles();
     }
-    let limits = &on.limits;
-    if joining.args.len() > limits.max_bindings as usize || params.len() * 4 > limits.max_param_bytes {
+    if op.quantized {
+        let columns = products.first().map_or(0, |product| product.tile_columns);
+        let (q, k) = (io.output(1), io.output(0).shape.last());
+        needs::check_alignment(&q)?;
+        if !columns.is_multiple_of(GROUP) || !k.is_multiple_of(GROUP) {
+            return Err(Decline("quantizes whole groups of 32"));
+        }
+        let words = [bound.bind(Arg::slot(io.inputs.len() as u8 + 1)) + 1, (k / GROUP) as u32];
+        params.iter_mut().skip(HEAD - words.len()).zip(words).for_each(|(word, value)| *word = value);
+    }
+    let (limits, Bindings(args)) = (&on.limits, bound);
+    if args.len() > limits.max_bindings as usize || params.len() * 4 > limits.max_param_bytes {
         return Err(Decline("takes too many bindings"));
     }
-    let Joining { mut plan, args, .. } = joining;
     plan.push(Program::Native(&tile::JOINED), &args, &params, [tiles, 1, 1]);
     Ok(plan)
 }
@@ -294,9 +252,10 @@ mod tests {
     use super::*;
     use crate::glu::Activation;
     use silicide_core::kernel::{Op, TensorInfo};
+    use silicide_gemm::q8::quantized_row_bytes;
     use silicide_hal::Backend;
     use silicide_hal::cpu::Isa;
-    use silicide_quant::{DType, Format, Shape};
+    use silicide_quant::{Format, Shape};
 
     fn device() -> DeviceInfo {
         let mut on = DeviceInfo::new(Backend::Cpu, "cpu", "test");
@@ -311,23 +270,25 @@ mod tests {
 
     fn linear(weights: &[DType], gate: Option<Activation>) -> Linear {
         let product = |dtype: &DType| OpProduct { encoding: Encoding::from(*dtype), bias: false };
-        Linear { products: weights.iter().map(product).collect(), gate, exact: false }
+        Linear { products: weights.iter().map(product).collect(), gate, ..Linear::default() }
     }
 
     #[test]
-    fn activations_are_rounded_once_for_all_formats() {
-        let weights = [DType::Block(Format::Q4_0), DType::Block(Format::Q6K), DType::F16];
-        let mut inputs = vec![info(DType::F32, &[3, 256])];
+    fn quantized_rows_serve_all_formats_in_one_launch() {
+        let weights = [DType::Block(Format::Q4_0), DType::Block(Format::Q6K)];
+        let mut inputs = vec![info(DType::U8, &[3, quantized_row_bytes(256 / GROUP)])];
         inputs.extend(weights.map(|dtype| info(dtype, &[40, 256])));
         let op = linear(&weights, None);
         let outputs = Op::infer(&op, &inputs).unwrap();
-        let plan = Joined.plan(&op, &Io { inputs: &inputs, outputs: &outputs }, &device());
-        assert_eq!((plan.steps.len(), plan.derived.len(), plan.scratch.len()), (2, 1, 1));
+        let io = Io { inputs: &inputs, outputs: &outputs };
+        assert!(Joined.fits(&op, &io, &device()).is_ok());
+        let plan = Joined.plan(&op, &io, &device());
+        assert_eq!((plan.steps.len(), plan.scratch.len()), (1, 0));
     }
 
     #[test]
     fn gates_of_another_format_are_declined() {
-        let a = info(DType::F32, &[1, 256]);
+        let a = info(DType::U8, &[1, quantized_row_bytes(256 / GROUP)]);
         for (gate, up, fits) in [(Format::Q4_0, Format::Q4_0, true), (Format::Q2K, Format::Q8_0, false)] {
             let weights = [gate, up].map(DType::Block);
             let op = linear(&weights, Some(Activation::Silu));

@@ -80,15 +80,23 @@ struct Product {
     bias: Option<usize>,
 }
 
+/// Declines quantized rows, which are for the CPU.
+fn check_rows(op: &Linear, io: &Io<'_>) -> Result<(), Decline> {
+    let is_plain = io.input(0).dtype == DType::F32 && !op.quantized;
+    if is_plain { Ok(()) } else { Err(Decline("takes and gives rows of f32")) }
+}
+
 /// The encoding and the problem of one product.
 fn single(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Option<Result<(Encoding, Problem), Decline>> {
     let encoding = op.single()?;
-    let checked = weight::gpu::check(encoding).and_then(|()| matmul::check(op.problem(io, 0), on));
+    let checked = check_rows(op, io).and_then(|()| weight::gpu::check(encoding));
+    let checked = checked.and_then(|()| matmul::check(op.problem(io, 0), on));
     Some(checked.map(|problem| (encoding, problem)))
 }
 
 /// The products of a call that fits the device's bindings.
 fn products(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<SmallVec<[Product; MAX_PRODUCTS]>, Decline> {
+    check_rows(op, io)?;
     let mut products = SmallVec::new();
     for (i, (product, place)) in op.calls().enumerate() {
         let problem = matmul::check(op.problem(io, i), on)?;
@@ -119,14 +127,27 @@ impl Making {
     }
 }
 
-/// The kernel of products with these texts for each, and its arguments.
+/// The name of a kernel, and its texts for each product.
+struct KernelTexts<'a> {
+    name: &'static str,
+    each: &'a [&'static Snippet],
+}
+
+/// A kernel and its arguments.
+struct BoundKernel {
+    kernel: WgslKernel,
+    args: SmallVec<[Arg; 6]>,
+}
+
+/// The kernel of products with these texts.
 fn make(
     op: &Linear,
     io: &Io<'_>,
     products: &[Product],
-    (name, each): (&'static str, &[&'static Snippet]),
+    texts: &KernelTexts<'_>,
     on: &DeviceInfo,
-) -> Option<(WgslKernel, SmallVec<[Arg; 6]>)> {
+) -> Option<BoundKernel> {
+    let KernelTexts { name, each } = *texts;
     let mut making = Making { parts: smallvec![], offsets: smallvec![], args: smallvec![] };
     making.bind(0, wgsl::load(DType::F32)?, "a");
     let places = op.places();
@@ -164,7 +185,7 @@ fn make(
         kernel = weight::gpu::finish_named(kernel, product.encoding, names);
         args = weight::gpu::bind(&args, product.encoding);
     }
-    Some((kernel, args))
+    Some(BoundKernel { kernel, args })
 }
 
 /// Facts: the number of products, whether they are gated, which have a bias, the step of the depth, and the encodings of weights.
@@ -206,13 +227,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 }
 
 /// Returns the plan of a kernel, with the workgroups of each product.
-fn launch(
-    op: &Linear,
-    products: &[Product],
-    (kernel, args): (WgslKernel, &[Arg]),
-    groups: &[usize],
-    on: &DeviceInfo,
-) -> Plan {
+fn launch(op: &Linear, products: &[Product], bound: BoundKernel, groups: &[usize], on: &DeviceInfo) -> Plan {
     let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
         return Plan::default();
     };
@@ -221,7 +236,8 @@ fn launch(
     let all = if op.gate.is_some() { first(1) } else { first(groups.len()) };
     let kind = op.gate.map_or(0, |gate| gate.code());
     let extents = [m, k, kind as usize, of(0), of(1), of(2), first(1), first(2)];
-    Plan::launch(Program::Wgsl(kernel), args, &extents.map(|extent| extent as u32), wgsl::grid(all, on))
+    let BoundKernel { kernel, args } = bound;
+    Plan::launch(Program::Wgsl(kernel), &args, &extents.map(|extent| extent as u32), wgsl::grid(all, on))
 }
 
 /// Whether a device has as many bindings and words.
@@ -264,7 +280,8 @@ impl Kernel for Few {
             return Plan::default();
         };
         let each: [&'static Snippet; 2] = [&matmul::FEW_SUMS, &FEW];
-        let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else {
+        let texts = KernelTexts { name: self.name(), each: &each };
+        let Some(BoundKernel { mut kernel, args }) = make(op, io, &products, &texts, on) else {
             return Plan::default();
         };
         let adding = Adding::of(k, self.subgroups, on);
@@ -275,7 +292,7 @@ impl Kernel for Few {
         let kernel = unsafe { kernel.unchecked(needs, &facts(op, &products, 1)) };
         let groups: SmallVec<[usize; MAX_PRODUCTS]> =
             products.iter().map(|product| adding.groups(product.problem.n)).collect();
-        launch(op, &products, (kernel, &args), &groups, on)
+        launch(op, &products, BoundKernel { kernel, args }, &groups, on)
     }
 }
 
@@ -304,7 +321,8 @@ impl Kernel for Tiled {
         };
         let fill = matmul::fill(k, matmul::STEP);
         let each = [&matmul::FILL_COLUMNS, fill, &matmul::TILED_SQUARE, &TILED];
-        let Some((mut kernel, args)) = make(op, io, &products, (self.name(), &each), on) else {
+        let texts = KernelTexts { name: self.name(), each: &each };
+        let Some(BoundKernel { mut kernel, args }) = make(op, io, &products, &texts, on) else {
             return Plan::default();
         };
         kernel.append([&matmul::TILED_CELLS, &matmul::MAIN].map(Part::plain));
@@ -316,7 +334,7 @@ impl Kernel for Tiled {
             unsafe { kernel.unchecked(needs, &facts(op, &products, matmul::fill_step(k, matmul::STEP))) };
         let groups: SmallVec<[usize; MAX_PRODUCTS]> =
             products.iter().map(|product| m.div_ceil(side) * product.problem.n.div_ceil(side)).collect();
-        launch(op, &products, (kernel, &args), &groups, on)
+        launch(op, &products, BoundKernel { kernel, args }, &groups, on)
     }
 }
 

@@ -3,20 +3,28 @@
 //! The op has one to three products of one input, each with a bias or without; or two of them with a gated linear unit over both,
 //! `activation(x · gateᵀ) * (x · upᵀ)`. `x` is `[..., m, k]`, a weight `[n, k]`, `y` is `[..., m, n]` in f32.
 //!
-//! Products are summed in f32. A kernel may round activations first to what its arithmetic takes, within the tolerance stated here;
-//! [`Linear::exact`] forbids it. On the CPU a row of a product has the same bits for any number of rows and products beside it.
+//! `x` may be [quantized rows](crate::quantize_q8), for weights that the CPU multiplies in integers: [`linear`] records them there,
+//! and [`linear_input`] records them once for several products.
+//! Products are summed in f32. A kernel may quantize rows of f32 itself, within the tolerance stated here; [`Linear::exact`] forbids it.
+//! On the CPU a row of a product has the same bits for any number of rows and products beside it.
 
 pub mod cases;
 mod cpu;
 mod gpu;
+mod record;
 mod steps;
+
+pub(crate) use record::factor;
+pub use record::{Layer, linear, linear_exact, linear_gated, linear_input, linear_shared};
 
 use crate::elementwise::is_float;
 use crate::glu::{Activation, Glu};
 use crate::matmul::Problem;
+use crate::quantize_q8::{self, host_values, infer_quantized, quantized_bytes};
 use crate::weight;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
-use silicide_core::{AsWeight, Error, Recorder, Result, Weight};
+use silicide_core::{Error, Result};
+use silicide_gemm::q8::{GROUP, quantized_row_bytes};
 use silicide_hal::DeviceInfo;
 use silicide_quant::{DType, Encoding};
 use smallvec::{SmallVec, smallvec};
@@ -35,16 +43,19 @@ pub struct Product {
     pub bias: bool,
 }
 
-/// The op. Inputs: `x` of f32, `[..., m, k]`; the planes of all weights, one weight after the other; the biases of f32, `[n]`, of
-/// products that have one. Outputs: `y` of f32, `[..., m, n]`, for each product, or one for both where they are gated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The op. Inputs: `x` of f32, `[..., m, k]`, or its quantized rows; the planes of all weights, one weight after the other; the biases of
+/// f32, `[n]`, of products that have one. Outputs: `y` of f32, `[..., m, n]`, for each product, or one for both where they are gated;
+/// then the quantized rows of a gated `y`, if it is [`quantized`](Linear::quantized).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linear {
     /// One to three.
     pub products: SmallVec<[Product; MAX_PRODUCTS]>,
     /// The activation of the first of two products, which is then multiplied with the second.
     pub gate: Option<Activation>,
-    /// Multiply activations as they are, without rounding.
+    /// Multiplies activations as they are, without quantizing them.
     pub exact: bool,
+    /// Whether the rows of a gated `y` are given quantized too.
+    pub quantized: bool,
 }
 
 /// Where the arguments of a product are among the inputs.
@@ -54,13 +65,14 @@ struct Place {
     bias: Option<usize>,
 }
 
-/// Slots by the numbers of planes, biases and outputs.
+/// Slots by the numbers of planes, biases and outputs `y`. No output stands for a gated `y` and its quantized rows.
 static SLOTS: LazyLock<Vec<Vec<Slot>>> = LazyLock::new(|| {
     let slots = |planes: usize, biases: usize, outputs: usize| {
+        let (outputs, q) = if outputs == 0 { (1, Some(quantize_q8::Q)) } else { (outputs, None) };
         let planes = std::iter::repeat_n(Slot::input("weight"), planes);
         let biases = std::iter::repeat_n(Slot::input("bias"), biases);
         let outputs = std::iter::repeat_n(Slot::output("y"), outputs);
-        std::iter::once(Slot::input("x")).chain(planes).chain(biases).chain(outputs).collect()
+        std::iter::once(Slot::input("x")).chain(planes).chain(biases).chain(outputs).chain(q).collect()
     };
     let numbers = |index: usize| (index / COUNTS / COUNTS, index / COUNTS % COUNTS, index % COUNTS);
     (0..(3 * MAX_PRODUCTS + 1) * COUNTS * COUNTS).map(numbers).map(|(w, b, y)| slots(w, b, y)).collect()
@@ -72,7 +84,7 @@ const COUNTS: usize = MAX_PRODUCTS + 1;
 impl From<Encoding> for Linear {
     /// One product without a bias.
     fn from(encoding: Encoding) -> Linear {
-        Linear { products: smallvec![Product { encoding, bias: false }], gate: None, exact: false }
+        Linear { products: smallvec![Product { encoding, bias: false }], ..Linear::default() }
     }
 }
 
@@ -83,7 +95,7 @@ impl Linear {
         (planes, self.products.iter().filter(|product| product.bias).count())
     }
 
-    /// The number of outputs.
+    /// The number of outputs `y`.
     fn outputs(&self) -> usize {
         if self.gate.is_some() { 1 } else { self.products.len() }
     }
@@ -113,9 +125,19 @@ impl Linear {
     /// The problem of product `i` of a checked call, unless it is out of range.
     fn problem(&self, io: &Io<'_>, i: usize) -> Option<Problem> {
         let (x, y) = (io.input(0).shape, self.product(io, i).shape);
-        let (m, n, k) = (x.rows(), y.last(), x.last());
+        let (m, n, k) = (x.rows(), y.last(), self.depth(io.inputs));
         let fit = |extent: usize| extent > 0 && u32::try_from(extent).is_ok();
         (fit(m) && fit(n) && fit(k)).then_some(Problem { batch: 1, m, n, k })
+    }
+
+    /// The length of the rows that are multiplied; 0 for inputs that `infer` refuses.
+    fn depth(&self, inputs: &[TensorInfo]) -> usize {
+        let Some(x) = inputs.first() else { return 0 };
+        let weight = || {
+            let (product, place) = self.calls().next()?;
+            weight::check("linear", "weight", product.encoding, inputs.get(place.weight)?).ok()
+        };
+        if x.dtype == DType::U8 { weight().map_or(0, |weight| weight.last()) } else { x.shape.last() }
     }
 
     /// The encoding of one product that is all of the op.
@@ -163,7 +185,8 @@ impl Op for Linear {
 
     fn slots(&self) -> &'static [Slot] {
         let (planes, biases) = self.counts();
-        SLOTS.get((planes * COUNTS + biases) * COUNTS + self.outputs()).map_or(&[], Vec::as_slice)
+        let outputs = if self.quantized { 0 } else { self.outputs() };
+        SLOTS.get((planes * COUNTS + biases) * COUNTS + outputs).map_or(&[], Vec::as_slice)
     }
 
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
@@ -172,14 +195,20 @@ impl Op for Linear {
             let what = format!("{count} products, expected 1 to {MAX_PRODUCTS}, and 2 where they are gated");
             return Err(Error::BadParameter { op, what });
         }
+        if self.quantized && self.gate.is_none() {
+            let what = "quantized outputs without a gate".to_owned();
+            return Err(Error::BadParameter { op, what });
+        }
         let (planes, biases) = self.counts();
         let expected = 1 + planes + biases;
         let Some(x) = given.first().filter(|_| given.len() == expected) else {
             return Err(Error::ArgumentCount { op, what: "inputs", expected, got: given.len() });
         };
-        if x.dtype != DType::F32 {
-            return Err(wrong_type("x", "f32", x.dtype));
+        let is_quantized = x.dtype == DType::U8;
+        if x.dtype != DType::F32 && !is_quantized {
+            return Err(wrong_type("x", "f32, or u8 of quantized rows", x.dtype));
         }
+        let depth = self.depth(given);
         let mut outputs = Outputs::new();
         for (product, place) in self.calls() {
             let planes = given.get(place.weight).unwrap_or_default();
@@ -193,8 +222,11 @@ impl Op for Linear {
                 let expected = "[n, k]".to_owned();
                 return Err(Error::Shape { op, slot: "weight", expected, got: weight });
             };
-            if x.shape.axes().last() != Some(&k) || x.elements() == 0 {
-                let expected = format!("[..., m, {k}] for a weight {weight}, no axis of length zero");
+            let row = if is_quantized { quantized_row_bytes(k / GROUP) } else { k };
+            let is_whole = k == depth && (!is_quantized || k.is_multiple_of(GROUP));
+            if x.shape.axes().last() != Some(&row) || !is_whole || x.elements() == 0 {
+                let what = if is_quantized { "quantized rows of whole groups of 32, " } else { "" };
+                let expected = format!("{what}[..., m, {row}] for a weight {weight}, no axis of length zero");
                 return Err(wrong_shape("x", expected, x));
             }
             if let Some(bias) = place.bias.and_then(|bias| given.get(bias)) {
@@ -210,21 +242,30 @@ impl Op for Linear {
         }
         match (self.gate, outputs.as_slice()) {
             (None, _) => Ok(outputs),
-            (Some(activation), both) => Op::infer(&Glu { activation }, both),
+            (Some(activation), both) => {
+                let mut outputs = Op::infer(&Glu::new(activation), both)?;
+                if let (true, Some(y)) = (self.quantized, outputs.first().copied()) {
+                    outputs.push(infer_quantized(op, "y", &y)?);
+                }
+                Ok(outputs)
+            }
         }
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
-        let mut made = Vec::new();
+        let infos: Vec<TensorInfo> =
+            inputs.iter().map(|host| TensorInfo::new(host.dtype, host.shape)).collect();
+        let (mut made, depth) = (Vec::new(), self.depth(&infos).max(1));
         for (i, (product, place)) in self.calls().enumerate() {
             let (Some(x), Some(y)) = (inputs.first(), outputs.get(if self.gate.is_some() { 0 } else { i }))
             else {
                 return;
             };
             let planes = inputs.get(place.weight).unwrap_or_default();
-            let (weight, k, mut y) = (weight::values(product.encoding, planes), x.shape.last(), y.clone());
+            let (weight, k, mut y) = (weight::values(product.encoding, planes), depth, y.clone());
             let bias = place.bias.and_then(|bias| inputs.get(bias));
-            for (x, y) in x.values.chunks_exact(k).zip(y.values.chunks_exact_mut(y.shape.last())) {
+            let x = if x.dtype == DType::U8 { &host_values(x, k) } else { &x.values };
+            for (x, y) in x.chunks_exact(k).zip(y.values.chunks_exact_mut(y.shape.last())) {
                 for (i, (y, weight)) in y.iter_mut().zip(weight.chunks_exact(k)).enumerate() {
                     let bias = bias.and_then(|bias| bias.values.get(i)).copied().unwrap_or(0.0);
                     *y = x.iter().zip(weight).map(|(x, weight)| x * weight).sum::<f64>() + bias;
@@ -233,19 +274,30 @@ impl Op for Linear {
             made.push(y);
         }
         match self.gate {
-            Some(activation) => Op::reference(&Glu { activation }, &made, outputs),
+            Some(activation) => {
+                Op::reference(&Glu::new(activation), &made, outputs);
+                if let [y, q] = outputs {
+                    q.values = quantized_bytes(&y.values, y.shape.last());
+                }
+            }
             None => outputs.iter_mut().zip(made).for_each(|(output, made)| *output = made),
         }
     }
 
-    fn tolerance(&self, io: &Io<'_>, _: &TensorInfo) -> Tolerance {
-        let k = io.input(0).shape.last() as f64;
-        let worst = match !self.exact && self.products.iter().any(|product| weight::rounds(product.encoding))
-        {
-            // On the CPU, activations are rounded to 8 bits: an error of at most 1/254 of the largest of 32.
+    fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance {
+        if output.dtype == DType::U8 {
+            return quantize_q8::TOLERANCE;
+        }
+        let (k, is_quantized) = (self.depth(io.inputs) as f64, io.input(0).dtype == DType::U8);
+        let may_quantize =
+            !self.exact && self.products.iter().any(|product| weight::has_integer_product(product.encoding));
+        // Each of k additions in f32 rounds a sum that has grown with the square root of k.
+        let sums = Tolerance { nmse: 1e-11 + 1e-13 * k, max: 1e-5 + 1e-6 * k.sqrt() };
+        let worst = match may_quantize && !is_quantized {
+            // On the CPU, activations are quantized to 8 bits: an error of at most 1/254 of the largest of 32.
             true => Tolerance { nmse: 2e-4, max: 2e-2 },
-            // Each of k additions in f32 rounds a sum that has grown with the square root of k.
-            false => Tolerance { nmse: 1e-11 + 1e-13 * k, max: 1e-5 + 1e-6 * k.sqrt() },
+            // Products of quantized rows measured at most 3e-13 and 8e-7.
+            false => sums,
         };
         match self.gate {
             None => worst,
@@ -254,8 +306,12 @@ impl Op for Linear {
         }
     }
 
+    fn decode_output(&self, io: &Io<'_>, i: usize, bytes: &[u8]) -> Option<Vec<f64>> {
+        (self.quantized && i == 1).then(|| quantize_q8::quantized_values(bytes, io.output(0).shape.last()))
+    }
+
     fn work(&self, io: &Io<'_>) -> Work {
-        let k = io.input(0).shape.last() as u64;
+        let k = self.depth(io.inputs) as u64;
         let products = (0..self.products.len()).map(|i| self.product(io, i).elements() as u64);
         let flops = products.fold(0u64, |all, y| all.saturating_add(y.saturating_mul(2).saturating_mul(k)));
         Work::streaming(io, flops)
@@ -276,91 +332,6 @@ impl Op for Linear {
     }
 }
 
-/// Records `x · weightᵀ + bias`: `[..., m, k]` by `[n, k]` gives `[..., m, n]`. The weight is a [`Weight`] or a tensor.
-///
-/// ```
-/// # mod silicide { pub use silicide_core::*; pub use silicide_ops as ops; }
-/// use silicide::{Buffer, CommandEncoder, Device, ops};
-///
-/// let device = Device::cpu()?;
-/// let x = Buffer::from_slice(&device, [2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
-/// let weight = Buffer::from_slice(&device, [1, 2], &[10.0f32, 1.0])?;
-/// let bias = Buffer::from_slice(&device, [1], &[0.5f32])?;
-/// let mut encoder = CommandEncoder::new(&device);
-/// let y = ops::linear(&mut encoder, &x, &weight, Some(&bias))?;
-/// encoder.submit()?.wait()?;
-/// assert_eq!(y.to_vec::<f32>()?, [12.5, 34.5]);
-/// # Ok::<(), silicide::Error>(())
-/// ```
-pub fn linear<R: Recorder>(
-    recorder: &mut R,
-    x: &R::Value,
-    weight: &impl AsWeight<R::Value>,
-    bias: Option<&R::Value>,
-) -> Result<R::Value> {
-    let op = one(weight.encoding_in(recorder), bias.is_some(), false);
-    let inputs: SmallVec<[&R::Value; 5]> = std::iter::once(x).chain(weight.as_planes()).chain(bias).collect();
-    recorder.run_one(op, &inputs)
-}
-
-/// [`linear`] with activations as they are: no kernel rounds them.
-pub fn linear_exact<R: Recorder>(
-    recorder: &mut R,
-    x: &R::Value,
-    weight: &impl AsWeight<R::Value>,
-    bias: Option<&R::Value>,
-) -> Result<R::Value> {
-    let op = one(weight.encoding_in(recorder), bias.is_some(), true);
-    let inputs: SmallVec<[&R::Value; 5]> = std::iter::once(x).chain(weight.as_planes()).chain(bias).collect();
-    recorder.run_one(op, &inputs)
-}
-
-fn one(encoding: Encoding, bias: bool, exact: bool) -> Linear {
-    Linear { products: smallvec![Product { encoding, bias }], gate: None, exact }
-}
-
-/// A weight and a bias, for ops of several products.
-#[derive(Clone, Copy, Debug)]
-pub struct Layer<'a, V> {
-    /// The weight.
-    pub weight: &'a Weight<V>,
-    /// The bias.
-    pub bias: Option<&'a V>,
-}
-
-/// Records one to three products of one input as one op. Graphs do so themselves ([`fuse`](crate::fuse)).
-pub fn linear_shared<R: Recorder>(
-    recorder: &mut R,
-    x: &R::Value,
-    layers: &[Layer<'_, R::Value>],
-) -> Result<SmallVec<[R::Value; 2]>> {
-    let (op, inputs) = several(x, layers);
-    recorder.run(op, &inputs)
-}
-
-/// Records `activation(x · gateᵀ) * (x · upᵀ)` as one op. Graphs do so themselves ([`fuse`](crate::fuse)).
-pub fn linear_gated<R: Recorder>(
-    recorder: &mut R,
-    x: &R::Value,
-    gate: Layer<'_, R::Value>,
-    up: Layer<'_, R::Value>,
-    activation: Activation,
-) -> Result<R::Value> {
-    let layers = [gate, up];
-    let (op, inputs) = several(x, &layers);
-    recorder.run_one(Linear { gate: Some(activation), ..op }, &inputs)
-}
-
-/// The op of several layers without a gate, and its inputs.
-fn several<'a, V>(x: &'a V, layers: &[Layer<'a, V>]) -> (Linear, SmallVec<[&'a V; 8]>) {
-    let product =
-        |layer: &Layer<'_, V>| Product { encoding: layer.weight.encoding(), bias: layer.bias.is_some() };
-    let planes = layers.iter().flat_map(|layer| layer.weight.planes());
-    let biases = layers.iter().filter_map(|layer| layer.bias);
-    let inputs = std::iter::once(x).chain(planes).chain(biases).collect();
-    (Linear { products: layers.iter().map(product).collect(), gate: None, exact: false }, inputs)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -372,7 +343,7 @@ mod tests {
 
     fn op(count: usize, bias: bool, gate: Option<Activation>) -> Linear {
         let product = Product { encoding: Encoding::Element(DType::F16), bias };
-        Linear { products: smallvec![product; count], gate, exact: false }
+        Linear { products: smallvec![product; count], gate, ..Linear::default() }
     }
 
     #[test]

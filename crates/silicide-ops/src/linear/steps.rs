@@ -34,6 +34,9 @@ fn steps(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
     if op.single().is_some() {
         return Err(Decline("one product has kernels of its own"));
     }
+    if op.quantized {
+        return Err(Decline("gives no quantized rows"));
+    }
     let mut plan = Plan::default();
     let slots = io.inputs.iter().zip(0..).map(|(info, slot)| (*info, Arg::slot(slot)));
     let slots: SmallVec<[Bound; 8]> = slots.collect();
@@ -55,7 +58,7 @@ fn steps(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Plan, Decline> {
     }
     if let Some(activation) = op.gate {
         let y = (io.output(0), Arg::slot(io.inputs.len() as u8));
-        append(&mut plan, &Glu { activation }, &made, y, on)?;
+        append(&mut plan, &Glu::new(activation), &made, y, on)?;
     }
     Ok(plan)
 }

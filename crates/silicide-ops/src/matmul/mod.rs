@@ -21,7 +21,7 @@ pub(crate) mod matrix;
 pub(crate) use cpu::{DENSE_WEIGHTS, dense_launch};
 
 use crate::elementwise::is_float;
-use crate::product::integer::may_round;
+use crate::weight::has_integer_product;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape};
@@ -136,8 +136,8 @@ impl Op for Matmul {
 
     fn tolerance(&self, io: &Io<'_>, _: &TensorInfo) -> Tolerance {
         let k = io.input(0).shape.last() as f64;
-        if !self.exact && may_round(io.input(1).dtype) {
-            // On the CPU, activations are rounded to 8 bits: an error of at most 1/254 of the largest of 32.
+        if !self.exact && has_integer_product(io.input(1).dtype.into()) {
+            // On the CPU, activations are quantized to 8 bits: an error of at most 1/254 of the largest of 32.
             return Tolerance { nmse: 2e-4, max: 2e-2 };
         }
         // Each of k additions in f32 rounds a sum that has grown with the square root of k.

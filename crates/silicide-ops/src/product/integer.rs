@@ -1,17 +1,18 @@
 //! Products in integers, with activations quantized to 8 bits: the program, and how many rows and columns each of its tiles has.
 
-use super::{activations, enough_tiles, needs, stream_columns, streamed};
+use super::{enough_tiles, needs, stream_columns, streamed};
 use crate::cpu::native_kernel;
 use crate::matmul::Problem;
+use crate::quantize_q8::quantize_launch;
 use crate::weight;
-use silicide_core::kernel::{Access, Arg, Decline, Plan};
+use silicide_core::kernel::{Access, Arg, Decline, Plan, Step};
 use silicide_gemm::MatrixMut;
 use silicide_gemm::q8::{
-    self, Blocking, GROUP, MAX_MR, MAX_NC, MIN_OUTPUTS, NR, PANEL_OUTPUT_BYTES, Q8Gemm, Q8Kernels, Q8Weights,
+    Blocking, GROUP, MAX_MR, MAX_NC, MIN_OUTPUTS, NR, PANEL_OUTPUT_BYTES, Q8Gemm, Q8Kernels, Q8Weights,
     Q8Workspace, QuantizedRows, quantized_row_bytes,
 };
 use silicide_hal::{DeviceInfo, Program, Tile};
-use silicide_quant::{DType, Encoding, MlxPlanes, RowEncoding};
+use silicide_quant::{Encoding, MlxPlanes, RowEncoding};
 use smallvec::SmallVec;
 
 /// Up to this many rows, weights are read as a stream.
@@ -22,11 +23,6 @@ const WIDE_TILES: usize = 16;
 const LEAST_ROWS: usize = 64;
 /// Rows whose activations stay in the caches.
 const MOST_ROWS: usize = 1536;
-
-/// Whether a kernel may round activations to 8 bits for these weights.
-pub(crate) fn may_round(dtype: DType) -> bool {
-    dtype.format().is_some_and(q8::supports)
-}
 
 /// Returns the columns that are unpacked at a time for many rows: a panel takes half of a core's L2, and activations stream
 /// through the other half.
@@ -45,23 +41,41 @@ native_kernel!(
 
 /// Why there is no product in integers of this problem, if so.
 pub(crate) fn check(problem: &Problem, encoding: Encoding) -> Result<(), Decline> {
-    if !weight::rounds(encoding) {
-        return Err(Decline("is for formats that it has codes for"));
+    if !weight::has_integer_product(encoding) || !problem.k.is_multiple_of(GROUP) {
+        return Err(Decline("is for formats that it has codes for, and whole groups of 32"));
     }
     if problem.n < MIN_OUTPUTS { Err(Decline("needs more columns")) } else { Ok(()) }
 }
 
-/// The plan of a problem that is not declined. Arguments are activations, planes and outputs.
+/// Whether there is a product in integers of rows with a weight `[n, k]` of this encoding.
+pub(crate) fn takes(encoding: Encoding, [n, k]: [usize; 2]) -> bool {
+    weight::has_integer_product(encoding) && n >= MIN_OUTPUTS && k > 0 && k.is_multiple_of(GROUP)
+}
+
+/// The plan of a problem that is not declined. Arguments are quantized rows, planes and outputs.
 pub(crate) fn plan(problem: &Problem, encoding: Encoding, on: &DeviceInfo) -> Plan {
-    let Problem { batch, m, k, .. } = *problem;
     let mut plan = Plan::default();
-    let rounded = activations::round(&mut plan, batch * m, k / GROUP);
+    multiply(&mut plan, Arg::slot(0), problem, encoding, on);
+    plan
+}
+
+/// [`plan`] for activations of f32, which are quantized first.
+pub(crate) fn plan_quantizing(problem: &Problem, encoding: Encoding, on: &DeviceInfo) -> Plan {
+    let (rows, groups) = (problem.batch * problem.m, problem.k / GROUP);
+    let mut plan = Plan::default();
+    let quantized = plan.scratch(rows * quantized_row_bytes(groups));
+    let launch = quantize_launch([rows, groups], Arg::slot(0), Arg::scratch(quantized, Access::Write));
+    plan.steps.push(Step::Dispatch(launch));
+    multiply(&mut plan, Arg::scratch(quantized, Access::Read), problem, encoding, on);
+    plan
+}
+
+/// Appends the launch that multiplies quantized rows.
+fn multiply(plan: &mut Plan, rows: Arg, problem: &Problem, encoding: Encoding, on: &DeviceInfo) {
     let slots = (1..encoding.planes() as u8 + 2).map(Arg::slot);
-    let args: SmallVec<[Arg; 5]> =
-        std::iter::once(Arg::scratch(rounded, Access::Read)).chain(slots).collect();
+    let args: SmallVec<[Arg; 5]> = std::iter::once(rows).chain(slots).collect();
     let (params, grid) = tiles(problem, encoding, on);
     plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
-    plan
 }
 
 /// A tile: some columns and some rows of one batch.

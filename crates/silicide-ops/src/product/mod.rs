@@ -1,15 +1,13 @@
-//! Common code of the matrix products on the CPU: sizes of tiles and panels, the weights that a tile streams, and the rounding of
-//! activations. The products themselves are in `silicide-gemm`.
+//! Common code of the matrix products on the CPU: sizes of tiles and panels, and the weights that a tile streams. The products
+//! themselves are in `silicide-gemm`.
 //!
 //! | file | what |
 //! |---|---|
-//! | `activations` | rounding activations, in a launch or in a part of one |
 //! | `decoded` | products in f32 of weights that are decoded |
 //! | `dense` | tiles of products in f32 |
 //! | `integer` | tiles of products in integers |
 //! | `needs` | what programs of products need of their bindings |
 
-pub(crate) mod activations;
 pub(crate) mod decoded;
 pub(crate) mod dense;
 pub(crate) mod integer;

@@ -7,12 +7,19 @@
 use crate::cpu::needs::in_tiles_of;
 use crate::needs::bytes;
 use crate::weight;
+use silicide_core::kernel::{Decline, TensorInfo};
 use silicide_gemm::q8::{GROUP, INTERLEAVE, MAX_KC, MAX_NC, MIN_OUTPUTS, NR, quantized_row_bytes};
 use silicide_hal::{Count, LaunchShape, Needs};
 use silicide_quant::{DType, Encoding, MlxMode, RowEncoding};
 
-/// The alignment of quantized rows: a cache line.
-pub(crate) const ROW_ALIGN: usize = 64;
+/// The alignment of quantized rows: that of their scales.
+pub(crate) const ROW_ALIGN: usize = 4;
+
+/// Declines quantized rows that begin between words.
+pub(crate) fn check_alignment(rows: &TensorInfo) -> Result<(), Decline> {
+    let is_aligned = rows.alignment as usize >= ROW_ALIGN;
+    if is_aligned { Ok(()) } else { Err(Decline("needs quantized rows that are aligned to 4 bytes")) }
+}
 
 /// Bytes of `rows` quantized rows.
 pub(crate) fn quantized(rows: Count, groups: u32) -> Count {
@@ -84,8 +91,8 @@ pub(crate) fn integer(launch: &LaunchShape<'_>) -> Option<Needs> {
     Some(needs.write(batch * m * n * 4u32, 4))
 }
 
-/// Quantizing activations. Parameters: rows, groups of a row, rows of a tile.
-pub(crate) fn activations(launch: &LaunchShape<'_>) -> Option<Needs> {
+/// Quantizing rows. Parameters: rows, groups of a row, rows of a tile.
+pub(crate) fn quantize(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [rows, groups, tile_rows] = [0, 1, 2].map(|i| launch.count(i));
     in_tiles_of(launch, rows, tile_rows).filter(|_| groups.0 > 0)?;
     Some(Needs::new().read(rows * groups * (GROUP * 4), 4).write(quantized(rows, launch.param(1)), ROW_ALIGN))

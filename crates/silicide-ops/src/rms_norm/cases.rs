@@ -35,6 +35,26 @@ pub fn cases() -> Vec<Case> {
     let long = vec![Input::gaussian(F32, &[1, 200_003]), Input::gaussian(F32, &[200_003])];
     cases.push(Case::new("one long row", RmsNorm::new(1e-6, true), long));
     cases.push(residual(F32, F32, &[2, 70_001]));
+    cases.extend(quantized());
+    cases
+}
+
+/// With quantized rows.
+fn quantized() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for extents in [&[32][..], &[3, 96], &[2, 3, 576], &[70, 4096]] {
+        let (x, weight) =
+            (Input::gaussian(F32, extents), Input::gaussian(F32, &extents[extents.len() - 1..]));
+        for (op, inputs) in [
+            (RmsNorm::new(1e-6, false), vec![x.clone()]),
+            (RmsNorm::new(1e-6, true), vec![x.clone(), weight.clone()]),
+            (RmsNorm::with_residual(1e-6, false), vec![x.clone(), x.clone()]),
+            (RmsNorm::with_residual(1e-6, true), vec![x.clone(), x.clone(), weight.clone()]),
+        ] {
+            let label = format!("quantized, {extents:?}, residual {}, weight {}", op.residual, op.weighted);
+            cases.push(Case::new(label, RmsNorm { quantized: true, ..op }, inputs));
+        }
+    }
     cases
 }
 

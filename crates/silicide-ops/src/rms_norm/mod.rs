@@ -9,11 +9,14 @@
 pub mod cases;
 mod rows;
 
+use crate::quantize_q8::{self, Q, infer_quantized};
 use crate::rowwise::{Arguments, RowOp, RowRoles, RowWords, check_not_negative};
-use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Work};
+use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
+use silicide_quant::DType;
 
-/// The op. Inputs: `x`, then `residual` and `weight` where it has them. Outputs: `y`, then `sum` with a residual.
+/// The op. Inputs: `x`, then `residual` and `weight` where it has them. Outputs: `y`, then `sum` with a residual, then the
+/// [quantized rows](crate::quantize_q8) of a `y` of f32, if it is [`quantized`](RmsNorm::quantized).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RmsNorm {
     /// Added to the mean square; finite, not negative.
@@ -22,17 +25,19 @@ pub struct RmsNorm {
     pub weighted: bool,
     /// Whether a residual is added first, and the sum given out.
     pub residual: bool,
+    /// Whether the rows of `y` are given quantized too.
+    pub quantized: bool,
 }
 
 impl RmsNorm {
     /// Without residual.
     pub const fn new(eps: f32, weighted: bool) -> RmsNorm {
-        RmsNorm { eps, weighted, residual: false }
+        RmsNorm { eps, weighted, residual: false, quantized: false }
     }
 
     /// With residual.
     pub const fn with_residual(eps: f32, weighted: bool) -> RmsNorm {
-        RmsNorm { eps, weighted, residual: true }
+        RmsNorm { eps, weighted, residual: true, quantized: false }
     }
 
     /// Where the weight stands among the inputs.
@@ -54,11 +59,15 @@ impl Op for RmsNorm {
         const Y: Slot = Slot::output_over("y", 0b01);
         const Y2: Slot = Slot::output_over("y", 0b11);
         const SUM: Slot = Slot::output_over("sum", 0b11);
-        match (self.residual, self.weighted) {
-            (false, false) => &[X, Y],
-            (false, true) => &[X, WEIGHT, Y],
-            (true, false) => &[X, RESIDUAL, Y2, SUM],
-            (true, true) => &[X, RESIDUAL, WEIGHT, Y2, SUM],
+        match (self.residual, self.weighted, self.quantized) {
+            (false, false, false) => &[X, Y],
+            (false, false, true) => &[X, Y, Q],
+            (false, true, false) => &[X, WEIGHT, Y],
+            (false, true, true) => &[X, WEIGHT, Y, Q],
+            (true, false, false) => &[X, RESIDUAL, Y2, SUM],
+            (true, false, true) => &[X, RESIDUAL, Y2, SUM, Q],
+            (true, true, false) => &[X, RESIDUAL, WEIGHT, Y2, SUM],
+            (true, true, true) => &[X, RESIDUAL, WEIGHT, Y2, SUM, Q],
         }
     }
 
@@ -75,14 +84,17 @@ impl Op for RmsNorm {
         if self.weighted {
             arguments.trailing(&x, 1)?;
         }
+        if self.quantized {
+            outputs.push(infer_quantized("rms_norm", "x", &y)?);
+        }
         Ok(outputs)
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
-        let (Some(x), [y, sum @ ..]) = (inputs.first(), outputs) else { return };
+        let (Some(x), [y, others @ ..]) = (inputs.first(), outputs) else { return };
         let k = x.shape.last().max(1);
         let mut values = x.values.clone();
-        if let (true, Some(residual), [sum, ..]) = (self.residual, inputs.get(1), sum) {
+        if let (true, Some(residual), [sum, ..]) = (self.residual, inputs.get(1), &mut *others) {
             values.iter_mut().zip(&residual.values).for_each(|(x, r)| *x += r);
             values = silicide_quant::decode(sum.dtype, &silicide_quant::encode(sum.dtype, &values));
             sum.values.clone_from(&values);
@@ -95,6 +107,18 @@ impl Op for RmsNorm {
             let scale = 1.0 / (mean + f64::from(self.eps)).sqrt();
             y.iter_mut().zip(x).zip(weight).for_each(|((y, x), w)| *y = x * scale * w);
         }
+        if let (true, Some(q)) = (self.quantized, others.last_mut()) {
+            q.values = quantize_q8::quantized_bytes(&y.values, k);
+        }
+    }
+
+    fn tolerance(&self, _: &Io<'_>, output: &TensorInfo) -> Tolerance {
+        if output.dtype == DType::U8 { quantize_q8::TOLERANCE } else { Tolerance::rounding(output.dtype) }
+    }
+
+    fn decode_output(&self, io: &Io<'_>, i: usize, bytes: &[u8]) -> Option<Vec<f64>> {
+        let is_q = self.quantized && i + 1 == io.outputs.len();
+        is_q.then(|| quantize_q8::quantized_values(bytes, io.output(0).shape.last()))
     }
 
     fn work(&self, io: &Io<'_>) -> Work {
@@ -117,6 +141,10 @@ impl RowOp for RmsNorm {
 
     fn words(&self) -> RowWords {
         [self.eps, 0.0]
+    }
+
+    fn is_quantized(&self) -> bool {
+        self.quantized
     }
 }
 

@@ -110,7 +110,7 @@ impl<O: RowOp> Kernel for GpuRows<O> {
     }
 
     /// On a GPU, every row within a binding, and everything that is bound whole.
-    fn fits(&self, _op: &O, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    fn fits(&self, op: &O, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let x = io.input(0);
         let fits = |info: &TensorInfo| {
             let bound = if info.elements() == x.elements() { x.shape.last() } else { info.elements() };
@@ -118,6 +118,8 @@ impl<O: RowOp> Kernel for GpuRows<O> {
         };
         if !on.is_gpu() {
             Err(Decline("runs on GPUs"))
+        } else if op.is_quantized() {
+            Err(Decline("gives no quantized rows"))
         } else if !io.inputs.iter().all(fits) {
             Err(Decline("a row, weight or mask exceeds the largest binding"))
         } else {

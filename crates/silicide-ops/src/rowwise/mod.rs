@@ -69,6 +69,11 @@ pub(crate) trait RowOp: Op {
         RowWords::default()
     }
 
+    /// Whether the last output is the [quantized rows](crate::quantize_q8) of `y`.
+    fn is_quantized(&self) -> bool {
+        false
+    }
+
     /// Returns the number of the slot with this name, if the call has it.
     fn slot(&self, name: &str) -> Option<usize> {
         self.slots().iter().position(|slot| slot.name == name)

@@ -15,9 +15,9 @@ pub(crate) use cpu::{Rows, read_rows};
 use crate::interleave::{InterleavedGroup, TOGETHER, interleaved_values};
 use crate::mlx;
 use crate::needs::dtype;
-use crate::product::integer::may_round;
 use silicide_core::kernel::{Host, TensorInfo};
 use silicide_core::{Error, Result};
+use silicide_gemm::q8;
 use silicide_quant::{DType, Encoding, MAX_PLANES, Plane, RowEncoding, Shape};
 use smallvec::SmallVec;
 
@@ -57,10 +57,10 @@ pub(crate) fn values(encoding: Encoding, planes: &[Host]) -> Vec<f64> {
     }
 }
 
-/// Whether kernels may round the activations of a product with this encoding to 8 bits.
-pub(crate) fn rounds(encoding: Encoding) -> bool {
+/// Whether there is a product in integers with weights of this encoding: kernels may quantize its activations to 8 bits.
+pub(crate) fn has_integer_product(encoding: Encoding) -> bool {
     match encoding.of() {
-        RowEncoding::Block(format) => may_round(DType::Block(format)),
+        RowEncoding::Block(format) => q8::supports(format),
         RowEncoding::Planes(format) => format.has_biases(),
         _ => false,
     }

@@ -48,9 +48,11 @@ impl Experts {
         drop(logits);
         let [gate_weight, up_weight, down_weight] =
             [&self.gate, &self.up, &self.down].map(|weight| weight.constant(recorder));
-        let gate = ops::expert_linear(recorder, x, &gate_weight, &ids)?;
-        let up = ops::expert_linear(recorder, x, &up_weight, &ids)?;
-        ops::glu_into(recorder, self.activation, (&gate, &up), &gate)?;
+        let x = ops::linear_input(recorder, x, &[&gate_weight, &up_weight])?;
+        let gate = ops::expert_linear(recorder, &x, &gate_weight, &ids)?;
+        let up = ops::expert_linear(recorder, &x, &up_weight, &ids)?;
+        drop(x);
+        ops::glu_into(recorder, self.activation, &gate, &up, &gate)?;
         drop(up);
         let y = ops::expert_linear(recorder, &gate, &down_weight, &ids)?;
         Ok(ops::weighted_sum(recorder, &y, &weights)?)

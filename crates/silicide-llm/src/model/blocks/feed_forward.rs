@@ -31,9 +31,11 @@ impl FeedForward {
 
     /// Records the part.
     pub fn apply<R: Recorder>(&self, recorder: &mut R, x: &R::Value) -> Result<R::Value> {
-        let gate = self.gate.apply(recorder, x)?;
-        let up = self.up.apply(recorder, x)?;
-        ops::glu_into(recorder, self.activation, (&gate, &up), &gate)?;
+        let x = Linear::shared_input(recorder, x, &[&self.gate, &self.up])?;
+        let gate = self.gate.apply(recorder, &x)?;
+        let up = self.up.apply(recorder, &x)?;
+        drop(x);
+        ops::glu_into(recorder, self.activation, &gate, &up, &gate)?;
         self.down.apply(recorder, &gate)
     }
 }

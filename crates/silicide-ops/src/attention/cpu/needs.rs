@@ -5,6 +5,7 @@ use crate::attention::{Attention, MOST_DIM};
 use crate::elementwise::is_float;
 use crate::needs::{bytes, dtype};
 use crate::product::needs as product;
+use silicide_gemm::q8::GROUP;
 use silicide_hal::{Count, LaunchShape, Needs};
 
 /// The parameters that every program has.
@@ -96,14 +97,14 @@ pub(super) fn join(launch: &LaunchShape<'_>) -> Option<Needs> {
     is_covered.then(|| needs.read(header.parts(splits), 4))
 }
 
-/// As [`join`]; the last parameter is the runs of a token's row.
-pub(super) fn join_rounded(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let (header, runs) = (Header::of(launch)?, launch.param(HEADER));
+/// As [`join`]; the last parameter is the groups of a token's row.
+pub(super) fn join_quantized(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (header, groups) = (Header::of(launch)?, launch.param(HEADER));
     let each = header.group * header.value_dim;
     let is_whole =
-        each.0.is_multiple_of(split::RUN as u64) && header.kv_heads * each == Count::from(runs) * split::RUN;
-    let rounded = product::quantized(header.tokens, runs);
-    join(launch).filter(|_| is_whole).map(|needs| needs.write(rounded, product::ROW_ALIGN))
+        each.0.is_multiple_of(GROUP as u64) && header.kv_heads * each == Count::from(groups) * GROUP;
+    let quantized = product::quantized(header.tokens, groups);
+    join(launch).filter(|_| is_whole).map(|needs| needs.write(quantized, product::ROW_ALIGN))
 }
 
 /// The grid: tokens, heads of keys, heads that share one; parameters after the others are the most tokens and heads of a tile.

@@ -3,11 +3,12 @@
 
 use super::store::{Run, Stored};
 use super::weigh::Seen;
-use super::{Call, Extents, HEADER, OUT, PARTS, Q, ROUNDED};
+use super::{Call, Extents, HEADER, OUT, PARTS, Q, QUANTIZED};
 use crate::attention::MOST_DIM;
 use crate::cpu::Simd;
-use crate::product::activations::round_part;
+use crate::quantize_q8::{BoundRow, quantize_part};
 use silicide_gemm::f32::F32Kernels;
+use silicide_gemm::q8::GROUP;
 use silicide_hal::Tile;
 use std::ops::Range;
 
@@ -178,22 +179,21 @@ pub(super) unsafe fn join_parts<S: Simd>(tile: &Tile<'_>) {
     }
 }
 
-/// Activations that are rounded under one scale.
-pub(super) const RUN: usize = 32;
-
-/// [`join_parts`], after which the tile rounds its outputs for a product. The last parameter is the runs of a token's row.
+/// [`join_parts`], after which the tile quantizes its outputs for a product. The last parameter is the groups of a token's row.
 ///
 /// # Safety
-/// As for [`split_keys`]; a tile has whole runs.
+/// As for [`split_keys`]; a tile has whole groups.
 #[inline(always)]
-pub(super) unsafe fn join_rounded<S: Simd>(tile: &Tile<'_>) {
+pub(super) unsafe fn join_quantized<S: Simd>(tile: &Tile<'_>) {
     // SAFETY: this function has the conditions of `join_parts`; `Call::of` needs one of them, the planned header.
     let extents = unsafe {
         join_parts::<S>(tile);
         Call::of(tile).extents
     };
-    let ([token, kv_head, _], runs) = (tile.index.map(|i| i as usize), tile.param(HEADER) as usize);
-    let each = extents.group() * extents.value_dim / RUN;
-    // SAFETY: these runs were just written by this tile, and no other tile touches them.
-    unsafe { round_part(tile, (token, OUT), (token, ROUNDED), runs, kv_head * each..(kv_head + 1) * each) };
+    let ([token, kv_head, _], groups) = (tile.index.map(|i| i as usize), tile.param(HEADER) as usize);
+    let each = extents.group() * extents.value_dim / GROUP;
+    let part = kv_head * each..(kv_head + 1) * each;
+    let [from, to] = [OUT, QUANTIZED].map(|binding| BoundRow { binding, row: token });
+    // SAFETY: these groups were just written by this tile, and no other tile touches them.
+    unsafe { quantize_part(tile, from, to, groups, part) };
 }

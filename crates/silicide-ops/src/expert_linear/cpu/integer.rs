@@ -1,14 +1,16 @@
 //! Experts multiplied in integers: quantized activations of a [`Strip`] lie together, and a tile is some outputs of one expert for a
 //! strip. Blocks, interleaved blocks and affine planes share the program: their rows differ only in the view of the weights.
 
+use super::ORDER;
 use super::strips::{self, ACTIVATIONS, Cut, OUTPUTS, Order, STRIP, Strip};
 use super::weights::{self, ExpertWeights, plane_args};
 use crate::cpu::native_kernel;
 use crate::expert_linear::{ExpertLinear, Problem};
 use crate::product::integer::{FEW_ROWS, panel_columns};
-use crate::product::{activations, needs, stream_columns};
-use crate::weight::{self, rounds};
-use silicide_core::kernel::{Access, Arg, Plan};
+use crate::product::{needs, stream_columns};
+use crate::quantize_q8::{BoundRow, quantize_launch, quantize_row};
+use crate::weight::{self, has_integer_product};
+use silicide_core::kernel::{Access, Arg, Plan, Step};
 use silicide_gemm::MatrixMut;
 use silicide_gemm::q8::{
     Blocking, GROUP, MAX_NC, MIN_OUTPUTS, NR, Q8Gemm, Q8Kernels, Q8Workspace, QuantizedRows,
@@ -21,10 +23,7 @@ pub(super) const NAME: &str = "expert_linear.integer.cpu";
 
 /// Returns why the kernel does not take a problem.
 pub(super) fn declines(op: &ExpertLinear, problem: &Problem) -> Option<&'static str> {
-    if op.exact {
-        return Some("quantizes activations");
-    }
-    if !rounds(op.encoding) {
+    if !has_integer_product(op.encoding) {
         return Some("is for encodings with integer products");
     }
     if !problem.k.is_multiple_of(GROUP) {
@@ -53,7 +52,7 @@ fn quantize_need(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// Outputs of a tile are whole panels, and at least as many as a vector has lanes.
 fn multiply_need(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let encoding = weights::stated(launch).filter(|encoding| rounds(*encoding))?;
+    let encoding = weights::stated(launch).filter(|encoding| has_integer_product(*encoding))?;
     let (n, k, outputs) = (launch.param(4), launch.param(5), launch.param(6));
     let is_whole = k.is_multiple_of(GROUP as u32) && outputs.is_multiple_of(NR as u32);
     if !is_whole || (n as usize) < MIN_OUTPUTS {
@@ -74,7 +73,8 @@ unsafe fn quantize(tile: &Tile<'_>) {
     // SAFETY: the planner made the grid for these extents; tiles have different places.
     unsafe {
         for (place, row) in strips::places(tile) {
-            activations::round_row(tile, (row, 0), (place, 3), groups);
+            let (from, to) = (BoundRow { binding: 0, row }, BoundRow { binding: 2, row: place });
+            quantize_row(tile, from, to, groups);
         }
     }
 }
@@ -151,19 +151,27 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
     }
 }
 
-/// Returns the plan of a problem that is not declined.
-pub(super) fn plan(op: &ExpertLinear, problem: &Problem, on: &DeviceInfo) -> Plan {
+/// Returns the plan of a problem that is not declined, whose activations are quantized rows or f32.
+pub(super) fn plan(op: &ExpertLinear, problem: &Problem, is_quantized: bool, on: &DeviceInfo) -> Plan {
     let (cut, mut plan) = (Cut::of(problem), Plan::default());
     let (groups, n, k) = (problem.k / GROUP, problem.n, problem.k);
-    let planes = op.encoding.planes() as u8;
-    let ids = Arg::slot(planes + 1);
-    let (activations, places) = if cut.is_single() {
-        (Arg::scratch(activations::round(&mut plan, problem.rows(), groups), Access::Read), ids)
-    } else {
-        let order = Order { program: &QUANTIZE, row_bytes: quantized_row_bytes(groups), extent: groups };
-        let sorted = strips::sort(&mut plan, problem, ids, &order);
-        (sorted.activations, sorted.places)
-    };
+    let (row_bytes, mut activations) = (quantized_row_bytes(groups), Arg::slot(0));
+    let mut places = super::ids(op).ids;
+    if !is_quantized && cut.is_single() {
+        let scratch = plan.scratch(problem.rows() * row_bytes);
+        let to = Arg::scratch(scratch, Access::Write);
+        plan.steps.push(Step::Dispatch(quantize_launch([problem.rows(), groups], activations, to)));
+        activations = Arg::scratch(scratch, Access::Read);
+    }
+    if !cut.is_single() {
+        let order = match is_quantized {
+            // Rows are whole words.
+            true => Order { program: &ORDER, row_bytes, extent: row_bytes / 4 },
+            false => Order { program: &QUANTIZE, row_bytes, extent: groups },
+        };
+        let sorted = strips::sort(&mut plan, problem, super::ids(op), &order);
+        (activations, places) = (sorted.activations, sorted.places);
+    }
     // Few rows to an expert: its weights are read as a stream.
     let outputs = if cut.usual() <= FEW_ROWS {
         stream_columns(weight::row_bytes(op.encoding, k), n * cut.tiles()).next_multiple_of(NR)
@@ -173,7 +181,7 @@ pub(super) fn plan(op: &ExpertLinear, problem: &Problem, on: &DeviceInfo) -> Pla
     let mut params = cut.params(problem, outputs).to_vec();
     params.extend(weight::code(op.encoding));
     let args: Vec<Arg> =
-        [activations, places, Arg::slot(planes + 2)].into_iter().chain(plane_args(op.encoding)).collect();
+        [activations, places, super::output(op)].into_iter().chain(plane_args(op.encoding)).collect();
     let grid = [n.div_ceil(outputs) as u32, cut.tiles() as u32, 1];
     plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
     plan

@@ -1,8 +1,5 @@
-//! Pairs grouped by expert, and cut in strips: what a tile multiplies with some outputs of one expert.
-//!
-//! Grouping is one pass over the ids to count and one to place them, so that the pairs of an expert stay in order; pairs whose id no
-//! expert has form a last group of their own. Groups are cut in strips of at most [`STRIP`] pairs. The words that say so are
-//! derived from the ids alone, so that calls with the same ids share them.
+//! Pairs grouped by expert, and cut in strips: what a tile multiplies with some outputs of one expert. The words of the groups are those
+//! of [`group_by_expert`](crate::group_by_expert).
 //!
 //! A single row of ids needs no grouping: each pair is a strip.
 //!
@@ -10,17 +7,11 @@
 //! weight ([`WEIGHTS`]).
 
 use super::super::Problem;
-use crate::cpu::native_kernel;
 use crate::cpu::needs::in_tiles_of;
-use silicide_core::kernel::{Access, Arg, Launch, Plan};
+pub(crate) use crate::group_by_expert::STRIP;
+use crate::group_by_expert::{GroupExtents, STRIP_WORDS as WORDS, group_launch};
+use silicide_core::kernel::{Access, Arg, Plan, Step};
 use silicide_hal::{Count, LaunchShape, NativeKernel, Needs, Program, Tile};
-use smallvec::smallvec;
-
-/// The most pairs of a strip: their outputs stay in the caches until they are put where they belong.
-pub(crate) const STRIP: usize = 128;
-
-/// Words that describe a strip: expert, first place, pairs.
-const WORDS: usize = 3;
 
 /// The binding of multiplying kernels with the activations, in the order of places.
 pub(crate) const ACTIVATIONS: usize = 0;
@@ -47,7 +38,7 @@ impl Cut {
     /// The cut of a problem.
     pub(crate) fn of(problem: &Problem) -> Cut {
         let Problem { pairs, used, experts, .. } = *problem;
-        let most = if pairs == used { 0 } else { pairs.min(experts + 1) + pairs / STRIP };
+        let most = if pairs == used { 0 } else { GroupExtents::new(pairs, experts).strips };
         Cut { most, pairs, experts }
     }
 
@@ -66,12 +57,6 @@ impl Cut {
         if self.most == 0 { 1 } else { self.pairs.div_ceil(self.experts) }
     }
 
-    /// Words of the groups: how many strips, the strips, pairs by place, the strip of each pair, and where the next pair of each
-    /// group goes.
-    fn words(&self) -> usize {
-        1 + WORDS * self.most + 2 * self.pairs + self.experts + 1
-    }
-
     /// The first [`HEADER`] parameters, for tiles of `outputs` outputs.
     pub(crate) fn params(&self, problem: &Problem, outputs: usize) -> [u32; HEADER] {
         let Problem { pairs, sharing, experts, n, k, .. } = *problem;
@@ -86,7 +71,7 @@ pub(crate) struct Sorted {
 }
 
 /// A kernel that puts activations in the order of places. Its parameters are the number of pairs, the pairs that share a row, the
-/// strips, the rows of a tile, and `extent`; its bindings are activations, ids, groups and the rows that it makes.
+/// strips, the rows of a tile, and `extent`; its bindings are activations, groups and the rows that it makes.
 pub(crate) struct Order {
     pub(crate) program: &'static NativeKernel,
     /// Bytes of a row that it makes.
@@ -95,27 +80,32 @@ pub(crate) struct Order {
     pub(crate) extent: usize,
 }
 
-/// Adds two launches to `plan`: one groups the pairs of the argument `ids`, and `order` makes a row of each pair's activations,
-/// which are argument 0.
-pub(crate) fn sort(plan: &mut Plan, problem: &Problem, ids: Arg, order: &Order) -> Sorted {
-    let cut = Cut::of(problem);
-    let group = Launch {
-        program: Program::Native(&GROUP),
-        args: smallvec![ids],
-        params: [cut.pairs, cut.experts, cut.most].into_iter().map(|extent| extent as u32).collect(),
-        grid: [1, 1, 1],
-    };
-    let groups = Arg::scratch(plan.derive(cut.words() * 4, group), Access::Read);
+/// The ids of a call, and their groups if it has them.
+#[derive(Clone, Copy)]
+pub(crate) struct Ids {
+    pub(crate) ids: Arg,
+    pub(crate) groups: Option<Arg>,
+}
+
+/// Adds launches to `plan`: one groups the pairs, unless the call has groups; `order` makes a row of each pair's activations, which are
+/// argument 0.
+pub(crate) fn sort(plan: &mut Plan, problem: &Problem, ids: Ids, order: &Order) -> Sorted {
+    let groups = ids.groups.unwrap_or_else(|| {
+        let extents = GroupExtents::new(problem.pairs, problem.experts);
+        let scratch = plan.scratch(extents.words() * 4);
+        let launch = group_launch(&extents, ids.ids, Arg::scratch(scratch, Access::Write));
+        plan.steps.push(Step::Dispatch(launch));
+        Arg::scratch(scratch, Access::Read)
+    });
     let tile_rows = (ORDER_ELEMENTS / problem.k).max(1);
-    let params = [problem.pairs, problem.sharing, cut.most, tile_rows, order.extent];
-    let launch = Launch {
-        program: Program::Native(order.program),
-        // Scratch is derived from inputs alone: the ids stand for the groups, which are derived from them.
-        args: smallvec![Arg::slot(0), ids, groups],
-        params: params.into_iter().map(|extent| extent as u32).collect(),
-        grid: [problem.pairs.div_ceil(tile_rows) as u32, 1, 1],
-    };
-    let activations = plan.derive(problem.pairs * order.row_bytes, launch);
+    let params = [problem.pairs, problem.sharing, Cut::of(problem).most, tile_rows, order.extent];
+    let activations = plan.scratch(problem.pairs * order.row_bytes);
+    plan.push(
+        Program::Native(order.program),
+        &[Arg::slot(0), groups, Arg::scratch(activations, Access::Write)],
+        &params.map(|extent| extent as u32),
+        [problem.pairs.div_ceil(tile_rows) as u32, 1, 1],
+    );
     Sorted { activations: Arg::scratch(activations, Access::Read), places: groups }
 }
 
@@ -134,7 +124,7 @@ pub(crate) unsafe fn places<'a>(tile: &Tile<'a>) -> impl Iterator<Item = (usize,
     let end = (first + tile_rows).min(pairs);
     let start = 1 + WORDS * most;
     // SAFETY: the groups have a word for every pair, which no launch writes now.
-    let order = unsafe { tile.read_part::<u32>(2, start + first..start + end) };
+    let order = unsafe { tile.read_part::<u32>(1, start + first..start + end) };
     // Groups may hold any words: what is no pair has no row.
     let rows = order.iter().map(move |&pair| (pair as usize) < pairs).zip(order);
     (first..end)
@@ -142,26 +132,11 @@ pub(crate) unsafe fn places<'a>(tile: &Tile<'a>) -> impl Iterator<Item = (usize,
         .filter_map(move |(place, (is_pair, &pair))| is_pair.then_some((place, pair as usize / sharing)))
 }
 
-// SAFETY: there is one tile; it writes the words of the groups through slices.
-native_kernel!(unsafe GROUP, "expert_linear.group.cpu", group, needs group_need);
-
-fn group_need(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let pairs = launch.count(0);
-    let needs =
-        Needs::new().read(pairs * 4u32, 4).write(group_words(launch.count(2), pairs, launch.count(1)), 4);
-    (launch.grid == [1; 3]).then_some(needs)
-}
-
-/// Returns the bytes of the groups of `pairs` pairs, cut in at most `most` strips.
-fn group_words(most: Count, pairs: Count, experts: Count) -> Count {
-    (most * WORDS + pairs * 2u32 + experts + 2u32) * 4u32
-}
-
 /// The needs of an ordering kernel ([`sort`]), which makes `to` bytes of the `from` bytes of a row.
 pub(crate) fn order_need(launch: &LaunchShape<'_>, from: Count, to: Count, align: usize) -> Option<Needs> {
     let [pairs, sharing, most, tile_rows] = [0, 1, 2, 3].map(|i| launch.count(i));
     in_tiles_of(launch, pairs, tile_rows)?;
-    let needs = Needs::new().read(pairs.div_ceil(sharing)? * from, 4).read(0u32, 4);
+    let needs = Needs::new().read(pairs.div_ceil(sharing)? * from, 4);
     Some(needs.read((most * WORDS + pairs + 1u32) * 4u32, 4).write(pairs * to, align))
 }
 
@@ -175,62 +150,6 @@ pub(crate) fn multiply_need(launch: &LaunchShape<'_>, row: Count, row_align: usi
     let needs = Needs::new().read(rows * row, row_align).read(places, 4).write(pairs * n * 4u32, 4);
     let covers = x == n.div_ceil(outputs)? && y == if is_single { pairs } else { most };
     covers.then_some(needs)
-}
-
-/// Groups all pairs. Bindings: ids, groups. Parameters: pairs, experts, the most strips.
-///
-/// # Safety
-///
-/// The bindings have the extents of the parameters.
-#[inline(always)]
-unsafe fn group(tile: &Tile<'_>) {
-    let [pairs, experts, most] = [0, 1, 2].map(|i| tile.param(i) as usize);
-    let cut = Cut { most, pairs, experts };
-    // SAFETY: the planner made room for these words, and there is one tile.
-    let (ids, words) = unsafe { (tile.read_part::<u32>(0, 0..pairs), tile.write::<u32>(1, 0..cut.words())) };
-    let Some((count, words)) = words.split_first_mut() else { return };
-    let Some((strips, words)) = words.split_at_mut_checked(WORDS * most) else { return };
-    let Some((order, words)) = words.split_at_mut_checked(pairs) else { return };
-    let Some((homes, next)) = words.split_at_mut_checked(pairs) else { return };
-    // Negative ids are above all experts, as numbers without sign.
-    let group_of = |id: u32| (id as usize).min(experts);
-    next.fill(0);
-    for id in ids {
-        if let Some(pairs) = next.get_mut(group_of(*id)) {
-            *pairs += 1;
-        }
-    }
-    let (mut first, mut made) = (0, 0);
-    let mut places = strips.as_chunks_mut::<WORDS>().0.iter_mut();
-    for (expert, next) in next.iter_mut().enumerate() {
-        let pairs = std::mem::replace(next, first);
-        // Nearly equal parts.
-        let parts = u64::from(pairs).div_ceil(STRIP as u64);
-        let start = |part: u64| (part * u64::from(pairs) / parts) as u32;
-        for (part, strip) in (0..parts).zip(&mut places) {
-            *strip = [expert as u32, first + start(part), start(part + 1) - start(part)];
-            made += 1;
-        }
-        first += pairs;
-    }
-    *count = made;
-    // `u32::MAX` marks a pair that is in no strip.
-    homes.fill(u32::MAX);
-    for (pair, id) in ids.iter().enumerate() {
-        let Some(next) = next.get_mut(group_of(*id)) else { continue };
-        if let Some(place) = order.get_mut(*next as usize) {
-            *place = pair as u32;
-        }
-        *next += 1;
-    }
-    for (number, &[_, first, pairs]) in (0..made).zip(strips.as_chunks::<WORDS>().0) {
-        let pairs = order.get(first as usize..(first + pairs) as usize).unwrap_or_default();
-        for pair in pairs {
-            if let Some(home) = homes.get_mut(*pair as usize) {
-                *home = number;
-            }
-        }
-    }
 }
 
 /// Pairs that a tile multiplies with outputs of one expert.

@@ -2,16 +2,17 @@
 //! activation and quantization of its outputs.
 //!
 //! Parameters are [`HEAD`] words: the number of products, the activation's code and one where they are gated, the binding of
-//! rounded rows and one where there are some, and the runs of a row. Then a [`Product`] each, followed by its bindings and its
-//! own parameters.
+//! quantized rows and one where there are some, and the groups of a row. Then a [`Product`] each, followed by its bindings and
+//! its own parameters.
 
 mod needs;
 
 use super::programs::{self, PROGRAMS};
 use crate::cpu::{Portable, Simd};
 use crate::elementwise::activation::activate;
-use crate::product::activations::round_part;
+use crate::quantize_q8::{BoundRow, quantize_part};
 use silicide_core::kernel::Launch;
+use silicide_gemm::q8::GROUP;
 use silicide_hal::cpu::Isa;
 use silicide_hal::{NativeKernel, NativeVariant, PrefetchRange, Program, Tile, TileBinding};
 use smallvec::SmallVec;
@@ -23,8 +24,6 @@ pub(super) const HEAD: usize = 4;
 const WORDS: usize = 11;
 /// The most bindings of a product.
 const BINDINGS: usize = 6;
-/// Elements that are rounded under one scale.
-const RUN: usize = 32;
 /// Bindings before they are known.
 const NOTHING_BOUND: [TileBinding; BINDINGS] =
     [TileBinding { start: std::ptr::null_mut(), bytes: 0 }; BINDINGS];
@@ -228,7 +227,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>, isa: Isa) {
     let [number, ..] = tile.index;
     if let Some(gate) = tile.param(1).checked_sub(1) {
         // SAFETY: this function has the conditions of `run_gated`; `needs` requires two products where there is a gate.
-        unsafe { run_gated::<S>(tile, number, (gate, isa)) };
+        unsafe { run_gated::<S>(tile, gate, isa) };
         return;
     }
     let products = (0..tile.param(0) as usize).rev().filter_map(|index| Product::read(tile.params, index));
@@ -255,30 +254,31 @@ fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
     product.and_then(|product| product.streamed(tile, number - product.first)).unwrap_or_default()
 }
 
-/// The same tile of two products, the activation of the first times the second, and what is rounded of it.
+/// The same tile of two products, the activation of the first times the second, and its quantized rows.
 ///
 /// # Safety
 ///
 /// As for [`run`].
 #[inline(always)]
-unsafe fn run_gated<S: Simd>(tile: &Tile<'_>, number: u32, (activation, isa): (u32, Isa)) {
+unsafe fn run_gated<S: Simd>(tile: &Tile<'_>, activation: u32, isa: Isa) {
+    let [number, ..] = tile.index;
     let [gate, up] = [0, 1].map(|index| Product::read(tile.params, index));
     let (Some(gate), Some(up)) = (gate, up) else { return };
-    // SAFETY: `needs` requires the bindings of both products and of the rounded rows; the region is of this tile alone, in
+    // SAFETY: `needs` requires the bindings of both products and of the quantized rows; the region is of this tile alone, in
     // the gate's memory and in the output.
     unsafe {
         let (Some(region), Some(_)) = (gate.run(tile, number, isa), up.run(tile, number, isa)) else {
             return;
         };
-        let [rounded, runs] = [2, 3].map(|i| tile.param(i) as usize);
+        let [quantized, groups] = [2, 3].map(|i| tile.param(i) as usize);
         for row in region.rows.clone() {
             let gates = tile.write::<f32>(gate.y, region.row(row));
             activate::<S>(activation, gates);
             let y = tile.write::<f32>(up.y, region.row(row));
             y.iter_mut().zip(gates).for_each(|(y, gate)| *y *= *gate);
-            if let Some(rounded) = rounded.checked_sub(1) {
-                let part = region.columns.start / RUN..region.columns.end / RUN;
-                round_part(tile, (row, up.y), (row, rounded), runs, part);
+            if let Some(binding) = quantized.checked_sub(1) {
+                let part = region.columns.start / GROUP..region.columns.end / GROUP;
+                quantize_part(tile, BoundRow { binding: up.y, row }, BoundRow { binding, row }, groups, part);
             }
         }
     }

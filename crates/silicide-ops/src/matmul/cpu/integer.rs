@@ -1,4 +1,4 @@
-//! Block formats multiplied in integers: activations are rounded to 8 bits under a scale per 32.
+//! Block formats multiplied in integers: activations are quantized to 8 bits under a scale per 32.
 
 use super::on_cpu;
 use crate::matmul::{Matmul, Problem};
@@ -23,13 +23,13 @@ impl Kernel for Integer {
     fn fits(&self, op: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let problem = on_cpu(io, on)?;
         if op.exact {
-            return Err(Decline("rounds activations"));
+            return Err(Decline("quantizes activations"));
         }
         integer::check(&problem, Encoding::from(io.input(1).dtype)).map(|()| Cost::BEST)
     }
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let encoding = Encoding::from(io.input(1).dtype);
-        Problem::of(io).map_or(Plan::default(), |problem| integer::plan(&problem, encoding, on))
+        Problem::of(io).map_or(Plan::default(), |problem| integer::plan_quantizing(&problem, encoding, on))
     }
 }

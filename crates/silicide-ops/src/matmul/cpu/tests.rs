@@ -113,8 +113,8 @@ fn check(got: &[f32], expected: &[f64], tolerance: Tolerance, label: &str) {
     );
 }
 
-/// Whether a kernel rounds activations to 8 bits.
-fn rounds(kernel: &str) -> bool {
+/// Whether a kernel quantizes activations.
+fn quantizes(kernel: &str) -> bool {
     kernel == INTEGER.name()
 }
 
@@ -137,7 +137,7 @@ fn every_kernel_agrees_with_the_reference() {
                 let plan = case.op.kernel_plan(i, &io, &on);
                 let got = run(&plan, isa, &expected.bytes, expected.values.len());
                 let tolerance =
-                    if rounds(name) { case.op.tolerance(&io, &expected.outputs[0]) } else { exact };
+                    if quantizes(name) { case.op.tolerance(&io, &expected.outputs[0]) } else { exact };
                 check(&got, &expected.values, tolerance, &format!("{name} {isa} {}", case.label));
                 runs += 1;
             }
@@ -151,7 +151,7 @@ fn integer_formats() -> impl Iterator<Item = DType> {
     silicide_quant::Format::ALL
         .into_iter()
         .map(DType::Block)
-        .filter(|dtype| crate::product::integer::may_round(*dtype))
+        .filter(|dtype| crate::weight::has_integer_product((*dtype).into()))
 }
 
 /// In integers an output is the same sum in the same order, however many rows and columns are computed beside it.

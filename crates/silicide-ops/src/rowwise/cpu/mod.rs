@@ -17,11 +17,11 @@ pub(crate) use tile::{RowBlock, RowBlocks, RowResult, RowSpan, finish, partial, 
 
 use super::{RowOp, RowWords};
 use crate::cpu::{Simd, TILE};
-use crate::product::activations::rounds;
+use crate::product::needs::check_alignment;
 use header::RowHeader;
-use silicide_core::kernel::{Access, Arg, Cost, Decline, Derivation, Io, Kernel, Launch, Plan, Step};
+use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::q8::GROUP;
 use silicide_hal::{Backend, DeviceInfo, NativeKernel, Program};
-use silicide_quant::DType;
 use smallvec::SmallVec;
 use tile::KEPT;
 
@@ -78,7 +78,7 @@ pub(crate) struct RowPrograms {
     pub(crate) partial: &'static NativeKernel,
     /// Partial results to outputs.
     pub(crate) finish: &'static NativeKernel,
-    /// Whole rows, with `y` also rounded to 8 bits for a product.
+    /// Whole rows, whose `y` is then quantized.
     pub(crate) quantized: Option<&'static NativeKernel>,
     /// Bytes of a partial result.
     pub(crate) partial_bytes: usize,
@@ -90,7 +90,7 @@ pub(crate) const fn workspace<F: RowFormula>() -> usize {
 }
 
 /// Declares the [`RowPrograms`] of a [`RowFormula`]: `row_programs!(NAME, Formula, "label")`. With `, quantized` at the end
-/// there is a program that also rounds `y` for a product.
+/// there is a program that also quantizes `y`.
 macro_rules! row_programs {
     ($name:ident, $formula:ty, $label:literal $(, $quantized:ident)?) => {
         static $name: $crate::rowwise::cpu::RowPrograms = {
@@ -117,7 +117,7 @@ macro_rules! row_programs {
     (@ $formula:ty, $label:literal) => { None };
     (@ $formula:ty, $label:literal, quantized) => {{
         use $crate::rowwise::cpu::{whole_quantized, whole_quantized_need};
-        // SAFETY: as for whole rows; a tile rounds the rows that it has written.
+        // SAFETY: as for whole rows; a tile quantizes the rows that it has written.
         $crate::cpu::native_kernel!(unsafe QUANTIZED, concat!($label, ".quantized"), whole_quantized::<S, $formula>,
             needs whole_quantized_need::<$formula>, workspace workspace::<$formula>());
         Some(&QUANTIZED)
@@ -140,8 +140,14 @@ impl<O: RowOp> Kernel for CpuRows<O> {
         self.name
     }
 
-    fn fits(&self, _op: &O, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    fn fits(&self, op: &O, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let shape = io.input(0).shape;
+        if op.is_quantized() {
+            check_alignment(&io.output(io.outputs.len().saturating_sub(1)))?;
+            if (self.programs)(op).quantized.is_none() || shape.last() > longest(O::ROLES.per_row) {
+                return Err(Decline("quantizes rows that one tile has written"));
+            }
+        }
         if on.backend != Backend::Cpu {
             Err(Decline("runs on the CPU"))
         } else if u32::try_from(shape.rows()).is_err() || u32::try_from(shape.last()).is_err() {
@@ -153,20 +159,6 @@ impl<O: RowOp> Kernel for CpuRows<O> {
 
     fn plan(&self, op: &O, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         plan(op, io, (self.programs)(op))
-    }
-
-    fn plan_with(&self, op: &O, io: &Io<'_>, on: &DeviceInfo, next: &Derivation<'_>) -> Option<Launch> {
-        let [rows, runs] = rounds(next.launch)?;
-        let quantized = (self.programs)(op).quantized?;
-        let y = io.output(0);
-        let fits = next.output == 0 && y.dtype == DType::F32 && y.shape.rows() == rows as usize;
-        let plan = self.plan(op, io, on);
-        let ([Step::Dispatch(launch)], true) = (plan.steps.as_slice(), fits) else { return None };
-        let mut launch = launch.clone();
-        launch.program = Program::Native(quantized);
-        launch.args.push(Arg::scratch(next.scratch, Access::Write));
-        launch.params.push(runs);
-        Some(launch)
     }
 }
 
@@ -185,7 +177,15 @@ fn plan<O: RowOp>(op: &O, io: &Io<'_>, programs: &RowPrograms) -> Plan {
     if header.k <= longest {
         header.per = (TILE / header.k).max(1);
         let grid = [header.rows.div_ceil(header.per) as u32, 1, 1];
-        return Plan::launch(Program::Native(programs.whole), &args, &header.encode(roles.words.len()), grid);
+        let mut words = header.encode(roles.words.len());
+        let program = match programs.quantized.filter(|_| op.is_quantized()) {
+            Some(quantized) => {
+                words.push((header.k / GROUP) as u32);
+                quantized
+            }
+            None => programs.whole,
+        };
+        return Plan::launch(Program::Native(program), &args, &words, grid);
     }
     // Spans of nearly equal length, in whole vectors.
     header.per = header.k.div_ceil(header.k.div_ceil(longest)).next_multiple_of(64);

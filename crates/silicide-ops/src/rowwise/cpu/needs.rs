@@ -5,6 +5,7 @@ use super::header::{RowHeader, RowTensor};
 use crate::cpu::needs::in_tiles_of;
 use crate::product::needs as product;
 use crate::rowwise::RowOp;
+use silicide_gemm::q8::GROUP;
 use silicide_hal::{Access, Count, LaunchShape, Needs};
 use silicide_quant::DType;
 
@@ -62,13 +63,13 @@ pub(crate) fn whole_need<F: RowFormula>(launch: &LaunchShape<'_>) -> Option<Need
     Some(needs)
 }
 
-/// Whole rows, and rounded rows of `y`; the last parameter is runs of a row.
+/// Whole rows, and quantized rows of `y`; the last parameter is groups of a row.
 pub(crate) fn whole_quantized_need<F: RowFormula>(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let (header, runs) = (RowHeader::decode(launch.params), *launch.params.last()?);
-    let is_whole = runs as usize * silicide_gemm::q8::GROUP == header.k && header.y.code == DType::F32.code();
-    let rounded = product::quantized(Count::from(header.rows), runs);
+    let (header, groups) = (RowHeader::decode(launch.params), *launch.params.last()?);
+    let is_whole = groups as usize * GROUP == header.k && header.y.code == DType::F32.code();
+    let quantized = product::quantized(Count::from(header.rows), groups);
     let needs = whole_need::<F>(launch).filter(|_| is_whole && !F::Op::ROLES.per_row)?;
-    Some(needs.write(rounded, product::ROW_ALIGN))
+    Some(needs.write(quantized, product::ROW_ALIGN))
 }
 
 /// Scratch memory: a partial result for each span of each row.

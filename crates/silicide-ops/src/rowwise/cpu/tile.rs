@@ -8,7 +8,7 @@ use super::RowFormula;
 use super::header::{INDEX, RowHeader, RowTensor};
 use crate::cpu::element::{Float, Target, read_coded, size, view_coded};
 use crate::cpu::{CHUNK, Simd, stream};
-use crate::product::activations::round_part;
+use crate::quantize_q8::{BoundRow, quantize_row};
 use silicide_hal::Tile;
 use silicide_quant::{DType, bf16, f16};
 use std::marker::PhantomData;
@@ -377,21 +377,22 @@ pub(crate) unsafe fn whole<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
     tile.end();
 }
 
-/// A tile of whole rows, whose `y` is then rounded for a product. Rounded rows are the last binding; the last parameter is
+/// A tile of whole rows, whose `y` is then quantized for a product. Quantized rows are the last binding; the last parameter is
 /// their groups of 32.
 ///
 /// # Safety
-/// As for [`RowTile::new`]; `y` is f32, and the last binding has a rounded row for each row.
+/// As for [`RowTile::new`]; `y` is f32, and the last binding has a quantized row for each row.
 #[inline(always)]
 pub(crate) unsafe fn whole_quantized<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
     // SAFETY: the contract of this function.
     unsafe { whole::<S, F>(tile) };
     let RowHeader { rows, per, y, .. } = RowHeader::decode(tile.params);
-    let runs = tile.params.last().map_or(0, |&runs| runs as usize);
+    let groups = tile.params.last().map_or(0, |&groups| groups as usize);
     let first = (tile.index[0] as usize).saturating_mul(per).min(rows);
     for row in first..(first + per).min(rows) {
-        // SAFETY: `whole` just wrote row `row` of `y`; only this tile touches it and the rounded row.
-        unsafe { round_part(tile, (row, y.binding), (row, tile.bound() - 1), runs, 0..runs) };
+        let [from, to] = [y.binding, tile.bound() - 1].map(|binding| BoundRow { binding, row });
+        // SAFETY: `whole` just wrote row `row` of `y`; only this tile touches it and the quantized row.
+        unsafe { quantize_row(tile, from, to, groups) };
     }
 }
 

@@ -5,8 +5,9 @@
 //! do, outputs of different products are different bindings, nothing reads an output of another product, and what is done
 //! to an output afterwards is done to what the tile has written.
 
-use super::{BINDINGS, PROGRAMS, Product, RUN};
+use super::{BINDINGS, PROGRAMS, Product};
 use crate::product::needs as product;
+use silicide_gemm::q8::GROUP;
 use silicide_hal::{Access, BindingNeed, Count, LaunchShape, Needs};
 use smallvec::SmallVec;
 
@@ -76,7 +77,7 @@ impl Product {
 
 /// The needs of a launch; see the module for what is checked.
 pub(super) fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [count, gate, rounded, runs] = [0, 1, 2, 3].map(|i| launch.param(i));
+    let [count, gate, quantized, groups] = [0, 1, 2, 3].map(|i| launch.param(i));
     let mut bound = Bound { launch, needs: SmallVec::from_elem(None, launch.bound.len()) };
     let mut next = 0u32;
     let mut products: SmallVec<[Product; 3]> = SmallVec::new();
@@ -103,10 +104,10 @@ pub(super) fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
         if !is_same {
             return None;
         }
-        if let Some(rounded) = rounded.checked_sub(1) {
-            let is_whole = runs as usize * RUN == up.columns && up.tile_columns.is_multiple_of(RUN);
-            let bytes = product::quantized(Count::from(up.rows), runs);
-            bound.add(rounded as usize, &need(Access::Write, bytes, product::ROW_ALIGN as u32))?;
+        if let Some(binding) = quantized.checked_sub(1) {
+            let is_whole = groups as usize * GROUP == up.columns && up.tile_columns.is_multiple_of(GROUP);
+            let bytes = product::quantized(Count::from(up.rows), groups);
+            bound.add(binding as usize, &need(Access::Write, bytes, product::ROW_ALIGN as u32))?;
             if !is_whole {
                 return None;
             }
