@@ -42,7 +42,7 @@ struct Arguments {
     /// Try fewer memory layouts.
     #[arg(long)]
     quick: bool,
-    /// Choose cases by risk: two of each program; of matrix products, each kernel once with each block format and each constant.
+    /// Choose cases by risk: two of each program; of matrix products, each kernel with each constant, and each block format once.
     #[arg(long)]
     risk: bool,
 }
@@ -87,7 +87,7 @@ fn conform(arguments: &Arguments) -> Result<bool, String> {
             let (all, on) = (std::mem::take(cases), target.main.info());
             let is_product = PRODUCTS.contains(op);
             *cases =
-                if is_product { covering(all, on, LARGEST, Cover::Pairs) } else { by_risk(all, on, LARGEST) };
+                if is_product { covering(all, on, LARGEST, Cover::Parts) } else { by_risk(all, on, LARGEST) };
         }
     }
     let effort = if arguments.quick { Effort::Quick } else { Effort::Full };

@@ -6,8 +6,8 @@
 //!
 //! The programs of matrix products are every kernel with every constant and every block format, and a slow device compiles
 //! each for a second or more. [`covering`] keeps what they are made of, not every combination of it: [`Cover::Kernels`] for
-//! drivers, [`Cover::Pairs`] for translators. With [`Cover::Kernels`] most block formats and endings of products run on a
-//! driver only with `--all`; translators run each of them.
+//! drivers, [`Cover::Parts`] for translators. With [`Cover::Kernels`] most block formats and endings of products run on a
+//! driver only with `--all`; translators run each of them once.
 
 use crate::{Call, Effort, layouts, programs};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -58,8 +58,8 @@ pub const PRODUCTS: [&str; 3] = ["matmul", "expert_linear", "linear"];
 pub enum Cover {
     /// Every kernel with each of its constants, with any texts.
     Kernels,
-    /// Every kernel with each of its constants and each of its texts.
-    Pairs,
+    /// Every kernel with each of its constants, and every text with any kernel.
+    Parts,
 }
 
 /// A part of a program that a choice of cases covers.
@@ -69,8 +69,8 @@ enum Trait {
     Kernel(&'static str),
     /// A constant of a kernel.
     Constant(&'static str, &'static str, u32),
-    /// A text of a kernel: the code of a block format, of a loop, of an entry point.
-    Text(&'static str, &'static str),
+    /// A text: the code of a block format, of a loop, of an entry point.
+    Text(&'static str),
 }
 
 /// Returns cases whose programs together have what `cover` says of the programs of `cases` on a device:
@@ -109,8 +109,8 @@ fn traits(call: &Call, on: &DeviceInfo, cover: Cover) -> FxHashSet<Trait> {
             let Program::Wgsl(program) = program else { continue };
             let constants = program.constants().iter();
             traits.extend(constants.map(|(name, value)| Trait::Constant(kernel, name, *value)));
-            let texts = program.parts().iter().filter(|_| cover == Cover::Pairs);
-            traits.extend(texts.map(|part| Trait::Text(kernel, part.snippet.name)));
+            let texts = program.parts().iter().filter(|_| cover == Cover::Parts);
+            traits.extend(texts.map(|part| Trait::Text(part.snippet.name)));
         }
     }
     traits
@@ -158,7 +158,7 @@ mod tests {
         let mut programs = [0; 3];
         for (op, cases) in products {
             programs[0] += programs_of(&cases, &on).len();
-            for (cover, sum) in [(Cover::Kernels, 1), (Cover::Pairs, 2)] {
+            for (cover, sum) in [(Cover::Kernels, 1), (Cover::Parts, 2)] {
                 let all = |cases: &[Case]| -> FxHashSet<Trait> {
                     let calls = cases.iter().filter_map(|case| Call::of(case).ok());
                     calls.flat_map(|call| traits(&call, &on, cover)).collect()
@@ -169,7 +169,7 @@ mod tests {
                 println!("{op}, {cover:?}: {} of {} cases, {programs:?}", kept.len(), cases.len());
             }
         }
-        let [all, kernels, pairs] = programs;
-        assert!(kernels * 3 < all && pairs * 3 < all * 2, "{kernels} and {pairs} of {all} programs");
+        let [all, kernels, parts] = programs;
+        assert!(kernels * 3 < all && parts * 3 < all * 2, "{kernels} and {parts} of {all} programs");
     }
 }
