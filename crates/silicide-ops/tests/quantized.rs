@@ -1,9 +1,12 @@
 //! Products of quantized rows, on every instruction set: rows that are quantized once, and rows that are any bytes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod common;
+
+use common::devices;
 use silicide_core::hal::Command;
 use silicide_core::kernel::{Op, TensorInfo};
-use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa};
+use silicide_core::{Buffer, CommandEncoder, Device};
 use silicide_ops::case::{Data, Input, Random};
 use silicide_ops::quantize_q8::QuantizeQ8;
 use silicide_ops::{expert_linear, linear, linear_input};
@@ -13,16 +16,6 @@ const ROWS: usize = 5;
 const N: usize = 48;
 const K: usize = 512;
 const EXPERTS: usize = 3;
-
-/// The CPU with each instruction set that it has.
-fn devices() -> impl Iterator<Item = Device> {
-    Isa::available().into_iter().map(|isa| {
-        let mut options = DeviceOptions::default();
-        options.isa = Some(isa);
-        samples::note_isa(isa.name(), "kernels");
-        Device::open_with("cpu", &options).unwrap()
-    })
-}
 
 fn buffer(device: &Device, dtype: DType, axes: &[usize]) -> Buffer {
     let data = if dtype.is_block() { Data::Blocks } else { Data::Gaussian { scale: 1.0 } };

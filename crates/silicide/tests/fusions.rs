@@ -85,7 +85,7 @@ fn run(
     (values.collect(), report.passes.iter().skip(1).map(|pass| pass.rewrites).sum(), report.commands)
 }
 
-/// Runs a graph as it is and with a fusion, which must find its pattern so often.
+/// Runs a graph as it is and with a fusion, which must rewrite it `rewrites` times.
 fn compare(device: &Device, inputs: &[TensorInfo], pass: Pass, rewrites: usize, record: Record<'_>) {
     let (plain, _, before) = run(device, inputs, &[], record);
     let (fused, count, after) = run(device, inputs, &[pass], record);
@@ -442,7 +442,7 @@ fn a_norm_that_only_products_read_leaves_the_sum_alone() {
     }
 }
 
-/// What is quantized for a product right where it was made gives the bits that quantizing it apart gives.
+/// A value that its producer quantizes has the same bits as one that `quantize_q8` quantizes.
 #[test]
 fn outputs_that_are_quantized_where_they_are_made() {
     let formats = [Format::Q4_1, Format::Q8_0, Format::Q4K];

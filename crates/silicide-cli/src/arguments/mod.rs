@@ -186,8 +186,11 @@ fn describe(model: &Model) {
         description.vocabulary,
         description.config.trained_context,
     ));
-    if copied.left > 0 {
-        detail(format_args!("repacking: {} not repacked for lack of memory", HumanBytes(copied.left)));
+    if copied.not_interleaved > 0 {
+        detail(format_args!(
+            "repacking: {} not repacked for lack of memory",
+            HumanBytes(copied.not_interleaved)
+        ));
     }
     detail(format_args!(
         "memory: {} weights ({} interleaved), {} KV cache for {} tokens, {} activations, {} workspaces; {} of {}",

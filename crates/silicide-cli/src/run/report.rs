@@ -67,7 +67,7 @@ impl<'a> Report<'a> {
             memory: Memory {
                 weights: fit.weights,
                 rearranged: model.rearranged().bytes,
-                not_rearranged: model.rearranged().left,
+                not_rearranged: model.rearranged().not_interleaved,
                 cache: fit.cache,
                 activations: fit.activations,
                 peak: peak_memory(),
@@ -116,7 +116,7 @@ pub(crate) fn summary(model: &Model, timings: &Timings) -> String {
         reused => format!(" ({reused} of them cached)"),
     };
     let copied = model.rearranged();
-    let left = match copied.left {
+    let left = match copied.not_interleaved {
         0 => String::new(),
         left => format!("{} MiB not repacked for lack of memory", left >> 20),
     };

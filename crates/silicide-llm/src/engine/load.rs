@@ -139,7 +139,7 @@ impl Model {
         tensors.allow("rope_freqs.weight");
         let mut rearranged = tensors.rearranged();
         if most_repacked(device, options) == Repack::None {
-            rearranged.left = 0;
+            rearranged.not_interleaved = 0;
         }
         tensors.finish()?;
         let template = ChatTemplate::of(source, &tokenizer);

@@ -60,7 +60,7 @@ pub struct Rearranged {
     /// Bytes.
     pub bytes: u64,
     /// Bytes of weights that could be interleaved and are not, as memory does not allow it.
-    pub left: u64,
+    pub not_interleaved: u64,
     /// How long it took.
     pub time: Duration,
 }
@@ -203,6 +203,7 @@ impl<'a> Tensors<'a> {
                     let bytes = part.size();
                     all.as_bytes()?.view(expert * bytes, bytes)?.copy_from(&part.as_bytes()?)?;
                 }
+                loader.release(&entry);
             }
         }
         all.ok_or_else(|| self.missing(name))
@@ -237,7 +238,7 @@ impl<'a> Tensors<'a> {
             return Ok(None);
         }
         if self.repack != least && self.repack != Repack::All {
-            self.rearranged.left += weight.bytes() as u64;
+            self.rearranged.not_interleaved += weight.bytes() as u64;
             return Ok(None);
         }
         if least == Repack::Matrices {

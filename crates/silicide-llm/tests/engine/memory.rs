@@ -79,7 +79,7 @@ fn the_token_table_is_the_first_weight_that_is_not_repacked() {
     let all = tied(None);
     let needed = all.memory_estimate().needed();
     let part = tied(Some(needed as usize - 1));
-    assert_eq!((all.rearranged().left, part.rearranged().left), (0, table));
+    assert_eq!((all.rearranged().not_interleaved, part.rearranged().not_interleaved), (0, table));
     assert_eq!(part.rearranged().bytes + table, all.rearranged().bytes);
     assert_eq!(part.memory_estimate().needed() + table, needed);
     let tokens: Vec<u32> = (0..20).collect();

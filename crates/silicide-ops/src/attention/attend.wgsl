@@ -40,7 +40,7 @@ override COLUMNS: u32 = 1;
 var<workgroup> queries: array<vec4<f32>, DIM>;
 var<workgroup> scores: array<vec4<f32>, WG>;
 
-// What a workgroup has: the first of its four rows, a head of keys as the launch counts them, and a run of keys.
+// The work of a workgroup: the first of its four rows, a head of keys as the launch counts them, and a range of keys.
 struct Work {
     row: u32,
     rows: u32,

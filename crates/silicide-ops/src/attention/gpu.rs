@@ -99,7 +99,7 @@ fn window(rule: &Attention) -> u32 {
     rule.window.filter(|&window| window < rule.limit).unwrap_or(0)
 }
 
-/// What the body writes: whole outputs, or parts of runs of keys.
+/// The outputs of the body: whole ones, or partial sums over ranges of keys.
 struct Written {
     out: Arg,
     runs: Option<usize>,

@@ -1,4 +1,4 @@
-// What a launch does for an expert. Parameters `first` and `seen` are the experts whose weights it sees, of `experts` in all.
+// The part of a launch for one expert. Parameters `first` and `seen` are the experts whose weights it sees, of `experts` in all.
 const NOT_SEEN: u32 = 0u;
 const SEEN: u32 = 1u;
 const UNKNOWN: u32 = 2u;

@@ -63,12 +63,12 @@ pub fn expert_linear<R: Recorder>(
     ids: &R::Value,
 ) -> Result<R::Value> {
     let mut op = ExpertLinear::new(weight.encoding_in(recorder));
-    let factor = crate::linear::factor(recorder, op.encoding, weight.as_planes());
-    let q = for_products(recorder, x, factor.as_slice())?;
+    let extents = crate::linear::weight_extents(recorder, op.encoding, weight.as_planes());
+    let q = for_products(recorder, x, extents.as_slice())?;
     let x = q.as_ref().unwrap_or(x);
     // A single row needs no groups: each of its experts has one pair.
     let info = recorder.info(ids);
-    let groups = match factor.map(|(_, shape)| *shape.axes().first().unwrap_or(&0)) {
+    let groups = match extents.map(|weight| *weight.shape.axes().first().unwrap_or(&0)) {
         Some(experts) if !recorder.device().info().is_gpu() && info.shape.rows() > 1 => {
             u32::try_from(experts).ok().map(|experts| group_by_expert(recorder, ids, experts)).transpose()?
         }

@@ -88,7 +88,7 @@ unsafe fn group(tile: &Tile<'_>) {
         first += pairs;
     }
     *count = made;
-    // What is in no strip is in none.
+    // Pairs with an id out of range have no strip.
     homes.fill(u32::MAX);
     for (pair, id) in ids.iter().enumerate() {
         let Some(next) = next.get_mut(group_of(*id)) else { continue };

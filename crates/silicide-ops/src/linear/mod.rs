@@ -14,7 +14,7 @@ mod gpu;
 mod record;
 mod steps;
 
-pub(crate) use record::factor;
+pub(crate) use record::weight_extents;
 pub use record::{Layer, linear, linear_exact, linear_gated, linear_input, linear_shared};
 
 use crate::elementwise::is_float;

@@ -2,7 +2,7 @@
 
 use super::{Linear, MAX_PRODUCTS, Product};
 use crate::glu::Activation;
-use crate::quantize_q8::{Factor, for_products};
+use crate::quantize_q8::{WeightExtents, for_products};
 use crate::weight;
 use silicide_core::kernel::TensorInfo;
 use silicide_core::{AsWeight, Recorder, Result, Weight};
@@ -63,20 +63,24 @@ pub fn linear_input<R: Recorder, W: AsWeight<R::Value>>(
     x: &R::Value,
     weights: &[&W],
 ) -> Result<R::Value> {
-    let factors = weights
+    let extents = weights
         .iter()
-        .map(|&weight| factor(recorder, W::encoding_in(weight, recorder), W::as_planes(weight)));
-    let q = match factors.collect::<Option<SmallVec<[Factor; MAX_PRODUCTS]>>>() {
-        Some(factors) => for_products(recorder, x, &factors)?,
+        .map(|&weight| weight_extents(recorder, W::encoding_in(weight, recorder), W::as_planes(weight)));
+    let q = match extents.collect::<Option<SmallVec<[WeightExtents; MAX_PRODUCTS]>>>() {
+        Some(extents) => for_products(recorder, x, &extents)?,
         None => None,
     };
     Ok(q.unwrap_or_else(|| x.clone()))
 }
 
 /// The encoding and the shape of a weight, if its planes are those of one.
-pub(crate) fn factor<R: Recorder>(recorder: &R, encoding: Encoding, planes: &[R::Value]) -> Option<Factor> {
+pub(crate) fn weight_extents<R: Recorder>(
+    recorder: &R,
+    encoding: Encoding,
+    planes: &[R::Value],
+) -> Option<WeightExtents> {
     let planes: SmallVec<[TensorInfo; 3]> = planes.iter().map(|plane| recorder.info(plane)).collect();
-    weight::check("linear", "weight", encoding, &planes).ok().map(|shape| (encoding, shape))
+    weight::check("linear", "weight", encoding, &planes).ok().map(|shape| WeightExtents { encoding, shape })
 }
 
 /// [`linear`] with activations as they are: no kernel quantizes them.

@@ -150,26 +150,31 @@ pub fn quantize_q8<R: Recorder>(recorder: &mut R, x: &R::Value) -> Result<R::Val
     recorder.run_one(QuantizeQ8, &[x])
 }
 
-/// A weight that activations are multiplied with: its encoding and its shape, `[..., n, k]`.
-pub(crate) type Factor = (Encoding, Shape);
+/// A weight that activations are multiplied with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WeightExtents {
+    pub(crate) encoding: Encoding,
+    /// `[..., n, k]`.
+    pub(crate) shape: Shape,
+}
 
 /// Records the quantized rows of `x` for products with weights, if the device computes all of them in integers. `x` that is no input of
 /// such products is left to the shape rule of the product.
 pub(crate) fn for_products<R: Recorder>(
     recorder: &mut R,
     x: &R::Value,
-    factors: &[Factor],
+    weights: &[WeightExtents],
 ) -> Result<Option<R::Value>> {
     let (info, on) = (recorder.info(x), recorder.device().info());
-    let is_integer = |(encoding, shape): &Factor| match shape.axes() {
-        [.., n, k] => integer::takes(*encoding, [*n, *k]) && info.shape.last() == *k,
+    let is_integer = |weight: &WeightExtents| match weight.shape.axes() {
+        [.., n, k] => integer::takes(weight.encoding, [*n, *k]) && info.shape.last() == *k,
         _ => false,
     };
     let quantizes = !on.is_gpu()
         && info.dtype == DType::F32
         && info.elements() > 0
-        && !factors.is_empty()
-        && factors.iter().all(is_integer);
+        && !weights.is_empty()
+        && weights.iter().all(is_integer);
     if quantizes { quantize_q8(recorder, x).map(Some) } else { Ok(None) }
 }
 

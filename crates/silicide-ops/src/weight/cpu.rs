@@ -7,7 +7,7 @@ use silicide_hal::{Count, Needs, Tile};
 use silicide_quant::{DType, Encoding, Format, RowEncoding, decode_into};
 
 /// Elements of interleaved rows that are put together at a time: whole blocks of every format.
-const RUN: usize = 256;
+const CHUNK: usize = 256;
 
 /// The rows of a weight among the bindings of a tile.
 pub(crate) struct Rows<'a, 'b> {
@@ -91,9 +91,9 @@ impl<'a, 'b> Rows<'a, 'b> {
         }
         let set = (matrix * self.n + within / TOGETHER * TOGETHER) * (self.k / len) * bytes;
         let first = column / len;
-        let mut apart = [0; RUN * size_of::<f32>()];
-        for (run, to) in to.chunks_mut(RUN).enumerate() {
-            let start = first + run * (RUN / len);
+        let mut apart = [0; CHUNK * size_of::<f32>()];
+        for (chunk, to) in to.chunks_mut(CHUNK).enumerate() {
+            let start = first + chunk * (CHUNK / len);
             let apart = apart.get_mut(..to.len() / len * bytes).unwrap_or_default();
             for (i, apart) in apart.chunks_exact_mut(bytes).enumerate() {
                 let range = set + (start + i) * TOGETHER * bytes..set + (start + i + 1) * TOGETHER * bytes;

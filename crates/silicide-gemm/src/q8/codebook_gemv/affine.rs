@@ -171,7 +171,8 @@ impl<const BITS: usize, const BYTES: usize, const ROWS: usize> Task for AffineGe
     #[inline(always)]
     fn run(self) {
         let Self { isa, product, outputs } = self;
-        let arranged = arrange::<Affine<BITS, BYTES>, ROWS>(product);
+        // SAFETY: `Q8Product::multiply` borrows the workspace alone, and this is the only use of it here.
+        let arranged = unsafe { arrange::<Affine<BITS, BYTES>, ROWS>(product) };
         let rows: [RowScales<'_>; ROWS] = std::array::from_fn(|row| RowScales::new(product, row));
         let mut scales = Scales(MaybeUninit::uninit());
         // SAFETY: the array has two vectors for each of eight groups.

@@ -198,7 +198,8 @@ impl<F: ScaledSuperBlock, const ROWS: usize> Task for CodebookGemv<'_, F, ROWS> 
     #[inline(always)]
     fn run(self) {
         let Self { isa, product, outputs, .. } = self;
-        let arranged = arrange::<F, ROWS>(product);
+        // SAFETY: `Q8Product::multiply` borrows the workspace alone, and this is the only use of it here.
+        let arranged = unsafe { arrange::<F, ROWS>(product) };
         let scales: [&[[f32; GROUPS]]; ROWS] = std::array::from_fn(|row| {
             product.lhs.groups_of(row, 0..product.lhs.groups()).scales.as_chunks().0
         });
@@ -238,10 +239,15 @@ impl<F: ScaledSuperBlock, const ROWS: usize> Task for CodebookGemv<'_, F, ROWS> 
 }
 
 /// Arranges the activations of rows in the workspace, super-block by super-block. Rows that there are none of are the last one.
+///
+/// # Safety
+/// Nothing else refers to the workspace of the product while the result is in use.
 #[inline(always)]
-fn arrange<'a, F: SuperBlock, const ROWS: usize>(product: &'a Q8Product<'_>) -> &'a [[ArrangedRow; ROWS]] {
+unsafe fn arrange<'a, F: SuperBlock, const ROWS: usize>(
+    product: &'a Q8Product<'_>,
+) -> &'a [[ArrangedRow; ROWS]] {
     type Blocks<const ROWS: usize> = [MaybeUninit<[ArrangedRow; ROWS]>; MAX_SUPER_BLOCKS];
-    // SAFETY: the workspace has room for it (`staging`), is borrowed by the product, and holds no other reference.
+    // SAFETY: the workspace has room for it (`staging`), and nothing else refers to it, by this function's contract.
     let to = unsafe { &mut *product.staging::<Blocks<ROWS>>() };
     let to = to.get_mut(..product.lhs.groups() / GROUPS).unwrap_or_default();
     for (block, to) in to.iter_mut().enumerate() {

@@ -74,7 +74,7 @@ pub(super) unsafe fn tile_queries<S: Simd + F32Kernels>(tile: &Tile<'_>) {
                 at: keys.start,
                 accumulate,
             };
-            add_keys::<S>(&call, &queries, &place, (workspace, &mut states));
+            add_keys::<S>(&call, &queries, &place, workspace, &mut states);
             accumulate = true;
             keys.start += count;
         }
@@ -120,7 +120,8 @@ unsafe fn add_keys<S: Simd + F32Kernels>(
     call: &Call<'_>,
     queries: &Queries,
     place: &Place,
-    (workspace, states): (*mut TiledWorkspace, &mut [Seen; ROWS]),
+    workspace: *mut TiledWorkspace,
+    states: &mut [Seen; ROWS],
 ) {
     let (tile, Extents { heads, dim, value_dim, .. }) = (call.tile, call.extents);
     let (tokens, count) = (queries.tokens.len(), place.slots.count);
