@@ -3,6 +3,7 @@
 //! `cargo run --release -p silicide --example 07_chat -- [device] [model file or folder]`
 
 use silicide::prelude::*;
+use std::io::Write;
 
 /// A tiny model with random weights: its text means nothing.
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/models/llama-chat.gguf");
@@ -17,6 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("> {question}");
         for piece in chat.say(question)? {
             print!("{}", piece?);
+            std::io::stdout().flush()?;
         }
         println!();
     }

@@ -3,6 +3,7 @@
 //! `cargo run --release -p silicide --example 08_stream_and_cancel -- [device] [model file or folder]`
 
 use silicide::prelude::*;
+use std::io::Write;
 use std::time::Duration;
 
 /// A tiny model with random weights: its text means nothing.
@@ -24,6 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     for piece in &mut reply {
         print!("{}", piece?);
+        std::io::stdout().flush()?;
     }
     let (reason, timings) = (reply.finish_reason(), reply.timings());
     println!(
@@ -38,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     chat.messages_mut().clear();
     for piece in chat.say("And about the sky?")?.take(10) {
         print!("{}", piece?);
+        std::io::stdout().flush()?;
     }
     println!("\n[kept: {:?}]", chat.messages());
     Ok(())
