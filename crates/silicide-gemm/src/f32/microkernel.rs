@@ -12,7 +12,7 @@
 
 use super::lanes::{DenseLanes, MAX_MR, MAX_NR_VECTORS, OutputTile};
 use super::pack::PackedPanel;
-use crate::isa::Task;
+use crate::isa::{MAX_LANES, Task};
 use crate::view::Matrix;
 
 /// Rows times a packed panel.
@@ -106,16 +106,23 @@ impl<I: DenseLanes> RegisterTile<I> {
     #[inline(always)]
     unsafe fn compute<const ROWS: usize, const VECTORS: usize>(&self) {
         let Self { isa, x, x_stride, weights, depth, outputs, out } = *self;
-        let whole = outputs == VECTORS * I::LANES;
-        let left = |vector: usize| if whole { I::LANES } else { outputs - vector * I::LANES };
-        // SAFETY: the caller vouches for rows of `depth` activations, `depth` times VECTORS vectors of weights, and the outputs.
+        // Sums stay in registers only if every index of them is constant. So outputs that do not fill their vectors are in `edge`.
+        let mut edge = [0.0; MAX_MR * MAX_NR_VECTORS * MAX_LANES];
+        let is_whole = outputs == VECTORS * I::LANES;
+        let stored = OutputTile { start: edge.as_mut_ptr(), stride: VECTORS * I::LANES, ..out };
+        let stored = if is_whole { out } else { stored };
+        // SAFETY: the caller vouches for rows of `depth` activations, `depth` times VECTORS vectors of weights, and the outputs; `edge`
+        // has VECTORS vectors for each of ROWS rows, as `run` asserts.
         unsafe {
+            if !is_whole && out.accumulate {
+                for row in 0..ROWS {
+                    stored.skip(row, 0).start.copy_from_nonoverlapping(out.skip(row, 0).start, outputs);
+                }
+            }
             let mut sums = [[isa.zeros(); VECTORS]; ROWS];
-            if out.accumulate {
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        *sum = out.skip(row, i * I::LANES).load(isa, left(i));
-                    }
+            for (row, sums) in sums.iter_mut().enumerate() {
+                for (i, sum) in sums.iter_mut().enumerate() {
+                    *sum = stored.skip(row, i * I::LANES).load(isa, I::LANES);
                 }
             }
             for at in 0..depth {
@@ -131,9 +138,14 @@ impl<I: DenseLanes> RegisterTile<I> {
                     }
                 }
             }
-            for (row, sums) in sums.into_iter().enumerate() {
-                for (i, sum) in sums.into_iter().enumerate() {
-                    out.skip(row, i * I::LANES).store(isa, sum, left(i));
+            for (row, sums) in sums.iter().enumerate() {
+                for (i, sum) in sums.iter().enumerate() {
+                    stored.skip(row, i * I::LANES).store(isa, *sum, I::LANES);
+                }
+            }
+            if !is_whole {
+                for row in 0..ROWS {
+                    out.skip(row, 0).start.copy_from_nonoverlapping(stored.skip(row, 0).start, outputs);
                 }
             }
         }
