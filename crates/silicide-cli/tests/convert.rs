@@ -201,6 +201,8 @@ fn a_dry_run_shows_types_and_sizes_and_writes_nothing() {
     let written = String::from_utf8_lossy(&done.stdout).into_owned();
     let size = written.trim().rsplit_once(", ").unwrap().1;
     assert!(text.contains(&format!("-> {size} (")), "{size} is not in {text}");
+    let again = convert(&testdata("models/llama-tied.gguf"), &output, &["--type", "q4_k_m", "--dry-run"]);
+    assert!(notes(&again).contains("out.gguf exists"), "{}", notes(&again));
     // The output is optional.
     let mut dry = Command::new(env!("CARGO_BIN_EXE_silicide"));
     dry.args(["convert", "--dry-run", "-m"]).arg(testdata("models/llama-tied.gguf"));

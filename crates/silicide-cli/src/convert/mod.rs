@@ -157,6 +157,14 @@ impl Convert {
         let (shards, steps) = shards(plan, &output, request.limit)?;
         let about = self.circumstances(&source, &shards, request.types.recipe.is_some());
         if self.dry_run {
+            if request.output.is_some() {
+                for shard in shards.iter().filter(|shard| self.check_absent(&shard.path).is_err()) {
+                    output::note(format_args!(
+                        "{} exists; it is replaced only with --force",
+                        shard.path.display()
+                    ));
+                }
+            }
             return self.show(&shards, &steps, &about);
         }
         if request.limit.is_some() {

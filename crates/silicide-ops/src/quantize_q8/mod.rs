@@ -158,8 +158,8 @@ pub(crate) struct WeightExtents {
     pub(crate) shape: Shape,
 }
 
-/// Records the quantized rows of `x` for products with weights, if the device computes all of them in integers. `x` that is no input of
-/// such products is left to the shape rule of the product.
+/// Records the quantized rows of `x` for products with `weights`. Returns `None` if the device does not compute all of them in
+/// integers, or if types or shapes do not match: the product then reports the error.
 pub(crate) fn for_products<R: Recorder>(
     recorder: &mut R,
     x: &R::Value,
