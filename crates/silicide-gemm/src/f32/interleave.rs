@@ -118,37 +118,3 @@ fn store_words<const SIZE: usize>(words: &[u32; INTERLEAVE], to: &mut [u8; 4 * I
         (*first, *second) = ((word as u16).to_le_bytes(), ((word >> 16) as u16).to_le_bytes());
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::isa::{Portable, Simd};
-
-    fn check<I: F32Kernels>(isa: I) {
-        for dtype in [DType::F32, DType::F16, DType::BF16] {
-            let size = dtype.size();
-            for depth in [1, 15, 16, 17, 32, 33, 64, 100] {
-                let from: Vec<u8> = (0..INTERLEAVE * depth * size).map(|i| (i * 31 % 251) as u8).collect();
-                let mut to = vec![0; from.len()];
-                interleave(isa, dtype, &from, &mut to).unwrap();
-                for (i, element) in to.chunks_exact(size).enumerate() {
-                    let (row, at) = (i % INTERLEAVE, i / INTERLEAVE);
-                    let expected = &from[(row * depth + at) * size..][..size];
-                    assert_eq!(element, expected, "{dtype}, {}, row {row}, element {at} of {depth}", I::NAME);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn element_l_of_sixteen_rows_lies_at_place_l() {
-        #[cfg(target_arch = "x86_64")]
-        {
-            crate::isa::Avx512::detect().into_iter().for_each(check);
-            crate::isa::Avx2::detect().into_iter().for_each(check);
-        }
-        #[cfg(target_arch = "aarch64")]
-        crate::isa::Neon::detect().into_iter().for_each(check);
-        Portable::detect().into_iter().for_each(check);
-    }
-}

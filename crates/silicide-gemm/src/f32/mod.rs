@@ -30,8 +30,6 @@ mod lanes;
 mod microkernel;
 mod pack;
 mod product;
-#[cfg(test)]
-mod tests;
 mod weighted;
 mod weights;
 

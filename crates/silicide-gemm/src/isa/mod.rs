@@ -352,20 +352,3 @@ macro_rules! with_features {
     )*};
 }
 pub(crate) use with_features;
-
-/// For tests: calls a generic function with the token of every instruction set that this CPU has.
-#[cfg(test)]
-macro_rules! for_every_isa {
-    ($function:ident($($argument:expr),*)) => {{
-        #[cfg(target_arch = "x86_64")]
-        {
-            crate::isa::Avx512::detect().map(|isa| $function(isa $(, $argument)*));
-            crate::isa::Avx2::detect().map(|isa| $function(isa $(, $argument)*));
-        }
-        #[cfg(target_arch = "aarch64")]
-        crate::isa::Neon::detect().map(|isa| $function(isa $(, $argument)*));
-        crate::isa::Portable::detect().map(|isa| $function(isa $(, $argument)*));
-    }};
-}
-#[cfg(test)]
-pub(crate) use for_every_isa;

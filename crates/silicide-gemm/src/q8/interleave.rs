@@ -159,31 +159,3 @@ unsafe fn interleave_block<I: CodeLanes>(
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_byte_of_sixteen_blocks_has_a_place_of_its_own() {
-        let mut formats = 0;
-        for format in Format::ALL {
-            let Some(block) = InterleavedBlock::of(format) else { continue };
-            formats += 1;
-            let all = (0..INTERLEAVE).flat_map(|row| (0..block.bytes).map(move |at| block.place(row, at)));
-            let mut places: Vec<usize> = all.collect();
-            places.sort_unstable();
-            assert!(places.iter().enumerate().all(|(i, place)| i == *place), "{format}");
-            let from: Vec<u8> = (0..INTERLEAVE * block.bytes).map(|i| (i % 251) as u8).collect();
-            for row in 0..INTERLEAVE {
-                let mut to = vec![0; block.bytes];
-                block.copy_row(row, &from, &mut to);
-                assert!(
-                    to.iter().enumerate().all(|(at, byte)| *byte == from[block.place(row, at)]),
-                    "{format}"
-                );
-            }
-        }
-        assert!(formats >= 16);
-    }
-}

@@ -40,8 +40,6 @@ mod interleave;
 mod layout;
 mod microkernel;
 mod quantize;
-#[cfg(test)]
-mod tests;
 mod weights;
 
 pub use formats::{GROUP, MAX_KC};

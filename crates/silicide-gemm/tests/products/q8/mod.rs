@@ -3,10 +3,11 @@
 
 mod refusals;
 
-use super::*;
-use crate::isa::{Portable, for_every_isa};
-use crate::view::Matrix;
-use silicide_quant::{DType, MlxFormat, MlxMode, MlxPlanes, decode, encode};
+use silicide_gemm::isa::{Portable, Simd};
+use silicide_gemm::q8::*;
+use silicide_gemm::{Matrix, MatrixMut};
+use silicide_quant::{DType, Encoding, Format, MlxFormat, MlxMode, MlxPlanes, decode, encode};
+use std::ops::Range;
 
 /// A small repeatable generator (splitmix64), uniform in -1..1.
 struct Random(u64);
@@ -52,9 +53,9 @@ impl Lhs {
 
     /// The activations that the codes stand for.
     fn values(&self, row: usize) -> Vec<f64> {
-        let (bytes, offsets) = (quantized_row_bytes(self.groups), quantize::RowOffsets::new(self.groups));
+        let (bytes, codes) = (quantized_row_bytes(self.groups), self.groups * GROUP);
         let row = &bytemuck::cast_slice::<f32, u8>(&self.memory)[row * bytes..(row + 1) * bytes];
-        let scales: &[f32] = bytemuck::cast_slice(&row[offsets.scales..offsets.first]);
+        let scales: &[f32] = bytemuck::cast_slice(&row[codes..codes + 4 * self.groups]);
         (0..self.groups * GROUP).map(|i| f64::from(row[i] as i8) * f64::from(scales[i / GROUP])).collect()
     }
 }
@@ -62,7 +63,7 @@ impl Lhs {
 /// Weights of any encoding: their bytes, and the values that they stand for.
 struct Rhs {
     label: String,
-    encoding: WeightEncoding,
+    encoding: Encoding,
     interleaved: bool,
     planes: MlxPlanes<Vec<u8>>,
     values: Vec<f64>,
@@ -75,13 +76,12 @@ impl Rhs {
         let extents = [self.n, self.k];
         let MlxPlanes { packed, scales, biases } = &self.planes;
         match self.encoding {
-            WeightEncoding::Block(format) if self.interleaved => {
-                Q8Weights::interleaved(format, packed, extents)
-            }
-            WeightEncoding::Block(format) => Q8Weights::blocks(format, packed, extents),
-            WeightEncoding::Affine(format) => {
+            Encoding::Block(format) if self.interleaved => Q8Weights::interleaved(format, packed, extents),
+            Encoding::Block(format) => Q8Weights::blocks(format, packed, extents),
+            Encoding::Planes(format) => {
                 Q8Weights::affine(format, MlxPlanes { packed, scales, biases }, extents)
             }
+            encoding => panic!("{encoding:?} has no products"),
         }
         .unwrap()
     }
@@ -96,7 +96,7 @@ fn every_rhs(n: usize, k: usize) -> Vec<Rhs> {
         let weights: Vec<f64> = (0..n.next_multiple_of(INTERLEAVE) * k).map(|_| random.unit()).collect();
         let packed = encode(DType::Block(format), &weights);
         let values = decode(DType::Block(format), &packed);
-        let encoding = WeightEncoding::Block(format);
+        let encoding = Encoding::Block(format);
         if InterleavedBlock::of(format).is_some() {
             let mut to = vec![0; packed.len()];
             let rows = packed.len() / n.next_multiple_of(INTERLEAVE) * INTERLEAVE;
@@ -123,7 +123,7 @@ fn every_rhs(n: usize, k: usize) -> Vec<Rhs> {
         format.decode(MlxPlanes { packed: &packed, scales: &scales, biases: &biases }, &mut values).unwrap();
         let values = values.into_iter().map(f64::from).collect();
         let planes = MlxPlanes { packed, scales, biases };
-        let encoding = WeightEncoding::Affine(format);
+        let encoding = Encoding::Planes(format);
         all.push(Rhs { label: format.to_string(), encoding, interleaved: false, planes, values, n, k });
     }
     all
@@ -285,4 +285,24 @@ fn weights_of_any_bytes_are_multiplied() {
         let lhs = Lhs::new(&activations(9, rhs.k), 9);
         for_every_isa!(check(&rhs, &lhs));
     }
+}
+
+#[test]
+fn every_byte_of_sixteen_blocks_has_a_place_of_its_own() {
+    let mut formats = 0;
+    for format in Format::ALL {
+        let Some(block) = InterleavedBlock::of(format) else { continue };
+        formats += 1;
+        let all = (0..INTERLEAVE).flat_map(|row| (0..block.bytes()).map(move |at| block.place(row, at)));
+        let mut places: Vec<usize> = all.collect();
+        places.sort_unstable();
+        assert!(places.iter().enumerate().all(|(i, place)| i == *place), "{format}");
+        let from: Vec<u8> = (0..INTERLEAVE * block.bytes()).map(|i| (i % 251) as u8).collect();
+        for row in 0..INTERLEAVE {
+            let mut to = vec![0; block.bytes()];
+            block.copy_row(row, &from, &mut to);
+            assert!(to.iter().enumerate().all(|(at, byte)| *byte == from[block.place(row, at)]), "{format}");
+        }
+    }
+    assert!(formats >= 16);
 }

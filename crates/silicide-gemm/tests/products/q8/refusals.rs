@@ -1,6 +1,7 @@
 //! Arguments that are refused, in every build, with the argument's name.
 
 use super::*;
+use silicide_gemm::GemmError;
 
 fn argument(error: GemmError) -> &'static str {
     match error {
@@ -13,6 +14,7 @@ fn argument(error: GemmError) -> &'static str {
         | GemmError::Alignment { argument, .. }
         | GemmError::Overflow { argument }
         | GemmError::Format { argument, .. } => argument,
+        error => panic!("{error} is new to this test"),
     }
 }
 
@@ -71,10 +73,11 @@ fn quantized_rows_that_are_short_or_unaligned_are_refused() {
 
 #[test]
 fn products_whose_extents_differ_are_refused() {
-    let rhs = &every_rhs(48, 64)[0];
-    assert!(rhs.interleaved);
+    let (all, deeper) = (every_rhs(48, 64), every_rhs(48, 96));
+    let (rhs, deeper) = (&all[0], &deeper[0]);
+    assert!(rhs.interleaved && deeper.interleaved && deeper.k > rhs.k);
     let lhs = Lhs::new(&activations(2, rhs.k), 2);
-    let refuse = |change: &dyn Fn(&mut Q8Gemm<'_>), [rows, columns]: [usize; 2]| {
+    let refuse_weights = |rhs: &Rhs, change: &dyn Fn(&mut Q8Gemm<'_>), [rows, columns]: [usize; 2]| {
         let (blocking, outputs) = (Blocking::FEW_ROWS, 0..48);
         let mut gemm = Q8Gemm { lhs: lhs.view(2), rhs: rhs.view(), outputs, blocking };
         change(&mut gemm);
@@ -84,6 +87,7 @@ fn products_whose_extents_differ_are_refused() {
         assert!(done.is_ok() || out.iter().all(|y| *y == SENTINEL), "wrote what it refused");
         done.map_err(argument)
     };
+    let refuse = |change: &dyn Fn(&mut Q8Gemm<'_>), extents| refuse_weights(rhs, change, extents);
     assert_eq!(refuse(&|_| {}, [2, 48]), Ok(()));
     assert_eq!(refuse(&|_| {}, [3, 48]), Err("out"));
     assert_eq!(refuse(&|_| {}, [2, 47]), Err("out"));
@@ -94,7 +98,7 @@ fn products_whose_extents_differ_are_refused() {
     assert_eq!(refuse(&|gemm| gemm.blocking.nc = 2 * MAX_NC, [2, 48]), Err("blocking"));
     assert_eq!(refuse(&|gemm| gemm.blocking.kc = 0, [2, 48]), Err("blocking"));
     assert_eq!(refuse(&|gemm| gemm.blocking.kc = MAX_KC + 1, [2, 48]), Err("blocking"));
-    assert_eq!(refuse(&|gemm| gemm.rhs.groups += 1, [2, 48]), Err("lhs"));
+    assert_eq!(refuse_weights(deeper, &|_| {}, [2, 48]), Err("lhs"));
 }
 
 /// Extents whose product, or whose bytes, are more than memory can be.

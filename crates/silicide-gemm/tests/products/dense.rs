@@ -1,10 +1,10 @@
 //! Products of dense weights, through the safe entry points: against the definition bit for bit on every instruction set of this
 //! machine, at odd sizes; and what is refused.
 
-use super::*;
-use crate::isa::{Portable, Simd, for_every_isa};
-use crate::q8::INTERLEAVE;
-use crate::view::{GemmError, Matrix, MatrixMut};
+use silicide_gemm::f32::*;
+use silicide_gemm::isa::{Portable, Simd};
+use silicide_gemm::q8::INTERLEAVE;
+use silicide_gemm::{GemmError, Matrix, MatrixMut};
 use silicide_quant::{DType, bf16, f16};
 use std::mem::MaybeUninit;
 
@@ -375,4 +375,25 @@ fn cut_sets_of_interleaved_weights_are_refused() {
     assert!(matches!(interleave(isa, DType::F16, &[0; 31], &mut [0; 31]), Err(GemmError::Multiple { .. })));
     assert!(matches!(interleave(isa, DType::F16, &[0; 32], &mut [0; 31]), Err(GemmError::Length { .. })));
     assert!(matches!(interleave(isa, DType::I32, &[0; 64], &mut [0; 64]), Err(GemmError::Format { .. })));
+}
+
+fn check_interleave<I: F32Kernels>(isa: I) {
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let size = dtype.size();
+        for depth in [1, 15, 16, 17, 32, 33, 64, 100] {
+            let from: Vec<u8> = (0..INTERLEAVE * depth * size).map(|i| (i * 31 % 251) as u8).collect();
+            let mut to = vec![0; from.len()];
+            interleave(isa, dtype, &from, &mut to).unwrap();
+            for (i, element) in to.chunks_exact(size).enumerate() {
+                let (row, at) = (i % INTERLEAVE, i / INTERLEAVE);
+                let expected = &from[(row * depth + at) * size..][..size];
+                assert_eq!(element, expected, "{dtype}, {}, row {row}, element {at} of {depth}", I::NAME);
+            }
+        }
+    }
+}
+
+#[test]
+fn element_l_of_sixteen_rows_lies_at_place_l() {
+    for_every_isa!(check_interleave());
 }
