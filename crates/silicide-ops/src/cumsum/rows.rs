@@ -5,7 +5,6 @@ use crate::cpu::Simd;
 use crate::rowwise::RowWords;
 use crate::rowwise::cpu::{CpuRows, RowBlock, RowBlocks, RowFormula, RowSpan, row_programs};
 use crate::rowwise::gpu::{GpuRows, RowShader};
-use crate::rowwise::lanes::sum_of;
 
 #[derive(Clone, Copy)]
 struct CumsumRow;
@@ -31,11 +30,7 @@ impl RowFormula for CumsumRow {
 
     #[inline(always)]
     fn reduce<S: Simd>(&self, blocks: &mut RowBlocks<'_, S, Self>) -> f64 {
-        let mut sum = 0.0;
-        while let Some(values) = blocks.next() {
-            sum += sum_of(values, |x| x);
-        }
-        sum
+        blocks.sum(|x| x)
     }
 
     #[inline(always)]

@@ -5,7 +5,6 @@ use crate::cpu::Simd;
 use crate::rowwise::RowWords;
 use crate::rowwise::cpu::{CpuRows, RowBlock, RowBlocks, RowFormula, RowSpan, row_programs};
 use crate::rowwise::gpu::{GpuRows, RowPass, RowShader};
-use crate::rowwise::lanes::sum_of;
 
 #[derive(Clone, Copy)]
 struct L2NormRow {
@@ -33,11 +32,7 @@ impl RowFormula for L2NormRow {
 
     #[inline(always)]
     fn reduce<S: Simd>(&self, blocks: &mut RowBlocks<'_, S, Self>) -> f64 {
-        let mut squares = 0.0;
-        while let Some(values) = blocks.next() {
-            squares += sum_of(values, |x| x * x);
-        }
-        squares
+        blocks.sum(|x| x * x)
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use crate::cpu::Simd;
 use crate::rowwise::RowWords;
 use crate::rowwise::cpu::{CpuRows, RowBlocks, RowFormula, RowResult, RowSpan, row_programs};
 use crate::rowwise::gpu::{GpuRows, RowPass, RowShader};
-use crate::rowwise::lanes::{largest_key, sum_of, value_of};
+use crate::rowwise::lanes::{largest_key, value_of};
 
 #[derive(Clone, Copy)]
 struct SumRow;
@@ -47,11 +47,7 @@ impl RowFormula for SumRow {
 
     #[inline(always)]
     fn reduce<S: Simd>(&self, blocks: &mut RowBlocks<'_, S, Self>) -> f64 {
-        let mut sum = 0.0;
-        while let Some(values) = blocks.next() {
-            sum += sum_of(values, |x| x);
-        }
-        sum
+        blocks.sum(|x| x)
     }
 
     #[inline(always)]

@@ -9,6 +9,7 @@ use super::header::{INDEX, RowHeader, RowTensor};
 use crate::cpu::element::{Float, Target, read_coded, size, view_coded};
 use crate::cpu::{CHUNK, Simd, stream};
 use crate::quantize_q8::{BoundRow, quantize_row};
+use crate::rowwise::lanes::sum_of;
 use silicide_hal::Tile;
 use silicide_quant::{DType, bf16, f16};
 use std::marker::PhantomData;
@@ -299,6 +300,16 @@ impl<S: Simd, F: RowFormula> RowBlocks<'_, S, F> {
     pub(crate) fn next(&mut self) -> Option<&[f32]> {
         let columns = self.advance()?;
         Some(self.tile.load(self.span, columns, &mut self.buffers.x, &mut self.buffers.other))
+    }
+
+    /// Returns the sum of `term(value)` over the values of all blocks.
+    #[inline(always)]
+    pub(crate) fn sum(&mut self, term: impl Fn(f32) -> f32) -> f64 {
+        let mut sum = 0.0;
+        while let Some(values) = self.next() {
+            sum += sum_of(values, &term);
+        }
+        sum
     }
 
     /// Returns the next block, and prefetches the block below it in the next row.
