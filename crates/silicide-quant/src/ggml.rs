@@ -79,8 +79,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_up_to_the_last_has_a_name() {
-        let count = GgmlType::supported().last().unwrap().0 + 1;
+    fn every_number_of_ggml_has_a_name() {
+        // Forks of GGML number their own types from 97 on.
+        let of_ggml = GgmlType::supported().into_iter().take_while(|id| id.0 < 97);
+        let count = of_ggml.last().unwrap().0 + 1;
         let mut names: Vec<_> = (0..count).map(|id| GgmlType(id).name().unwrap()).collect();
         names.sort_unstable();
         names.dedup();

@@ -5,7 +5,6 @@
 mod convert;
 mod dtype;
 mod element;
-mod encode;
 mod encoding;
 mod format;
 mod ggml;
@@ -20,7 +19,7 @@ pub use convert::{decode, decode_into, encode, encode_into};
 pub use dtype::DType;
 pub use element::Element;
 pub use encoding::{Encoding, EncodingError, MAX_PLANES, Plane, RowEncoding};
-pub use format::{DECODE_I8_LEN, Format, FormatError, FormatInfo, books};
+pub use format::{BlockMember, DECODE_I8_LEN, Format, FormatError, FormatInfo, books};
 pub use ggml::GgmlType;
 pub use half::{bf16, f16};
 pub use mlx::{MlxFormat, MlxMode, MlxPlanes};

@@ -8,9 +8,51 @@ use std::marker::PhantomData;
 
 /// A block of `LEN` elements, stored as `Self`, whose alignment is 1.
 pub(crate) trait Block<const LEN: usize>: Pod {
+    /// The numbers of the block, in the order of the file: all of its bytes.
+    const MEMBERS: &'static [BlockMember];
+    /// Elements that share a scale in [`Block::decode_i8`], 16 or 32; `None` if the format has no such decoder.
+    const I8_SCALE_LEN: Option<usize> = None;
+
     /// The values of the block. This is the definition of the format; it is compiled once per instruction set, so
     /// implementations are `#[inline(always)]` and written over arrays of known length.
     fn decode(&self, out: &mut [f32; LEN]);
+
+    /// Optional: the block as signed codes, and the scale of every 16 of them, whose product is exactly the value. Formats with
+    /// [`Block::I8_SCALE_LEN`] implement it: integer products on the CPU then read the format.
+    #[inline(always)]
+    fn decode_i8(&self, _codes: &mut [i8; LEN], _scales: &mut [f32]) {}
+}
+
+/// Numbers of one width that follow each other in a block. Files of big-endian machines have them with their highest byte first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockMember {
+    /// How many numbers.
+    pub count: usize,
+    /// Bytes of each.
+    pub width: usize,
+}
+
+impl BlockMember {
+    /// Returns the bytes of all of them.
+    pub const fn size(self) -> usize {
+        self.count * self.width
+    }
+
+    /// `count` single bytes, also such as are read together as bits.
+    pub(crate) const fn bytes(count: usize) -> BlockMember {
+        BlockMember { count, width: 1 }
+    }
+
+    /// `count` numbers of 16 bits.
+    pub(crate) const fn halves(count: usize) -> BlockMember {
+        BlockMember { count, width: 2 }
+    }
+
+    /// `count` numbers of 32 bits.
+    pub(crate) const fn words(count: usize) -> BlockMember {
+        BlockMember { count, width: 4 }
+    }
 }
 
 /// A block that can be made from values.

@@ -1,7 +1,7 @@
 //! Code books of IQ1, IQ2 and IQ3 as numbers: a word is its levels, the first one in the lowest byte. Kernels look up whole words,
 //! as bytes that are put together one by one and read as vectors would wait for memory.
 
-use super::iq;
+use super::{iq1, iq2, iq3};
 
 /// The words of a code book as numbers.
 const fn eights<const N: usize>(book: &[[i8; 8]; N]) -> [u64; N] {
@@ -29,14 +29,14 @@ const fn fours<const N: usize>(book: &[[i8; 4]; N]) -> [u32; N] {
 }
 
 /// IQ1_S and IQ1_M: levels of -1, 0 and 1.
-pub static IQ1: [u64; 2048] = eights(&iq::IQ1_BOOK);
+pub static IQ1: [u64; 2048] = eights(&iq1::IQ1_BOOK);
 /// IQ2_XXS, without signs.
-pub static IQ2_XXS: [u64; 256] = eights(&iq::IQ2_XXS_BOOK);
+pub static IQ2_XXS: [u64; 256] = eights(&iq2::IQ2_XXS_BOOK);
 /// IQ2_XS, without signs.
-pub static IQ2_XS: [u64; 512] = eights(&iq::IQ2_XS_BOOK);
+pub static IQ2_XS: [u64; 512] = eights(&iq2::IQ2_XS_BOOK);
 /// IQ2_S, without signs.
-pub static IQ2_S: [u64; 1024] = eights(&iq::IQ2_S_BOOK);
+pub static IQ2_S: [u64; 1024] = eights(&iq2::IQ2_S_BOOK);
 /// IQ3_XXS, without signs.
-pub static IQ3_XXS: [u32; 256] = fours(&iq::IQ3_XXS_BOOK);
+pub static IQ3_XXS: [u32; 256] = fours(&iq3::IQ3_XXS_BOOK);
 /// IQ3_S, without signs.
-pub static IQ3_S: [u32; 512] = fours(&iq::IQ3_S_BOOK);
+pub static IQ3_S: [u32; 512] = fours(&iq3::IQ3_S_BOOK);

@@ -2,57 +2,60 @@
 //!
 //! `x = scale * (q - zero)` for the `_0` kinds and `x = scale * q + min` for the `_1` kinds. Nibbles: the low ones are
 //! elements 0..16, the high ones elements 16..32. The fifth bits of element `i` are bit `i` of a 32-bit word.
+//!
+//! The encoders give the bytes of GGML.
 
-use super::block::{Block, half, level};
+use super::block::{Block, BlockMember, Encode, half, level};
+use super::fit::{each, extreme, extremes, inverse, nearest_i8, store_half};
 use bytemuck::{Pod, Zeroable};
 
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Q4_0 {
-    pub(crate) scale: [u8; 2],
-    pub(crate) nibbles: [u8; 16],
+    scale: [u8; 2],
+    nibbles: [u8; 16],
 }
 
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Q4_1 {
-    pub(crate) scale: [u8; 2],
-    pub(crate) min: [u8; 2],
-    pub(crate) nibbles: [u8; 16],
+    scale: [u8; 2],
+    min: [u8; 2],
+    nibbles: [u8; 16],
 }
 
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Q5_0 {
-    pub(crate) scale: [u8; 2],
-    pub(crate) fifth_bits: [u8; 4],
-    pub(crate) nibbles: [u8; 16],
+    scale: [u8; 2],
+    fifth_bits: [u8; 4],
+    nibbles: [u8; 16],
 }
 
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Q5_1 {
-    pub(crate) scale: [u8; 2],
-    pub(crate) min: [u8; 2],
-    pub(crate) fifth_bits: [u8; 4],
-    pub(crate) nibbles: [u8; 16],
+    scale: [u8; 2],
+    min: [u8; 2],
+    fifth_bits: [u8; 4],
+    nibbles: [u8; 16],
 }
 
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Q8_0 {
-    pub(crate) scale: [u8; 2],
-    pub(crate) quants: [i8; 32],
+    scale: [u8; 2],
+    quants: [i8; 32],
 }
 
 /// Q8_0 with the sum of its values, for dot products with formats that have a minimum. It stores activations.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Q8_1 {
-    pub(crate) scale: [u8; 2],
+    scale: [u8; 2],
     /// `scale` times the sum of the quants.
-    pub(crate) sum: [u8; 2],
-    pub(crate) quants: [i8; 32],
+    sum: [u8; 2],
+    quants: [i8; 32],
 }
 
 /// Codes 0..32 in element order from nibbles.
@@ -78,6 +81,8 @@ fn codes5(nibbles: &[u8; 16], fifth_bits: [u8; 4]) -> [u8; 32] {
 }
 
 impl Block<32> for Q4_0 {
+    const MEMBERS: &'static [BlockMember] = &[BlockMember::halves(1), BlockMember::bytes(16)];
+
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
         let scale = half(self.scale);
@@ -88,6 +93,8 @@ impl Block<32> for Q4_0 {
 }
 
 impl Block<32> for Q4_1 {
+    const MEMBERS: &'static [BlockMember] = &[BlockMember::halves(2), BlockMember::bytes(16)];
+
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
         let (scale, min) = (half(self.scale), half(self.min));
@@ -98,6 +105,9 @@ impl Block<32> for Q4_1 {
 }
 
 impl Block<32> for Q5_0 {
+    const MEMBERS: &'static [BlockMember] =
+        &[BlockMember::halves(1), BlockMember::words(1), BlockMember::bytes(16)];
+
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
         let scale = half(self.scale);
@@ -108,6 +118,9 @@ impl Block<32> for Q5_0 {
 }
 
 impl Block<32> for Q5_1 {
+    const MEMBERS: &'static [BlockMember] =
+        &[BlockMember::halves(2), BlockMember::words(1), BlockMember::bytes(16)];
+
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
         let (scale, min) = (half(self.scale), half(self.min));
@@ -118,6 +131,8 @@ impl Block<32> for Q5_1 {
 }
 
 impl Block<32> for Q8_0 {
+    const MEMBERS: &'static [BlockMember] = &[BlockMember::halves(1), BlockMember::bytes(32)];
+
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
         let scale = half(self.scale);
@@ -128,11 +143,101 @@ impl Block<32> for Q8_0 {
 }
 
 impl Block<32> for Q8_1 {
+    const MEMBERS: &'static [BlockMember] = &[BlockMember::halves(2), BlockMember::bytes(32)];
+
     #[inline(always)]
     fn decode(&self, out: &mut [f32; 32]) {
         let scale = half(self.scale);
         for (value, quant) in out.iter_mut().zip(self.quants) {
             *value = f32::from(quant) * scale;
         }
+    }
+}
+
+/// What `code` makes of the values, without fractions and within `0..=top`.
+#[inline(always)]
+fn codes(values: &[f32; 32], top: u8, code: impl Fn(f32) -> f32) -> [u8; 32] {
+    each(values, |value| (code(value) as u8).min(top))
+}
+
+#[inline(always)]
+fn pack_nibbles(codes: &[u8; 32]) -> [u8; 16] {
+    let mut nibbles = [0; 16];
+    for (i, byte) in nibbles.iter_mut().enumerate() {
+        *byte = codes[i] & 15 | codes[i + 16] << 4;
+    }
+    nibbles
+}
+
+#[inline(always)]
+fn pack_fifth_bits(codes: &[u8; 32]) -> [u8; 4] {
+    let mut bits = 0;
+    for (i, code) in codes.iter().enumerate() {
+        bits |= u32::from(code >> 4 & 1) << i;
+    }
+    bits.to_le_bytes()
+}
+
+impl Encode<32> for Q4_0 {
+    #[inline(always)]
+    fn encode(values: &[f32; 32]) -> Q4_0 {
+        let scale = extreme(values) / -8.0;
+        let factor = inverse(scale);
+        let codes = codes(values, 15, |value| value * factor + 8.5);
+        Q4_0 { scale: store_half(scale), nibbles: pack_nibbles(&codes) }
+    }
+}
+
+impl Encode<32> for Q4_1 {
+    #[inline(always)]
+    fn encode(values: &[f32; 32]) -> Q4_1 {
+        let (min, max) = extremes(values);
+        let scale = (max - min) / 15.0;
+        let factor = inverse(scale);
+        let codes = codes(values, 15, |value| (value - min) * factor + 0.5);
+        Q4_1 { scale: store_half(scale), min: store_half(min), nibbles: pack_nibbles(&codes) }
+    }
+}
+
+impl Encode<32> for Q5_0 {
+    #[inline(always)]
+    fn encode(values: &[f32; 32]) -> Q5_0 {
+        let scale = extreme(values) / -16.0;
+        let factor = inverse(scale);
+        let codes = codes(values, 31, |value| value * factor + 16.5);
+        let (fifth_bits, nibbles) = (pack_fifth_bits(&codes), pack_nibbles(&codes));
+        Q5_0 { scale: store_half(scale), fifth_bits, nibbles }
+    }
+}
+
+impl Encode<32> for Q5_1 {
+    #[inline(always)]
+    fn encode(values: &[f32; 32]) -> Q5_1 {
+        let (min, max) = extremes(values);
+        let scale = (max - min) / 31.0;
+        let factor = inverse(scale);
+        let codes = codes(values, 31, |value| (value - min) * factor + 0.5);
+        let (fifth_bits, nibbles) = (pack_fifth_bits(&codes), pack_nibbles(&codes));
+        Q5_1 { scale: store_half(scale), min: store_half(min), fifth_bits, nibbles }
+    }
+}
+
+impl Encode<32> for Q8_0 {
+    #[inline(always)]
+    fn encode(values: &[f32; 32]) -> Q8_0 {
+        let scale = extreme(values).abs() / 127.0;
+        let factor = inverse(scale);
+        Q8_0 { scale: store_half(scale), quants: each(values, |value| nearest_i8(value * factor)) }
+    }
+}
+
+impl Encode<32> for Q8_1 {
+    #[inline(always)]
+    fn encode(values: &[f32; 32]) -> Q8_1 {
+        let scale = extreme(values).abs() / 127.0;
+        let factor = inverse(scale);
+        let quants = each(values, |value| nearest_i8(value * factor));
+        let sum: i32 = quants.iter().copied().map(i32::from).sum();
+        Q8_1 { scale: store_half(scale), sum: store_half(sum as f32 * scale), quants }
     }
 }

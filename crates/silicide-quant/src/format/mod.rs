@@ -1,147 +1,112 @@
 //! Block formats: how weights are stored a block at a time. A format is a value ([`Format`]), and everything known about
-//! it is one row of a table ([`FormatInfo`]).
+//! it is one row of the table below ([`FormatInfo`]).
 //!
-//! Families of formats live in their own files: `legacy`, `k`, `iq`, `iq4`, `ternary`, `fp4`. A block is a struct of bytes with a
-//! decoder; those decoders are the definition of the formats.
+//! A block is a struct of bytes with a decoder and an encoder (`block`); the decoders are the definition of the formats. Formats are
+//! grouped in files by family:
+//!
+//! | file | formats |
+//! |---|---|
+//! | `legacy` | one scale per 32 elements |
+//! | `k` | 256 elements in sub-blocks with small integer scales |
+//! | `iq1`, `iq2`, `iq3` | code books, 256 elements; `iq` is what they share, `iq_search` the search of their encoders |
+//! | `iq4` | 4-bit codes with non-linear levels |
+//! | `ternary` | one and two bits under one scale |
+//! | `fp4` | 4-bit floats |
+//!
+//! Encoders of the simple formats take their scale from the extremes of a block, as GGML does, with the same bytes. The others
+//! search for the scales with the least squared error (`fit`). Decoders and encoders are compiled once per instruction set
+//! (`simd`). Encoders add in a fixed order, so all instruction sets give the same bytes.
 
 pub(crate) mod block;
 pub mod books;
 mod decode_i8;
+mod error;
+pub(crate) mod fit;
 pub(crate) mod fp4;
-pub(crate) mod iq;
-pub(crate) mod iq4;
+mod iq;
+mod iq1;
+mod iq2;
+mod iq3;
+mod iq4;
 mod iq_grids;
-pub(crate) mod k;
-pub(crate) mod legacy;
+mod iq_search;
+mod k;
+mod legacy;
 mod table;
-pub(crate) mod ternary;
+mod ternary;
 mod wgsl;
 
 use crate::simd::Isa;
-use crate::{DType, MlxMode};
+pub use block::BlockMember;
 pub use decode_i8::DECODE_I8_LEN;
+pub use error::FormatError;
 use std::fmt;
 pub use table::FormatInfo;
 
-/// Declares [`Format`], and counts its variants.
-macro_rules! formats {
-    ($($(#[$documentation:meta])* $name:ident,)*) => {
-        /// A block format of GGML. Copies of the value are free; [`Format::info`] is its row in the table.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        #[repr(u8)]
-        pub enum Format {
-            $($(#[$documentation])* $name,)*
-        }
-
-        /// The number of variants, which is that of the table's rows.
-        const VARIANTS: usize = [$(Format::$name),*].len();
-    };
-}
-
-formats! {
+// A row: name, type number of GGML, block, elements, bytes, alignment of the widest number in bytes, files of the WGSL decoder.
+// A new format goes last: fuzz inputs select formats by position.
+table::formats! {
     /// 4-bit, one scale per 32.
-    Q4_0,
+    Q4_0("q4_0", 2, legacy::Q4_0, 32, 18, 2, ["q4_0"]),
     /// 4-bit, scale and minimum per 32.
-    Q4_1,
+    Q4_1("q4_1", 3, legacy::Q4_1, 32, 20, 2, ["q4_1"]),
     /// 5-bit, one scale per 32.
-    Q5_0,
+    Q5_0("q5_0", 6, legacy::Q5_0, 32, 22, 2, ["q5_0"]),
     /// 5-bit, scale and minimum per 32.
-    Q5_1,
+    Q5_1("q5_1", 7, legacy::Q5_1, 32, 24, 2, ["q5_1"]),
     /// 8-bit, one scale per 32.
-    Q8_0,
+    Q8_0("q8_0", 8, legacy::Q8_0, 32, 34, 2, ["q8_0"]),
     /// 8-bit with its sum, per 32; for activations.
-    Q8_1,
+    Q8_1("q8_1", 9, legacy::Q8_1, 32, 36, 2, ["q8_1", "eight_by_load", "sixteen_by_eight"]),
     /// 2-bit, 256 elements in 16 sub-blocks with scale and minimum.
-    Q2K,
+    Q2K("q2_k", 10, k::Q2K, 256, 84, 2, ["q2_k", "sixteen_by_eight"]),
     /// 3-bit, 256 elements in 16 sub-blocks.
-    Q3K,
+    Q3K("q3_k", 11, k::Q3K, 256, 110, 2, ["q3_k", "sixteen_by_eight"]),
     /// 4-bit, 256 elements in 8 sub-blocks with scale and minimum.
-    Q4K,
+    Q4K("q4_k", 12, k::Q4K, 256, 144, 2, ["k_scales", "q4_k"]),
     /// 5-bit, 256 elements in 8 sub-blocks with scale and minimum.
-    Q5K,
+    Q5K("q5_k", 13, k::Q5K, 256, 176, 2, ["k_scales", "q5_k"]),
     /// 6-bit, 256 elements in 16 sub-blocks.
-    Q6K,
+    Q6K("q6_k", 14, k::Q6K, 256, 210, 2, ["q6_k"]),
     /// 8-bit with its sums, per 256; for activations.
-    Q8K,
+    Q8K("q8_k", 15, k::Q8K, 256, 292, 4, ["q8_k", "eight_by_load", "sixteen_by_eight"]),
     /// 1.56 bits by code book.
-    Iq1S,
+    Iq1S("iq1_s", 19, iq1::Iq1S, 256, 50, 2, ["iq1_s", "eight_by_load", "sixteen_by_eight"]),
     /// 1.75 bits by code book.
-    Iq1M,
+    Iq1M("iq1_m", 29, iq1::Iq1M, 256, 56, 2, ["iq1_m", "eight_by_load", "sixteen_by_eight"]),
     /// 2.06 bits by code book.
-    Iq2Xxs,
+    Iq2Xxs("iq2_xxs", 16, iq2::Iq2Xxs, 256, 66, 2, ["iq", "iq2_xxs", "eight_by_load", "sixteen_by_eight"]),
     /// 2.31 bits by code book.
-    Iq2Xs,
+    Iq2Xs("iq2_xs", 17, iq2::Iq2Xs, 256, 74, 2, ["iq", "iq2_xs", "eight_by_load", "sixteen_by_eight"]),
     /// 2.56 bits by code book.
-    Iq2S,
+    Iq2S("iq2_s", 22, iq2::Iq2S, 256, 82, 2, ["iq", "iq2_s", "eight_by_load", "sixteen_by_eight"]),
     /// 3.06 bits by code book.
-    Iq3Xxs,
+    Iq3Xxs("iq3_xxs", 18, iq3::Iq3Xxs, 256, 98, 2, ["iq", "iq3_xxs", "eight_by_load", "sixteen_by_eight"]),
     /// 3.44 bits by code book.
-    Iq3S,
+    Iq3S("iq3_s", 21, iq3::Iq3S, 256, 110, 2, ["iq", "iq3_s", "eight_by_load", "sixteen_by_eight"]),
     /// 4-bit with non-linear levels, one scale per 32.
-    Iq4Nl,
+    Iq4Nl("iq4_nl", 20, iq4::Iq4Nl, 32, 18, 2, ["iq", "iq4_nl", "sixteen_by_eight"]),
     /// 4-bit with non-linear levels, 256 elements in 8 sub-blocks.
-    Iq4Xs,
+    Iq4Xs("iq4_xs", 23, iq4::Iq4Xs, 256, 136, 2, ["iq", "iq4_xs", "sixteen_by_eight"]),
     /// Ternary, five to a byte, per 256.
-    Tq1_0,
+    Tq1_0("tq1_0", 34, ternary::Tq1_0, 256, 54, 2, ["tq1_0", "eight_by_load", "sixteen_by_eight"]),
     /// Ternary in two bits, per 256.
-    Tq2_0,
+    Tq2_0("tq2_0", 35, ternary::Tq2_0, 256, 66, 2, ["tq2_0", "eight_by_load", "sixteen_by_eight"]),
     /// 4-bit floats under a power of two per 32.
-    Mxfp4,
+    Mxfp4("mxfp4", 39, fp4::Mxfp4, 32, 17, 1, ["fp4", "mxfp4", "eight_by_load", "sixteen_by_eight"]),
     /// 4-bit floats under an 8-bit float per 16, blocks of 64.
-    Nvfp4,
+    Nvfp4("nvfp4", 40, fp4::Nvfp4, 64, 36, 1, ["fp4", "nvfp4", "eight_by_load", "sixteen_by_eight"]),
     /// Signs, one scale per 128.
-    Q1_0,
+    Q1_0("q1_0", 41, ternary::Q1_0, 128, 18, 2, ["q1_0", "eight_by_load", "sixteen_by_eight"]),
     /// 2-bit, one scale per 64.
-    Q2_0,
-}
-
-/// Why stored blocks and values could not be converted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FormatError {
-    /// A number of elements that makes no whole number of blocks.
-    #[error("{elements} elements are not a whole number of blocks of {block_len}")]
-    PartialBlock {
-        /// Elements given.
-        elements: usize,
-        /// Elements of a block.
-        block_len: usize,
-    },
-    /// A number of bytes other than the elements take.
-    #[error("{what}: {elements} elements take {expected} bytes, got {got}")]
-    Length {
-        /// The format or the plane of it.
-        what: &'static str,
-        /// Elements to convert.
-        elements: usize,
-        /// Bytes that they take.
-        expected: usize,
-        /// Bytes given.
-        got: usize,
-    },
-    /// Settings that MLX does not have.
-    #[error("MLX has no {mode} format of {bits} bits in groups of {group} under {scale} scales")]
-    Mlx {
-        /// The mode.
-        mode: MlxMode,
-        /// Bits asked for.
-        bits: usize,
-        /// Elements of a group.
-        group: usize,
-        /// The type of scales.
-        scale: DType,
-    },
+    Q2_0("q2_0", 42, ternary::Q2_0, 64, 18, 2, ["q2_0", "eight_by_load", "sixteen_by_eight"]),
 }
 
 impl Format {
-    /// Every format, in declaration order.
-    pub const ALL: [Format; table::COUNT] = table::ALL;
-
     /// Returns everything known about the format.
     pub const fn info(self) -> &'static FormatInfo {
-        // In bounds: the table has a row for every variant, in order, which it checks when it is compiled.
-        &table::FORMATS[self as usize]
+        // In bounds: `formats!` makes a row of every variant, in the same order.
+        &FORMATS[self as usize]
     }
 
     /// Returns the lower-case name: `q4_k`.

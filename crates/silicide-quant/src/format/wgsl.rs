@@ -19,16 +19,17 @@
 //! Formats with a code book ([`Format::wgsl_table`]) also expect `word_$NAME(code: u32) -> u32`, which [`Format::WGSL_TABLE`]
 //! defines over a binding of the book's words.
 //!
-//! Neighbours: the definitions in `legacy`, `k`, `iq`, `iq4`, `ternary` and `fp4`.
+//! Neighbours: the table in `mod.rs`, whose rows name the files; the definitions in the files of the families.
 
 use super::{Format, iq_grids};
 
-/// The files of a format, after the access to bytes.
+/// The files of a row of `formats!`, after the access to bytes.
 macro_rules! text {
     ($($file:literal)+) => {
         concat!(include_str!("wgsl/bytes.wgsl"), $(include_str!(concat!("wgsl/", $file, ".wgsl"))),+)
     };
 }
+pub(super) use text;
 
 /// Code words, two to a word, first lowest.
 const fn pairs<const WORDS: usize, const PAIRS: usize>(words: &[u16; WORDS]) -> [u32; PAIRS] {
@@ -63,39 +64,6 @@ impl Format {
             Format::Iq3Xxs => Some(&IQ3_XXS),
             Format::Iq3S => Some(&IQ3_S),
             _ => None,
-        }
-    }
-
-    /// Returns the text that decodes the format: `load_$NAME`, `eight_$NAME`, `sixteen_$NAME` and `SPREAD_$NAME`.
-    pub const fn wgsl(self) -> &'static str {
-        match self {
-            Format::Q4_0 => text!("q4_0"),
-            Format::Q4_1 => text!("q4_1"),
-            Format::Q5_0 => text!("q5_0"),
-            Format::Q5_1 => text!("q5_1"),
-            Format::Q8_0 => text!("q8_0"),
-            Format::Q8_1 => text!("q8_1" "eight_by_load" "sixteen_by_eight"),
-            Format::Q2K => text!("q2_k" "sixteen_by_eight"),
-            Format::Q3K => text!("q3_k" "sixteen_by_eight"),
-            Format::Q4K => text!("k_scales" "q4_k"),
-            Format::Q5K => text!("k_scales" "q5_k"),
-            Format::Q6K => text!("q6_k"),
-            Format::Q8K => text!("q8_k" "eight_by_load" "sixteen_by_eight"),
-            Format::Iq1S => text!("iq1_s" "eight_by_load" "sixteen_by_eight"),
-            Format::Iq1M => text!("iq1_m" "eight_by_load" "sixteen_by_eight"),
-            Format::Iq2Xxs => text!("iq" "iq2_xxs" "eight_by_load" "sixteen_by_eight"),
-            Format::Iq2Xs => text!("iq" "iq2_xs" "eight_by_load" "sixteen_by_eight"),
-            Format::Iq2S => text!("iq" "iq2_s" "eight_by_load" "sixteen_by_eight"),
-            Format::Iq3Xxs => text!("iq" "iq3_xxs" "eight_by_load" "sixteen_by_eight"),
-            Format::Iq3S => text!("iq" "iq3_s" "eight_by_load" "sixteen_by_eight"),
-            Format::Iq4Nl => text!("iq" "iq4_nl" "sixteen_by_eight"),
-            Format::Iq4Xs => text!("iq" "iq4_xs" "sixteen_by_eight"),
-            Format::Tq1_0 => text!("tq1_0" "eight_by_load" "sixteen_by_eight"),
-            Format::Tq2_0 => text!("tq2_0" "eight_by_load" "sixteen_by_eight"),
-            Format::Mxfp4 => text!("fp4" "mxfp4" "eight_by_load" "sixteen_by_eight"),
-            Format::Nvfp4 => text!("fp4" "nvfp4" "eight_by_load" "sixteen_by_eight"),
-            Format::Q1_0 => text!("q1_0" "eight_by_load" "sixteen_by_eight"),
-            Format::Q2_0 => text!("q2_0" "eight_by_load" "sixteen_by_eight"),
         }
     }
 }

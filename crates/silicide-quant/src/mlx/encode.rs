@@ -2,8 +2,8 @@
 //! bit stream.
 
 use super::{MlxFormat, MlxMode, MlxPlanes};
-use crate::encode::fit::{each, error_of, extreme, fit_affine, inverse, nearest, sum};
-use crate::encode::fp4::{best_exponent, best_scale};
+use crate::format::fit::{each, error_of, extreme, fit_affine, inverse, nearest, sum};
+use crate::format::fp4::{best_exponent, best_scale};
 use crate::minifloat::{e4m3, e8m0, nearest_e2m1, nearest_ue4m3};
 use crate::simd::{Isa, Task};
 use crate::{DType, bf16, f16};

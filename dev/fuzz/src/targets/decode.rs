@@ -3,22 +3,20 @@
 use crate::target::Outcome;
 use silicide_quant::{Format, Isa, MlxFormat, MlxPlanes};
 
-/// The formats of each target. Inputs choose by position, so a new format goes last.
-const LEGACY: &[Format] =
-    &[Format::Q4_0, Format::Q4_1, Format::Q5_0, Format::Q5_1, Format::Q8_0, Format::Q8_1];
-const K: &[Format] = &[Format::Q2K, Format::Q3K, Format::Q4K, Format::Q5K, Format::Q6K, Format::Q8K];
-const IQ: &[Format] =
-    &[Format::Iq1S, Format::Iq1M, Format::Iq2Xxs, Format::Iq2Xs, Format::Iq2S, Format::Iq3Xxs, Format::Iq3S];
-const IQ4: &[Format] = &[Format::Iq4Nl, Format::Iq4Xs];
-const TERNARY: &[Format] = &[Format::Tq1_0, Format::Tq2_0, Format::Q1_0, Format::Q2_0];
-const FP4: &[Format] = &[Format::Mxfp4, Format::Nvfp4];
+/// The families of each target. Inputs choose a format by its position among those of the target.
+const LEGACY: &[&str] = &["legacy"];
+const K: &[&str] = &["k"];
+const IQ: &[&str] = &["iq1", "iq2", "iq3"];
+const IQ4: &[&str] = &["iq4"];
+const TERNARY: &[&str] = &["ternary"];
+const FP4: &[&str] = &["fp4"];
 
-/// Decodes Q4_0 to Q8_1.
+/// Decodes formats of one scale per 32 elements.
 pub(super) fn decode_legacy(bytes: &[u8]) -> Outcome {
     decode(LEGACY, bytes)
 }
 
-/// Decodes Q2_K to Q8_K.
+/// Decodes formats of sub-blocks.
 pub(super) fn decode_k(bytes: &[u8]) -> Outcome {
     decode(K, bytes)
 }
@@ -44,9 +42,10 @@ pub(super) fn decode_fp4(bytes: &[u8]) -> Outcome {
 }
 
 /// Decodes blocks of the format that the first byte selects. All instruction sets must agree to the bit.
-fn decode(formats: &[Format], bytes: &[u8]) -> Outcome {
+fn decode(families: &[&str], bytes: &[u8]) -> Outcome {
     let Some((choice, bytes)) = bytes.split_first() else { return empty() };
-    let Some(format) = formats.get(usize::from(*choice) % formats.len()) else { return empty() };
+    let formats = || Format::ALL.into_iter().filter(|format| families.contains(&format.info().family));
+    let Some(format) = formats().cycle().nth(usize::from(*choice)) else { return empty() };
     let blocks = bytes.len() / format.block_bytes();
     let bytes = bytes.get(..blocks * format.block_bytes()).unwrap_or_default();
     agree(blocks * format.block_len(), |isa, out| format.decode_with(isa, bytes, out).is_ok());
@@ -92,8 +91,10 @@ mod tests {
 
     #[test]
     fn every_format_is_decoded_by_one_target() {
-        let mut covered = [LEGACY, K, IQ, IQ4, TERNARY, FP4].concat();
-        covered.sort_unstable();
-        assert_eq!(covered, Format::ALL);
+        let families = [LEGACY, K, IQ, IQ4, TERNARY, FP4].concat();
+        for format in Format::ALL {
+            let targets = families.iter().filter(|family| **family == format.info().family).count();
+            assert_eq!(targets, 1, "{format}");
+        }
     }
 }

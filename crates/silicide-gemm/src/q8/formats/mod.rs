@@ -1,7 +1,7 @@
 //! Block formats: how blocks of a vector of weight rows become codes, scales and minimums.
 //!
-//! `w = scale * (code - zero) + minimum`, for each group of 32 weights or each half of it. A new format is an implementation of
-//! [`BlockFormat`] and a name in the table below.
+//! `w = scale * (code - zero) + minimum`, for each group of 32 weights or each half of it. A format here is an implementation of
+//! [`BlockFormat`] and a name in the table below, and is faster than one that `decode_i8` unpacks.
 //!
 //! | file | formats |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `k` | Q2_K to Q6_K, IQ4_XS, TQ2_0: 256 weights to a block, with small scales in integers |
 //! | `levels` | IQ4_NL, MXFP4, NVFP4, Q1_0: codes that are looked up in a table of sixteen, and signs |
 //! | `affine` | affine codes of MLX, with scales and biases in planes |
-//! | `decode_i8` | code books and ternary digits (IQ1 to IQ3, TQ1_0, Q2_0), decoded to i8 by `silicide-quant` |
+//! | `decode_i8` | every other format that `silicide-quant` decodes to i8: code books (IQ1 to IQ3) and digits (TQ1_0, Q2_0) |
 //!
 //! One group of a panel, for `NR_VECTORS` vectors of outputs side by side:
 //!
@@ -32,9 +32,6 @@ use super::layout::{
 };
 use crate::isa::{CodeLanes, FloatLanes, IntLanes, Task};
 use crate::prefetch::{LINE, fetch};
-use k::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
-use legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-use levels::{Iq4Nl, Mxfp4, Nvfp4, Q1_0};
 use silicide_quant::Format;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -365,13 +362,13 @@ fn map_words<W: Copy>(mut words: [W; CODE_WORDS], change: impl Fn(W) -> W) -> [W
     words
 }
 
-/// Declares the table of formats.
+/// Declares the table of formats, by file.
 macro_rules! table {
-    ($($format:ident),* $(,)?) => {
+    ($($file:ident: $($format:ident),+;)*) => {
         /// The layout that a format unpacks to, if it has integer products.
         pub(super) const fn panel_layout(format: Format) -> Option<PanelLayout> {
             match format {
-                $(Format::$format => Some($format::LAYOUT),)*
+                $($(Format::$format => Some($file::$format::LAYOUT),)+)*
                 _ => decode_i8::panel_layout(format),
             }
         }
@@ -379,7 +376,7 @@ macro_rules! table {
         /// Where words begin in the blocks of a format that can be interleaved.
         pub(super) const fn words_at(format: Format) -> Option<usize> {
             match format {
-                $(Format::$format => Some($format::WORDS_AT),)*
+                $($(Format::$format => Some($file::$format::WORDS_AT),)+)*
                 _ => None,
             }
         }
@@ -392,7 +389,7 @@ macro_rules! table {
             // SAFETY: rows have the groups in this format, by this function's contract.
             unsafe {
                 match format {
-                    $(Format::$format => unpack_as::<I, $format>(isa, part),)*
+                    $($(Format::$format => unpack_as::<I, $file::$format>(isa, part),)+)*
                     format => decode_i8::unpack(isa, format, part),
                 }
             }
@@ -402,14 +399,18 @@ macro_rules! table {
         #[inline(always)]
         pub(super) fn visit<V: FormatVisitor>(format: Format, visitor: V) -> Option<V::Output> {
             match format {
-                $(Format::$format => Some(visitor.visit::<$format>()),)*
+                $($(Format::$format => Some(visitor.visit::<$file::$format>()),)+)*
                 _ => None,
             }
         }
     };
 }
 
-table!(Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs, Tq2_0, Mxfp4, Nvfp4, Q1_0);
+table! {
+    legacy: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0;
+    k: Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Xs, Tq2_0;
+    levels: Iq4Nl, Mxfp4, Nvfp4, Q1_0;
+}
 
 /// A function over the type of a format.
 pub(super) trait FormatVisitor {
