@@ -1,10 +1,43 @@
 //! GGML formats against golden blocks, and every instruction set against the portable code.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use safetensors::SafeTensors;
 use silicide_quant::{DType, Format, Isa, decode_into, encode_into};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-fn read(file: &str) -> std::io::Result<Vec<u8>> {
-    std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(file))
+fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(file)
+}
+
+fn gaussian() -> Vec<f32> {
+    floats(&std::fs::read(path("gaussian.f32.bin")).unwrap())
+}
+
+/// Blocks of the reference, as `testdata/formats/README.md` says.
+struct Golden {
+    encoded: Vec<u8>,
+    decoded: Vec<f32>,
+    /// The input of the first half of the blocks, if our encoder must make the same bytes.
+    source: Option<Vec<f32>>,
+    metadata: HashMap<String, String>,
+}
+
+impl Golden {
+    fn of(dtype: impl Into<DType>) -> Golden {
+        let name = dtype.into().name().to_uppercase();
+        let file = path(&format!("ggml/{name}.safetensors"));
+        let bytes = std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let metadata = SafeTensors::read_metadata(&bytes).unwrap().1.metadata().clone().unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        let bytes = |name: &str| Some(tensors.tensor(name).ok()?.data());
+        Golden {
+            encoded: bytes("enc").unwrap().to_vec(),
+            decoded: floats(bytes("dec").unwrap()),
+            source: bytes("src").map(floats),
+            metadata,
+        }
+    }
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
@@ -31,9 +64,7 @@ fn random_bytes(count: usize, mut state: u64) -> Vec<u8> {
 #[test]
 fn golden_blocks_decode_to_the_bit() {
     for format in Format::ALL {
-        let name = format.name().to_uppercase();
-        let encoded = read(&format!("ggml/{name}.enc.bin")).unwrap();
-        let expected = floats(&read(&format!("ggml/{name}.dec.f32.bin")).unwrap());
+        let Golden { encoded, decoded: expected, .. } = Golden::of(format);
         assert_eq!(encoded.len(), 16 * format.block_bytes(), "{format}");
         assert_eq!(expected.len(), 16 * format.block_len(), "{format}");
         for isa in Isa::available() {
@@ -48,9 +79,7 @@ fn golden_blocks_decode_to_the_bit() {
 #[test]
 fn golden_halves_decode_to_the_bit() {
     for dtype in [DType::F16, DType::BF16] {
-        let name = dtype.name().to_uppercase();
-        let encoded = read(&format!("ggml/{name}.enc.bin")).unwrap();
-        let expected = floats(&read(&format!("ggml/{name}.dec.f32.bin")).unwrap());
+        let Golden { encoded, decoded: expected, .. } = Golden::of(dtype);
         let mut decoded = vec![f32::NAN; expected.len()];
         decode_into(dtype, &encoded, &mut decoded).unwrap();
         assert!(decoded.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()), "{dtype}");
@@ -81,15 +110,14 @@ fn rmse(a: &[f32], b: &[f32]) -> f64 {
 
 #[test]
 fn encoders_are_as_good_as_the_reference() {
-    let values = floats(&read("gaussian.f32.bin").unwrap());
-    let reference: serde_json::Value = serde_json::from_slice(&read("ggml/rmse.json").unwrap()).unwrap();
+    let values = gaussian();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     for format in Format::ALL {
         let mut encoded = vec![0; format.bytes_of(values.len()).unwrap()];
         encode_into(format.into(), &values, &mut encoded, threads).unwrap();
         let mut decoded = vec![0.0; values.len()];
         format.decode(&encoded, &mut decoded).unwrap();
-        let expected = reference["types"][format.name().to_uppercase()]["rmse"].as_f64().unwrap();
+        let expected: f64 = Golden::of(format).metadata["rmse"].parse().unwrap();
         let got = rmse(&values, &decoded);
         println!("{format}: {got:.6}, {:.4} of the reference", got / expected);
         assert!(got <= expected * 1.001, "{format}: {got} against {expected}");
@@ -98,23 +126,44 @@ fn encoders_are_as_good_as_the_reference() {
 
 #[test]
 fn simple_encoders_give_the_bytes_of_the_reference() {
-    use Format::{Q1_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Tq1_0, Tq2_0};
-    for format in [Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Tq1_0, Tq2_0, Q1_0] {
-        let name = format.name().to_uppercase();
-        let values = floats(&read(&format!("ggml/{name}.src.f32.bin")).unwrap());
-        let expected = read(&format!("ggml/{name}.enc.bin")).unwrap();
-        let expected = &expected[..8 * format.block_bytes()];
+    let mut tested = 0;
+    for format in Format::ALL {
+        let golden = Golden::of(format);
+        let Some(values) = golden.source else { continue };
+        let expected = &golden.encoded[..8 * format.block_bytes()];
+        tested += 1;
         for isa in Isa::available() {
             let mut encoded = vec![0; expected.len()];
             format.encode_with(isa, &values, &mut encoded).unwrap();
             assert_eq!(encoded, expected, "{format} on {isa}");
         }
     }
+    // Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, TQ1_0, TQ2_0, Q1_0.
+    assert!(tested >= 9, "{tested}");
+}
+
+#[test]
+fn members_are_those_of_the_reference() {
+    for format in Format::ALL {
+        let members = format.info().members.iter().map(|member| format!("{}*{}", member.count, member.width));
+        let expected = &Golden::of(format).metadata["members"];
+        assert_eq!(&members.collect::<Vec<_>>().join(" "), expected, "{format}");
+    }
+}
+
+#[test]
+fn every_golden_file_is_of_a_type_and_names_its_source() {
+    for entry in std::fs::read_dir(path("ggml")).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_stem().unwrap().to_str().unwrap().to_lowercase();
+        let dtype = DType::from_name(&name).unwrap_or_else(|| panic!("{} is of no type", file.display()));
+        assert!(!Golden::of(dtype).metadata["source"].is_empty(), "{name}");
+    }
 }
 
 #[test]
 fn instruction_sets_encode_to_the_same_bytes() {
-    let values = floats(&read("gaussian.f32.bin").unwrap());
+    let values = gaussian();
     for format in Format::ALL {
         let encoded = Isa::available().into_iter().map(|isa| {
             let mut encoded = vec![0; format.bytes_of(1024).unwrap()];

@@ -15,6 +15,14 @@ fn read(file: &str) -> std::io::Result<Vec<u8>> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats").join(file))
 }
 
+/// Returns the blocks of a format that the reference wrote, and its decoding of them.
+fn golden_blocks(format: Format) -> (Vec<u8>, Vec<f32>) {
+    let file = read(&format!("ggml/{}.safetensors", format.name().to_uppercase())).unwrap();
+    let tensors = SafeTensors::deserialize(&file).unwrap();
+    let tensor = |name: &str| tensors.tensor(name).unwrap().data();
+    (tensor("enc").to_vec(), floats(tensor("dec")))
+}
+
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().copied().map(f32::from_le_bytes).collect()
 }
@@ -132,9 +140,7 @@ fn mlx_scales_of_every_size_are_within_an_ulp_on_every_instruction_set() {
 
 fn check_golden_blocks(device: &Device) {
     for format in Format::ALL {
-        let name = format.name().to_uppercase();
-        let blocks = read(&format!("ggml/{name}.enc.bin")).unwrap();
-        let expected = floats(&read(&format!("ggml/{name}.dec.f32.bin")).unwrap());
+        let (blocks, expected) = golden_blocks(format);
         check(format.name(), &decoded(device, format, &blocks).unwrap(), &expected);
     }
 }
@@ -162,7 +168,7 @@ fn check_golden_groups(device: &Device) {
 fn check_scales(device: &Device) {
     let halves = [0x0001u16, 0x8001, 0x0203, 0x03ff, 0x0400, 0x0000, 0x8000, 0x7bff, 0x3c01];
     for format in Format::ALL {
-        let golden = read(&format!("ggml/{}.enc.bin", format.name().to_uppercase())).unwrap();
+        let (golden, _) = golden_blocks(format);
         let block = &golden[golden.len() - format.block_bytes()..];
         let mut blocks = Vec::new();
         for at in (0..block.len() - 1).step_by(2) {
@@ -178,7 +184,7 @@ fn check_scales(device: &Device) {
     }
     // Every exponent of the formats that have one as a byte.
     for exponent in 0..=255 {
-        let mut block = read("ggml/MXFP4.enc.bin").unwrap();
+        let (mut block, _) = golden_blocks(Format::Mxfp4);
         block.truncate(Format::Mxfp4.block_bytes());
         block[0] = exponent;
         let mut expected = vec![0.0; 32];

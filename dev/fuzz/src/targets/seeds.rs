@@ -3,6 +3,7 @@
 use crate::corpus::testdata;
 use crate::gallery;
 use crate::target::Seed;
+use silicide_weights::{Bytes, Source};
 use std::fs;
 use std::path::Path;
 
@@ -89,13 +90,34 @@ pub(super) fn mlx_configs() -> Vec<Seed> {
     seeds
 }
 
+/// Blocks of every format. The first byte selects the format.
 pub(super) fn blocks() -> Vec<Seed> {
-    let mut seeds =
-        folder("formats/ggml", |path| path.to_str().is_some_and(|name| name.ends_with(".enc.bin")));
-    // The first byte selects the format.
-    seeds.iter_mut().for_each(|seed| {
-        seed.bytes.truncate(8192);
-        seed.bytes.insert(0, 0);
-    });
+    let mut seeds = folder("formats/ggml", |path| has_extension(path, "safetensors"));
+    for seed in &mut seeds {
+        let blocks = golden_blocks(&seed.name, std::mem::take(&mut seed.bytes)).unwrap_or_default();
+        seed.bytes = std::iter::once(0).chain(blocks.into_iter().take(8192)).collect();
+    }
     seeds
+}
+
+/// Returns the blocks in a golden file.
+fn golden_blocks(name: &str, file: Vec<u8>) -> silicide_weights::Result<Vec<u8>> {
+    let source = Source::from_safetensors(vec![Bytes::from_memory(name, file)], None)?;
+    let blocks = source.data(&source.entry("enc")?)?;
+    Ok(blocks.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_quant::Format;
+
+    #[test]
+    fn seeds_of_blocks_have_those_of_every_format() {
+        for format in Format::ALL {
+            let name = format!("formats/ggml/{}.safetensors", format.name().to_uppercase());
+            let seed = blocks().into_iter().find(|seed| seed.name == name).unwrap();
+            assert_eq!(seed.bytes.len(), 1 + 16 * format.block_bytes(), "{name}");
+        }
+    }
 }
