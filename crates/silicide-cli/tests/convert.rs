@@ -101,41 +101,14 @@ fn mixtures_are_finer_where_it_matters() {
 
 #[test]
 fn every_type_of_the_help_can_be_written() {
-    for name in [
-        "f16",
-        "bf16",
-        "q8_0",
-        "q5_1",
-        "q5_0",
-        "q4_1",
-        "q4_0",
-        "q6_k",
-        "q5_k_m",
-        "q5_k_s",
-        "q4_k_m",
-        "q4_k_s",
-        "q3_k_l",
-        "q3_k_m",
-        "q3_k_s",
-        "q2_k",
-        "q2_k_s",
-        "iq4_nl",
-        "iq4_xs",
-        "iq3_m",
-        "iq3_s",
-        "iq3_xs",
-        "iq3_xxs",
-        "iq2_m",
-        "iq2_s",
-        "iq2_xs",
-        "iq2_xxs",
-        "iq1_m",
-        "iq1_s",
-        "mxfp4",
-        "mxfp4_moe",
-        "tq2_0",
-        "tq1_0",
-    ] {
+    let help = Command::new(env!("CARGO_BIN_EXE_silicide")).args(["convert", "--help"]).output().unwrap();
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let groups = help.lines().skip_while(|line| *line != "Types:").skip(1);
+    let words =
+        groups.take_while(|line| line.starts_with("  ")).flat_map(|line| line.split([',', ' ', '(', ')']));
+    let names: Vec<&str> = words.filter(|word| word.contains(|c: char| c.is_ascii_digit())).collect();
+    assert!(names.len() > 35 && names.contains(&"q4_k_m") && names.contains(&"mxfp4"), "{help}");
+    for name in names {
         let (_directory, copy) = converted("models/llama-tied.gguf", &["--type", name]);
         assert!(copy.len() > 10, "{name}");
     }

@@ -61,7 +61,7 @@ const OTHER_FORMATS: [&str; 14] = [
 /// Convert or quantize a model into a GGUF file
 #[derive(Debug, Args)]
 #[command(override_usage = "silicide convert [OPTIONS] <MODEL> <OUTPUT> [TYPE]")]
-#[command(after_help = format!("{}\n\n{EXAMPLES}", recipe::TYPES))]
+#[command(after_help = format!("{}\n\n{EXAMPLES}", recipe::types()))]
 pub(crate) struct Convert {
     /// The model: a GGUF or safetensors file, a folder with a model, or a name such as smollm2 [env: SILICIDE_MODEL]
     #[arg(value_name = "MODEL")]
@@ -123,7 +123,7 @@ Examples:
   silicide convert part-00001-of-00003.gguf model.gguf --merge";
 
 fn parse_type(name: &str) -> Result<Recipe, String> {
-    Recipe::from_name(name).ok_or_else(|| format!("no type has this name\n\n{}", recipe::TYPES))
+    Recipe::from_name(name).ok_or_else(|| format!("no type has this name\n\n{}", recipe::types()))
 }
 
 /// The arguments after sorting out which is which.

@@ -99,16 +99,39 @@ const TQ1_0: Mixture = mixture(Kind::Ternary, "tq1_0", Format::Tq1_0, 36);
 /// Short names of mixtures.
 const ALIASES: [(&str, &str); 3] = [("q3_k", "q3_k_m"), ("q4_k", "q4_k_m"), ("q5_k", "q5_k_m")];
 
-/// The groups of names that `--help` lists.
-pub(super) const TYPES: &str = "\
+/// The mixtures that `--help` lists, in groups.
+const GROUPS: &str = "\
 Types:
   unquantized   f32, f16, bf16
   legacy        q8_0, q5_1, q5_0, q4_1, q4_0
   K mixtures    q6_k, q5_k_m (q5_k), q5_k_s, q4_k_m (q4_k), q4_k_s, q3_k_l, q3_k_m (q3_k), q3_k_s, q2_k, q2_k_s
   I mixtures    iq4_nl, iq4_xs, iq3_m, iq3_s, iq3_xs, iq3_xxs, iq2_m, iq2_s, iq2_xs, iq2_xxs, iq1_m, iq1_s
-  other         mxfp4 (all weights), mxfp4_moe (experts; q8_0 elsewhere), tq2_0, tq1_0
+  other         mxfp4_moe (experts; q8_0 elsewhere), tq2_0, tq1_0";
+
+/// What `--help` says below the types.
+const ADVICE: &str = "\
 q4_k_m is a good default: 4.9 bits per weight. Types below iq3_s lose much quality without an importance matrix, which is
 not supported yet. --pure writes all weights in one type.";
+
+/// Formats that store activations, not weights.
+const ACTIVATIONS: [Format; 2] = [Format::Q8_1, Format::Q8K];
+
+/// Returns the types that `--help` lists: mixtures, and the other formats for weights.
+pub(super) fn types() -> String {
+    let named = listed(GROUPS);
+    let unnamed = |format: &Format| !named.contains(&format.name()) && !ACTIVATIONS.contains(format);
+    let plain: Vec<&str> = Format::ALL.into_iter().filter(unnamed).map(Format::name).collect();
+    format!("{GROUPS}\n  all weights   {}\n{ADVICE}", plain.join(", "))
+}
+
+/// Returns the names of types in the groups of a text.
+fn listed(types: &str) -> Vec<&str> {
+    let groups = types.lines().filter(|line| line.starts_with("  "));
+    let words = groups
+        .filter_map(|line| line.get(16..))
+        .flat_map(|names| names.split(|character: char| !(character.is_alphanumeric() || character == '_')));
+    words.filter(|word| word.contains(|c: char| c.is_ascii_digit())).collect()
+}
 
 impl Recipe {
     /// The recipe of a name such as `q4_0` or `Q4_K_M`.
@@ -166,15 +189,13 @@ mod tests {
 
     #[test]
     fn every_listed_type_has_a_recipe_and_every_mixture_is_listed() {
-        let listed = TYPES.lines().filter(|line| line.starts_with("  ")).flat_map(|line| {
-            line.get(16..)
-                .unwrap_or_default()
-                .split(|character: char| !(character.is_alphanumeric() || character == '_'))
-        });
-        let listed: Vec<&str> =
-            listed.filter(|word| word.contains('_') || word.starts_with(['f', 'b', 'm'])).collect();
+        let types = types();
+        let listed = listed(&types);
         for name in &listed {
             assert!(Recipe::from_name(name).is_some(), "{name}");
+        }
+        for format in Format::ALL {
+            assert_ne!(listed.contains(&format.name()), ACTIVATIONS.contains(&format), "{format}");
         }
         for mixture in MIXTURES.iter().chain([&TQ1_0]) {
             assert!(listed.contains(&mixture.name), "{}", mixture.name);
