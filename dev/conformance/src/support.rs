@@ -5,7 +5,7 @@ use crate::reference::{cpus, full_gpu, plain_gpu};
 use crate::{Call, Effort, layouts};
 use silicide_core::DeviceInfo;
 use silicide_ops::Case;
-use std::fmt::Write;
+use silicide_quant::Format;
 
 const HEAD: &str = "\
 # What runs where
@@ -16,7 +16,8 @@ Each row is an op with the element types of its inputs and outputs; each kernel 
 `cargo run -p conformance` on every device of the machine. A kernel with an instruction set after its name needs
 that one or a better one; a kernel with a star needs optional features of the GPU, and those in 8x8 matrices
 (`matrix`) are run by `--device msl` where no GPU has them. Where only some of the cases of a row have a kernel, the
-row says how many.
+row says how many. `block` is any of the block formats in [formats.md](formats.md), but for those after `not`; all those of
+a row are of the same format.
 
 | op | types | cpu | vulkan |
 |---|---|---|---|
@@ -61,13 +62,55 @@ pub fn table(ops: &[(&'static str, Vec<Case>)]) -> Result<String, String> {
             }
         }
     }
+    let lines: Vec<Line> = rows.iter().map(Line::new).collect();
     let mut text = HEAD.to_owned();
-    for row in rows {
-        let (cpu, gpu) = (row.cpu.text(row.cases), row.gpu.text(row.cases));
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "| {} | {} | {cpu} | {gpu} |", row.op, row.types);
-    }
+    text.extend(lines.iter().enumerate().filter_map(|(i, line)| line.joined(lines.split_at(i).0, &lines)));
     Ok(text)
+}
+
+/// A row as text.
+struct Line {
+    op: &'static str,
+    /// Element types; with `block` for a block format if there is just one.
+    types: String,
+    kernels: String,
+    /// That format.
+    format: Option<Format>,
+}
+
+impl Line {
+    fn new(row: &Row) -> Line {
+        let kernels = format!("{} | {}", row.cpu.text(row.cases), row.gpu.text(row.cases));
+        let words = || row.types.split(' ').map(|word| (word, word.trim_end_matches(',')));
+        let mut formats = words().filter_map(|(_, name)| Format::from_name(name));
+        let format = formats.next().filter(|first| formats.all(|format| format == *first));
+        let block = |(word, name): (&str, &str)| match format {
+            Some(format) if format.name() == name => word.replace(name, "block"),
+            _ => word.to_owned(),
+        };
+        Line { op: row.op, types: words().map(block).collect::<Vec<_>>().join(" "), kernels, format }
+    }
+
+    /// Whether another line differs in its format only.
+    fn is_like(&self, other: &Line) -> bool {
+        (self.op, &self.types, &self.kernels) == (other.op, &other.types, &other.kernels)
+    }
+
+    /// The line of the table: one for all formats if they are most of those there are, else one for this format. `None` if one of
+    /// the lines before it has said so.
+    fn joined(&self, before: &[Line], all: &[Line]) -> Option<String> {
+        let Line { op, types, kernels, format } = self;
+        let missing =
+            |other: &Format| !all.iter().any(|line| line.is_like(self) && line.format == Some(*other));
+        let missing: Vec<&str> = Format::ALL.into_iter().filter(missing).map(Format::name).collect();
+        let types = match format {
+            Some(format) if 2 * missing.len() > Format::ALL.len() => types.replace("block", format.name()),
+            Some(_) if before.iter().any(|line| line.is_like(self)) => return None,
+            Some(_) if !missing.is_empty() => format!("{types}<br>not {}", missing.join(", ")),
+            _ => types.clone(),
+        };
+        Some(format!("| {op} | {types} | {kernels} |\n"))
+    }
 }
 
 /// Returns the suffix of a kernel's name for the device's instruction set.
