@@ -134,9 +134,12 @@ enum What {
     },
     /// The table of formats: error and decode speed of each.
     Formats {
-        /// Write it to this file instead of standard output.
+        /// Write it to this file instead of standard output. Formats that the file has keep their speeds.
         #[arg(long, value_name = "FILE")]
         write: Option<PathBuf>,
+        /// Measure the formats that the file has too.
+        #[arg(long)]
+        again: bool,
     },
     /// What has targets, and what is quick.
     All,
@@ -165,7 +168,7 @@ fn main() -> anyhow::Result<()> {
         What::Select { device } => select::run(&mut report, &device)?,
         What::Graph { model, device, tokens } => graph::run(&mut report, &model, &device, tokens)?,
         What::Load { gigabytes } => load::run(&mut report, gigabytes)?,
-        What::Formats { write } => return formats::run(write.as_deref()),
+        What::Formats { write, again } => return formats::run(write.as_deref(), again),
         What::All => {
             record::run(&mut report)?;
             pool::run(&mut report)?;
