@@ -13,11 +13,14 @@ fn shown(pieces: &[&str], options: DisplayOptions) -> String {
     pieces.iter().for_each(|piece| display.print(piece).unwrap());
     display.finish().unwrap();
     let text = String::from_utf8(bytes).unwrap();
-    [("\u{1b}[0m", "<>"), ("\u{1b}[0;1m", "<b>"), ("\u{1b}[0;3m", "<i>"), ("\u{1b}[0;1;3m", "<bi>")]
-        .into_iter()
-        .chain([("\u{1b}[0;33m", "<code>"), ("\u{1b}[0;1;33m", "<b code>"), ("\u{1b}[0;2m", "<dim>")])
-        .chain([("\u{1b}[0;1;36m", "<head>")])
-        .fold(text, |text, (sequence, name)| text.replace(sequence, name))
+    let tints = [("", ""), (";33", "code"), (";2", "dim"), (";36", "head")];
+    let faces = [("", ""), (";1", "b"), (";3", "i"), (";1;3", "bi")];
+    tints.into_iter().flat_map(|tint| faces.map(|face| (face, tint))).fold(text, |text, (face, tint)| {
+        // Headings are always bold.
+        let face_name = if (face.1, tint.1) == ("b", "head") { "" } else { face.1 };
+        let name = [face_name, tint.1].join(" ");
+        text.replace(&format!("\u{1b}[0{}{}m", face.0, tint.0), &format!("<{}>", name.trim()))
+    })
 }
 
 #[track_caller]
@@ -29,6 +32,7 @@ fn shows(text: &str, expected: &str) {
 fn markers_become_styles() {
     shows("a **b** *c* ***d***", "a <b>b <i>c <bi>d<>");
     shows("**a `b` c**", "<b>a <b code>b <b>c<>");
+    shows("*`a`*", "<i code>a<>");
     shows("call `f(*x)` now", "call <code>f(*x) <>now");
     shows("# Big\n## Less\ntext", "<head>Big\nLess\n<>text");
     shows("> quoted", "<dim>│ <i>quoted<>");
