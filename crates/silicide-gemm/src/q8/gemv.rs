@@ -135,17 +135,7 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
             let from = product.weights.skip(output - skipped);
             let weights = VectorRows::<I, L, F>::new(isa, from);
             let after = from.start.wrapping_add(lanes * from.stride);
-            let mut dots = Dots::<I, F, L, ROWS> {
-                sums: [isa.zeros(); ROWS],
-                rows,
-                scale_offset: offsets.scales,
-                terms: &raw const *terms,
-                scales,
-                first: 0,
-                next: from.start,
-                block: from.start,
-                format: PhantomData,
-            };
+            let mut sums = [isa.zeros(); ROWS];
             for chunk in (0..groups).step_by(ahead) {
                 let first = chunk / F::GROUPS;
                 // Where one block is taken at a time, the compiler knows so.
@@ -153,15 +143,24 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
                 // SAFETY: rows have `groups` groups, which are whole blocks.
                 F::scales(unsafe { weights.blocks(first, count) }, scales);
                 for block in 0..count {
-                    dots.block = weights.address(first + block);
-                    dots.next = weights.prefetch_address(first + block, after);
-                    dots.scales = scales.skip(block * F::GROUPS);
-                    dots.first = chunk + block * F::GROUPS;
+                    // A value for each block: with one that all blocks change, the compiler keeps addresses in vectors.
+                    let mut dots = Dots::<I, F, L, ROWS> {
+                        sums,
+                        rows,
+                        scale_offset: offsets.scales,
+                        terms: &raw const *terms,
+                        scales: scales.skip(block * F::GROUPS),
+                        first: chunk + block * F::GROUPS,
+                        next: weights.prefetch_address(first + block, after),
+                        block: weights.address(first + block),
+                        format: PhantomData,
+                    };
                     // SAFETY: rows have `groups` groups, which are whole blocks.
                     F::codes(unsafe { weights.block(first + block) }, &mut dots);
+                    sums = dots.sums;
                 }
             }
-            for (row, sum) in dots.sums.iter().enumerate().take(product.lhs.rows()) {
+            for (row, sum) in sums.iter().enumerate().take(product.lhs.rows()) {
                 let y = product.y.wrapping_add(row * product.y_stride + output);
                 // SAFETY: the product's outputs of these rows can be written (`Q8Product::multiply`).
                 unsafe { store(isa, *sum, y, outputs.end - output) };
