@@ -176,6 +176,9 @@ fn a_dry_run_shows_types_and_sizes_and_writes_nothing() {
     assert!(text.contains(&format!("-> {size} (")), "{size} is not in {text}");
     let again = convert(&testdata("models/llama-tied.gguf"), &output, &["--type", "q4_k_m", "--dry-run"]);
     assert!(notes(&again).contains("out.gguf exists"), "{}", notes(&again));
+    let options = ["--type", "q4_k_m", "--dry-run", "--force"];
+    let forced = convert(&testdata("models/llama-tied.gguf"), &output, &options);
+    assert!(!notes(&forced).contains("exists"), "{}", notes(&forced));
     // The output is optional.
     let mut dry = Command::new(env!("CARGO_BIN_EXE_silicide"));
     dry.args(["convert", "--dry-run", "-m"]).arg(testdata("models/llama-tied.gguf"));

@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_number_of_ggml_has_a_name() {
-        // Forks of GGML number their own types from 97 on.
+        // Numbers from 97 on are of forks, such as ik_llama.cpp.
         let of_ggml = GgmlType::supported().into_iter().take_while(|id| id.0 < 97);
         let count = of_ggml.last().unwrap().0 + 1;
         let mut names: Vec<_> = (0..count).map(|id| GgmlType(id).name().unwrap()).collect();

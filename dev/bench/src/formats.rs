@@ -29,7 +29,7 @@ Weights are stored in blocks (GGML) or in planes of codes, scales and biases (ML
 included. The error is the root mean square error of our encoder on 65,536 normal values of variance 1
 (`testdata/formats/gaussian.f32.bin`); decoders are exact, to the bit on the CPU and within one unit in the last place of
 f32 on Vulkan. Speeds are GB of f32 written per second by one core: into memory (512 MiB at a time) and within the second-level
-cache (256 KiB). They are of one machine and drift from run to run; the other columns are the same everywhere. \"Read by\"
+cache (256 KiB). A speed is of the machine that added the row, and drifts from run to run; the other columns are the same everywhere. `formats --again` measures all rows. \"Read by\"
 names the devices on which every op that takes weights (dequantize, rows by index, products) takes the format.
 
 ";
@@ -197,7 +197,10 @@ fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
 /// Measures formats and writes the table, to a file or standard output. Formats that the file has keep their speeds, unless `again`.
 pub(crate) fn run(to: Option<&Path>, again: bool) -> anyhow::Result<()> {
     let values = gaussian()?;
-    let old = to.filter(|_| !again).and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    let old = match to.filter(|_| !again).map(std::fs::read_to_string) {
+        Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        old => old.and_then(Result::ok).unwrap_or_default(),
+    };
     let mut out = vec![0.0f32; IN_MEMORY];
     let mut text = HEAD.to_owned() + COLUMNS;
     for kind in Kind::all() {

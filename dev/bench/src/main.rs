@@ -137,8 +137,8 @@ enum What {
         /// Write it to this file instead of standard output. Formats that the file has keep their speeds.
         #[arg(long, value_name = "FILE")]
         write: Option<PathBuf>,
-        /// Measure the formats that the file has too.
-        #[arg(long)]
+        /// Also measure formats that the file has: after a change of decoders, or on another machine.
+        #[arg(long, requires = "write")]
         again: bool,
     },
     /// What has targets, and what is quick.

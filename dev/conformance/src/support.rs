@@ -16,8 +16,8 @@ Each row is an op with the element types of its inputs and outputs; each kernel 
 `cargo run -p conformance` on every device of the machine. A kernel with an instruction set after its name needs
 that one or a better one; a kernel with a star needs optional features of the GPU, and those in 8x8 matrices
 (`matrix`) are run by `--device msl` where no GPU has them. Where only some of the cases of a row have a kernel, the
-row says how many. `block` is any of the block formats in [formats.md](formats.md), but for those after `not`; all those of
-a row are of the same format.
+row says how many. `block` stands for every block format of [formats.md](formats.md) except those after `not`. All
+`block`s of a row are one format.
 
 | op | types | cpu | vulkan |
 |---|---|---|---|
@@ -71,10 +71,10 @@ pub fn table(ops: &[(&'static str, Vec<Case>)]) -> Result<String, String> {
 /// A row as text.
 struct Line {
     op: &'static str,
-    /// Element types; with `block` for a block format if there is just one.
+    /// Element types, with `block` in place of the block format.
     types: String,
     kernels: String,
-    /// That format.
+    /// The block format of the row, if it has exactly one.
     format: Option<Format>,
 }
 
@@ -96,8 +96,8 @@ impl Line {
         (self.op, &self.types, &self.kernels) == (other.op, &other.types, &other.kernels)
     }
 
-    /// The line of the table: one for all formats if they are most of those there are, else one for this format. `None` if one of
-    /// the lines before it has said so.
+    /// Returns the line of the table. Formats with equal kernels share a line if they are at least half of all formats. Returns
+    /// `None` if an earlier line includes this format.
     fn joined(&self, before: &[Line], all: &[Line]) -> Option<String> {
         let Line { op, types, kernels, format } = self;
         let missing =

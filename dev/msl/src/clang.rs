@@ -42,7 +42,7 @@ impl Clang {
     /// Makes a shared library of a C++ file.
     pub fn build(&self, unit: &str, library: &Path) -> Result<(), String> {
         let library = library.to_str().ok_or("the library's path is not UTF-8")?;
-        // Cases are small: kernels run for less time than their optimisation takes.
+        // Cases that are chosen by risk are small: kernels run for less time than their optimisation takes.
         self.run(&["-O0", "-fPIC", "-shared", "-lm", "-o", library], unit)
     }
 

@@ -118,19 +118,11 @@ const ACTIVATIONS: [Format; 2] = [Format::Q8_1, Format::Q8K];
 
 /// Returns the types that `--help` lists: mixtures, and the other formats for weights.
 pub(super) fn types() -> String {
-    let named = listed(GROUPS);
-    let unnamed = |format: &Format| !named.contains(&format.name()) && !ACTIVATIONS.contains(format);
-    let plain: Vec<&str> = Format::ALL.into_iter().filter(unnamed).map(Format::name).collect();
-    format!("{GROUPS}\n  all weights   {}\n{ADVICE}", plain.join(", "))
-}
-
-/// Returns the names of types in the groups of a text.
-fn listed(types: &str) -> Vec<&str> {
-    let groups = types.lines().filter(|line| line.starts_with("  "));
-    let words = groups
-        .filter_map(|line| line.get(16..))
-        .flat_map(|names| names.split(|character: char| !(character.is_alphanumeric() || character == '_')));
-    words.filter(|word| word.contains(|c: char| c.is_ascii_digit())).collect()
+    let is_plain = |format: &Format| {
+        matches!(Recipe::from_name(format.name()), Some(Recipe::Plain(_))) && !ACTIVATIONS.contains(format)
+    };
+    let plain: Vec<&str> = Format::ALL.into_iter().filter(is_plain).map(Format::name).collect();
+    format!("{GROUPS}\n  one format    {}\n{ADVICE}", plain.join(", "))
 }
 
 impl Recipe {
@@ -186,6 +178,15 @@ pub(super) fn needs_importance(dtype: DType) -> bool {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    /// Returns the names of types in the groups of a text.
+    fn listed(types: &str) -> Vec<&str> {
+        let groups = types.lines().filter(|line| line.starts_with("  "));
+        let words = groups.filter_map(|line| line.get(16..)).flat_map(|names| {
+            names.split(|character: char| !(character.is_alphanumeric() || character == '_'))
+        });
+        words.filter(|word| word.contains(|c: char| c.is_ascii_digit())).collect()
+    }
 
     #[test]
     fn every_listed_type_has_a_recipe_and_every_mixture_is_listed() {

@@ -13,12 +13,10 @@ fn shown(pieces: &[&str], options: DisplayOptions) -> String {
     pieces.iter().for_each(|piece| display.print(piece).unwrap());
     display.finish().unwrap();
     let text = String::from_utf8(bytes).unwrap();
-    let tints = [("", ""), (";33", "code"), (";2", "dim"), (";36", "head")];
+    let tints = [("", ""), (";33", "code"), (";2", "dim"), (";36", "cyan")];
     let faces = [("", ""), (";1", "b"), (";3", "i"), (";1;3", "bi")];
     tints.into_iter().flat_map(|tint| faces.map(|face| (face, tint))).fold(text, |text, (face, tint)| {
-        // Headings are always bold.
-        let face_name = if (face.1, tint.1) == ("b", "head") { "" } else { face.1 };
-        let name = [face_name, tint.1].join(" ");
+        let name = [face.1, tint.1].join(" ");
         text.replace(&format!("\u{1b}[0{}{}m", face.0, tint.0), &format!("<{}>", name.trim()))
     })
 }
@@ -34,7 +32,7 @@ fn markers_become_styles() {
     shows("**a `b` c**", "<b>a <b code>b <b>c<>");
     shows("*`a`*", "<i code>a<>");
     shows("call `f(*x)` now", "call <code>f(*x) <>now");
-    shows("# Big\n## Less\ntext", "<head>Big\nLess\n<>text");
+    shows("# Big\n## Less\ntext", "<b cyan>Big\nLess\n<>text");
     shows("> quoted", "<dim>│ <i>quoted<>");
     shows("a\n---\nb", &format!("a\n<dim>{}\n<>b", "─".repeat(24)));
 }

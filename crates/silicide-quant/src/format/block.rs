@@ -17,8 +17,8 @@ pub(crate) trait Block<const LEN: usize>: Pod {
     /// implementations are `#[inline(always)]` and written over arrays of known length.
     fn decode(&self, out: &mut [f32; LEN]);
 
-    /// Optional: the block as signed codes, and the scale of every 16 of them, whose product is exactly the value. Formats with
-    /// [`Block::I8_SCALE_LEN`] implement it: integer products on the CPU then read the format.
+    /// Decodes the block to signed codes and a scale per 16 codes, whose products are the values. Formats with
+    /// [`Block::I8_SCALE_LEN`] implement it. They have integer products on the CPU.
     #[inline(always)]
     fn decode_i8(&self, _codes: &mut [i8; LEN], _scales: &mut [f32]) {}
 }
@@ -39,17 +39,17 @@ impl BlockMember {
         self.count * self.width
     }
 
-    /// `count` single bytes, also such as are read together as bits.
+    /// Returns a member of `count` single bytes. Bit fields count as bytes.
     pub(crate) const fn bytes(count: usize) -> BlockMember {
         BlockMember { count, width: 1 }
     }
 
-    /// `count` numbers of 16 bits.
+    /// Returns a member of `count` numbers of 16 bits.
     pub(crate) const fn halves(count: usize) -> BlockMember {
         BlockMember { count, width: 2 }
     }
 
-    /// `count` numbers of 32 bits.
+    /// Returns a member of `count` numbers of 32 bits.
     pub(crate) const fn words(count: usize) -> BlockMember {
         BlockMember { count, width: 4 }
     }

@@ -100,15 +100,15 @@ pub(super) fn even_signs_i8(word: u32, eighth: usize) -> u64 {
     EVEN_SIGNS[(word >> (7 * eighth) & 127) as usize]
 }
 
-/// Groups of 32 codes.
+/// Returns the groups of 32 codes, with their numbers.
 #[inline(always)]
-pub(super) fn runs(codes: &mut [i8; 256]) -> impl Iterator<Item = (usize, &mut [i8; 32])> {
+pub(super) fn groups32(codes: &mut [i8; 256]) -> impl Iterator<Item = (usize, &mut [i8; 32])> {
     codes.as_chunks_mut::<32>().0.iter_mut().enumerate()
 }
 
 /// Writes scales of groups, from small numbers: all at once, which is vectorised.
 #[inline(always)]
-pub(super) fn scale_runs(scales: &mut [f32], scale: f32, subs: [u8; 8], shift: f32) {
+pub(super) fn scale_groups(scales: &mut [f32], scale: f32, subs: [u8; 8], shift: f32) {
     for (scales, sub) in scales.as_chunks_mut::<2>().0.iter_mut().zip(subs) {
         *scales = [scale * (shift + f32::from(sub)); 2];
     }
@@ -122,7 +122,7 @@ pub(super) fn scale_halves(scales: &mut [f32], scale: f32, subs: [u8; 16], shift
     }
 }
 
-/// Nibbles of bytes, half as many as there are, the lower ones first.
+/// Returns the nibbles of `bytes`, the low nibble of each byte first.
 #[inline(always)]
 pub(super) fn nibbles<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut all = [0; N];

@@ -2,7 +2,7 @@
 //! Neighbours: `iq`, what IQ1 to IQ3 share; `iq_search`, the search of the encoders.
 
 use super::block::{Block, BlockMember, Encode, half, words};
-use super::iq::{ONES, eights, expand_book, runs, scale_halves, scale_runs, write_i8};
+use super::iq::{ONES, eights, expand_book, groups32, scale_groups, scale_halves, write_i8};
 use super::iq_search::{Book, Rule, Run};
 use super::{books, iq_grids};
 use bytemuck::{Pod, Zeroable};
@@ -74,13 +74,13 @@ impl Block<256> for Iq1S {
     fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         let high = words(&self.high);
         // Twice the number and one.
-        scale_runs(
+        scale_groups(
             scales,
             half(self.scale) * (2.0 * IQ1_SHIFT),
             high.map(|high| (high >> 12) as u8 & 7),
             0.5,
         );
-        for (i, codes) in runs(codes) {
+        for (i, codes) in groups32(codes) {
             let (low, high) = (self.codes[i], high[i]);
             for (j, low) in low.into_iter().enumerate() {
                 let levels = books::IQ1[usize::from(low) | usize::from(high >> (3 * j) & 7) << 8];
@@ -120,7 +120,7 @@ impl Block<256> for Iq1M {
             *sub = (words[i / 4] >> (3 * (i % 4))) as u8 & 7;
         }
         scale_halves(scales, 2.0 * scale, subs, 0.5);
-        for (i, codes) in runs(codes) {
+        for (i, codes) in groups32(codes) {
             let (low, high) = (self.codes[i], u16::from_le_bytes(self.high[i]));
             for (j, low) in low.into_iter().enumerate() {
                 let high = high >> (4 * j);

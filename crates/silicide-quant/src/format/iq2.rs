@@ -3,8 +3,8 @@
 
 use super::block::{Block, BlockMember, Encode, half, words};
 use super::iq::{
-    EVEN_SIGNS, SIGNS, eights, even_signs, even_signs_i8, even_signs_of, expand_book, nibbles, runs,
-    scale_halves, scale_runs, signed, signed_i8,
+    EVEN_SIGNS, SIGNS, eights, even_signs, even_signs_i8, even_signs_of, expand_book, groups32, nibbles,
+    scale_groups, scale_halves, signed, signed_i8,
 };
 use super::iq_search::{Book, Rule, Signed, SignedLevels, pack_signs, pack_subs};
 use super::{books, iq_grids};
@@ -78,8 +78,8 @@ impl Block<256> for Iq2Xxs {
 
     #[inline(always)]
     fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
-        scale_runs(scales, half(self.scale) * 0.25, self.groups.map(|[_, rest]| rest[3] >> 4), 0.5);
-        for (i, codes) in runs(codes) {
+        scale_groups(scales, half(self.scale) * 0.25, self.groups.map(|[_, rest]| rest[3] >> 4), 0.5);
+        for (i, codes) in groups32(codes) {
             let [low, rest] = self.groups[i];
             let rest = u32::from_le_bytes(rest);
             for (j, low) in low.into_iter().enumerate() {
@@ -110,7 +110,7 @@ impl Block<256> for Iq2Xs {
     #[inline(always)]
     fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         scale_halves(scales, half(self.scale) * 0.25, nibbles(&self.scales), 0.5);
-        for (i, codes) in runs(codes) {
+        for (i, codes) in groups32(codes) {
             for (j, code) in words(&self.codes[i]).into_iter().enumerate() {
                 let levels = books::IQ2_XS[usize::from(code & 511)];
                 signed_i8(codes, j, levels, EVEN_SIGNS[usize::from(code >> 9)]);
@@ -138,7 +138,7 @@ impl Block<256> for Iq2S {
     #[inline(always)]
     fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         scale_halves(scales, half(self.scale) * 0.25, nibbles(&self.scales), 0.5);
-        for (i, codes) in runs(codes) {
+        for (i, codes) in groups32(codes) {
             let high = usize::from(self.high[i]);
             for (j, (low, signs)) in self.codes[i].into_iter().zip(self.signs[i]).enumerate() {
                 let levels = books::IQ2_S[usize::from(low) | (high >> (2 * j) & 3) << 8];

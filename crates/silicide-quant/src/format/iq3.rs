@@ -3,7 +3,7 @@
 
 use super::block::{Block, BlockMember, Encode, half};
 use super::iq::{
-    SIGNS, even_signs_i8, even_signs_of, expand_book, nibbles, runs, scale_runs, signed, signed_i8,
+    SIGNS, even_signs_i8, even_signs_of, expand_book, groups32, nibbles, scale_groups, signed, signed_i8,
 };
 use super::iq_search::{Book, Rule, Signed, SignedLevels, pack_signs, pack_subs};
 use super::{books, iq_grids};
@@ -67,8 +67,8 @@ impl Block<256> for Iq3Xxs {
 
     #[inline(always)]
     fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
-        scale_runs(scales, half(self.scale) * 0.5, self.signs.map(|rest| rest[3] >> 4), 0.5);
-        for (i, codes) in runs(codes) {
+        scale_groups(scales, half(self.scale) * 0.5, self.signs.map(|rest| rest[3] >> 4), 0.5);
+        for (i, codes) in groups32(codes) {
             let rest = u32::from_le_bytes(self.signs[i]);
             for (j, pair) in self.codes[i].as_chunks::<2>().0.iter().enumerate() {
                 let [first, second] = pair.map(usize::from);
@@ -113,8 +113,8 @@ impl Block<256> for Iq3S {
     #[inline(always)]
     fn decode_i8(&self, codes: &mut [i8; 256], scales: &mut [f32]) {
         // Twice the number and one.
-        scale_runs(scales, 2.0 * half(self.scale), nibbles(&self.scales), 0.5);
-        for (i, codes) in runs(codes) {
+        scale_groups(scales, 2.0 * half(self.scale), nibbles(&self.scales), 0.5);
+        for (i, codes) in groups32(codes) {
             let high = usize::from(self.high[i]);
             let pairs = self.codes[i].as_chunks::<2>().0;
             for (j, (pair, signs)) in pairs.iter().zip(self.signs[i]).enumerate() {

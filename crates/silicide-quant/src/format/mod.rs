@@ -43,7 +43,7 @@ pub use error::FormatError;
 use std::fmt;
 pub use table::FormatInfo;
 
-// A row: name, type number of GGML, block, elements, bytes, alignment of the widest number in bytes, files of the WGSL decoder.
+// A row: name, type number of GGML, block, elements, bytes, alignment of GGML's struct in bytes, files of the WGSL decoder.
 // A new format goes last: fuzz inputs select formats by position.
 table::formats! {
     /// 4-bit, one scale per 32.

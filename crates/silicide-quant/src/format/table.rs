@@ -20,7 +20,7 @@ pub struct FormatInfo {
     pub block_len: usize,
     /// Bytes of a block.
     pub block_bytes: usize,
-    /// The alignment, in bytes, of the widest number in a block.
+    /// The alignment of GGML's struct of a block, in bytes. Members that it declares as bytes do not count.
     pub alignment: usize,
     /// The numbers of a block, in the order of the file.
     pub members: &'static [BlockMember],
@@ -40,6 +40,14 @@ impl FormatInfo {
         assert!(size_of::<B>() == self.block_bytes, "the struct of the block has another size");
         assert!(align_of::<B>() == 1, "blocks lie at any address");
         assert!(self.block_bytes.is_multiple_of(self.alignment), "blocks in a row keep their alignment");
+        assert!(
+            matches!(self.i8_scale_len, None | Some(16 | 32)),
+            "kernels have a scale per 16 or 32 elements"
+        );
+        assert!(
+            self.i8_scale_len.is_none() || (self.block_len.is_multiple_of(32) && self.block_len <= 256),
+            "kernels have blocks of 1 to 8 groups of 32"
+        );
         let (mut bytes, mut i) = (0, 0);
         while i < self.members.len() {
             bytes += self.members[i].size();

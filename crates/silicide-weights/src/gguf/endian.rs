@@ -67,6 +67,7 @@ mod tests {
 
     #[test]
     fn exactly_the_wide_members_of_every_block_are_swapped() {
+        // silicide-quant compares the members with those of the reference.
         for format in Format::ALL {
             let mut expected: Vec<u8> = Vec::new();
             let mut at = 0u16;

@@ -113,10 +113,11 @@ mod tests {
     use silicide_quant::Format;
 
     #[test]
-    fn seeds_of_blocks_have_those_of_every_format() {
+    fn every_format_has_a_seed_of_sixteen_blocks() {
+        let seeds = blocks();
         for format in Format::ALL {
             let name = format!("formats/ggml/{}.safetensors", format.name().to_uppercase());
-            let seed = blocks().into_iter().find(|seed| seed.name == name).unwrap();
+            let seed = seeds.iter().find(|seed| seed.name == name).unwrap();
             assert_eq!(seed.bytes.len(), 1 + 16 * format.block_bytes(), "{name}");
         }
     }

@@ -51,7 +51,8 @@ pub(super) const fn panel_layout(format: Format) -> Option<PanelLayout> {
 /// # Safety
 /// `LANES` rows have the groups of the part in this format, row after row; nothing writes them.
 pub(super) unsafe fn unpack<I: IntLanes>(isa: I, format: Format, part: &UnpackPart) {
-    let (decoder, halves) = (Isa::best(), format.decode_i8_scale_len() == Some(GROUP / 2));
+    let (decoder, halves) =
+        (Isa::best(), format.decode_i8_scale_len().is_some_and(|weights| weights < GROUP));
     let mut scales = [0.0; SCALES];
     let decode = |lane: usize, first: usize, codes: &mut [i8], to: ScaleSlots<I>| {
         let bytes = |groups: usize| groups * GROUP / format.block_len() * format.block_bytes();

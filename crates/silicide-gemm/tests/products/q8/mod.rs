@@ -53,6 +53,7 @@ impl Lhs {
 
     /// The activations that the codes stand for.
     fn values(&self, row: usize) -> Vec<f64> {
+        // A row: codes, a scale per group, sums of codes (`q8::quantize`).
         let (bytes, codes) = (quantized_row_bytes(self.groups), self.groups * GROUP);
         let row = &bytemuck::cast_slice::<f32, u8>(&self.memory)[row * bytes..(row + 1) * bytes];
         let scales: &[f32] = bytemuck::cast_slice(&row[codes..codes + 4 * self.groups]);
