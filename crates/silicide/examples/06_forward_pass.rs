@@ -5,7 +5,7 @@
 
 use silicide::ops::attention::{Attention, AttentionInputs};
 use silicide::ops::glu::Activation;
-use silicide::ops::rope::{Frequencies, RopeScaling, RopeStyle};
+use silicide::ops::rope::{Frequencies, RopeStyle};
 use silicide::weights::{LoadOptions, Loader, Source, Weight};
 use silicide::{Buffer, CommandEncoder, DType, Device, ops};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Model {
         let kv_heads = number("attention.head_count_kv", heads) as usize;
         let head_dim = number("rope.dimension_count", hidden / heads) as usize;
         let base = number("rope.freq_base", 10_000.0);
-        let frequencies = Frequencies::new(RopeScaling::None, base, head_dim, None)?;
+        let frequencies = Frequencies::new(base, head_dim, None)?;
 
         let mut loader = Loader::new(device, &source, LoadOptions::default());
         let mut load = |name: &str| loader.load(&format!("{name}.weight"));

@@ -5,12 +5,12 @@
 
 use super::config::{Config, Layout, LocalLayers, RopeConfig};
 use super::conventions::{ConfigDefaults, Conventions, Mixture};
+use super::frequencies::RopeScaling;
 use super::mixture::{ExpertConfig, RawExpertConfig};
 use super::rope_settings::Ropes;
 use super::settings::Settings;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer};
-use silicide_ops::rope::RopeScaling;
 use silicide_weights::Source;
 
 /// The names of architectures in `config.json`, and in GGUF.

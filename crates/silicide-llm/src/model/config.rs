@@ -5,11 +5,12 @@
 
 use super::checkpoint;
 use super::conventions::Mixture;
+use super::frequencies::RopeScaling;
 use super::mixture::{self, ExpertConfig};
 use super::settings::Settings;
 use super::{ARCHITECTURES, unknown_architecture};
 use crate::error::Result;
-use silicide_ops::rope::{RopeScaling, RopeStyle};
+use silicide_ops::rope::RopeStyle;
 use silicide_weights::gguf::Value;
 use silicide_weights::{Container, Source};
 

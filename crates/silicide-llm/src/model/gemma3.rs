@@ -3,13 +3,12 @@
 use super::blocks::{Attention, AttentionOptions, Embedding, FeedForward, Head, Norm};
 use super::{
     Architecture, Config, ConfigDefaults, Conventions, ForwardInputs, LayerKind, LocalLayers, Mixture,
-    Tensors,
+    RopeScaling, Tensors,
 };
 use crate::error::Result;
 use silicide_core::Recorder;
 use silicide_ops as ops;
 use silicide_ops::glu::Activation;
-use silicide_ops::rope::RopeScaling;
 
 /// The default period: the last layer of each period has full attention.
 const PERIOD: usize = 6;

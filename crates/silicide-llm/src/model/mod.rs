@@ -5,6 +5,7 @@ pub mod blocks;
 mod checkpoint;
 mod config;
 mod conventions;
+mod frequencies;
 mod gemma3;
 mod llama;
 mod mixture;
@@ -20,13 +21,14 @@ mod tests;
 
 pub use config::{Config, Layout, LocalLayers, RopeConfig};
 pub use conventions::{ConfigDefaults, Conventions, Mixture};
+pub use frequencies::RopeScaling;
 pub use mixture::ExpertConfig;
 pub use names::Names;
 pub use tensors::{Rearranged, Repack, Tensors};
 
 use crate::error::{Error, Result};
 use silicide_core::Recorder;
-use silicide_ops::rope::{Frequencies, RopeScaling};
+use silicide_ops::rope::Frequencies;
 use silicide_weights::Source;
 
 /// The inputs of one forward pass and the caches that it updates, as values of a recorder.
@@ -203,7 +205,7 @@ pub fn describe_source(
     let loading_bytes = tensors.loading_bytes();
     let bytes = tensors.finish()?;
     let ropes = outline.ropes.iter().map(|&(base, scaling)| {
-        Frequencies::new(scaling, base, config.rope.rotated, factors.as_deref()).map_err(|error| {
+        scaling.frequencies(base, config.rope.rotated, factors.as_deref()).map_err(|error| {
             settings::Settings::new(source).wrong("rope", "usable frequencies", &error.to_string())
         })
     });

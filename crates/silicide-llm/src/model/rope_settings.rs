@@ -1,10 +1,10 @@
 //! The RoPE settings of a checkpoint's `config.json`: once for all layers, or for each kind of layer.
 
+use super::frequencies::RopeScaling;
 use super::settings::Settings;
 use crate::error::Result;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use silicide_ops::rope::RopeScaling;
 
 /// The value of `rope_scaling` or `rope_parameters`.
 #[derive(Debug, Deserialize)]

@@ -1,11 +1,11 @@
 //! Settings of files that are made here, without a device.
 
 use super::config::{Config, LocalLayers};
+use super::frequencies::RopeScaling;
 use super::names::Names;
 use super::{Architecture, Layout, gemma3};
 use crate::error::Error;
 use serde_json::{Value, json};
-use silicide_ops::rope::RopeScaling;
 use silicide_quant::{DType, Shape};
 use silicide_weights::gguf::GgufWriter;
 use silicide_weights::{Bytes, Source};

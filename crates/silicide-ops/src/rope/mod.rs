@@ -8,7 +8,7 @@ mod cpu;
 mod frequencies;
 mod gpu;
 
-pub use frequencies::{Frequencies, FrequencyError, RopeScaling};
+pub use frequencies::{Frequencies, FrequencyError};
 
 use crate::elementwise::inputs;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Work};
