@@ -7,7 +7,7 @@ use super::tokenizer;
 use crate::error::Error;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use silicide_llm::model::{Layout, Names};
+use silicide_llm::model::config::{Conventions, Layout, Names};
 use silicide_quant::DType;
 use silicide_weights::Source;
 use silicide_weights::gguf::GgufWriter;
@@ -66,7 +66,7 @@ pub(super) fn plan<'a>(source: &'a Source, output: &Path, types: &Types) -> Resu
         writer.meta("general.quantization_version", &2u32)?;
     }
     tokenizer::write(source, model.vocab_size as usize, &mut writer)?;
-    let names = Names::of(Layout::Checkpoint, architecture);
+    let names = Names::of(Layout::Checkpoint, &Conventions::default());
     // Tables that can be computed, and an output projection that is the embedding again.
     let is_left_out = |name: &str| {
         model.tie_word_embeddings && name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq")

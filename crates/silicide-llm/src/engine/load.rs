@@ -9,7 +9,7 @@ use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::conversation::{Chat, Completion};
 use crate::error::{Error, Result};
-use crate::model::{Decoder, Description, Rearranged, Repack, Tensors, build, describe_source};
+use crate::model::{Decoder, Description, Rearranged, Repack, Tensors, describe_source};
 use crate::tokenizer::{Special, Tokenizer};
 use serde::Serialize;
 use silicide_core::{Device, GraphExecutor, Loader};
@@ -133,9 +133,8 @@ impl Model {
         };
         let tokenizer = Tokenizer::from_source(source)?;
         let loader = Loader::new(device, source, options.load.clone());
-        let tensors = Tensors::loaded(loader, &description.config, description.architecture)?;
-        let mut tensors = tensors.repacked(repack);
-        let decoder = build(&mut tensors, description.architecture)?;
+        let mut tensors = Tensors::loaded(loader, &description.configured)?.repacked(repack);
+        let decoder = description.configured.load(&mut tensors)?;
         tensors.allow("rope_freqs.weight");
         let mut rearranged = tensors.rearranged();
         if most_repacked(device, options) == Repack::None {

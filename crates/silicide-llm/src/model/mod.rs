@@ -1,33 +1,27 @@
-//! Models: what a file says ([`Config`]), its tensors ([`Tensors`]), the parts they make ([`blocks`]), and one short file
-//! for each architecture. To add one: write its file, and name it in the table below.
+//! Models: from the settings and tensors of a file to a forward pass.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`arch`] | architectures: settings and forward pass of each, and the registry of them |
+//! | [`config`] | typed access to settings of GGUF and `config.json`; parts of settings that architectures share |
+//! | [`blocks`] | attention, feed-forward, norms: the parts of a forward pass |
+//! | [`Tensors`] | the tensors of a file, which blocks take by name |
+//!
+//! `docs/adding-a-model.md` in the repository says how to add an architecture.
 
+pub mod arch;
 pub mod blocks;
-mod checkpoint;
-mod config;
-mod conventions;
-mod frequencies;
-mod gemma3;
-mod llama;
-mod mixture;
-mod names;
-mod qwen2;
-mod qwen3;
-mod qwen3moe;
-mod rope_settings;
-mod settings;
-mod tensors;
+pub mod config;
 #[cfg(test)]
 mod tests;
+mod weights;
 
-pub use config::{Config, Layout, LocalLayers, RopeConfig};
-pub use conventions::{ConfigDefaults, Conventions, Mixture};
-pub use frequencies::RopeScaling;
-pub use mixture::ExpertConfig;
-pub use names::Names;
-pub use tensors::{Rearranged, Repack, Tensors};
+pub use arch::{Architecture, ConfiguredModel, Decoder, ModelConfig, Registry};
+pub use config::Config;
+pub use weights::{Rearranged, Repack, Tensors};
 
-use crate::error::{Error, Result};
-use silicide_core::Recorder;
+use crate::error::Result;
+use config::RopeConfig;
 use silicide_ops::rope::Frequencies;
 use silicide_weights::Source;
 
@@ -64,113 +58,23 @@ pub struct LayerCache<V> {
 /// The positional settings of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerKind {
-    /// Which of the tables of angles turns its queries and keys.
+    /// The index of the rotation of its queries and keys.
     pub rope: usize,
-    /// The positions that it sees, its own included; `None`: all.
+    /// Positions that are visible, the query's own included; `None`: all.
     pub window: Option<u32>,
 }
 
-/// An architecture: how a model of it is loaded, and its forward pass over any recorder.
-pub trait Architecture: Sized {
-    /// The conventions of its files.
-    const CONVENTIONS: Conventions = Conventions::USUAL;
-
-    /// Changes settings that files leave to the reader.
-    fn adapt(config: &mut Config) {
-        let _ = config;
-    }
-
-    /// Returns the positional settings of each layer.
-    fn kinds(config: &Config) -> Vec<LayerKind> {
-        vec![LayerKind { rope: 0, window: None }; config.layers]
-    }
-
-    /// Base and scaling of each table of angles.
-    fn ropes(config: &Config) -> Vec<(f64, RopeScaling)> {
-        vec![(config.rope.base, config.rope.scaling)]
-    }
-
-    /// Takes the tensors.
-    fn load(tensors: &mut Tensors<'_>) -> Result<Self>;
-
-    /// Records the pass and returns the logits of its outputs, `[outputs, vocabulary]`.
-    fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value>;
-}
-
-macro_rules! architectures {
-    ($($name:literal => $variant:ident($module:ident::$model:ident)),* $(,)?) => {
-        /// The names of all architectures, as GGUF has them.
-        pub const ARCHITECTURES: &[&str] = &[$($name),*];
-
-        /// A loaded model of any architecture.
-        #[derive(Debug)]
-        #[non_exhaustive]
-        pub enum Decoder {
-            $(#[doc = concat!("`", $name, "`.")] $variant($module::$model),)*
-        }
-
-        impl Decoder {
-            /// Records a forward pass and returns the logits of its outputs, `[outputs, vocabulary]`.
-            pub fn forward<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
-                match self { $(Decoder::$variant(model) => model.forward(recorder, inputs),)* }
-            }
-
-            fn load(architecture: &str, tensors: &mut Tensors<'_>) -> Option<Result<Decoder>> {
-                match architecture {
-                    $($name => Some($module::$model::load(tensors).map(Decoder::$variant)),)*
-                    _ => None,
-                }
-            }
-        }
-
-        /// The conventions of an architecture's files.
-        fn conventions(architecture: &str) -> Option<Conventions> {
-            match architecture {
-                $($name => Some($module::$model::CONVENTIONS),)*
-                _ => None,
-            }
-        }
-
-        /// Returns the layers and tables of angles that an architecture derives from the settings.
-        fn describe(config: &mut Config) -> Option<Outline> {
-            match config.architecture.as_str() {
-                $($name => {
-                    $module::$model::adapt(config);
-                    let (layers, ropes) = ($module::$model::kinds(config), $module::$model::ropes(config));
-                    Some(Outline { architecture: $name, layers, ropes })
-                })*
-                _ => None,
-            }
-        }
-    };
-}
-
-architectures! {
-    "llama" => Llama(llama::Llama),
-    "qwen2" => Qwen2(qwen2::Qwen2),
-    "qwen3" => Qwen3(qwen3::Qwen3),
-    "qwen3moe" => Qwen3Moe(qwen3moe::Qwen3Moe),
-    "gemma3" => Gemma3(gemma3::Gemma3),
-}
-
-/// The properties that follow from the settings alone.
-struct Outline {
-    architecture: &'static str,
-    layers: Vec<LayerKind>,
-    ropes: Vec<(f64, RopeScaling)>,
-}
-
-/// A model's description: known before anything is loaded.
+/// The properties of a model that are known before its tensors are loaded.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Description {
     /// The architecture's name.
     pub architecture: &'static str,
-    /// Its settings.
+    /// The settings that all decoders have.
     pub config: Config,
-    /// Returns the positional settings of each layer.
+    /// The positional settings of each layer.
     pub layers: Vec<LayerKind>,
-    /// The angles of each kind of rotation.
+    /// The frequencies of each rotation.
     pub ropes: Vec<Frequencies>,
     /// Tokens in the vocabulary.
     pub vocabulary: usize,
@@ -178,12 +82,8 @@ pub struct Description {
     pub bytes: u64,
     /// Bytes that loading takes beside its tensors: of the largest one that is there twice while it is repacked.
     pub loading_bytes: u64,
-}
-
-/// Takes the tensors of a model, loaded or planned.
-pub fn build(tensors: &mut Tensors<'_>, architecture: &str) -> Result<Decoder> {
-    let decoder = Decoder::load(architecture, tensors);
-    decoder.unwrap_or_else(|| Err(unknown_architecture(tensors.source(), architecture)))
+    /// Its architecture and all of its settings.
+    pub configured: ConfiguredModel,
 }
 
 /// Describes the model of a source, and plans it on a device, with the weights interleaved that `repack` names: the decoder has shapes
@@ -193,32 +93,37 @@ pub fn describe_source(
     source: &Source,
     repack: Repack,
 ) -> Result<(Description, Decoder)> {
-    let mut config = Config::of(source)?;
-    let outline = describe(&mut config).ok_or_else(|| unknown_architecture(source, &config.architecture))?;
-    let tensors = Tensors::planned(device, source, &config, outline.architecture)?;
-    let mut tensors = tensors.repacked(repack);
-    // Llama 3 stretches frequencies by factors that are a tensor; older files have the vector and no use for it.
-    let pairs = config.rope.rotated / 2;
-    let factors = tensors.optional_values("rope_freqs.weight", pairs)?;
-    let decoder = build(&mut tensors, outline.architecture)?;
+    let configured = Registry::default().configure(source)?;
+    let mut tensors = Tensors::planned(device, source, &configured)?.repacked(repack);
+    let ropes = frequencies(&mut tensors, &configured.model().ropes())?;
+    let decoder = configured.load(&mut tensors)?;
     let vocabulary = tensors.vocabulary();
     let loading_bytes = tensors.loading_bytes();
     let bytes = tensors.finish()?;
-    let ropes = outline.ropes.iter().map(|&(base, scaling)| {
-        scaling.frequencies(base, config.rope.rotated, factors.as_deref()).map_err(|error| {
-            settings::Settings::new(source).wrong("rope", "usable frequencies", &error.to_string())
-        })
-    });
-    let ropes = ropes.collect::<Result<_>>()?;
-    let Outline { architecture, layers, .. } = outline;
-    let description = Description { architecture, config, layers, ropes, vocabulary, bytes, loading_bytes };
+    let description = Description {
+        architecture: configured.architecture(),
+        config: configured.config().clone(),
+        layers: configured.model().layers(),
+        ropes,
+        vocabulary,
+        bytes,
+        loading_bytes,
+        configured,
+    };
     Ok((description, decoder))
 }
 
-fn unknown_architecture(source: &Source, architecture: &str) -> Error {
-    Error::UnknownArchitecture {
-        path: source.path().to_owned(),
-        architecture: architecture.to_owned(),
-        known: ARCHITECTURES.join(", "),
-    }
+/// Returns the frequencies of each rotation. Those of the first are divided by the tensor `rope_freqs.weight`, if the file has it,
+/// as Llama 3 does.
+fn frequencies(tensors: &mut Tensors<'_>, ropes: &[RopeConfig]) -> Result<Vec<Frequencies>> {
+    let mut factors = match ropes.first() {
+        Some(rope) => tensors.optional_values("rope_freqs.weight", rope.rotated / 2)?,
+        None => None,
+    };
+    let frequencies = ropes.iter().map(|rope| {
+        rope.frequencies(factors.take().as_deref()).map_err(|error| {
+            config::wrong(tensors.source(), "rope", "usable frequencies", &error.to_string())
+        })
+    });
+    frequencies.collect()
 }

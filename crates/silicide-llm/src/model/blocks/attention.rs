@@ -12,13 +12,15 @@ use silicide_quant::Shape;
 /// The options in which architectures and layers differ.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionOptions {
-    /// Which numbers of a head are turned together.
+    /// Which elements of a head rotate together.
     pub style: RopeStyle,
-    /// Which of the pass's tables of angles.
+    /// The index of the pass's table of angles.
     pub rope: usize,
-    /// Positions that are seen, the query's own included.
+    /// Positions that are visible, the query's own included; `None`: all.
     pub window: Option<u32>,
-    /// Whether queries and keys are normalised head by head before they are turned.
+    /// Whether the file must have biases of queries, keys and values. Otherwise they are read if it has them.
+    pub qkv_bias: bool,
+    /// Whether queries and keys are normalised head by head before they are rotated.
     pub head_norms: bool,
 }
 
@@ -46,9 +48,13 @@ impl Attention {
         let (heads, kv_heads) = (config.heads, config.kv_heads);
         let (head_dim, value_dim, hidden) = (config.head_dim, config.value_dim, config.hidden);
         let name = |part: &str| format!("blk.{layer}.{part}");
-        let query = Linear::load(tensors, &name("attn_q"), [heads * head_dim, hidden])?;
-        let key = Linear::load(tensors, &name("attn_k"), [kv_heads * head_dim, hidden])?;
-        let value = Linear::load(tensors, &name("attn_v"), [kv_heads * value_dim, hidden])?;
+        let projection = match options.qkv_bias {
+            true => Linear::load_biased,
+            false => Linear::load,
+        };
+        let query = projection(tensors, &name("attn_q"), [heads * head_dim, hidden])?;
+        let key = projection(tensors, &name("attn_k"), [kv_heads * head_dim, hidden])?;
+        let value = projection(tensors, &name("attn_v"), [kv_heads * value_dim, hidden])?;
         let output = Linear::load(tensors, &name("attn_output"), [hidden, heads * value_dim])?;
         let norms = match options.head_norms {
             true => Some((

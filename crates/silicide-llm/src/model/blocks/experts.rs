@@ -2,7 +2,8 @@
 
 use super::{FeedForward, Linear};
 use crate::error::Result;
-use crate::model::{ExpertConfig, Tensors};
+use crate::model::Tensors;
+use crate::model::config::{ExpertConfig, FeedForwardConfig};
 use silicide_core::{Recorder, Weight};
 use silicide_ops as ops;
 use silicide_ops::glu::Activation;
@@ -27,16 +28,16 @@ impl Experts {
         experts: &ExpertConfig,
         activation: Activation,
     ) -> Result<Experts> {
-        let (hidden, inner, count) = (tensors.config().hidden, experts.feed_forward, experts.count);
+        let (hidden, width, count) = (tensors.config().hidden, experts.width, experts.count);
         let name = |part: &str| format!("blk.{layer}.{part}");
         let route =
             Route { normalized: experts.normalized, scale: experts.scale, ..Route::softmax(experts.used) };
         Ok(Experts {
             router: Linear::load(tensors, &name("ffn_gate_inp"), [count, hidden])?,
             route,
-            gate: tensors.experts(&name("ffn_gate_exps.weight"), [count, inner, hidden])?,
-            up: tensors.experts(&name("ffn_up_exps.weight"), [count, inner, hidden])?,
-            down: tensors.experts(&name("ffn_down_exps.weight"), [count, hidden, inner])?,
+            gate: tensors.experts(&name("ffn_gate_exps.weight"), [count, width, hidden])?,
+            up: tensors.experts(&name("ffn_up_exps.weight"), [count, width, hidden])?,
+            down: tensors.experts(&name("ffn_down_exps.weight"), [count, hidden, width])?,
             activation,
         })
     }
@@ -69,12 +70,17 @@ pub enum FeedForwardKind {
 }
 
 impl FeedForwardKind {
-    /// That of layer `layer`.
-    pub fn load(tensors: &mut Tensors<'_>, layer: usize, activation: Activation) -> Result<FeedForwardKind> {
-        match tensors.config().experts {
-            Some(experts) => Experts::load(tensors, layer, &experts, activation)
+    /// Loads the feed-forward part of layer `layer`.
+    pub fn load(
+        tensors: &mut Tensors<'_>,
+        layer: usize,
+        config: &FeedForwardConfig,
+        activation: Activation,
+    ) -> Result<FeedForwardKind> {
+        match config {
+            FeedForwardConfig::Experts(experts) => Experts::load(tensors, layer, experts, activation)
                 .map(|experts| FeedForwardKind::Experts(Box::new(experts))),
-            None => FeedForward::load(tensors, layer, activation)
+            FeedForwardConfig::Dense { width } => FeedForward::load(tensors, layer, *width, activation)
                 .map(|dense| FeedForwardKind::Dense(Box::new(dense))),
         }
     }

@@ -17,14 +17,19 @@ pub struct FeedForward {
 }
 
 impl FeedForward {
-    /// The feed-forward of layer `layer`.
-    pub fn load(tensors: &mut Tensors<'_>, layer: usize, activation: Activation) -> Result<FeedForward> {
-        let (hidden, inner) = (tensors.config().hidden, tensors.config().feed_forward);
+    /// Loads the feed-forward of layer `layer`, with `width` elements per token between its projections.
+    pub fn load(
+        tensors: &mut Tensors<'_>,
+        layer: usize,
+        width: usize,
+        activation: Activation,
+    ) -> Result<FeedForward> {
+        let hidden = tensors.config().hidden;
         let name = |part: &str| format!("blk.{layer}.{part}");
         Ok(FeedForward {
-            gate: Linear::load(tensors, &name("ffn_gate"), [inner, hidden])?,
-            up: Linear::load(tensors, &name("ffn_up"), [inner, hidden])?,
-            down: Linear::load(tensors, &name("ffn_down"), [hidden, inner])?,
+            gate: Linear::load(tensors, &name("ffn_gate"), [width, hidden])?,
+            up: Linear::load(tensors, &name("ffn_up"), [width, hidden])?,
+            down: Linear::load(tensors, &name("ffn_down"), [hidden, width])?,
             activation,
         })
     }

@@ -13,11 +13,22 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// The tensors `name.weight` of `[outputs, inputs]` and, where the file has it, `name.bias`.
+    /// Loads the tensors `name.weight` of `[outputs, inputs]` and, if the file has it, `name.bias`.
     pub fn load(tensors: &mut Tensors<'_>, name: &str, [outputs, inputs]: [usize; 2]) -> Result<Linear> {
         let weight = tensors.factor(&format!("{name}.weight"), [outputs, inputs])?;
         let bias = tensors.optional_vector(&format!("{name}.bias"), outputs)?;
         Ok(Linear { weight, bias })
+    }
+
+    /// Loads the tensors `name.weight` of `[outputs, inputs]` and `name.bias`, which the file must have.
+    pub fn load_biased(
+        tensors: &mut Tensors<'_>,
+        name: &str,
+        [outputs, inputs]: [usize; 2],
+    ) -> Result<Linear> {
+        let weight = tensors.factor(&format!("{name}.weight"), [outputs, inputs])?;
+        let bias = tensors.vector(&format!("{name}.bias"), outputs)?;
+        Ok(Linear { weight, bias: Some(bias) })
     }
 
     /// Records the input that `linears` share, so that its rows are quantized once where products are in integers.

@@ -1,11 +1,10 @@
-//! The tensors of a file, taken by the parts of a model: each by its name, with the shape that follows from the settings.
+//! The tensors of a file, taken by the blocks of a model: each by its name, with the shape that follows from the settings.
 //!
 //! The same code that loads a model also plans one ([`Tensors::planned`]): buffers then have their types and shapes but
-//! no memory, so that what a model will need can be counted before anything is loaded.
+//! no memory, so that the memory of a model is counted before anything is loaded.
 
-use super::config::{Config, Layout};
-use super::conventions::Conventions;
-use super::names::Names;
+use super::ConfiguredModel;
+use super::config::{Config, Layout, Names};
 use crate::error::{Error, Result};
 use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, Loader, Purpose, Weight};
 use silicide_ops as ops;
@@ -29,8 +28,9 @@ pub struct Tensors<'a> {
     source: &'a Source,
     config: &'a Config,
     architecture: &'static str,
-    conventions: Conventions,
     names: Names,
+    /// The number that is added to the weights of norms.
+    norm_offset: f32,
     from: From<'a>,
     taken: HashSet<String>,
     vocabulary: usize,
@@ -67,33 +67,24 @@ pub struct Rearranged {
 
 impl<'a> Tensors<'a> {
     /// Tensors that are loaded as they are taken.
-    pub fn loaded(loader: Loader<'a>, config: &'a Config, architecture: &'static str) -> Result<Tensors<'a>> {
+    pub fn loaded(loader: Loader<'a>, model: &'a ConfiguredModel) -> Result<Tensors<'a>> {
         let source = loader.source();
-        Tensors::new(source, config, architecture, From::File(Box::new(loader)))
+        Tensors::new(source, model, From::File(Box::new(loader)))
     }
 
-    /// Tensors without memory, for a device that may be told later.
-    pub fn planned(
-        device: &Device,
-        source: &'a Source,
-        config: &'a Config,
-        architecture: &'static str,
-    ) -> Result<Tensors<'a>> {
-        Tensors::new(source, config, architecture, From::Plan(device.clone()))
+    /// Tensors without memory.
+    pub fn planned(device: &Device, source: &'a Source, model: &'a ConfiguredModel) -> Result<Tensors<'a>> {
+        Tensors::new(source, model, From::Plan(device.clone()))
     }
 
-    fn new(
-        source: &'a Source,
-        config: &'a Config,
-        architecture: &'static str,
-        from: From<'a>,
-    ) -> Result<Tensors<'a>> {
+    fn new(source: &'a Source, model: &'a ConfiguredModel, from: From<'a>) -> Result<Tensors<'a>> {
+        let (config, conventions) = (model.config(), model.conventions());
         let mut tensors = Tensors {
             source,
             config,
-            architecture,
-            conventions: super::conventions(architecture).unwrap_or(Conventions::USUAL),
-            names: Names::in_source(source, config.layout, architecture),
+            architecture: model.architecture(),
+            names: Names::in_source(source, config.layout, &conventions),
+            norm_offset: if config.layout == Layout::Checkpoint { conventions.norm_offset } else { 0.0 },
             from,
             taken: HashSet::new(),
             vocabulary: 0,
@@ -122,7 +113,7 @@ impl<'a> Tensors<'a> {
         self.twice
     }
 
-    /// The model's settings.
+    /// The settings that all decoders have.
     pub fn config(&self) -> &'a Config {
         self.config
     }
@@ -278,8 +269,8 @@ impl<'a> Tensors<'a> {
     /// The weights of a norm: checkpoints of some architectures store them less one.
     pub fn norm(&mut self, name: &str, length: usize) -> Result<Buffer> {
         let mut values = self.values(name, length)?;
-        if self.config.layout == Layout::Checkpoint && self.conventions.norms_less_one {
-            values.iter_mut().for_each(|value| *value += 1.0);
+        if self.norm_offset != 0.0 {
+            values.iter_mut().for_each(|value| *value += self.norm_offset);
         }
         self.upload(name, &values)
     }

@@ -1,6 +1,6 @@
-//! The names of tensors. Inside, everything goes by GGUF's names; checkpoints have others.
+//! Names of tensors. The model code has GGUF's names; checkpoints have others.
 
-use super::config::Layout;
+use super::Layout;
 use silicide_weights::Source;
 
 /// Modules of the body outside the layers: in GGUF, in checkpoints.
@@ -9,15 +9,15 @@ const MODULES: [(&str, &str); 2] = [("token_embd", "embed_tokens"), ("output_nor
 /// GGUF's name of the head.
 const HEAD: &str = "output";
 
-/// Where checkpoints have the body of the language model, and its head. The first is usual; models that see pictures
-/// too have the others.
+/// The prefixes of the body of the language model and of its head in checkpoints. The first is usual; models with a
+/// vision tower have the others.
 const PLACES: [(&str, &str); 3] = [
     ("model", "lm_head"),
     ("language_model.model", "language_model.lm_head"),
     ("model.language_model", "lm_head"),
 ];
 
-/// The parts of a model that see pictures.
+/// The vision parts of a model.
 const PICTURES: [&str; 4] =
     ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
 
@@ -40,7 +40,7 @@ const LAYER_MODULES: [(&str, &str); 15] = [
     ("ffn_down_exps", "mlp.switch_mlp.down_proj"),
 ];
 
-/// Modules of a layer of Mixtral, which calls its experts otherwise.
+/// Modules of a layer of Mixtral, which has other names for experts.
 const BLOCK_SPARSE: [(&str, &str); 4] = [
     ("ffn_gate_inp", "block_sparse_moe.gate"),
     ("ffn_gate_exps", "block_sparse_moe.switch_mlp.gate_proj"),
@@ -55,35 +55,36 @@ const SINGLE: [(&str, &str, &str, &str); 3] = [
     ("ffn_down_exps", "ffn_down", "down_proj", "w2"),
 ];
 
-/// Modules of a layer that has norms before and after each of its two parts.
-const FOUR_NORMS: [(&str, &str); 4] = [
-    ("attn_norm", "input_layernorm"),
-    ("post_attention_norm", "post_attention_layernorm"),
-    ("ffn_norm", "pre_feedforward_layernorm"),
-    ("post_ffw_norm", "post_feedforward_layernorm"),
-];
+/// How checkpoints of an architecture differ from those of Llama.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Conventions {
+    /// Modules of a layer with other names: in GGUF, in checkpoints.
+    pub modules: &'static [(&'static str, &'static str)],
+    /// The number that is added to the weights of norms: 1 if checkpoints store them less one.
+    pub norm_offset: f32,
+}
 
-/// The name in a checkpoint of the tensor that GGUF calls `name`, or in GGUF of one that a checkpoint has.
+/// The translation between GGUF's names of tensors and those of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
     layout: Layout,
-    four_norms: bool,
+    /// Modules of a layer that the architecture names differently.
+    modules: &'static [(&'static str, &'static str)],
     block_sparse: bool,
     body: &'static str,
     head: &'static str,
 }
 
 impl Names {
-    /// The names in files of an architecture, which are of language models alone.
-    pub fn of(layout: Layout, architecture: &str) -> Names {
-        let four_norms = super::conventions(architecture).is_some_and(|conventions| conventions.four_norms);
+    /// The names in files of language models alone, with the `conventions` of their architecture.
+    pub fn of(layout: Layout, conventions: &Conventions) -> Names {
         let [(body, head), ..] = PLACES;
-        Names { layout, four_norms, block_sparse: false, body, head }
+        Names { layout, modules: conventions.modules, block_sparse: false, body, head }
     }
 
-    /// The names in a source, in which the language model may be a part.
-    pub fn in_source(source: &Source, layout: Layout, architecture: &str) -> Names {
-        let names = Names::of(layout, architecture);
+    /// The names in a source, of which the language model may be a part.
+    pub fn in_source(source: &Source, layout: Layout, conventions: &Conventions) -> Names {
+        let names = Names::of(layout, conventions);
         let placed = PLACES.map(|(body, head)| Names { body, head, ..names });
         let has_table = |names: &Names| {
             names.in_file("token_embd.weight").is_some_and(|name| source.entry(&name).is_ok())
@@ -93,7 +94,7 @@ impl Names {
         Names { block_sparse: layout == Layout::Checkpoint && source.entry(&router).is_ok(), ..names }
     }
 
-    /// The name in the file of one expert's part of the tensor that GGUF calls `name`, in files that have experts one by one.
+    /// Returns the name in the file of one expert's part of the tensor that GGUF calls `name`, in files that have experts one by one.
     pub fn of_expert(&self, name: &str, expert: usize) -> Option<String> {
         let (layer, module) = name.strip_prefix("blk.")?.split_once('.')?;
         let (module, kind) = module.split_once('.')?;
@@ -106,7 +107,7 @@ impl Names {
         })
     }
 
-    /// The name in the file of what GGUF calls `name`; `None` if this kind of file has no such tensor.
+    /// Returns the name in the file of the tensor that GGUF calls `name`; `None` if this kind of file has no such tensor.
     pub fn in_file(&self, name: &str) -> Option<String> {
         if self.layout == Layout::Gguf {
             return Some(name.to_owned());
@@ -124,7 +125,7 @@ impl Names {
         Some(format!("{body}.layers.{layer}.{to}.{kind}"))
     }
 
-    /// GGUF's name of a checkpoint's tensor; `None` if it has none.
+    /// Returns GGUF's name of a checkpoint's tensor; `None` if it has none.
     pub fn in_gguf(&self, name: &str) -> Option<String> {
         if self.layout == Layout::Gguf {
             return Some(name.to_owned());
@@ -147,14 +148,13 @@ impl Names {
     }
 
     fn layer_modules(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-        let norms: &[_] = if self.four_norms { &FOUR_NORMS } else { &[] };
         let experts: &[_] = if self.block_sparse { &BLOCK_SPARSE } else { &[] };
         // The first that matches counts.
-        norms.iter().chain(experts).chain(&LAYER_MODULES)
+        self.modules.iter().chain(experts).chain(&LAYER_MODULES)
     }
 
-    /// Whether a tensor may stay unused: tables that can be computed, a head that is the embedding again, and the parts
-    /// of a model that see pictures.
+    /// Returns whether a tensor may stay unused: a table that can be computed, a head that is the embedding again, a vision
+    /// part.
     pub fn may_be_left(&self, name: &str) -> bool {
         // A bias of the head is nothing that the embedding has.
         let head = || name.strip_prefix(self.head) == Some(".weight");
@@ -168,9 +168,19 @@ impl Names {
 mod tests {
     use super::*;
 
+    const USUAL: Conventions = Conventions { modules: &[], norm_offset: 0.0 };
+    /// Gemma's norms before and after each part.
+    const FOUR_NORMS: Conventions = Conventions {
+        modules: &[
+            ("post_attention_norm", "post_attention_layernorm"),
+            ("ffn_norm", "pre_feedforward_layernorm"),
+        ],
+        norm_offset: 1.0,
+    };
+
     #[test]
     fn names_go_both_ways() {
-        let names = Names::of(Layout::Checkpoint, "llama");
+        let names = Names::of(Layout::Checkpoint, &USUAL);
         for (gguf, checkpoint) in [
             ("token_embd.weight", "model.embed_tokens.weight"),
             ("blk.12.attn_q.bias", "model.layers.12.self_attn.q_proj.bias"),
@@ -179,7 +189,7 @@ mod tests {
             assert_eq!(names.in_file(gguf).as_deref(), Some(checkpoint));
             assert_eq!(names.in_gguf(checkpoint).as_deref(), Some(gguf));
         }
-        let four = Names::of(Layout::Checkpoint, "gemma3");
+        let four = Names::of(Layout::Checkpoint, &FOUR_NORMS);
         let (gguf, checkpoint) =
             ("blk.3.post_attention_norm.weight", "model.layers.3.post_attention_layernorm.weight");
         assert_eq!(four.in_file(gguf).as_deref(), Some(checkpoint));
@@ -192,9 +202,9 @@ mod tests {
 
     #[test]
     fn experts_have_names_together_and_one_by_one() {
-        let gguf = Names::of(Layout::Gguf, "llama");
-        let usual = Names::of(Layout::Checkpoint, "qwen3moe");
-        let mixtral = Names { block_sparse: true, ..Names::of(Layout::Checkpoint, "llama") };
+        let gguf = Names::of(Layout::Gguf, &USUAL);
+        let usual = Names::of(Layout::Checkpoint, &USUAL);
+        let mixtral = Names { block_sparse: true, ..Names::of(Layout::Checkpoint, &USUAL) };
         let name = "blk.3.ffn_down_exps.weight";
         let of = |names: &Names| names.of_expert(name, 7).unwrap();
         assert_eq!(of(&gguf), "blk.3.ffn_down.7.weight");
@@ -212,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_language_model_may_be_a_part() {
-        let plain = Names::of(Layout::Checkpoint, "gemma3");
+        let plain = Names::of(Layout::Checkpoint, &FOUR_NORMS);
         for (body, head) in PLACES {
             let names = Names { body, head, ..plain };
             for (gguf, checkpoint) in [
@@ -228,19 +238,19 @@ mod tests {
 
     #[test]
     fn only_what_is_not_needed_may_be_left() {
-        let names = Names::of(Layout::Checkpoint, "gemma3");
+        let names = Names::of(Layout::Checkpoint, &FOUR_NORMS);
         for name in ["lm_head.weight", "model.vision_tower.x.weight", "multi_modal_projector.y"] {
             assert!(names.may_be_left(name), "{name}");
         }
         for name in ["lm_head.bias", "model.norm.weight", "model.layers.0.mlp.up_proj.bias"] {
             assert!(!names.may_be_left(name), "{name}");
         }
-        assert!(!Names::of(Layout::Gguf, "llama").may_be_left("lm_head.weight"));
+        assert!(!Names::of(Layout::Gguf, &USUAL).may_be_left("lm_head.weight"));
     }
 
     #[test]
     fn other_names_have_no_place() {
-        let names = Names::of(Layout::Checkpoint, "llama");
+        let names = Names::of(Layout::Checkpoint, &USUAL);
         for other in [
             "model.layers.x.mlp.up_proj.weight",
             "model.layers.0.mlp.up_proj.scales",
@@ -249,6 +259,6 @@ mod tests {
         ] {
             assert_eq!(names.in_gguf(other), None);
         }
-        assert_eq!(Names::of(Layout::Gguf, "llama").in_gguf("anything").as_deref(), Some("anything"));
+        assert_eq!(Names::of(Layout::Gguf, &USUAL).in_gguf("anything").as_deref(), Some("anything"));
     }
 }

@@ -1,5 +1,6 @@
 //! The scaling of RoPE frequencies, so that a model reaches further than the context that it was trained on.
 
+use super::RopeConfig;
 use silicide_ops::rope::{Frequencies, FrequencyError};
 use std::f64::consts::TAU;
 
@@ -49,17 +50,12 @@ impl RopeScaling {
     }
 }
 
-impl RopeScaling {
+impl RopeConfig {
     /// Returns the frequencies of each pair. `factors`, one for each pair, divide them before they are scaled.
-    pub fn frequencies(
-        self,
-        base: f64,
-        rotated: usize,
-        factors: Option<&[f32]>,
-    ) -> Result<Frequencies, FrequencyError> {
-        let plain = Frequencies::new(base, rotated, factors)?;
+    pub fn frequencies(&self, factors: Option<&[f32]>) -> Result<Frequencies, FrequencyError> {
+        let plain = Frequencies::new(self.base, self.rotated, factors)?;
         let positive = FrequencyError::check;
-        match self {
+        match self.scaling {
             RopeScaling::None => Ok(plain),
             RopeScaling::Linear { factor } => {
                 positive("the scaling factor", factor)?;
@@ -79,8 +75,8 @@ impl RopeScaling {
                 positive("the original length", original)?;
                 positive("beta_fast", beta_fast)?;
                 positive("beta_slow", beta_slow)?;
-                let log_base = positive("the logarithm of the base", base.ln())?;
-                let rotated = rotated as f64;
+                let log_base = positive("the logarithm of the base", self.base.ln())?;
+                let rotated = self.rotated as f64;
                 // The pair with `turns` turns over the original length.
                 let pair = |turns: f64| rotated * (original / (turns * TAU)).ln() / (2.0 * log_base);
                 let first = pair(beta_fast).floor().max(0.0);
@@ -111,7 +107,7 @@ mod tests {
     }
 
     fn scaled(scaling: RopeScaling, base: f64, rotated: usize) -> Frequencies {
-        scaling.frequencies(base, rotated, None).unwrap()
+        RopeConfig { base, rotated, scaling }.frequencies(None).unwrap()
     }
 
     fn all(scaling: RopeScaling, base: f64, rotated: usize) -> Vec<f64> {
@@ -162,6 +158,7 @@ mod tests {
 
     #[test]
     fn a_factor_of_zero_is_refused() {
-        assert!(RopeScaling::Linear { factor: 0.0 }.frequencies(1e4, 8, None).is_err());
+        let rope = RopeConfig { scaling: RopeScaling::Linear { factor: 0.0 }, ..RopeConfig::new(1e4, 8) };
+        assert!(rope.frequencies(None).is_err());
     }
 }
