@@ -43,6 +43,56 @@ pub struct Dispatch {
     pub bindings: Words,
     /// Its parameter words in [`CommandList::params`].
     pub params: Words,
+    /// Where a live dispatch has its launch words ([`LaunchWords`]). `grid` and `params` then have the largest launch.
+    pub live: Option<Binding>,
+}
+
+/// The launch words of a live dispatch: words of a shared block that hold its parameter words, then its grid, then the length of each
+/// binding in bytes (two words, low word first). The host writes them; the device reads them when the list runs.
+///
+/// Lengths are at most those of the list's bindings. The program of a live dispatch is [`Program::live`](crate::Program::live).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchWords {
+    /// Parameter words of the dispatch.
+    pub params: usize,
+    /// Bindings of the dispatch.
+    pub bindings: usize,
+}
+
+impl LaunchWords {
+    /// Returns the layout of the words of `dispatch`.
+    pub fn of(dispatch: &Dispatch) -> LaunchWords {
+        LaunchWords { params: dispatch.params.len as usize, bindings: dispatch.bindings.len as usize }
+    }
+
+    /// Returns how many words there are.
+    pub fn count(self) -> usize {
+        self.params + 3 + 2 * self.bindings
+    }
+
+    /// Returns the byte offset of the grid.
+    pub fn grid_offset(self) -> usize {
+        self.params * 4
+    }
+
+    /// Appends the words of a launch to `words`.
+    pub fn write(params: &[u32], grid: [u32; 3], lengths: impl IntoIterator<Item = u64>, words: &mut Vec<u32>) {
+        words.extend_from_slice(params);
+        words.extend(grid);
+        words.extend(lengths.into_iter().flat_map(|bytes| [bytes as u32, (bytes >> 32) as u32]));
+    }
+
+    /// Returns the grid in `words`, or `None` if there are too few.
+    pub fn grid(self, words: &[u32]) -> Option<[u32; 3]> {
+        let grid = words.get(self.params..)?.first_chunk::<3>()?;
+        Some(*grid)
+    }
+
+    /// Returns the length of binding `i` in `words`, or `None` if there are too few.
+    pub fn length(self, words: &[u32], i: usize) -> Option<u64> {
+        let [low, high] = words.get(self.params + 3 + 2 * i..)?.first_chunk::<2>()?;
+        Some(u64::from(*low) | u64::from(*high) << 32)
+    }
 }
 
 /// One entry of a list.
@@ -104,7 +154,15 @@ impl CommandList {
         let words = Words { start: self.params.len() as u32, len: params.len() as u32 };
         self.bindings.extend_from_slice(bindings);
         self.params.extend_from_slice(params);
-        self.commands.push(Command::Dispatch(Dispatch { pipeline, grid, bindings: bound, params: words }));
+        let dispatch = Dispatch { pipeline, grid, bindings: bound, params: words, live: None };
+        self.commands.push(Command::Dispatch(dispatch));
+    }
+
+    /// Makes the last command, a dispatch, live: its launch words lie in `words`.
+    pub fn make_live(&mut self, words: Binding) {
+        if let Some(Command::Dispatch(dispatch)) = self.commands.last_mut() {
+            dispatch.live = Some(words);
+        }
     }
 
     /// Removes everything and keeps the memory.

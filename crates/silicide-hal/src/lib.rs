@@ -21,6 +21,8 @@
 //!    [`RawDevice::replay`] is a submission of it, with the same conditions on both sides. A replay changes no word of the
 //!    list: values that change between replays lie in blocks. A baked list uses its handles until it is unbaked. Replays
 //!    may follow each other without waiting.
+//!    A *live* dispatch has parameter words, grid and lengths of bindings in a block too ([`LaunchWords`]). The host writes them
+//!    while no list that reads them is in flight. The CPU reads them when the list starts; Vulkan and Metal dispatch indirectly.
 //! 8. **A native kernel has no large frame.** Panels and staging lie in a workspace that each thread of the CPU backend
 //!    owns, never in local arrays of 32 KiB or more. A kernel declares how many bytes its tiles use
 //!    ([`NativeKernel::with_workspace`]); [`Tile::workspace`] gives them. The backend makes every thread's workspace as
@@ -72,7 +74,7 @@ pub mod wgsl;
 #[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod window;
 
-pub use command::{Binding, Command, CommandList, Dispatch, Words};
+pub use command::{Binding, Command, CommandList, Dispatch, LaunchWords, Words};
 pub use error::{HalError, Result};
 pub use forward::Forward;
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};

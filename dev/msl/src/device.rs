@@ -9,7 +9,7 @@ use silicide_hal::baked::BakedLists;
 use silicide_hal::null::{self, NullDevice, NullOptions};
 use silicide_hal::wgsl::{MslTarget, kernel_of};
 use silicide_hal::{
-    Backend, Binding, Command, CommandList, DeviceInfo, Dispatch, Features, Forward, HalError, Memory,
+    Backend, Binding, Command, CommandList, DeviceInfo, Dispatch, Features, Forward, HalError, LaunchWords, Memory,
     Program, RawBaked, RawDevice, RawPipeline, Result, Ticket,
 };
 use std::collections::HashMap;
@@ -128,7 +128,18 @@ impl MslDevice {
         let failed = |detail: String| HalError::KernelPanicked { label: pipeline.label.clone(), detail };
         let msl = &pipeline.kernel.msl;
         let bindings = list.bindings_of(dispatch);
-        let mut params = list.params_of(dispatch).to_vec();
+        let layout = LaunchWords::of(dispatch);
+        let words = match dispatch.live {
+            // SAFETY: `submit`'s caller promised a live block with as many words in it, which nothing else writes now.
+            Some(words) => unsafe {
+                let start = self.locate(words)?.cast::<u32>();
+                Some(std::slice::from_raw_parts(start.cast_const(), layout.count()))
+            },
+            None => None,
+        };
+        let live = words.map(|words| words.get(..layout.params).unwrap_or(&[]));
+        let mut params = live.unwrap_or(list.params_of(dispatch)).to_vec();
+        let groups = words.and_then(|words| layout.grid(words)).unwrap_or(dispatch.grid);
         let size = |slot: &u32| bindings.get(*slot as usize).map_or(0, |binding| binding.bytes as u32);
         let mut sizes: Vec<u32> = msl.sized.iter().map(size).collect();
         let mut buffers: Vec<*mut c_void> = Vec::new();
@@ -141,7 +152,7 @@ impl MslDevice {
             return Err(failed(format!("{} bindings and {} parameter words", bindings.len(), params.len())));
         }
         buffers.extend([params.as_mut_ptr().cast(), sizes.as_mut_ptr().cast()]);
-        let launch = Launch { groups: dispatch.grid, reversed: reversed.into(), buffers: buffers.as_ptr() };
+        let launch = Launch { groups, reversed: reversed.into(), buffers: buffers.as_ptr() };
         // SAFETY: the symbol is a function of this type in every library that `unit` makes.
         let launcher = unsafe { pipeline.library.get::<Launcher>(launcher(0).as_bytes()) }
             .map_err(|error| failed(error.to_string()))?;

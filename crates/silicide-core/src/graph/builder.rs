@@ -1,6 +1,7 @@
 //! Capturing: a recorder whose values are names, and whose recording is a graph.
 
 use super::compute::{ComputeGraph, Input, Node, Operand, Origin, Scope, ValueId};
+use super::extents::LiveExtent;
 use super::parameters::Parameter;
 use crate::buffer::{Buffer, StorageId};
 use crate::device::Device;
@@ -54,7 +55,7 @@ impl GraphBuilder {
     pub fn input(&mut self, name: impl Into<String>, info: TensorInfo) -> GraphValue {
         let number = self.graph.inputs.len();
         self.graph.inputs.push(Input { name: name.into(), info });
-        self.tensor(info, Origin::Input(number))
+        self.tensor(info, Origin::Input(number), None)
     }
 
     /// A tensor that each session sets before a replay ([`GraphSession::set`](super::GraphSession::set)), such as a position:
@@ -64,10 +65,39 @@ impl GraphBuilder {
         name: impl Into<String>,
         info: TensorInfo,
     ) -> Result<(Parameter, GraphValue)> {
+        self.declare(name.into(), info, None)
+    }
+
+    /// Declares a number of rows that sessions set before a replay ([`GraphSession::set_extent`](super::GraphSession::set_extent)):
+    /// from 1 to `max`, which the graph is planned for.
+    pub fn extent(&mut self, name: impl Into<String>, max: usize) -> Result<LiveExtent> {
+        self.graph.push_extent(name.into(), max)
+    }
+
+    /// As [`GraphBuilder::parameter`], with live rows: the first axis of `info` is a multiple of the largest `extent`.
+    pub fn live_parameter(
+        &mut self,
+        name: impl Into<String>,
+        info: TensorInfo,
+        extent: LiveExtent,
+    ) -> Result<(Parameter, GraphValue)> {
+        check_graph(self.graph.id, extent.graph, "extent")?;
+        let slot = self.graph.extents.get(extent.number as usize);
+        let max = slot.ok_or(Error::WrongGraph { what: "extent" })?.max;
+        self.graph.check_live("parameter", Some(extent.number), info.shape)?;
+        self.declare(name.into(), info, (max > 1).then_some(extent.number))
+    }
+
+    fn declare(
+        &mut self,
+        name: String,
+        info: TensorInfo,
+        live: Option<u32>,
+    ) -> Result<(Parameter, GraphValue)> {
         let number = self.graph.parameters.len();
-        let parameter = self.graph.push_parameter(name.into(), info)?;
+        let parameter = self.graph.push_parameter(name, info, live)?;
         let info = TensorInfo::new(info.dtype, info.shape);
-        Ok((parameter, self.tensor(info, Origin::Parameter(number))))
+        Ok((parameter, self.tensor(info, Origin::Parameter(number), live)))
     }
 
     /// Ends the capture; `outputs` are what a session gives after a replay.
@@ -77,8 +107,8 @@ impl GraphBuilder {
         Ok(self.graph)
     }
 
-    fn tensor(&mut self, info: TensorInfo, origin: Origin) -> GraphValue {
-        let value = self.graph.push_value(info, origin);
+    fn tensor(&mut self, info: TensorInfo, origin: Origin, live: Option<u32>) -> GraphValue {
+        let value = self.graph.push_value(info, origin, live);
         self.tensors.push(value);
         GraphValue { graph: self.graph.id, tensor: self.tensors.len() as u32 - 1, info }
     }
@@ -107,14 +137,14 @@ impl GraphBuilder {
         self.graph.nodes.push(Node { op, inputs, outputs, scope });
     }
 
-    /// A node overwrites or changes a tensor.
-    fn overwrite(&mut self, given: &GraphValue, access: Access) -> Option<Operand> {
+    /// A node overwrites or changes a tensor. `live` is the extent that its first axis follows.
+    fn overwrite(&mut self, given: &GraphValue, access: Access, live: Option<u32>) -> Option<Operand> {
         let current = *self.tensors.get(given.tensor as usize)?;
         let info = self.graph.values.get(current.0 as usize).map(|value| value.info)?;
         // A value that is not visible outside may lie anywhere once all of it is new.
         let moves = access == Access::Write && !self.graph.is_outside(current);
         let origin = if moves { Origin::Arena } else { Origin::Update(current) };
-        let value = self.graph.push_value(TensorInfo { shape: given.info.shape, ..info }, origin);
+        let value = self.graph.push_value(TensorInfo { shape: given.info.shape, ..info }, origin, live);
         *self.tensors.get_mut(given.tensor as usize)? = value;
         Some(Operand { value, shape: given.info.shape })
     }
@@ -136,7 +166,7 @@ impl Recorder for GraphBuilder {
         if let Some(&tensor) = self.constants.get(&key) {
             return GraphValue { graph: self.graph.id, tensor, info };
         }
-        let value = self.tensor(info, Origin::Constant(buffer.clone()));
+        let value = self.tensor(info, Origin::Constant(buffer.clone()), None);
         self.constants.insert(key, value.tensor);
         value
     }
@@ -154,6 +184,9 @@ impl Recorder for GraphBuilder {
         }
         // Refuses rows that would end inside a block.
         shape.bytes(info.dtype).map_err(|error| Error::bad_shape("reshape", error))?;
+        let held = self.tensors.get(value.tensor as usize);
+        let live = held.and_then(|held| self.graph.values.get(held.0 as usize)).and_then(|value| value.live);
+        self.graph.check_live("reshape", live, shape)?;
         Ok(GraphValue { info, ..*value })
     }
 
@@ -161,8 +194,11 @@ impl Recorder for GraphBuilder {
         let (operands, arguments) = self.operands(&op, inputs)?;
         let inferred = rules::check_inputs(&op, &arguments)?;
         rules::check_new_outputs(&self.graph.device, &op, &inferred)?;
-        let new = |info: &TensorInfo| self.tensor(TensorInfo::new(info.dtype, info.shape), Origin::Arena);
-        let values: SmallVec<[GraphValue; 2]> = inferred.iter().map(new).collect();
+        let live = self.graph.live_outputs(&op, &operands, &inferred)?;
+        let new = |(info, live): (&TensorInfo, Option<u32>)| {
+            self.tensor(TensorInfo::new(info.dtype, info.shape), Origin::Arena, live)
+        };
+        let values: SmallVec<[GraphValue; 2]> = inferred.iter().zip(live).map(new).collect();
         let outputs =
             values.iter().map(|value| self.operand(value, DynOp::name(&op))).collect::<Result<_>>()?;
         self.push(Arc::new(op), operands, outputs);
@@ -174,8 +210,9 @@ impl Recorder for GraphBuilder {
         let inferred = rules::check_inputs(&op, &arguments)?;
         let (_, given) = self.operands::<2>(&op, outputs)?;
         rules::check_outputs(&op, &arguments, &inferred, &given)?;
-        let made = outputs.iter().zip(output_slots(&op));
-        let made = made.filter_map(|(output, slot)| self.overwrite(output, slot.access)).collect();
+        let live = self.graph.live_outputs(&op, &operands, &inferred)?;
+        let made = outputs.iter().zip(output_slots(&op)).zip(live);
+        let made = made.filter_map(|((output, slot), live)| self.overwrite(output, slot.access, live)).collect();
         self.push(Arc::new(op), operands, made);
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! buffer from outside) it *updates* it, and the memory of both is that of the first: their *root*. The order of nodes
 //! is always one in which running them is right.
 
+use super::extents::ExtentSlot;
 use super::parameters::ParameterSlot;
 use crate::buffer::{Buffer, fresh_id};
 use crate::device::Device;
@@ -79,6 +80,8 @@ pub struct Fusion {
 pub(super) struct Value {
     pub(super) info: TensorInfo,
     pub(super) origin: Origin,
+    /// The extent that its first axis follows.
+    pub(super) live: Option<u32>,
 }
 
 /// A buffer that a session supplies.
@@ -98,6 +101,7 @@ pub struct ComputeGraph {
     pub(super) nodes: Vec<Node>,
     pub(super) inputs: Vec<Input>,
     pub(super) parameters: Vec<ParameterSlot>,
+    pub(super) extents: Vec<ExtentSlot>,
     pub(super) outputs: Vec<Operand>,
     pub(super) scopes: Vec<Scope>,
 }
@@ -105,9 +109,9 @@ pub struct ComputeGraph {
 impl ComputeGraph {
     pub(super) fn new(device: &Device) -> ComputeGraph {
         let (values, nodes, inputs, parameters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (outputs, scopes) = (Vec::new(), Vec::new());
+        let (extents, outputs, scopes) = (Vec::new(), Vec::new(), Vec::new());
         let (id, device) = (fresh_id(), device.clone());
-        ComputeGraph { id, device, values, nodes, inputs, parameters, outputs, scopes }
+        ComputeGraph { id, device, values, nodes, inputs, parameters, extents, outputs, scopes }
     }
 
     /// The device that it is for.
@@ -158,8 +162,8 @@ impl ComputeGraph {
         self.nodes.iter().position(|node| node.outputs.iter().any(|output| output.value == value))
     }
 
-    pub(super) fn push_value(&mut self, info: TensorInfo, origin: Origin) -> ValueId {
-        self.values.push(Value { info, origin });
+    pub(super) fn push_value(&mut self, info: TensorInfo, origin: Origin, live: Option<u32>) -> ValueId {
+        self.values.push(Value { info, origin, live });
         ValueId(self.values.len() as u32 - 1)
     }
 

@@ -3,9 +3,10 @@
 use super::arena::{self, Arena, Lifetime};
 use super::commands::{Commands, InPlace};
 use super::compute::{ComputeGraph, Operand};
+use super::extents::{LiveNode, live_node};
 use super::pass::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Pass, PassReport};
 use super::schedule::{Schedule, schedule};
-use super::session::GraphSession;
+use super::session::{GraphArena, GraphSession};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::kernel::{Io, Outputs};
@@ -99,6 +100,10 @@ pub(super) struct Compiled {
     /// Where rooms lie; those outside lie nowhere.
     pub(super) offsets: Vec<usize>,
     pub(super) mark_ops: bool,
+    /// Nodes whose launches follow live extents.
+    pub(super) live: Vec<LiveNode>,
+    /// Bytes of a session's launch words.
+    pub(super) launch_bytes: usize,
     report: GraphReport,
 }
 
@@ -136,8 +141,17 @@ impl GraphExecutor {
             value_bytes,
             workspace: commands.calls.iter().map(|call| call.plan.workspace()).max().unwrap_or(0),
         };
+        let mut launch_bytes = 0;
+        let numbered = graph.nodes().iter().zip(&commands.calls).enumerate();
+        let live = numbered.filter(|(_, (node, _))| graph.is_live(node));
+        let live = live
+            .filter_map(|(index, (_, call))| {
+                live_node(index, &call.plan, graph.device().info(), &mut launch_bytes)
+            })
+            .collect();
         let mark_ops = options.mark_ops;
-        let compiled = Compiled { graph, commands, schedule, offsets, mark_ops, report };
+        let compiled =
+            Compiled { graph, commands, schedule, offsets, mark_ops, live, launch_bytes, report };
         Ok(GraphExecutor { compiled: Arc::new(compiled) })
     }
 
@@ -170,14 +184,26 @@ impl GraphExecutor {
         nodes.iter().filter_map(call).collect()
     }
 
-    /// Bytes of the arena that a session allocates, beside those of its parameters ([`ComputeGraph::parameter_bytes`]).
+    /// Bytes of the arena that a session needs, beside those of its parameters and launch words ([`GraphExecutor::session_bytes`]).
     pub fn arena_bytes(&self) -> usize {
         self.compiled.report.arena_bytes
     }
 
+    /// Bytes that each session allocates besides its arena: parameters and launch words.
+    pub fn session_bytes(&self) -> usize {
+        self.compiled.graph.parameter_bytes().saturating_add(self.compiled.launch_bytes)
+    }
+
     /// A session with an arena of its own over these buffers, one for each input in the order of their naming.
     pub fn session(&self, inputs: &[&Buffer]) -> Result<GraphSession> {
-        GraphSession::bind(self, inputs)
+        let arena = GraphArena::new(self.graph().device(), self.arena_bytes())?;
+        self.session_in(&arena, inputs)
+    }
+
+    /// A session in an arena that sessions of other executors use too: one session at a time has its outputs there. The arena has
+    /// at least [`GraphExecutor::arena_bytes`].
+    pub fn session_in(&self, arena: &GraphArena, inputs: &[&Buffer]) -> Result<GraphSession> {
+        GraphSession::bind(self, arena, inputs)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A [`GraphBuilder`] is a recorder that captures ops as a [`ComputeGraph`]. Each [`Pass`] rewrites it with a proof: dead code,
 //! common subexpressions, fusions. A [`GraphExecutor`] selects kernels, orders commands for the fewest barriers, and
 //! assigns one arena. A [`GraphSession`] binds inputs and memory; [`GraphSession::replay`] runs the pass and allocates
-//! nothing. A [`Parameter`] is a small input that is set before a replay.
+//! nothing. A [`Parameter`] is a small input that is set before a replay; a [`LiveExtent`] is a number of rows that is.
 //!
 //! Calls keep the rules of `record/rules.rs`, as those of an encoder do. They are checked when a call is captured, after all
 //! passes, and when a session binds buffers.
@@ -19,6 +19,7 @@ mod commands;
 mod compute;
 mod dump;
 mod executor;
+mod extents;
 mod parameters;
 mod pass;
 mod schedule;
@@ -27,6 +28,7 @@ mod session;
 pub use builder::{GraphBuilder, GraphValue};
 pub use compute::{ComputeGraph, Fusion, Node, Operand, Origin, Scope, ValueId};
 pub use executor::{GraphExecutor, GraphOptions, GraphReport};
+pub use extents::LiveExtent;
 pub use parameters::Parameter;
 pub use pass::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Pass, PassReport};
-pub use session::GraphSession;
+pub use session::{GraphArena, GraphSession};

@@ -34,19 +34,26 @@ pub(super) struct ParameterSlot {
     pub(super) info: TensorInfo,
     /// Its first byte in the memory of parameters.
     pub(super) offset: usize,
+    /// The extent that its first axis follows.
+    pub(super) live: Option<u32>,
 }
 
 impl ParameterSlot {
-    /// Its words in the memory of parameters.
-    fn words(&self) -> Range<usize> {
+    /// Its first `elements` words in the memory of parameters.
+    fn words(&self, elements: usize) -> Range<usize> {
         let first = self.offset / 4;
-        first..first.saturating_add(self.info.elements())
+        first..first.saturating_add(elements)
     }
 }
 
 impl ComputeGraph {
     /// Adds a parameter. Elements are words of 32 bits.
-    pub(super) fn push_parameter(&mut self, name: String, info: TensorInfo) -> Result<Parameter> {
+    pub(super) fn push_parameter(
+        &mut self,
+        name: String,
+        info: TensorInfo,
+        live: Option<u32>,
+    ) -> Result<Parameter> {
         let op = "parameter";
         if !matches!(info.dtype, DType::U32 | DType::I32 | DType::F32) {
             let expected = "u32, i32 or f32".to_owned();
@@ -63,7 +70,7 @@ impl ComputeGraph {
         }
         let (info, offset) = (TensorInfo::new(info.dtype, info.shape), offset.unwrap_or(0));
         let number = self.parameters.len() as u32;
-        self.parameters.push(ParameterSlot { name, info, offset });
+        self.parameters.push(ParameterSlot { name, info, offset, live });
         Ok(Parameter { graph: self.id, number })
     }
 
@@ -110,17 +117,16 @@ impl Parameters {
         self.memory.within(slot.offset, slot.info.dtype, shape)
     }
 
-    /// Sets a parameter to values of its own type.
-    pub(super) fn set<T: Element>(&mut self, slot: &ParameterSlot, values: &[T]) -> Result<()> {
+    /// Sets a parameter to values of its own type: all elements, or the first `live` ones.
+    pub(super) fn set<T: Element>(&mut self, slot: &ParameterSlot, live: usize, values: &[T]) -> Result<()> {
         if T::DTYPE != slot.info.dtype {
             let (op, expected) = ("set", slot.info.dtype.to_string());
             return Err(Error::DTypeMismatch { op, slot: "values", expected, got: T::DTYPE });
         }
         let words: &[u32] = bytemuck::cast_slice(values);
-        let place = self.words.get_mut(slot.words()).filter(|place| place.len() == words.len());
-        let Some(place) = place else {
-            let (what, expected) = ("set", slot.info.bytes());
-            return Err(Error::SizeMismatch { what, expected, got: size_of_val(words) });
+        let fits = words.len() == live || words.len() == slot.info.elements();
+        let Some(place) = self.words.get_mut(slot.words(words.len())).filter(|_| fits) else {
+            return Err(Error::SizeMismatch { what: "set", expected: live * 4, got: size_of_val(words) });
         };
         if place != words {
             place.copy_from_slice(words);

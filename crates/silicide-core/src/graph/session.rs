@@ -3,11 +3,12 @@
 use super::commands::{Call, Piece};
 use super::compute::{Node, Operand, Origin};
 use super::executor::{Compiled, GraphExecutor};
-use super::parameters::{Parameter, ParameterSlot, Parameters};
+use super::extents::{Extents, LiveExtent, LiveNode, replaces};
+use super::parameters::{Parameter, Parameters};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::kernel::{Access, TensorInfo};
+use crate::kernel::{Access, Io, Plan, Step, TensorInfo};
 use crate::memory::{Purpose, Request};
 use crate::record::rules::{self, Argument, Extent, Memory, check_device, check_graph};
 use crate::record::{BakedList, Call as Lowered, Own, Place, Recording, Submission, scratch_bytes};
@@ -17,14 +18,14 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One user of a [`GraphExecutor`]. Sessions share weights and compiled kernels, and nothing that is written: any
-/// number of them may be replayed, by any number of threads. A replay allocates nothing.
+/// One user of a [`GraphExecutor`]. Sessions share weights and compiled kernels, and nothing that is written unless they share an
+/// arena: any number of them may be replayed, by any number of threads. A replay allocates nothing, unless live extents
+/// have changed.
 #[derive(Debug)]
 pub struct GraphSession {
-    executor: GraphExecutor,
+    bound: Bound,
     baked: Arc<BakedList>,
     outputs: Vec<Buffer>,
-    parameters: Option<Parameters>,
 }
 
 const _: () = {
@@ -32,14 +33,56 @@ const _: () = {
     sent_between_threads::<GraphSession>();
 };
 
+/// Memory for values and scratch of sessions. Clones share it.
+#[derive(Clone, Debug)]
+pub struct GraphArena {
+    device: Device,
+    memory: Option<Buffer>,
+}
+
+impl GraphArena {
+    /// Allocates an arena of `bytes` bytes.
+    pub fn new(device: &Device, bytes: usize) -> Result<GraphArena> {
+        let memory = if bytes == 0 { None } else { Some(memory(device, DType::U8, bytes, "arena")?) };
+        Ok(GraphArena { device: device.clone(), memory })
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> usize {
+        self.memory.as_ref().map_or(0, Buffer::size)
+    }
+}
+
+/// Memory of a session, which the host may write.
+fn memory(device: &Device, dtype: DType, elements: usize, what: &'static str) -> Result<Buffer> {
+    let shape = Shape::new(&[elements]).map_err(|error| Error::bad_shape(what, error))?;
+    let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape(what, error))?;
+    let request = Request { bytes, purpose: Purpose::Activations, kind: MemoryKind::Shared, zeroed: false };
+    let allocator = Arc::<_>::clone(device.memory()) as _;
+    let memory = Buffer::from_request(device, allocator, dtype, shape, request)?;
+    memory.ensure_allocated()?;
+    Ok(memory)
+}
+
 impl GraphSession {
-    /// Allocates the arena, records the list and bakes it.
-    pub(super) fn bind(executor: &GraphExecutor, inputs: &[&Buffer]) -> Result<GraphSession> {
+    /// Records the list and bakes it.
+    pub(super) fn bind(executor: &GraphExecutor, arena: &GraphArena, inputs: &[&Buffer]) -> Result<GraphSession> {
         let compiled = &*executor.compiled;
         let device = compiled.graph.device();
+        if !arena.device.is_same(device) {
+            let (expected, got) = (device.info().id.clone(), arena.device.info().id.clone());
+            return Err(Error::WrongDevice { what: "arena", expected, got });
+        }
+        // rule: arena-size
+        if arena.bytes() < executor.arena_bytes() {
+            let (expected, got) = (executor.arena_bytes(), arena.bytes());
+            return Err(Error::SizeMismatch { what: "arena", expected, got });
+        }
         let parameters = Parameters::new(device, &compiled.graph)?;
-        let arena = arena(device, executor.arena_bytes())?;
-        let bound = Bound { compiled, device, inputs, arena, parameters: parameters.as_ref() };
+        let launches = LaunchMemory::new(compiled)?;
+        let inputs = inputs.iter().map(|input| (*input).clone()).collect();
+        let arena = arena.memory.clone();
+        let mut bound = Bound { executor: executor.clone(), inputs, arena, parameters, launches };
         bound.check()?;
         let mut recording = device.recycler().take();
         recording.list.traced = compiled.mark_ops;
@@ -48,7 +91,8 @@ impl GraphSession {
             return Err(error);
         }
         if let Some(arena) = &bound.arena {
-            // Every byte that is read was written before, by an earlier command of the same list.
+            // Every byte that is read was written before, by an earlier command of the same list; rows that are not live may hold
+            // anything.
             let arena = arena.storage_id();
             recording
                 .uses
@@ -59,30 +103,50 @@ impl GraphSession {
         let outputs =
             compiled.graph.outputs().iter().map(|output| bound.buffer(*output)).collect::<Result<_>>()?;
         let baked = Arc::new(BakedList::new(device, recording)?);
-        Ok(GraphSession { executor: executor.clone(), baked, outputs, parameters })
+        bound.update_launches()?;
+        Ok(GraphSession { bound, baked, outputs })
     }
 
     /// Sets a parameter, for the replays that follow; what was not set is zero. Values are of the parameter's type, and as many as
-    /// it has elements. Replays that were begun before don't see it.
+    /// it has elements in all or at the live extents that were set before. Replays that were begun before don't see it.
     pub fn set<T: Element>(&mut self, parameter: Parameter, values: &[T]) -> Result<()> {
-        let (parameters, slot) = self.parameter(parameter)?;
-        parameters.set(slot, values)
+        let (compiled, what) = (&*self.bound.executor.compiled, "parameter");
+        check_graph(compiled.graph.id, parameter.graph, what)?;
+        let slot = compiled.graph.parameters.get(parameter.number as usize);
+        let found = self.bound.parameters.as_mut().zip(slot);
+        let (parameters, slot) = found.ok_or(Error::WrongGraph { what })?;
+        let live = slot.live.map(|live| live as usize);
+        let extent = live.and_then(|live| compiled.graph.extents.get(live).zip(self.bound.launches.extents.get(live)));
+        let elements = slot.info.elements();
+        parameters.set(slot, extent.map_or(elements, |(slot, rows)| elements / slot.max.max(1) * rows), values)
     }
 
-    fn parameter(&mut self, parameter: Parameter) -> Result<(&mut Parameters, &ParameterSlot)> {
-        let (graph, what) = (&self.executor.compiled.graph, "parameter");
-        check_graph(graph.id, parameter.graph, what)?;
-        let found = self.parameters.as_mut().zip(graph.parameters.get(parameter.number as usize));
-        found.ok_or(Error::WrongGraph { what })
+    /// Sets a live extent, for the replays that follow: from 1 to the number of rows that the graph was planned for, which it is
+    /// at first. Outputs then have as many rows in front; what lies behind is unspecified.
+    pub fn set_extent(&mut self, extent: LiveExtent, rows: usize) -> Result<()> {
+        let (graph, what) = (&self.bound.executor.compiled.graph, "extent");
+        check_graph(graph.id, extent.graph, what)?;
+        let number = extent.number as usize;
+        let found = graph.extents.get(number).zip(self.bound.launches.extents.get_mut(number));
+        let (slot, current) = found.ok_or(Error::WrongGraph { what })?;
+        // rule: live-extent
+        if rows == 0 || rows > slot.max {
+            let what = format!("{} is {rows}, and was planned for 1 to {}", slot.name, slot.max);
+            return Err(Error::BadParameter { op: "set_extent", what });
+        }
+        self.bound.launches.changed |= *current != rows;
+        *current = rows;
+        Ok(())
     }
 
-    /// Runs the graph over what its inputs and parameters hold now. Where parameters were set since the last replay, it waits for
-    /// that to end.
+    /// Runs the graph over what its inputs and parameters hold now. Where parameters or extents were set since the last replay, it
+    /// waits for that to end.
     pub fn replay(&mut self) -> Result<Submission> {
-        if let Some(parameters) = &mut self.parameters {
+        self.bound.update_launches()?;
+        if let Some(parameters) = &mut self.bound.parameters {
             parameters.bring()?;
         }
-        let device = self.executor.graph().device();
+        let device = self.executor().graph().device();
         let ticket = device.timeline().replay(device, &self.baked)?;
         device.counter_set().submitted(&self.baked.tally);
         Ok(Submission::new(device.clone(), ticket))
@@ -95,7 +159,7 @@ impl GraphSession {
 
     /// The graph that is run.
     pub fn executor(&self) -> &GraphExecutor {
-        &self.executor
+        &self.bound.executor
     }
 
     /// Launches, copies and fills of one replay, and barriers between them.
@@ -103,19 +167,33 @@ impl GraphSession {
         let tally = &self.baked.tally;
         ((tally.dispatches + tally.transfers) as usize, tally.barriers as usize)
     }
+
+    /// Ops with live values that compute all planned rows in the next replay, since their kernels plan fewer rows in another way.
+    pub fn padded_ops(&mut self) -> Result<Vec<&'static str>> {
+        self.bound.update_launches()?;
+        Ok(self.bound.launches.padded.clone())
+    }
 }
 
-/// Memory for values and scratch, unless there are none.
-fn arena(device: &Device, bytes: usize) -> Result<Option<Buffer>> {
-    if bytes == 0 {
-        return Ok(None);
+/// The launch words of a session, and the extents that they are for.
+#[derive(Debug)]
+struct LaunchMemory {
+    memory: Option<Buffer>,
+    extents: Extents,
+    /// Whether extents differ from those that the words are for.
+    changed: bool,
+    words: Vec<u32>,
+    padded: Vec<&'static str>,
+}
+
+impl LaunchMemory {
+    fn new(compiled: &Compiled) -> Result<LaunchMemory> {
+        let words = compiled.launch_bytes.div_ceil(4);
+        let device = compiled.graph.device();
+        let memory = if words == 0 { None } else { Some(memory(device, DType::U32, words, "launch words")?) };
+        let extents = compiled.graph.largest_extents();
+        Ok(LaunchMemory { memory, extents, changed: true, words: vec![0; words], padded: Vec::new() })
     }
-    let request = Request { bytes, purpose: Purpose::Activations, kind: MemoryKind::Shared, zeroed: false };
-    let shape = Shape::new(&[bytes]).map_err(|error| Error::bad_shape("arena", error))?;
-    let allocator = Arc::<_>::clone(device.memory()) as _;
-    let arena = Buffer::from_request(device, allocator, DType::U8, shape, request)?;
-    arena.ensure_allocated()?;
-    Ok(Some(arena))
 }
 
 /// The buffers of a node's operands.
@@ -129,29 +207,122 @@ struct BoundCall<'a> {
     node: &'a Node,
     call: &'a Call,
     buffers: &'a NodeBuffers,
+    live: Option<&'a LiveNode>,
 }
 
 /// A graph with the memory of one session.
-struct Bound<'a> {
-    compiled: &'a Compiled,
-    device: &'a Device,
-    inputs: &'a [&'a Buffer],
+#[derive(Debug)]
+struct Bound {
+    executor: GraphExecutor,
+    inputs: Vec<Buffer>,
     arena: Option<Buffer>,
-    parameters: Option<&'a Parameters>,
+    parameters: Option<Parameters>,
+    launches: LaunchMemory,
 }
 
-impl Bound<'_> {
+impl Bound {
+    fn compiled(&self) -> &Compiled {
+        &self.executor.compiled
+    }
+
+    fn device(&self) -> &Device {
+        self.executor.compiled.graph.device()
+    }
+
+    /// Writes the launch words of the extents that were set, unless they are there.
+    fn update_launches(&mut self) -> Result<()> {
+        if !self.launches.changed {
+            return Ok(());
+        }
+        let mut words = std::mem::take(&mut self.launches.words);
+        let written = self.write_launches(&mut words);
+        self.launches.words = words;
+        self.launches.padded = written?;
+        if let Some(memory) = &self.launches.memory {
+            memory.copy_in(&self.launches.words)?;
+        }
+        self.launches.changed = false;
+        Ok(())
+    }
+
+    /// Plans live launches for the extents that were set. Returns the ops that keep their planned launches.
+    fn write_launches(&self, words: &mut [u32]) -> Result<Vec<&'static str>> {
+        let (compiled, device) = (self.compiled(), self.device());
+        let graph = &compiled.graph;
+        let mut padded = Vec::new();
+        let mut launch_words = Vec::new();
+        let largest = graph.largest_extents();
+        for live in &compiled.live {
+            let node_and_call = graph.nodes().get(live.node).zip(compiled.commands.calls.get(live.node));
+            let Some((node, call)) = node_and_call else { continue };
+            let planned = self.live_plan(node, call, &self.launches.extents);
+            let (plan, extents) = match &planned {
+                Some(plan) => (plan, &self.launches.extents),
+                None => (&call.plan, &largest),
+            };
+            if planned.is_none() && *extents != self.launches.extents {
+                padded.push(node.op.name());
+            }
+            let buffers = self.buffers_at(node, extents)?;
+            let scratch = call.scratch.iter().zip(&plan.scratch);
+            let scratch = scratch.map(|(&room, &bytes)| self.scratch(room, bytes)).collect::<Result<_>>()?;
+            let own = Own::new(device, plan, scratch)?;
+            let inputs: SmallVec<[&Buffer; 4]> = buffers.inputs.iter().collect();
+            let outputs: SmallVec<[&Buffer; 4]> = buffers.outputs.iter().collect();
+            let kernel = node.op.kernel_name(call.kernel);
+            let lowered = Lowered { device, op: &*node.op, kernel, inputs: &inputs, outputs: &outputs };
+            for step in &live.steps {
+                let Some(Step::Dispatch(launch)) = plan.steps.get(step.step) else { continue };
+                launch_words.clear();
+                lowered.launch_words(&own, launch, &mut launch_words)?;
+                let slot = words.get_mut(step.offset / 4..).and_then(|words| words.get_mut(..step.words));
+                let Some(slot) = slot.filter(|slot| slot.len() == launch_words.len()) else {
+                    let what = format!("{} launch words instead of {}", launch_words.len(), step.words);
+                    return Err(Error::BadPlan { kernel, what });
+                };
+                slot.copy_from_slice(&launch_words);
+            }
+        }
+        Ok(padded)
+    }
+
+    /// The plan of a node's kernel for these extents, if it can replace the one that was baked.
+    fn live_plan(&self, node: &Node, call: &Call, extents: &[usize]) -> Option<Plan> {
+        let (graph, on) = (&self.compiled().graph, self.device().info());
+        let infos = |operands: &[Operand]| -> SmallVec<[TensorInfo; 4]> {
+            operands.iter().map(|operand| graph.info_at(*operand, extents)).collect()
+        };
+        let (inputs, outputs) = (infos(&node.inputs), infos(&node.outputs));
+        let io = Io { inputs: &inputs, outputs: &outputs };
+        node.op.kernel_fits(call.kernel, &io, on).ok()?;
+        let plan = node.op.kernel_plan(call.kernel, &io, on);
+        replaces(&plan, &call.plan).then_some(plan)
+    }
+
+    /// The buffers of a node's operands where extents have these values.
+    fn buffers_at(&self, node: &Node, extents: &[usize]) -> Result<NodeBuffers> {
+        let graph = &self.compiled().graph;
+        let buffers = |operands: &[Operand]| -> Result<SmallVec<[Buffer; 4]>> {
+            let buffer = |operand: &Operand| {
+                let shape = graph.info_at(*operand, extents).shape;
+                if shape == operand.shape { self.buffer(*operand) } else { self.buffer_of(*operand, shape) }
+            };
+            operands.iter().map(buffer).collect()
+        };
+        Ok(NodeBuffers { inputs: buffers(&node.inputs)?, outputs: buffers(&node.outputs)? })
+    }
+
     /// Checks that inputs have the types, shapes and alignment that the graph was captured for, and that no written buffer overlaps
     /// another one that the schedule took for separate memory.
     fn check(&self) -> Result<()> {
         let (what, op) = ("inputs", "graph");
-        let graph = &self.compiled.graph;
+        let graph = &self.compiled().graph;
         if self.inputs.len() != graph.inputs.len() {
             let (expected, got) = (graph.inputs.len(), self.inputs.len());
             return Err(Error::ArgumentCount { op, what, expected, got });
         }
-        for (input, buffer) in graph.inputs.iter().zip(self.inputs) {
-            check_device(self.device, buffer, op)?;
+        for (input, buffer) in graph.inputs.iter().zip(&self.inputs) {
+            check_device(self.device(), buffer, op)?;
             let TensorInfo { dtype, shape, alignment } = buffer.info()?;
             if (dtype, shape) != (input.info.dtype, input.info.shape) || alignment < input.info.alignment {
                 let expected = format!(
@@ -169,7 +340,7 @@ impl Bound<'_> {
             .zip(&graph.values)
             .filter_map(|(id, value)| match &value.origin {
                 Origin::Constant(buffer) => Some((graph.extent(id), buffer)),
-                Origin::Input(i) => Some((graph.extent(id), *self.inputs.get(*i)?)),
+                Origin::Input(i) => Some((graph.extent(id), self.inputs.get(*i)?)),
                 _ => None,
             })
             .collect();
@@ -192,14 +363,14 @@ impl Bound<'_> {
 
     /// The buffers of every node, checked as the encoder checks them.
     fn nodes(&self) -> Result<Vec<NodeBuffers>> {
-        let graph = &self.compiled.graph;
+        let graph = &self.compiled().graph;
         graph.nodes().iter().map(|node| self.node(node)).collect()
     }
 
     /// A bound operand as the rules of a call see it. In the arena each value has memory of its own as far as a call is
     /// concerned: the steps of one node may use the same bytes one after the other. Lowering checks each launch.
     fn argument(&self, operand: Operand, buffer: &Buffer, op: &'static str) -> Result<Argument> {
-        let (graph, bound) = (&self.compiled.graph, Argument::of(self.device, buffer, op)?);
+        let (graph, bound) = (&self.compiled().graph, Argument::of(self.device(), buffer, op)?);
         let extent = if graph.is_outside(operand.value) { bound.extent } else { graph.extent(operand.value) };
         Ok(Argument { extent, ..bound })
     }
@@ -223,7 +394,7 @@ impl Bound<'_> {
         rules::check_outputs(&*node.op, &read, &inferred, &written)?;
         let operands = node.inputs.iter().chain(&node.outputs);
         for (operand, bound) in operands.zip(read.iter().chain(&written)) {
-            let planned = self.compiled.graph.info(*operand);
+            let planned = self.compiled().graph.info(*operand);
             // The kernel was chosen for this alignment. Allocators of the device always keep it.
             if bound.info.alignment < planned.alignment {
                 let (what, bytes, alignment) = (op, bound.extent.range.start, planned.alignment as usize);
@@ -236,16 +407,19 @@ impl Bound<'_> {
     fn record(&self, recording: &mut Recording) -> Result<()> {
         let buffers = self.nodes()?;
         let mut marked = None;
-        for &index in &self.compiled.schedule.order {
-            let Some(command) = self.compiled.commands.commands.get(index) else { continue };
-            let nodes = self.compiled.graph.nodes();
-            let call = self.compiled.commands.calls.get(command.node);
+        for &index in &self.compiled().schedule.order {
+            let Some(command) = self.compiled().commands.commands.get(index) else { continue };
+            let nodes = self.compiled().graph.nodes();
+            let call = self.compiled().commands.calls.get(command.node);
             let Some((node, call)) = nodes.get(command.node).zip(call) else { continue };
             let Some(buffers) = buffers.get(command.node) else { continue };
-            if self.compiled.mark_ops && marked.replace(command.node) != Some(command.node) {
+            if self.compiled().mark_ops && marked.replace(command.node) != Some(command.node) {
                 recording.list.commands.push(Command::Mark { label: node.op.name() });
             }
-            let bound = BoundCall { node, call, buffers };
+            let live = &self.compiled().live;
+            let place = live.binary_search_by_key(&command.node, |live| live.node).ok();
+            let live = place.and_then(|place| live.get(place));
+            let bound = BoundCall { node, call, buffers, live };
             self.record_command(recording, &bound, command.piece)?;
         }
         Ok(())
@@ -254,32 +428,42 @@ impl Bound<'_> {
     fn record_command(
         &self,
         recording: &mut Recording,
-        BoundCall { node, call, buffers }: &BoundCall<'_>,
+        BoundCall { node, call, buffers, live }: &BoundCall<'_>,
         piece: Piece,
     ) -> Result<()> {
         let scratch = call.scratch.iter().zip(&call.plan.scratch);
         let scratch: SmallVec<[Buffer; 2]> =
             scratch.map(|(&room, &bytes)| self.scratch(room, bytes)).collect::<Result<_>>()?;
-        let step = match piece {
+        let number = match piece {
             Piece::Poison(number) => {
                 let Some(buffer) = scratch.get(number) else { return Ok(()) };
                 recording.fill(&Place::of(buffer, Access::Write)?, u32::MAX);
                 return Ok(());
             }
-            Piece::Step(step) => call.plan.steps.get(step),
+            Piece::Step(step) => step,
         };
-        let Some(step) = step else { return Ok(()) };
+        let Some(step) = call.plan.steps.get(number) else { return Ok(()) };
         let inputs: SmallVec<[&Buffer; 4]> = buffers.inputs.iter().collect();
         let outputs: SmallVec<[&Buffer; 4]> = buffers.outputs.iter().collect();
         let lowered = Lowered {
-            device: self.device,
+            device: self.device(),
             op: &*node.op,
             kernel: node.op.kernel_name(call.kernel),
             inputs: &inputs,
             outputs: &outputs,
         };
-        let own = Own::new(self.device, &call.plan, scratch)?;
-        lowered.step(&own, step, recording, true)
+        let own = Own::new(self.device(), &call.plan, scratch)?;
+        let live = live.and_then(|live| live.steps.iter().find(|live| live.step == number));
+        let words = match live.zip(self.launches.memory.as_ref()) {
+            Some((live, memory)) => {
+                let shape =
+                    Shape::new(&[live.words]).map_err(|error| Error::bad_shape("launch words", error))?;
+                Some(memory.within(live.offset, DType::U32, shape)?)
+            }
+            None => None,
+        };
+        let place = words.as_ref().map(|words| Place::of(words, Access::Read)).transpose()?;
+        lowered.record(&own, step, recording, place.as_ref())
     }
 
     fn scratch(&self, room: u32, bytes: usize) -> Result<Buffer> {
@@ -289,7 +473,7 @@ impl Bound<'_> {
     }
 
     fn within(&self, room: u32, dtype: DType, shape: Shape) -> Result<Buffer> {
-        let Compiled { offsets, commands, .. } = self.compiled;
+        let Compiled { offsets, commands, .. } = self.compiled();
         let bytes = commands.rooms.get(room as usize).and_then(|room| room.bytes);
         let slot = offsets.get(room as usize).zip(bytes).zip(self.arena.as_ref());
         let ((&offset, bytes), arena) = slot.ok_or(Error::ZeroSize { what: "arena" })?;
@@ -298,19 +482,24 @@ impl Bound<'_> {
 
     /// The memory of an operand.
     fn buffer(&self, operand: Operand) -> Result<Buffer> {
-        let graph = &self.compiled.graph;
+        self.buffer_of(operand, operand.shape)
+    }
+
+    /// The memory of an operand in a shape of its first rows.
+    fn buffer_of(&self, operand: Operand, shape: Shape) -> Result<Buffer> {
+        let graph = &self.compiled().graph;
         let (root, missing) = (graph.root(operand.value), Error::ZeroSize { what: "graph" });
         match graph.origin(root) {
-            Some(Origin::Constant(buffer)) => buffer.reshape(operand.shape),
-            Some(Origin::Input(input)) => self.inputs.get(*input).ok_or(missing)?.reshape(operand.shape),
+            Some(Origin::Constant(buffer)) => buffer.reshape(shape),
+            Some(Origin::Input(input)) => self.inputs.get(*input).ok_or(missing)?.reshape(shape),
             Some(Origin::Parameter(number)) => {
-                let found = self.parameters.zip(graph.parameters.get(*number));
+                let found = self.parameters.as_ref().zip(graph.parameters.get(*number));
                 let (parameters, slot) = found.ok_or(missing)?;
-                parameters.buffer(slot, operand.shape)
+                parameters.buffer(slot, shape)
             }
             _ => {
-                let room = self.compiled.commands.room_of(graph, operand.value).ok_or(missing)?;
-                self.within(room, graph.info(operand).dtype, operand.shape)
+                let room = self.compiled().commands.room_of(graph, operand.value).ok_or(missing)?;
+                self.within(room, graph.info(operand).dtype, shape)
             }
         }
     }
@@ -336,7 +525,7 @@ mod tests {
     /// A tensor lies in its slot or is refused, also where the arena has bytes behind the slot: those are another value's.
     #[test]
     fn rules_keep_a_tensor_inside_its_slot_of_the_arena() {
-        let arena = arena(&Device::cpu().unwrap(), 4096).unwrap().unwrap();
+        let arena = GraphArena::new(&Device::cpu().unwrap(), 4096).unwrap().memory.unwrap();
         let slots = (0..8usize, 1..=8usize).prop_map(|(start, size)| start * 256..(start + size) * 256);
         let dtype = prop_oneof![Just(DType::U8), Just(DType::F16), Just(DType::F32)];
         let config = Config { cases: 1000, failure_persistence: None, ..Config::default() };

@@ -38,6 +38,7 @@ impl DiskCache {
             text.extend(kernel.constants().iter().map(|(name, value)| format!("\0{name}={value}")));
             text.extend(kernel.msl().map(|native| format!("\0{native:?}")));
             text.push_str(if kernel.is_checked() { "\0checked" } else { "" });
+            text.push_str(if kernel.is_live() { "\0live" } else { "" });
         }
         let name = program.name();
         format!(

@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Arg, DynOp, Launch, Operand, Plan, Step};
-use silicide_hal::{Binding, Command, Program};
+use silicide_hal::{Binding, Command, LaunchWords, Program};
 use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
 
@@ -20,6 +20,22 @@ pub(crate) struct Call<'a> {
     pub(crate) kernel: &'static str,
     pub(crate) inputs: &'a [&'a Buffer],
     pub(crate) outputs: &'a [&'a Buffer],
+}
+
+/// What becomes of a step that keeps the rules.
+#[derive(Clone, Copy)]
+enum Doing<'a> {
+    /// Nothing.
+    Check,
+    /// It is recorded; a launch with launch words in this place, if there is one.
+    Record(Option<&'a Place<'a>>),
+}
+
+/// A launch with its arguments: where they lie, what the device binds, and all parameter words.
+struct BoundLaunch<'a> {
+    places: SmallVec<[(Place<'a>, DType); 8]>,
+    bindings: SmallVec<[Binding; 8]>,
+    params: SmallVec<[u32; 32]>,
 }
 
 /// Records the steps of a plan, after a mark if there is to be one.
@@ -53,7 +69,7 @@ pub(crate) struct Own {
 fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> Result<()> {
     if plan.steps.len() > 1 || !own.scratch.is_empty() {
         for step in &plan.steps {
-            call.step(own, step, recording, false)?;
+            call.check(own, step, recording)?;
         }
     }
     if call.device.poisons_scratch() {
@@ -62,7 +78,7 @@ fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> 
         }
     }
     for step in &plan.steps {
-        call.step(own, step, recording, true)?;
+        call.record(own, step, recording, None)?;
     }
     Ok(())
 }
@@ -107,10 +123,35 @@ fn tables(device: &Device, plan: &Plan) -> Result<Tables> {
 }
 
 impl Call<'_> {
-    /// Checks a step, and records it if it is to be. On failure nothing has changed.
-    pub(crate) fn step(&self, own: &Own, step: &Step, recording: &mut Recording, record: bool) -> Result<()> {
+    /// Checks a step.
+    fn check(&self, own: &Own, step: &Step, recording: &mut Recording) -> Result<()> {
+        self.step(own, step, recording, Doing::Check)
+    }
+
+    /// Checks a step and records it. On failure nothing has changed. `live` is where a launch has its launch words, if it is
+    /// to be live.
+    pub(crate) fn record(
+        &self,
+        own: &Own,
+        step: &Step,
+        recording: &mut Recording,
+        live: Option<&Place<'_>>,
+    ) -> Result<()> {
+        self.step(own, step, recording, Doing::Record(live))
+    }
+
+    /// Checks a launch, and appends its launch words.
+    pub(crate) fn launch_words(&self, own: &Own, launch: &Launch, words: &mut Vec<u32>) -> Result<()> {
+        let BoundLaunch { places, params, .. } = self.bind(own, launch)?;
+        let lengths = places.iter().map(|(place, _)| place.range.len() as u64);
+        LaunchWords::write(&params, launch.grid, lengths, words);
+        Ok(())
+    }
+
+    fn step(&self, own: &Own, step: &Step, recording: &mut Recording, doing: Doing<'_>) -> Result<()> {
+        let record = matches!(doing, Doing::Record(_));
         match step {
-            Step::Dispatch(launch) => self.dispatch(own, launch, recording, record),
+            Step::Dispatch(launch) => self.dispatch(own, launch, recording, doing),
             Step::Copy { from, to } => self.copy(own, from, to, recording, record),
             Step::Fill { to, value } => {
                 let (to, _) = self.locate(own, to)?;
@@ -145,7 +186,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn dispatch(&self, own: &Own, launch: &Launch, recording: &mut Recording, record: bool) -> Result<()> {
+    /// Finds the arguments of a launch and checks them.
+    fn bind<'a>(&'a self, own: &'a Own, launch: &Launch) -> Result<BoundLaunch<'a>> {
         let limits = &self.device.info().limits;
         let within = launch.grid.iter().zip(&limits.max_grid).all(|(&n, &limit)| n > 0 && n <= limit);
         if !within {
@@ -199,17 +241,35 @@ impl Call<'_> {
         if words * 4 > limits.max_param_bytes || bound > limits.max_bindings as usize || !declared {
             return Err(self.defect(format!("{words} parameter words and {bound} bindings")));
         }
-        self.check_room(recording, bound, words)?;
-        let pipeline = self.device.kernels().pipeline(&launch.program)?;
-        if record {
+        Ok(BoundLaunch { places, bindings, params })
+    }
+
+    fn dispatch(
+        &self,
+        own: &Own,
+        launch: &Launch,
+        recording: &mut Recording,
+        doing: Doing<'_>,
+    ) -> Result<()> {
+        let BoundLaunch { places, bindings, params } = self.bind(own, launch)?;
+        self.check_room(recording, bindings.len(), params.len())?;
+        let live = if let Doing::Record(live) = doing { live } else { None };
+        let pipeline = match live {
+            Some(_) => self.device.kernels().pipeline(&launch.program.live())?,
+            None => self.device.kernels().pipeline(&launch.program)?,
+        };
+        if matches!(doing, Doing::Record(_)) {
             // Reads first: where an output is an input, what was there is read before it is replaced.
             let (reads, writes): (SmallVec<[_; 8]>, SmallVec<[_; 8]>) =
                 places.iter().map(|(place, _)| place).partition(|place| place.access.reads());
-            for place in reads.into_iter().chain(writes) {
+            for place in live.into_iter().chain(reads).chain(writes) {
                 recording.touch(place);
             }
             recording.order();
             recording.list.dispatch(pipeline, launch.grid, &bindings, &params);
+            if let Some(words) = live {
+                recording.list.make_live(words.binding());
+            }
             recording.tally.launch(self.kernel);
         }
         Ok(())

@@ -176,6 +176,8 @@ unsafe impl RawDevice for CpuDevice {
         // SAFETY: `RawDevice::submit` demands live handles and ranges inside blocks; the plan runs before it returns.
         unsafe { plan.build(list, &self.info) };
         self.provide(workspaces, plan)?;
+        // SAFETY: the list is being submitted.
+        unsafe { plan.read_live(&list.params, &self.info) };
         self.run(plan, &list.params, workspaces, ticket);
         Ok(())
     }
@@ -192,9 +194,11 @@ unsafe impl RawDevice for CpuDevice {
     unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
         // Held to the end: one list runs at a time.
         let turn = self.turn();
-        let baked = std::ptr::with_exposed_provenance::<BakedPlan>(baked.0 as usize);
-        // SAFETY: a live baked list is the exposed address of a leaked box (`bake`).
-        let BakedPlan { plan, params } = unsafe { &*baked };
+        let baked = std::ptr::with_exposed_provenance_mut::<BakedPlan>(baked.0 as usize);
+        // SAFETY: a live baked list is the exposed address of a leaked box (`bake`). The turn excludes other replays.
+        let BakedPlan { plan, params } = unsafe { &mut *baked };
+        // SAFETY: the list is being replayed.
+        unsafe { plan.read_live(params, &self.info) };
         self.run(plan, params, &turn.workspaces, ticket);
         Ok(())
     }

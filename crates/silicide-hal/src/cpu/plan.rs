@@ -8,6 +8,9 @@
 //! begun. That makes times exact and costs the overlap across the mark. Traced lists also have lanes, in which each thread
 //! records times; other lists pay a branch for each command.
 //!
+//! A live launch reads its parameter words, grid and lengths of bindings from memory ([`LaunchWords`]) when the list starts
+//! ([`Plan::read_live`]); groups and chunks follow from them.
+//!
 //! Invariant: a plan refers to blocks and pipelines by address and is run only while the list it was built from is
 //! being submitted or replayed, which is when the contract of [`RawDevice`](crate::RawDevice) keeps them alive.
 
@@ -21,7 +24,7 @@ use super::{
     pool::{Job, MAX_SHARES, NextRanges},
     workspace::Workspaces,
 };
-use crate::command::{Binding, Command, CommandList, Dispatch, Words};
+use crate::command::{Binding, Command, CommandList, Dispatch, LaunchWords, Words};
 use crate::program::{Tile, TileBinding};
 use crate::{DeviceInfo, RawPipeline, Span, ThreadTimes};
 use prefetch::PrefetchPlan;
@@ -46,6 +49,8 @@ pub(crate) struct Plan {
     prefetch: PrefetchPlan,
     /// The most bytes of workspace that a tile uses.
     workspace: usize,
+    /// Whether any launch is live.
+    has_live: bool,
     /// Time 0 of stamps.
     epoch: Instant,
     /// The times of threads, if the list is traced.
@@ -79,9 +84,48 @@ struct Step {
 }
 
 enum Work {
-    Launch { kernel: *const Kernel, grid: [u32; 3], bindings: Words, params: Words },
+    Launch(Launch),
     Copy { src: *const u8, dst: *mut u8, bytes: usize },
     Fill { dst: *mut u8, bytes: usize, value: u32 },
+}
+
+/// A launch of a kernel.
+#[derive(Clone, Copy)]
+struct Launch {
+    kernel: *const Kernel,
+    grid: [u32; 3],
+    bindings: Words,
+    params: Words,
+    /// The launch words of a live launch.
+    live: Option<*const u32>,
+}
+
+impl Launch {
+    /// Returns the launch words of a live launch.
+    ///
+    /// # Safety
+    /// The list that the launch belongs to is being submitted or replayed.
+    unsafe fn live_words(&self) -> Option<&[u32]> {
+        let words = LaunchWords { params: self.params.len as usize, bindings: self.bindings.len as usize };
+        // SAFETY: `RawDevice::submit` demands as many words in a live block, which nothing writes while the list runs.
+        self.live.map(|start| unsafe { std::slice::from_raw_parts(start, words.count()) })
+    }
+
+    /// Returns the parameter words, of which `all` has those of launches that are not live.
+    ///
+    /// # Safety
+    /// The list that the launch belongs to is being submitted or replayed.
+    unsafe fn params<'a>(&'a self, all: &'a [u32]) -> &'a [u32] {
+        // SAFETY: the list is being submitted or replayed (`# Safety`).
+        match unsafe { self.live_words() } {
+            Some(words) => words.get(..self.params.len as usize).unwrap_or(&[]),
+            None => all.get(self.params.range()).unwrap_or(&[]),
+        }
+    }
+
+    fn tiles(&self) -> u64 {
+        self.grid.iter().fold(1u64, |tiles, n| tiles.saturating_mul(u64::from(*n)))
+    }
 }
 
 // SAFETY: the addresses are of blocks and pipelines that outlive the run (see the module). Tiles of one group touch
@@ -105,6 +149,7 @@ impl Default for Plan {
             marks: Vec::new(),
             prefetch: PrefetchPlan::default(),
             workspace: 0,
+            has_live: false,
             epoch: Instant::now(),
             lanes: None,
         }
@@ -122,6 +167,7 @@ impl Plan {
         self.groups.clear();
         self.marks.clear();
         self.workspace = 0;
+        self.has_live = false;
         let mut open = Opened::default();
         for command in &list.commands {
             match command {
@@ -149,7 +195,66 @@ impl Plan {
         self.close(&mut open);
         let traced = list.traced && !self.marks.is_empty();
         self.lanes = traced.then(|| Lanes::new(on.threads, self.steps.len()));
-        self.plan_prefetch(&list.params, on.threads, on.core_cache);
+        match self.has_live {
+            // Ranges follow from launch words, which need not be there yet.
+            true => self.plan_prefetch(&list.params, 0, 0),
+            false => self.plan_prefetch(&list.params, on.threads, on.core_cache),
+        }
+    }
+
+    /// Takes over the launch words of live launches. `params` are the parameter words of the list that was built.
+    ///
+    /// # Safety
+    /// The list is being submitted or replayed.
+    pub(crate) unsafe fn read_live(&mut self, params: &[u32], on: &DeviceInfo) {
+        if !self.has_live {
+            return;
+        }
+        let mut has_changed = false;
+        for step in &mut self.steps {
+            let Work::Launch(launch) = &mut step.work else { continue };
+            let layout = LaunchWords { params: launch.params.len as usize, bindings: launch.bindings.len as usize };
+            // SAFETY: the list is being submitted or replayed (`# Safety`).
+            let Some(words) = (unsafe { launch.live_words() }) else { continue };
+            let grid = layout.grid(words).unwrap_or(launch.grid);
+            let bindings = self.bindings.get_mut(launch.bindings.range()).unwrap_or(&mut []);
+            for (i, binding) in bindings.iter_mut().enumerate() {
+                let bytes = layout.length(words, i).map_or(binding.bytes, |bytes| bytes as usize);
+                has_changed |= binding.bytes != bytes;
+                binding.bytes = bytes;
+            }
+            has_changed |= launch.grid != grid;
+            launch.grid = grid;
+        }
+        if has_changed || self.prefetch.is_empty() {
+            self.regroup();
+            self.plan_prefetch(params, on.threads, on.core_cache);
+        }
+    }
+
+    /// Counts tiles and chunks of all groups anew.
+    fn regroup(&mut self) {
+        for group in &mut self.groups {
+            if matches!(group.kind, Kind::Mark(_)) {
+                continue;
+            }
+            let steps = self.steps.get_mut(group.steps.range()).unwrap_or(&mut []);
+            let has_live = |step: &Step| matches!(&step.work, Work::Launch(launch) if launch.live.is_some());
+            if !steps.iter().any(has_live) {
+                continue;
+            }
+            let mut tiles = 0u64;
+            for step in steps {
+                step.first = tiles;
+                tiles = tiles.saturating_add(match &step.work {
+                    Work::Launch(launch) => launch.tiles(),
+                    Work::Copy { bytes, .. } | Work::Fill { bytes, .. } => bytes.div_ceil(COPY_TILE) as u64,
+                });
+            }
+            let (chunk, chunks) = chunks(tiles);
+            let kind = if chunks <= 1 { Kind::Whole } else { Kind::Shared(chunks) };
+            *group = Group { tiles, chunk, kind, ..*group };
+        }
     }
 
     /// Returns the bytes of workspace that every thread needs to run the plan.
@@ -180,10 +285,13 @@ impl Plan {
         let kernel = std::ptr::with_exposed_provenance::<Kernel>(kernel as usize);
         // SAFETY: a live pipeline is the exposed address of a leaked box (`compile`).
         self.workspace = self.workspace.max(unsafe { (*kernel).workspace });
-        self.steps.push(Step { first: open.tiles, work: Work::Launch { kernel, grid, bindings, params } });
+        // SAFETY: the block of the words is live, and the words lie in it (`# Safety`).
+        let live = dispatch.live.map(|words| unsafe { address(&words) }.cast_const().cast::<u32>());
+        self.has_live |= live.is_some();
+        let launch = Launch { kernel, grid, bindings, params, live };
+        self.steps.push(Step { first: open.tiles, work: Work::Launch(launch) });
         open.launches = true;
-        let tiles = grid.iter().fold(1u64, |tiles, n| tiles.saturating_mul(u64::from(*n)));
-        open.tiles = open.tiles.saturating_add(tiles);
+        open.tiles = open.tiles.saturating_add(launch.tiles());
     }
 
     fn transfer(&mut self, open: &mut Opened, bytes: usize, work: Work) {
@@ -195,8 +303,7 @@ impl Plan {
     /// Ends the group that is being filled, unless there is nothing in it.
     fn close(&mut self, open: &mut Opened) {
         let Opened { first_step, tiles, bytes, launches } = *open;
-        let chunk = tiles.div_ceil(u64::from(MAX_SHARES)).max(1);
-        let chunks = tiles.div_ceil(chunk) as u32;
+        let (chunk, chunks) = chunks(tiles);
         let whole = chunks == 1 || (!launches && bytes <= LIGHT_BYTES);
         let steps = Words { start: first_step, len: self.steps.len() as u32 - first_step };
         if tiles > 0 {
@@ -240,7 +347,7 @@ impl Plan {
     fn name(&self, step: usize) -> &'static str {
         match self.steps.get(step).map(|step| &step.work) {
             // SAFETY: the pipeline is live while its plan runs (see the module).
-            Some(Work::Launch { kernel, .. }) => unsafe { (**kernel).name },
+            Some(Work::Launch(launch)) => unsafe { (*launch.kernel).name },
             Some(Work::Copy { .. }) => "copy",
             _ => "fill",
         }
@@ -265,6 +372,12 @@ struct Opened {
     /// Bytes of copies and fills.
     bytes: usize,
     launches: bool,
+}
+
+/// Returns the tiles of a chunk, and how many chunks `tiles` tiles are.
+fn chunks(tiles: u64) -> (u64, u32) {
+    let chunk = tiles.div_ceil(u64::from(MAX_SHARES)).max(1);
+    (chunk, tiles.div_ceil(chunk) as u32)
 }
 
 /// Returns the address of a binding's first byte.
@@ -307,9 +420,11 @@ impl Run<'_> {
     /// Runs tiles of one step as thread `me`.
     fn run_step(&self, work: &Work, tiles: Range<u64>, me: usize) {
         match *work {
-            Work::Launch { kernel, grid, bindings, params } => {
+            Work::Launch(ref launch) => {
+                let Launch { kernel, grid, bindings, .. } = *launch;
                 let bindings = self.plan.bindings.get(bindings.range()).unwrap_or(&[]);
-                let params = self.params.get(params.range()).unwrap_or(&[]);
+                // SAFETY: the list is being submitted or replayed (see the module).
+                let params = unsafe { launch.params(self.params) };
                 // SAFETY: the pipeline is live while its plan runs (see the module).
                 let entry = unsafe { (*kernel).entry };
                 let workspace = self.workspaces.of(me);
@@ -346,7 +461,7 @@ impl Run<'_> {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_tiles(group, tiles, me, &current))) {
             let label = match self.plan.steps.get(current.get()) {
                 // SAFETY: the pipeline is live while its plan runs (see the module).
-                Some(Step { work: Work::Launch { kernel, .. }, .. }) => unsafe { &(**kernel).label },
+                Some(Step { work: Work::Launch(launch), .. }) => unsafe { &(*launch.kernel).label },
                 _ => "copy",
             };
             self.fault.record(label, payload);

@@ -142,7 +142,8 @@ mod tests {
     fn work_is_counted_in_threads_and_words() {
         let none = Words { start: 0, len: 0 };
         let dispatch = |grid| {
-            Command::Dispatch(Dispatch { pipeline: RawPipeline(0), grid, bindings: none, params: none })
+            let pipeline = RawPipeline(0);
+            Command::Dispatch(Dispatch { pipeline, grid, bindings: none, params: none, live: None })
         };
         assert_eq!(weight(&dispatch([2, 3, 4]), 64), 24 * 64);
         assert_eq!(weight(&dispatch([u32::MAX; 3]), 1024), u64::MAX);

@@ -8,7 +8,7 @@ use super::memory::MetalBlock;
 use super::pipeline::{Pipeline, Transfers};
 use super::text;
 use super::timestamps::Taking;
-use crate::{Binding, Command, CommandList, Dispatch};
+use crate::{Binding, Command, CommandList, Dispatch, LaunchWords};
 use objc2::runtime::ProtocolObject;
 use objc2_metal::{MTLBarrierScope, MTLBuffer, MTLCommandEncoder, MTLComputeCommandEncoder, MTLSize};
 use slab::Slab;
@@ -92,7 +92,8 @@ impl<'a> Pass<'a> {
 
     /// # Safety
     /// The pipeline and the blocks of `dispatch` are live, its bindings lie in their blocks at the device's alignment, and
-    /// bindings and parameter words are as many as the kernel declares.
+    /// bindings and parameter words are as many as the kernel declares. The words of a live dispatch lie in their block at that
+    /// alignment, and are written before the list runs.
     unsafe fn dispatch(&mut self, list: &CommandList, dispatch: &Dispatch) {
         debug_assert!(self.objects.pipelines.contains(dispatch.pipeline.0 as usize));
         // SAFETY: the pipeline is live (`# Safety`), so the slab holds its handle.
@@ -112,9 +113,28 @@ impl<'a> Pass<'a> {
         }
         // SAFETY: as many words as the kernel declares (`# Safety`), in the slots that its MSL has for them.
         unsafe {
-            self.give(pipeline.params_slot, bytemuck::cast_slice(list.params_of(dispatch)));
+            match &dispatch.live {
+                Some(words) => self.bind(pipeline.params_slot, words, words.offset),
+                None => self.give(pipeline.params_slot, bytemuck::cast_slice(list.params_of(dispatch))),
+            }
             let sizes = sizes(&pipeline.sized, bindings);
             self.give(pipeline.sizes_slot, bytemuck::cast_slice(&sizes));
+        }
+        if let Some(words) = &dispatch.live {
+            let offset = words.offset as usize + LaunchWords::of(dispatch).grid_offset();
+            debug_assert!(self.objects.blocks.contains(words.block.0 as usize));
+            // SAFETY: the block is live (`# Safety`), so the slab holds its handle.
+            let buffer: &ProtocolObject<dyn MTLBuffer> =
+                unsafe { &self.objects.blocks.get_unchecked(words.block.0 as usize).buffer };
+            // SAFETY: three words of the grid lie at this offset, a multiple of 4 (`# Safety`).
+            unsafe {
+                self.encoder.dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup(
+                    buffer,
+                    offset,
+                    pipeline.workgroup,
+                );
+            }
+            return;
         }
         let [width, height, depth] = dispatch.grid.map(|axis| axis as usize);
         self.encoder

@@ -46,6 +46,14 @@ impl Program {
         }
     }
 
+    /// Returns the program for live dispatches: a WGSL kernel reads its parameter words from memory.
+    pub fn live(&self) -> Program {
+        match self {
+            Program::Native(kernel) => Program::Native(kernel),
+            Program::Wgsl(kernel) => Program::Wgsl(kernel.clone().live()),
+        }
+    }
+
     /// Returns the most bytes of workspace that a tile uses; 0 for GPU kernels.
     pub fn workspace(&self) -> usize {
         match self {

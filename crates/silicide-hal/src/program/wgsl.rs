@@ -98,6 +98,7 @@ pub struct WgslKernel {
     tables: u32,
     msl: Option<&'static NativeMsl>,
     needs: Option<WgslNeeds>,
+    live: bool,
 }
 
 /// How an unchecked kernel states its needs.
@@ -120,7 +121,7 @@ impl PartialEq for WgslKernel {
         let equal = |(a, b): (&(&'static str, u32), &(&'static str, u32))| a.1 == b.1 && same(a.0, b.0);
         self.parts == other.parts
             && (self.bindings, self.words) == (other.bindings, other.words)
-            && (self.math, self.msl) == (other.math, other.msl)
+            && (self.math, self.msl, self.live) == (other.math, other.msl, other.live)
             && (self.written, self.tables, &self.needs) == (other.written, other.tables, &other.needs)
             && self.constants.len() == other.constants.len()
             && self.constants.iter().zip(&other.constants).all(equal)
@@ -134,6 +135,7 @@ impl Hash for WgslKernel {
             value.hash(state);
         }
         self.words.hash(state);
+        self.live.hash(state);
     }
 }
 
@@ -151,7 +153,20 @@ impl WgslKernel {
             tables: 0,
             msl: None,
             needs: None,
+            live: false,
         }
+    }
+
+    /// Returns the kernel for live dispatches ([`LaunchWords`](crate::LaunchWords)). Where parameters are pushed into command
+    /// buffers, it reads them from one more storage instead, which follows its bindings.
+    pub fn live(mut self) -> WgslKernel {
+        self.live = true;
+        self
+    }
+
+    /// Returns whether it is for live dispatches.
+    pub fn is_live(&self) -> bool {
+        self.live
     }
 
     /// Sets an `override` constant.

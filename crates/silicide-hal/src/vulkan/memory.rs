@@ -48,7 +48,8 @@ impl Blocks {
         let Some(size) = (desc.bytes as u64).checked_next_multiple_of(16) else { return Err(out_of_memory) };
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
-            | vk::BufferUsageFlags::TRANSFER_DST;
+            | vk::BufferUsageFlags::TRANSFER_DST
+            | vk::BufferUsageFlags::INDIRECT_BUFFER;
         let buffer =
             self.create_buffer(&vk::BufferCreateInfo::default().size(size).usage(usage), desc.bytes)?;
         let device = &self.gpu.device;

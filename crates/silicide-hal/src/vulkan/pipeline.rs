@@ -71,7 +71,11 @@ impl Pipelines {
             Some(words) => words,
             None => to_spirv(kernel, &self.gpu.adapter.target)?,
         };
-        let layout = self.layouts.get(kernel.bindings, kernel.words)?;
+        // A live kernel has its parameter words in a storage behind its bindings.
+        let layout = match kernel.is_live() {
+            true => self.layouts.get(kernel.bindings + 1, 0)?,
+            false => self.layouts.get(kernel.bindings, kernel.words)?,
+        };
         let (made, complaint) = self.gpu.watched(|| self.create(label, &words, &layout));
         let raw = made?;
         if let Some(labels) = &self.gpu.labels {
@@ -105,10 +109,11 @@ impl Pipelines {
     /// Fails for a kernel beyond the device's limits, which would be undefined behaviour for the driver.
     fn check_limits(&self, label: &str, kernel: &WgslKernel) -> Result<()> {
         let limits = &self.gpu.adapter.info.limits;
-        if kernel.bindings > limits.max_bindings || kernel.words as usize > limits.max_param_bytes / 4 {
+        let bindings = kernel.bindings + u32::from(kernel.is_live());
+        if bindings > limits.max_bindings || kernel.words as usize > limits.max_param_bytes / 4 {
             let detail = format!(
                 "{} bindings and {} parameter words; the device has {} and {}",
-                kernel.bindings,
+                bindings,
                 kernel.words,
                 limits.max_bindings,
                 limits.max_param_bytes / 4

@@ -10,7 +10,7 @@ use super::layout::Layout;
 use super::memory::VulkanBlock;
 use super::pipeline::Pipeline;
 use super::timestamps::Timestamps;
-use crate::{Binding, Command, CommandList, Dispatch, Result};
+use crate::{Binding, Command, CommandList, Dispatch, LaunchWords, Result};
 use ash::vk;
 use slab::Slab;
 use std::sync::Arc;
@@ -160,7 +160,8 @@ impl Recording {
 
     /// # Safety
     /// The pipeline of `dispatch` is bound, its blocks are live, and its bindings lie in them. Bindings, parameter words and
-    /// grid are those that the pipeline was compiled for.
+    /// grid are those that the pipeline was compiled for. The words of a live dispatch lie in an allocated block, at the alignment of
+    /// bindings, and are written before the list runs; its pipeline is that of a live kernel with parameter words.
     unsafe fn dispatch(
         &mut self,
         list: &CommandList,
@@ -168,10 +169,13 @@ impl Recording {
         layout: &Layout,
         blocks: &Slab<VulkanBlock>,
     ) -> Result<()> {
+        let layout_of_words = LaunchWords::of(dispatch);
+        let params =
+            dispatch.live.map(|words| Binding { bytes: layout_of_words.grid_offset() as u64, ..words });
         let bindings = list.bindings_of(dispatch);
-        if !bindings.is_empty() {
+        if !bindings.is_empty() || params.is_some() {
             self.bound.clear();
-            self.bound.extend(bindings.iter().map(|binding| {
+            self.bound.extend(bindings.iter().chain(&params).map(|binding| {
                 // SAFETY: the block is live (`# Safety`).
                 let buffer = unsafe { buffer_of(binding, blocks) };
                 vk::DescriptorBufferInfo { buffer, offset: binding.offset, range: binding.bytes }
@@ -180,6 +184,15 @@ impl Recording {
             unsafe { self.bind(layout) }?;
         }
         let device = &self.gpu.device;
+        if let Some(words) = &dispatch.live {
+            // SAFETY: the block is live (`# Safety`).
+            let buffer = unsafe { buffer_of(words, blocks) };
+            let offset = words.offset + layout_of_words.grid_offset() as u64;
+            // SAFETY: the buffer is being recorded; three words of the grid lie at this offset, a multiple of 4, in a block that
+            // `alloc` made for indirect dispatches (`# Safety`).
+            unsafe { device.cmd_dispatch_indirect(self.buffer, buffer, offset) };
+            return Ok(());
+        }
         let params: &[u8] = bytemuck::cast_slice(list.params_of(dispatch));
         let [x, y, z] = dispatch.grid;
         // SAFETY: the buffer is being recorded; parameters and grid are those of the pipeline (`# Safety`).

@@ -3,7 +3,9 @@
 //! Slots: binding `i` is buffer `i`; the parameters come after the bindings, the sizes of the bound buffers last. A
 //! version written by hand has the same slots, and the workgroup of the WGSL that it stands for.
 
-use super::specialise::{ALWAYS, ENTRY, Specialised, bounds_checks, compile_error, specialise};
+use super::specialise::{
+    ALWAYS, ENTRY, ParameterSpace, Specialised, bounds_checks, compile_error, specialise,
+};
 use crate::{NativeMsl, Result, WgslKernel};
 use naga::back::msl;
 use naga::valid::Capabilities;
@@ -75,7 +77,8 @@ pub fn to_msl(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
         | Capabilities::SUBGROUP
         | Capabilities::SUBGROUP_BARRIER;
     allowed.set(Capabilities::COOPERATIVE_MATRIX, target.simdgroup_matrix);
-    let Specialised { module, info } = specialise(kernel, allowed)?;
+    // Metal binds parameter words of a live dispatch like any others.
+    let Specialised { module, info } = specialise(kernel, allowed, ParameterSpace::Immediate)?;
     let slots = slots(kernel, &module)?;
     let (params_slot, sizes_slot) = (kernel.bindings, kernel.bindings + 1);
     let options = msl::Options {

@@ -1,7 +1,8 @@
 //! Text to a module that is parsed, validated, held against the kernel's own declaration and free of overrides.
 //!
 //! The writers rely on what is checked here: one compute entry point `main`, storage buffers at group 0 numbered
-//! without gaps, an immediate of exactly the declared length.
+//! without gaps, an immediate of exactly the declared length. [`ParameterSpace::Storage`] puts the words of the immediate into one more
+//! storage buffer, behind the others.
 
 use crate::{HalError, Result, WgslKernel};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
@@ -29,16 +30,43 @@ pub(super) struct Specialised {
     pub(super) info: ModuleInfo,
 }
 
+/// Where a kernel reads its parameter words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ParameterSpace {
+    /// In the immediate that its text declares.
+    Immediate,
+    /// In a read-only storage buffer, at the first binding that the kernel does not use.
+    Storage,
+}
+
+impl ParameterSpace {
+    /// Returns the text of `kernel` with its parameters in this space.
+    fn source(self, kernel: &WgslKernel) -> String {
+        let source = kernel.source();
+        match self {
+            ParameterSpace::Immediate => source,
+            ParameterSpace::Storage => {
+                let storage = format!("@group(0) @binding({}) var<storage, read>", kernel.bindings);
+                source.replace("var<immediate>", &storage)
+            }
+        }
+    }
+}
+
 /// Parses a kernel that may use `allowed`, and bakes its constants in.
-pub(super) fn specialise(kernel: &WgslKernel, allowed: Capabilities) -> Result<Specialised> {
-    let source = kernel.source();
+pub(super) fn specialise(
+    kernel: &WgslKernel,
+    allowed: Capabilities,
+    space: ParameterSpace,
+) -> Result<Specialised> {
+    let source = space.source(kernel);
     let mut front = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
         parse_doc_comments: false,
         capabilities: allowed,
     });
     let module =
         front.parse(&source).map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
-    check_declaration(kernel, &module)?;
+    check_declaration(kernel, &module, space)?;
     let mut validator = Validator::new(ValidationFlags::all(), allowed);
     if allowed.contains(Capabilities::SUBGROUP) {
         validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SUBGROUP_OPERATIONS);
@@ -70,7 +98,7 @@ pub(super) fn compile_error(kernel: &WgslKernel, detail: impl Into<String>) -> H
 
 /// Compares the text with `bindings` and `words`: a kernel that reads past its parameters or lacks a binding
 /// would otherwise show up as wrong numbers on some device.
-fn check_declaration(kernel: &WgslKernel, module: &Module) -> Result<()> {
+fn check_declaration(kernel: &WgslKernel, module: &Module, space: ParameterSpace) -> Result<()> {
     if !module.entry_points.iter().any(|entry| entry.name == ENTRY && entry.stage == ShaderStage::Compute) {
         return Err(compile_error(kernel, "there is no `@compute fn main`"));
     }
@@ -78,7 +106,11 @@ fn check_declaration(kernel: &WgslKernel, module: &Module) -> Result<()> {
     let (mut immediate_bytes, mut written) = (0, 0u32);
     for (_, global) in module.global_variables.iter() {
         let name = global.name.as_deref().unwrap_or("?");
-        if let Some(binding) = &global.binding {
+        let is_after = |binding: &naga::ResourceBinding| binding.group == 0 && binding.binding == kernel.bindings;
+        let is_stored = space == ParameterSpace::Storage && global.binding.as_ref().is_some_and(is_after);
+        if global.space == AddressSpace::Immediate || is_stored {
+            immediate_bytes = module.types[global.ty].inner.size(module.to_ctx());
+        } else if let Some(binding) = &global.binding {
             let AddressSpace::Storage { access } = global.space else {
                 return Err(compile_error(kernel, format!("`{name}` is bound but not in storage")));
             };
@@ -95,9 +127,6 @@ fn check_declaration(kernel: &WgslKernel, module: &Module) -> Result<()> {
                     return Err(compile_error(kernel, detail));
                 }
             }
-        }
-        if global.space == AddressSpace::Immediate {
-            immediate_bytes = module.types[global.ty].inner.size(module.to_ctx());
         }
     }
     if let Some(missing) = bound.iter().position(|seen| !seen) {
@@ -158,7 +187,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     }
 
     fn detail(kernel: &WgslKernel) -> String {
-        match specialise(kernel, ALWAYS) {
+        match specialise(kernel, ALWAYS, ParameterSpace::Immediate) {
             Err(HalError::Compile { label, detail }) => {
                 assert_eq!(label, "test");
                 detail
@@ -170,8 +199,17 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 
     #[test]
     fn constants_are_baked_in() {
-        let done = specialise(&kernel(&ADD, 2, 1).constant("WG", 32), ALWAYS).unwrap();
+        let done = specialise(&kernel(&ADD, 2, 1).constant("WG", 32), ALWAYS, ParameterSpace::Immediate).unwrap();
         assert_eq!(done.module.entry_points[0].workgroup_size, [32, 1, 1]);
+    }
+
+    #[test]
+    fn parameters_can_lie_in_a_storage_behind_the_others() {
+        let done = specialise(&kernel(&ADD, 2, 1), ALWAYS, ParameterSpace::Storage).unwrap();
+        let bindings = done.module.global_variables.iter().filter_map(|(_, global)| global.binding);
+        let mut bindings: Vec<u32> = bindings.map(|binding| binding.binding).collect();
+        bindings.sort_unstable();
+        assert_eq!(bindings, [0, 1, 2]);
     }
 
     #[test]

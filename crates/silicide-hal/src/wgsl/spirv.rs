@@ -4,7 +4,9 @@
 //! crash instead of refusing: a [`SpirvTarget`] is therefore always given, never assumed.
 
 use super::share::share_memory;
-use super::specialise::{ALWAYS, ENTRY, Specialised, bounds_checks, compile_error, specialise};
+use super::specialise::{
+    ALWAYS, ENTRY, ParameterSpace, Specialised, bounds_checks, compile_error, specialise,
+};
 use super::strip::{Instructions, strip_layout};
 use crate::{Result, WgslKernel};
 use naga::back::spv;
@@ -88,7 +90,8 @@ impl SpirvTarget {
 
 /// Translates a kernel for a device.
 pub fn to_spirv(kernel: &WgslKernel, target: &SpirvTarget) -> Result<Vec<u32>> {
-    let Specialised { module, info } = specialise(kernel, target.allowed())?;
+    let space = if kernel.is_live() { ParameterSpace::Storage } else { ParameterSpace::Immediate };
+    let Specialised { module, info } = specialise(kernel, target.allowed(), space)?;
     let options = spv::Options {
         lang_version: target.version,
         flags: spv::WriterFlags::empty(),

@@ -12,6 +12,7 @@
 //! | `memory.rs` | blocks: allocated, mapped, imported |
 //! | `lists.rs` | dispatches, copies, fills, barriers, tickets |
 //! | `replays.rs` | baked lists |
+//! | `live.rs` | dispatches whose launch words lie in memory |
 //! | `marks.rs` | marks and spans |
 //! | `programs.rs` | compiling, binaries, refusals |
 //! | `wgsl.rs` | arithmetic that only WGSL kernels have |
@@ -19,6 +20,7 @@
 pub(crate) mod bench;
 pub(crate) mod kernels;
 pub(crate) mod lists;
+pub(crate) mod live;
 pub(crate) mod marks;
 pub(crate) mod memory;
 pub(crate) mod open;
@@ -120,6 +122,11 @@ macro_rules! contract_tests {
                 a_replay_reads_what_the_host_has_written
                 replays_follow_each_other_without_waiting
                 baked_lists_and_submissions_can_be_mixed
+            }
+            live {
+                a_live_dispatch_reads_its_launch_words_at_every_replay
+                a_live_dispatch_can_be_submitted_once
+                live_and_fixed_dispatches_share_a_group
             }
             marks {
                 every_mark_has_a_span

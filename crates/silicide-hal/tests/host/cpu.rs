@@ -5,7 +5,8 @@ use crate::contract::{Bench, LONG, TestKernel};
 use crate::rigs::Cpu;
 use silicide_hal::cpu::{self, CpuOptions, Isa};
 use silicide_hal::{
-    Backend, Command, CommandList, HalError, NativeKernel, NativeVariant, Program, ThreadTimes, Ticket, Tile,
+    Backend, Command, CommandList, HalError, LaunchWords, NativeKernel, NativeVariant, Program, ThreadTimes,
+    Ticket, Tile,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -178,4 +179,28 @@ fn submissions_from_many_threads_are_serialised() {
     });
     let rounds = 4 * 50 * 5;
     assert!((0..).zip(bench.read::<u32>(data)).all(|(i, word)| word == rounds * (1 + i)));
+}
+
+/// Adds 1 to every byte that is bound.
+fn count_bytes(tile: &Tile<'_>) {
+    // SAFETY: the bytes of the binding, in the only tile.
+    unsafe { tile.write::<u8>(0, 0..tile.bytes(0)) }.iter_mut().for_each(|byte| *byte += 1);
+}
+
+#[test]
+fn a_live_launch_sees_the_lengths_of_its_launch_words() {
+    let bench = bench(2);
+    let pipeline = bench.compile_program(&native_program!("count_bytes", count_bytes)).unwrap();
+    let (x, words) = (bench.bind(&[0u8; 8]), bench.bind(&[0u32; 5]));
+    let mut list = CommandList::default();
+    list.dispatch(pipeline, [1, 1, 1], &[x], &[]);
+    list.make_live(words);
+    let baked = bench.bake(&list);
+    for length in [3, 8, 1] {
+        let mut launch = Vec::new();
+        LaunchWords::write(&[], [1, 1, 1], [length], &mut launch);
+        bench.bytes(words).copy_from_slice(bytemuck::cast_slice(&launch));
+        bench.device.wait(bench.replay(baked), LONG).unwrap();
+    }
+    assert_eq!(bench.read::<u8>(x), [3, 2, 2, 1, 1, 1, 1, 1]);
 }

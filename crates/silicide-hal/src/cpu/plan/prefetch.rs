@@ -4,7 +4,7 @@
 //! A replayed plan starts over after its last group, so the ranges after the last group are those of the first one that
 //! streams. A list that runs only once then prefetches lines that it never uses, at a time when memory is idle.
 
-use super::{Group, Kind, Plan, Step, Work};
+use super::{Group, Kind, Launch, Plan, Step, Work};
 use crate::cpu::pool::NextRanges;
 use crate::program::{PrefetchRange, Tile};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,6 +22,13 @@ pub(super) struct PrefetchPlan {
     ranges: Vec<[PrefetchRange; 2]>,
     /// For every group, the number of groups before it that stream.
     before: Vec<u32>,
+}
+
+impl PrefetchPlan {
+    /// Returns whether it was not made for any threads.
+    pub(super) fn is_empty(&self) -> bool {
+        self.threads == 0
+    }
 }
 
 /// One thread of a team.
@@ -107,16 +114,15 @@ impl Plan {
     fn tile_ranges(&self, group: &Group, tile: u64, params: &[u32]) -> Option<[PrefetchRange; 2]> {
         let steps = self.steps.get(group.steps.range())?;
         let step = steps.partition_point(|step| step.first <= tile).checked_sub(1)?;
-        let Step { first, work: Work::Launch { kernel, grid, bindings, params: words } } = steps.get(step)?
-        else {
-            return None;
-        };
+        let Step { first, work: Work::Launch(launch) } = steps.get(step)? else { return None };
+        let Launch { kernel, grid, bindings, .. } = launch;
         // SAFETY: the pipeline is live while its plan is built (`Plan::build`).
         let streams = unsafe { (**kernel).streams }?;
         let [width, height] = [grid[0].max(1), grid[1].max(1)].map(u64::from);
         let (number, row) = (tile - first, (tile - first) / width);
         let index = [number % width, row % height, row / height].map(|i| i as u32);
-        let (params, bindings) = (params.get(words.range())?, self.bindings.get(bindings.range())?);
+        // SAFETY: a plan with live launches is examined while its list is being submitted or replayed (`Plan::read_live`).
+        let (params, bindings) = (unsafe { launch.params(params) }, self.bindings.get(bindings.range())?);
         let tile = Tile::new(index, *grid, params, bindings);
         // Ranges are only hints: a panic counts as no ranges.
         let ranges = catch_unwind(AssertUnwindSafe(|| streams(&tile))).ok()?;
@@ -142,12 +148,9 @@ mod tests {
         let mut plan = Plan::default();
         for (kernel, tiles, params) in groups {
             let none = Words { start: 0, len: 0 };
-            let work = Work::Launch {
-                kernel: *kernel,
-                grid: [*tiles, 1, 1],
-                bindings: none,
-                params: Words { start: 0, len: *params },
-            };
+            let params = Words { start: 0, len: *params };
+            let grid = [*tiles, 1, 1];
+            let work = Work::Launch(Launch { kernel: *kernel, grid, bindings: none, params, live: None });
             let first_step = plan.steps.len() as u32;
             plan.steps.push(Step { first: 0, work });
             plan.close(&mut Opened { first_step, tiles: u64::from(*tiles), bytes: 0, launches: true });
