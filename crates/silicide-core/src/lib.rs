@@ -34,8 +34,8 @@ pub use cancel::CancelToken;
 pub use device::{Capture, Counters, Device, DeviceOptions, Listing};
 pub use error::{Error, Result};
 pub use graph::{
-    ComputeGraph, GraphArena, GraphBuilder, GraphExecutor, GraphOptions, GraphSession, GraphValue, LiveExtent,
-    Parameter, Pass,
+    ComputeGraph, GraphArena, GraphBuilder, GraphExecutor, GraphOptions, GraphSession, GraphValue,
+    LiveExtent, Parameter, Pass,
 };
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
 pub use profile::{Profile, ProfileRow, Roofline};

@@ -12,6 +12,7 @@ mod devices;
 mod failures;
 mod foreign;
 mod graph;
+mod graph_extents;
 mod graph_parameters;
 mod graph_sessions;
 mod guards;

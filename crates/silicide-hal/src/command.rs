@@ -76,7 +76,12 @@ impl LaunchWords {
     }
 
     /// Appends the words of a launch to `words`.
-    pub fn write(params: &[u32], grid: [u32; 3], lengths: impl IntoIterator<Item = u64>, words: &mut Vec<u32>) {
+    pub fn write(
+        params: &[u32],
+        grid: [u32; 3],
+        lengths: impl IntoIterator<Item = u64>,
+        words: &mut Vec<u32>,
+    ) {
         words.extend_from_slice(params);
         words.extend(grid);
         words.extend(lengths.into_iter().flat_map(|bytes| [bytes as u32, (bytes >> 32) as u32]));

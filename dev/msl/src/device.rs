@@ -9,8 +9,8 @@ use silicide_hal::baked::BakedLists;
 use silicide_hal::null::{self, NullDevice, NullOptions};
 use silicide_hal::wgsl::{MslTarget, kernel_of};
 use silicide_hal::{
-    Backend, Binding, Command, CommandList, DeviceInfo, Dispatch, Features, Forward, HalError, LaunchWords, Memory,
-    Program, RawBaked, RawDevice, RawPipeline, Result, Ticket,
+    Backend, Binding, Command, CommandList, DeviceInfo, Dispatch, Features, Forward, HalError, LaunchWords,
+    Memory, Program, RawBaked, RawDevice, RawPipeline, Result, Ticket,
 };
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};

@@ -211,8 +211,17 @@ impl Recorder for GraphBuilder {
         let (_, given) = self.operands::<2>(&op, outputs)?;
         rules::check_outputs(&op, &arguments, &inferred, &given)?;
         let live = self.graph.live_outputs(&op, &operands, &inferred)?;
+        for (output, live) in outputs.iter().zip(&live) {
+            let current = self.operand(output, DynOp::name(&op))?.value;
+            // rule: live-outside
+            if live.is_some() && self.graph.is_outside(current) {
+                let what = "live rows written to memory from outside, which has a fixed shape".to_owned();
+                return Err(Error::BadParameter { op: DynOp::name(&op), what });
+            }
+        }
         let made = outputs.iter().zip(output_slots(&op)).zip(live);
-        let made = made.filter_map(|((output, slot), live)| self.overwrite(output, slot.access, live)).collect();
+        let made =
+            made.filter_map(|((output, slot), live)| self.overwrite(output, slot.access, live)).collect();
         self.push(Arc::new(op), operands, made);
         Ok(())
     }

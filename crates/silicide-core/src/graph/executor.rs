@@ -150,8 +150,7 @@ impl GraphExecutor {
             })
             .collect();
         let mark_ops = options.mark_ops;
-        let compiled =
-            Compiled { graph, commands, schedule, offsets, mark_ops, live, launch_bytes, report };
+        let compiled = Compiled { graph, commands, schedule, offsets, mark_ops, live, launch_bytes, report };
         Ok(GraphExecutor { compiled: Arc::new(compiled) })
     }
 

@@ -80,7 +80,8 @@ impl ComputeGraph {
         let Some(slot) = live.and_then(|live| self.extents.get(live as usize)) else { return Ok(()) };
         let rows = shape.axes().first().copied().unwrap_or(0);
         if rows == 0 || !rows.is_multiple_of(slot.max) {
-            let expected = format!("a first axis that is a multiple of {}, the extent {}", slot.max, slot.name);
+            let expected =
+                format!("a first axis that is a multiple of {}, the extent {}", slot.max, slot.name);
             return Err(Error::Shape { op, slot: "shape", expected, got: shape });
         }
         Ok(())
@@ -136,7 +137,8 @@ impl ComputeGraph {
                 let follows = self.check_live(op.name(), Some(number), planned.shape).is_ok()
                     && self.shape_at(planned.shape, Some(number), &extents) == probed.shape;
                 if !follows || live.is_some() {
-                    let what = format!("an output of {planned} that becomes {probed}: live rows are the first axis");
+                    let what =
+                        format!("an output of {planned} that becomes {probed}: live rows are the first axis");
                     return Err(Error::BadParameter { op: op.name(), what });
                 }
                 *live = Some(number);
@@ -172,7 +174,9 @@ fn words_of(launch: &Launch, on: &DeviceInfo) -> Option<usize> {
     let (params, fits) = match &launch.program {
         Program::Native(_) => (launch.params.len(), true),
         // Parameter words take one more binding.
-        Program::Wgsl(kernel) => (kernel.words as usize, kernel.bindings < on.limits.max_bindings && kernel.words > 0),
+        Program::Wgsl(kernel) => {
+            (kernel.words as usize, kernel.bindings < on.limits.max_bindings && kernel.words > 0)
+        }
     };
     fits.then(|| LaunchWords { params, bindings: launch.args.len() }.count())
 }

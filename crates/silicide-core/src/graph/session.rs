@@ -66,7 +66,11 @@ fn memory(device: &Device, dtype: DType, elements: usize, what: &'static str) ->
 
 impl GraphSession {
     /// Records the list and bakes it.
-    pub(super) fn bind(executor: &GraphExecutor, arena: &GraphArena, inputs: &[&Buffer]) -> Result<GraphSession> {
+    pub(super) fn bind(
+        executor: &GraphExecutor,
+        arena: &GraphArena,
+        inputs: &[&Buffer],
+    ) -> Result<GraphSession> {
         let compiled = &*executor.compiled;
         let device = compiled.graph.device();
         if !arena.device.is_same(device) {
@@ -116,9 +120,14 @@ impl GraphSession {
         let found = self.bound.parameters.as_mut().zip(slot);
         let (parameters, slot) = found.ok_or(Error::WrongGraph { what })?;
         let live = slot.live.map(|live| live as usize);
-        let extent = live.and_then(|live| compiled.graph.extents.get(live).zip(self.bound.launches.extents.get(live)));
+        let extent =
+            live.and_then(|live| compiled.graph.extents.get(live).zip(self.bound.launches.extents.get(live)));
         let elements = slot.info.elements();
-        parameters.set(slot, extent.map_or(elements, |(slot, rows)| elements / slot.max.max(1) * rows), values)
+        parameters.set(
+            slot,
+            extent.map_or(elements, |(slot, rows)| elements / slot.max.max(1) * rows),
+            values,
+        )
     }
 
     /// Sets a live extent, for the replays that follow: from 1 to the number of rows that the graph was planned for, which it is

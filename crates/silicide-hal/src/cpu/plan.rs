@@ -213,7 +213,8 @@ impl Plan {
         let mut has_changed = false;
         for step in &mut self.steps {
             let Work::Launch(launch) = &mut step.work else { continue };
-            let layout = LaunchWords { params: launch.params.len as usize, bindings: launch.bindings.len as usize };
+            let layout =
+                LaunchWords { params: launch.params.len as usize, bindings: launch.bindings.len as usize };
             // SAFETY: the list is being submitted or replayed (`# Safety`).
             let Some(words) = (unsafe { launch.live_words() }) else { continue };
             let grid = layout.grid(words).unwrap_or(launch.grid);

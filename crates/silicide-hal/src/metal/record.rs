@@ -128,11 +128,12 @@ impl<'a> Pass<'a> {
                 unsafe { &self.objects.blocks.get_unchecked(words.block.0 as usize).buffer };
             // SAFETY: three words of the grid lie at this offset, a multiple of 4 (`# Safety`).
             unsafe {
-                self.encoder.dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup(
-                    buffer,
-                    offset,
-                    pipeline.workgroup,
-                );
+                self.encoder
+                    .dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup(
+                        buffer,
+                        offset,
+                        pipeline.workgroup,
+                    );
             }
             return;
         }

@@ -106,7 +106,8 @@ fn check_declaration(kernel: &WgslKernel, module: &Module, space: ParameterSpace
     let (mut immediate_bytes, mut written) = (0, 0u32);
     for (_, global) in module.global_variables.iter() {
         let name = global.name.as_deref().unwrap_or("?");
-        let is_after = |binding: &naga::ResourceBinding| binding.group == 0 && binding.binding == kernel.bindings;
+        let is_after =
+            |binding: &naga::ResourceBinding| binding.group == 0 && binding.binding == kernel.bindings;
         let is_stored = space == ParameterSpace::Storage && global.binding.as_ref().is_some_and(is_after);
         if global.space == AddressSpace::Immediate || is_stored {
             immediate_bytes = module.types[global.ty].inner.size(module.to_ctx());
@@ -199,7 +200,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 
     #[test]
     fn constants_are_baked_in() {
-        let done = specialise(&kernel(&ADD, 2, 1).constant("WG", 32), ALWAYS, ParameterSpace::Immediate).unwrap();
+        let done =
+            specialise(&kernel(&ADD, 2, 1).constant("WG", 32), ALWAYS, ParameterSpace::Immediate).unwrap();
         assert_eq!(done.module.entry_points[0].workgroup_size, [32, 1, 1]);
     }
 
