@@ -1,7 +1,7 @@
 //! Capturing: a recorder whose values are names, and whose recording is a graph.
 
 use super::compute::{ComputeGraph, Input, Node, Operand, Origin, Scope, ValueId};
-use super::extents::LiveExtent;
+use super::extents::{LiveExtent, Probes};
 use super::parameters::Parameter;
 use crate::buffer::{Buffer, StorageId};
 use crate::device::Device;
@@ -55,7 +55,7 @@ impl GraphBuilder {
     pub fn input(&mut self, name: impl Into<String>, info: TensorInfo) -> GraphValue {
         let number = self.graph.inputs.len();
         self.graph.inputs.push(Input { name: name.into(), info });
-        self.tensor(info, Origin::Input(number), None)
+        self.tensor(info, Origin::Input(number), Probes::new())
     }
 
     /// A tensor that each session sets before a replay ([`GraphSession::set`](super::GraphSession::set)), such as a position:
@@ -82,22 +82,23 @@ impl GraphBuilder {
         extent: LiveExtent,
     ) -> Result<(Parameter, GraphValue)> {
         check_graph(self.graph.id, extent.graph, "extent")?;
-        let slot = self.graph.extents.get(extent.number as usize);
-        let max = slot.ok_or(Error::WrongGraph { what: "extent" })?.max;
-        self.graph.check_live("parameter", Some(extent.number), info.shape)?;
-        self.declare(name.into(), info, (max > 1).then_some(extent.number))
+        self.declare(name.into(), info, Some(extent))
     }
 
     fn declare(
         &mut self,
         name: String,
         info: TensorInfo,
-        live: Option<u32>,
+        extent: Option<LiveExtent>,
     ) -> Result<(Parameter, GraphValue)> {
+        let probes = match extent {
+            Some(extent) => self.graph.declared_probes(extent, &info)?,
+            None => Probes::new(),
+        };
         let number = self.graph.parameters.len();
-        let parameter = self.graph.push_parameter(name, info, live)?;
+        let parameter = self.graph.push_parameter(name, info, extent.map(|extent| extent.number))?;
         let info = TensorInfo::new(info.dtype, info.shape);
-        Ok((parameter, self.tensor(info, Origin::Parameter(number), live)))
+        Ok((parameter, self.tensor(info, Origin::Parameter(number), probes)))
     }
 
     /// Ends the capture; `outputs` are what a session gives after a replay.
@@ -107,8 +108,8 @@ impl GraphBuilder {
         Ok(self.graph)
     }
 
-    fn tensor(&mut self, info: TensorInfo, origin: Origin, live: Option<u32>) -> GraphValue {
-        let value = self.graph.push_value(info, origin, live);
+    fn tensor(&mut self, info: TensorInfo, origin: Origin, probes: Probes) -> GraphValue {
+        let value = self.graph.push_value(info, origin, probes);
         self.tensors.push(value);
         GraphValue { graph: self.graph.id, tensor: self.tensors.len() as u32 - 1, info }
     }
@@ -137,14 +138,14 @@ impl GraphBuilder {
         self.graph.nodes.push(Node { op, inputs, outputs, scope });
     }
 
-    /// A node overwrites or changes a tensor. `live` is the extent that its first axis follows.
-    fn overwrite(&mut self, given: &GraphValue, access: Access, live: Option<u32>) -> Option<Operand> {
+    /// A node overwrites or changes a tensor.
+    fn overwrite(&mut self, given: &GraphValue, access: Access, probes: Probes) -> Option<Operand> {
         let current = *self.tensors.get(given.tensor as usize)?;
         let info = self.graph.values.get(current.0 as usize).map(|value| value.info)?;
         // A value that is not visible outside may lie anywhere once all of it is new.
         let moves = access == Access::Write && !self.graph.is_outside(current);
         let origin = if moves { Origin::Arena } else { Origin::Update(current) };
-        let value = self.graph.push_value(TensorInfo { shape: given.info.shape, ..info }, origin, live);
+        let value = self.graph.push_value(TensorInfo { shape: given.info.shape, ..info }, origin, probes);
         *self.tensors.get_mut(given.tensor as usize)? = value;
         Some(Operand { value, shape: given.info.shape })
     }
@@ -166,7 +167,7 @@ impl Recorder for GraphBuilder {
         if let Some(&tensor) = self.constants.get(&key) {
             return GraphValue { graph: self.graph.id, tensor, info };
         }
-        let value = self.tensor(info, Origin::Constant(buffer.clone()), None);
+        let value = self.tensor(info, Origin::Constant(buffer.clone()), Probes::new());
         self.constants.insert(key, value.tensor);
         value
     }
@@ -184,9 +185,8 @@ impl Recorder for GraphBuilder {
         }
         // Refuses rows that would end inside a block.
         shape.bytes(info.dtype).map_err(|error| Error::bad_shape("reshape", error))?;
-        let held = self.tensors.get(value.tensor as usize);
-        let live = held.and_then(|held| self.graph.values.get(held.0 as usize)).and_then(|value| value.live);
-        self.graph.check_live("reshape", live, shape)?;
+        let held = *self.tensors.get(value.tensor as usize).ok_or(Error::WrongGraph { what: "reshape" })?;
+        self.graph.check_view("reshape", held, shape)?;
         Ok(GraphValue { info, ..*value })
     }
 
@@ -194,11 +194,11 @@ impl Recorder for GraphBuilder {
         let (operands, arguments) = self.operands(&op, inputs)?;
         let inferred = rules::check_inputs(&op, &arguments)?;
         rules::check_new_outputs(&self.graph.device, &op, &inferred)?;
-        let live = self.graph.live_outputs(&op, &operands, &inferred)?;
-        let new = |(info, live): (&TensorInfo, Option<u32>)| {
-            self.tensor(TensorInfo::new(info.dtype, info.shape), Origin::Arena, live)
+        let probes = self.graph.probe_outputs(&op, &operands, &inferred)?;
+        let new = |(info, probes): (&TensorInfo, Probes)| {
+            self.tensor(TensorInfo::new(info.dtype, info.shape), Origin::Arena, probes)
         };
-        let values: SmallVec<[GraphValue; 2]> = inferred.iter().zip(live).map(new).collect();
+        let values: SmallVec<[GraphValue; 2]> = inferred.iter().zip(probes).map(new).collect();
         let outputs =
             values.iter().map(|value| self.operand(value, DynOp::name(&op))).collect::<Result<_>>()?;
         self.push(Arc::new(op), operands, outputs);
@@ -210,18 +210,18 @@ impl Recorder for GraphBuilder {
         let inferred = rules::check_inputs(&op, &arguments)?;
         let (_, given) = self.operands::<2>(&op, outputs)?;
         rules::check_outputs(&op, &arguments, &inferred, &given)?;
-        let live = self.graph.live_outputs(&op, &operands, &inferred)?;
-        for (output, live) in outputs.iter().zip(&live) {
+        let probes = self.graph.probe_outputs(&op, &operands, &inferred)?;
+        for (output, probes) in outputs.iter().zip(&probes) {
             let current = self.operand(output, DynOp::name(&op))?.value;
             // rule: live-outside
-            if live.is_some() && self.graph.is_outside(current) {
+            if !probes.is_empty() && self.graph.is_outside(current) {
                 let what = "live rows written to memory from outside, which has a fixed shape".to_owned();
                 return Err(Error::BadParameter { op: DynOp::name(&op), what });
             }
         }
-        let made = outputs.iter().zip(output_slots(&op)).zip(live);
+        let made = outputs.iter().zip(output_slots(&op)).zip(probes);
         let made =
-            made.filter_map(|((output, slot), live)| self.overwrite(output, slot.access, live)).collect();
+            made.filter_map(|((output, slot), probes)| self.overwrite(output, slot.access, probes)).collect();
         self.push(Arc::new(op), operands, made);
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! buffer from outside) it *updates* it, and the memory of both is that of the first: their *root*. The order of nodes
 //! is always one in which running them is right.
 
-use super::extents::ExtentSlot;
+use super::extents::{ExtentSlot, Probes};
 use super::parameters::ParameterSlot;
 use crate::buffer::{Buffer, fresh_id};
 use crate::device::Device;
@@ -80,8 +80,8 @@ pub struct Fusion {
 pub(super) struct Value {
     pub(super) info: TensorInfo,
     pub(super) origin: Origin,
-    /// The extent that its first axis follows.
-    pub(super) live: Option<u32>,
+    /// Its elements at other extents, if it is live.
+    pub(super) probes: Probes,
 }
 
 /// A buffer that a session supplies.
@@ -162,8 +162,8 @@ impl ComputeGraph {
         self.nodes.iter().position(|node| node.outputs.iter().any(|output| output.value == value))
     }
 
-    pub(super) fn push_value(&mut self, info: TensorInfo, origin: Origin, live: Option<u32>) -> ValueId {
-        self.values.push(Value { info, origin, live });
+    pub(super) fn push_value(&mut self, info: TensorInfo, origin: Origin, probes: Probes) -> ValueId {
+        self.values.push(Value { info, origin, probes });
         ValueId(self.values.len() as u32 - 1)
     }
 

@@ -1,14 +1,14 @@
 //! Live extents: numbers of rows that a session sets before a replay, each at most what its graph was planned for.
 //!
-//! A value is *live* if its first axis is a multiple of an extent. Parameters are declared live; outputs of ops become live
-//! if their first axis follows that of a live input. This is found by asking the op for its outputs at another number of
-//! rows ([`Op::infer`](crate::kernel::Op::infer)).
+//! A value is *live* if it has fewer elements where an extent is smaller. Parameters are declared live: their first axis is a
+//! multiple of an extent. What becomes of other values follows from the ops, which are asked for their outputs at other numbers
+//! of rows ([`Op::infer`](crate::kernel::Op::infer)). Only the first axis of a value may change.
 //!
 //! Memory, schedule and barriers are planned for the largest extents. For other extents, the chosen kernels plan their launches
 //! again ([`Kernel::plan`](crate::kernel::Kernel::plan)) at the live shapes. The new parameter words, grids and lengths go to
 //! the launch words of the session ([`LaunchWords`](silicide_hal::LaunchWords)); they pass the same checks as the first.
 
-use super::compute::{ComputeGraph, Node, Operand};
+use super::compute::{ComputeGraph, Node, Operand, Origin, ValueId};
 use crate::error::{Error, Result};
 use crate::kernel::{DynOp, Launch, Plan, Step, TensorInfo};
 use silicide_hal::{DeviceInfo, LaunchWords, Program};
@@ -34,8 +34,19 @@ pub(super) struct ExtentSlot {
     pub(super) max: usize,
 }
 
+impl ExtentSlot {
+    /// Another value than the largest, to find out what follows the extent.
+    fn probe(&self) -> usize {
+        self.max.saturating_sub(1).max(1)
+    }
+}
+
 /// A value for each extent of a graph.
 pub(super) type Extents = SmallVec<[usize; 2]>;
+
+/// The elements that a value has if one extent has its probe and the others are largest, for each extent. Empty for values that follow
+/// none.
+pub(super) type Probes = SmallVec<[usize; 2]>;
 
 /// A launch of a node that is live: its launch words begin at byte `offset`.
 #[derive(Clone, Copy, Debug)]
@@ -75,82 +86,147 @@ impl ComputeGraph {
         self.extents.iter().map(|slot| slot.max).collect()
     }
 
-    /// Checks that the first axis of `shape` is a multiple of an extent.
-    pub(super) fn check_live(&self, op: &'static str, live: Option<u32>, shape: Shape) -> Result<()> {
-        let Some(slot) = live.and_then(|live| self.extents.get(live as usize)) else { return Ok(()) };
-        let rows = shape.axes().first().copied().unwrap_or(0);
-        if rows == 0 || !rows.is_multiple_of(slot.max) {
-            let expected =
-                format!("a first axis that is a multiple of {}, the extent {}", slot.max, slot.name);
+    /// Checks that a view of a value, in this shape, keeps its live rows in the first axis.
+    pub(super) fn check_view(&self, op: &'static str, value: ValueId, shape: Shape) -> Result<()> {
+        let Some(value) = self.values.get(value.0 as usize) else { return Ok(()) };
+        let planned = value.info.elements();
+        if value.probes.iter().any(|&elements| scaled(shape, elements, planned).is_none()) {
+            let expected = "live rows in the first axis".to_owned();
             return Err(Error::Shape { op, slot: "shape", expected, got: shape });
         }
         Ok(())
     }
 
-    /// Type and shape of an operand where extents have these values.
-    pub(super) fn info_at(&self, operand: Operand, extents: &[usize]) -> TensorInfo {
-        let info = self.info(operand);
-        let live = self.values.get(operand.value.0 as usize).and_then(|value| value.live);
-        TensorInfo { shape: self.shape_at(info.shape, live, extents), ..info }
-    }
-
-    /// A shape whose first axis follows an extent, where extents have these values.
-    fn shape_at(&self, shape: Shape, live: Option<u32>, extents: &[usize]) -> Shape {
-        let slot = live.and_then(|live| self.extents.get(live as usize).zip(extents.get(live as usize)));
-        let Some((slot, &rows)) = slot else { return shape };
-        let mut axes: SmallVec<[usize; 8]> = SmallVec::from_slice(shape.axes());
-        if let Some(first) = axes.first_mut() {
-            *first = *first / slot.max.max(1) * rows;
+    /// The elements of a value that is declared with an extent, at each probe. None for extents that are always 1.
+    pub(super) fn declared_probes(&self, extent: LiveExtent, info: &TensorInfo) -> Result<Probes> {
+        let Some(slot) = self.extents.get(extent.number as usize) else {
+            return Err(Error::WrongGraph { what: "extent" });
+        };
+        let rows = info.shape.axes().first().copied().unwrap_or(0);
+        if rows == 0 || !rows.is_multiple_of(slot.max) {
+            let expected =
+                format!("a first axis that is a multiple of {}, the extent {}", slot.max, slot.name);
+            return Err(Error::Shape { op: "parameter", slot: "shape", expected, got: info.shape });
         }
-        // No larger than the planned shape, which is one.
-        Shape::new(&axes).unwrap_or(shape)
+        let probe = |number: usize| {
+            let is_this = number == extent.number as usize;
+            if is_this { info.elements() / slot.max * slot.probe() } else { info.elements() }
+        };
+        Ok((0..self.extents.len()).map(probe).filter(|_| slot.max > 1).collect())
     }
 
-    /// The extent of a value, if it is live.
-    fn live(&self, operand: &Operand) -> Option<u32> {
-        self.values.get(operand.value.0 as usize).and_then(|value| value.live)
+    /// Type and shape of an operand whose value has so many elements.
+    fn info_with(&self, operand: Operand, elements: usize) -> Option<TensorInfo> {
+        let planned = self.values.get(operand.value.0 as usize)?.info.elements();
+        let info = self.info(operand);
+        Some(TensorInfo { shape: scaled(info.shape, elements, planned)?, ..info })
     }
 
-    /// The extents that the outputs of an op follow. `inferred` are its outputs as planned.
-    pub(super) fn live_outputs(
+    /// The elements of the outputs of an op at each probe. `inferred` are its outputs as planned.
+    pub(super) fn probe_outputs(
         &self,
         op: &dyn DynOp,
         inputs: &[Operand],
         inferred: &[TensorInfo],
-    ) -> Result<SmallVec<[Option<u32>; 2]>> {
-        let mut live: SmallVec<[Option<u32>; 2]> = SmallVec::from_elem(None, inferred.len());
-        let mut probed: SmallVec<[u32; 2]> = inputs.iter().filter_map(|input| self.live(input)).collect();
-        probed.sort_unstable();
-        probed.dedup();
-        for number in probed {
-            let mut extents = self.largest_extents();
-            let Some(rows) = extents.get_mut(number as usize) else { continue };
-            // Another number of rows; an extent of one row has none, and is not live (`GraphBuilder::live_parameter`).
-            *rows = rows.saturating_sub(1).max(1);
-            let infos: SmallVec<[TensorInfo; 4]> =
-                inputs.iter().map(|input| self.info_at(*input, &extents)).collect();
-            let probe = op.infer(&infos)?;
-            for ((planned, probed), live) in inferred.iter().zip(&probe).zip(&mut live) {
-                if probed.shape == planned.shape {
-                    continue;
-                }
-                let follows = self.check_live(op.name(), Some(number), planned.shape).is_ok()
-                    && self.shape_at(planned.shape, Some(number), &extents) == probed.shape;
-                if !follows || live.is_some() {
+    ) -> Result<SmallVec<[Probes; 2]>> {
+        let mut probes: SmallVec<[Probes; 2]> = SmallVec::from_elem(Probes::new(), inferred.len());
+        let probed = |input: &Operand, number: usize| {
+            let value = self.values.get(input.value.0 as usize)?;
+            Some(value.probes.get(number).copied().unwrap_or(value.info.elements()))
+        };
+        if !inputs.iter().any(|input| self.is_live_value(input.value)) {
+            return Ok(probes);
+        }
+        for number in 0..self.extents.len() {
+            let info = |input: &Operand| self.info_with(*input, probed(input, number)?);
+            let infos = inputs.iter().map(info).collect::<Option<SmallVec<[TensorInfo; 4]>>>();
+            let outputs = op.infer(&infos.ok_or(Error::WrongGraph { what: op.name() })?)?;
+            for ((planned, probed), probes) in inferred.iter().zip(&outputs).zip(&mut probes) {
+                let elements = probed.elements();
+                if scaled(planned.shape, elements, planned.elements()) != Some(probed.shape) {
                     let what =
                         format!("an output of {planned} that becomes {probed}: live rows are the first axis");
                     return Err(Error::BadParameter { op: op.name(), what });
                 }
-                *live = Some(number);
+                probes.push(elements);
             }
         }
-        Ok(live)
+        for (planned, probes) in inferred.iter().zip(&mut probes) {
+            if probes.iter().all(|&elements| elements == planned.elements()) {
+                probes.clear();
+            }
+        }
+        Ok(probes)
+    }
+
+    /// Whether a value follows an extent.
+    fn is_live_value(&self, value: ValueId) -> bool {
+        self.values.get(value.0 as usize).is_some_and(|value| !value.probes.is_empty())
     }
 
     /// Whether a node works on live values.
     pub(super) fn is_live(&self, node: &Node) -> bool {
-        node.inputs.iter().chain(&node.outputs).any(|operand| self.live(operand).is_some())
+        node.inputs.iter().chain(&node.outputs).any(|operand| self.is_live_value(operand.value))
     }
+
+    /// The elements of every value where extents have these values.
+    pub(super) fn sizes_at(&self, extents: &[usize]) -> Result<Sizes> {
+        let mut sizes: Vec<usize> = self.values.iter().map(|value| value.info.elements()).collect();
+        for (value, size) in self.values.iter().zip(&mut sizes) {
+            let Origin::Parameter(number) = value.origin else { continue };
+            let live = self.parameters.get(number).and_then(|slot| slot.live).map(|live| live as usize);
+            let extent = live.and_then(|live| self.extents.get(live).zip(extents.get(live)));
+            if let Some((slot, rows)) = extent {
+                *size = *size / slot.max.max(1) * rows;
+            }
+        }
+        let mut sizes = Sizes(sizes);
+        for node in self.nodes.iter().filter(|node| self.is_live(node)) {
+            let op = node.op.name();
+            let inputs = node.inputs.iter().map(|input| sizes.info(self, *input, op));
+            let outputs = node.op.infer(&inputs.collect::<Result<SmallVec<[TensorInfo; 4]>>>()?)?;
+            for (output, inferred) in node.outputs.iter().zip(&outputs) {
+                let is_live = self.is_live_value(output.value);
+                if let Some(size) = sizes.0.get_mut(output.value.0 as usize).filter(|_| is_live) {
+                    *size = inferred.elements();
+                }
+            }
+        }
+        Ok(sizes)
+    }
+}
+
+/// Elements of each value of a graph at certain extents.
+#[derive(Debug)]
+pub(super) struct Sizes(Vec<usize>);
+
+impl Sizes {
+    /// Type and shape of an operand.
+    pub(super) fn info(
+        &self,
+        graph: &ComputeGraph,
+        operand: Operand,
+        op: &'static str,
+    ) -> Result<TensorInfo> {
+        let elements = self.0.get(operand.value.0 as usize).copied();
+        let info = elements.and_then(|elements| graph.info_with(operand, elements));
+        info.ok_or_else(|| Error::BadParameter {
+            op,
+            what: "live rows that are not its first axis".to_owned(),
+        })
+    }
+}
+
+/// The shape of the first `elements` of `planned` elements: its first axis is shorter. None if they are not whole.
+fn scaled(shape: Shape, elements: usize, planned: usize) -> Option<Shape> {
+    if elements == planned {
+        return Some(shape);
+    }
+    let mut axes: SmallVec<[usize; 8]> = SmallVec::from_slice(shape.axes());
+    let first = axes.first_mut()?;
+    let row = shape.elements().checked_div(*first)?;
+    *first = elements.checked_div(row).filter(|rows| rows * row == elements && *rows <= *first)?;
+    Shape::new(&axes).ok()
 }
 
 /// The live launches of a node's plan, with words from byte `end` on, which grows. None if the device cannot run all of its

@@ -3,7 +3,7 @@
 use super::commands::{Call, Piece};
 use super::compute::{Node, Operand, Origin};
 use super::executor::{Compiled, GraphExecutor};
-use super::extents::{Extents, LiveExtent, LiveNode, replaces};
+use super::extents::{Extents, LiveExtent, LiveNode, Sizes, replaces};
 use super::parameters::{Parameter, Parameters};
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -260,19 +260,18 @@ impl Bound {
         let graph = &compiled.graph;
         let mut padded = Vec::new();
         let mut launch_words = Vec::new();
-        let largest = graph.largest_extents();
+        let sizes = graph.sizes_at(&self.launches.extents)?;
+        let largest = graph.sizes_at(&graph.largest_extents())?;
+        let is_largest = self.launches.extents == graph.largest_extents();
         for live in &compiled.live {
             let node_and_call = graph.nodes().get(live.node).zip(compiled.commands.calls.get(live.node));
             let Some((node, call)) = node_and_call else { continue };
-            let planned = self.live_plan(node, call, &self.launches.extents);
-            let (plan, extents) = match &planned {
-                Some(plan) => (plan, &self.launches.extents),
-                None => (&call.plan, &largest),
-            };
-            if planned.is_none() && *extents != self.launches.extents {
+            let planned = if is_largest { None } else { self.live_plan(node, call, &sizes)? };
+            if planned.is_none() && !is_largest {
                 padded.push(node.op.name());
             }
-            let buffers = self.buffers_at(node, extents)?;
+            let (plan, sizes) = planned.as_ref().map_or((&call.plan, &largest), |plan| (plan, &sizes));
+            let buffers = self.buffers_at(node, sizes)?;
             let scratch = call.scratch.iter().zip(&plan.scratch);
             let scratch = scratch.map(|(&room, &bytes)| self.scratch(room, bytes)).collect::<Result<_>>()?;
             let own = Own::new(device, plan, scratch)?;
@@ -295,26 +294,27 @@ impl Bound {
         Ok(padded)
     }
 
-    /// The plan of a node's kernel for these extents, if it can replace the one that was baked.
-    fn live_plan(&self, node: &Node, call: &Call, extents: &[usize]) -> Option<Plan> {
+    /// The plan of a node's kernel where values have these sizes, if it can replace the one that was baked.
+    fn live_plan(&self, node: &Node, call: &Call, sizes: &Sizes) -> Result<Option<Plan>> {
         let (graph, on) = (&self.compiled().graph, self.device().info());
-        let infos = |operands: &[Operand]| -> SmallVec<[TensorInfo; 4]> {
-            operands.iter().map(|operand| graph.info_at(*operand, extents)).collect()
+        let infos = |operands: &[Operand]| -> Result<SmallVec<[TensorInfo; 4]>> {
+            operands.iter().map(|operand| sizes.info(graph, *operand, node.op.name())).collect()
         };
-        let (inputs, outputs) = (infos(&node.inputs), infos(&node.outputs));
+        let (inputs, outputs) = (infos(&node.inputs)?, infos(&node.outputs)?);
         let io = Io { inputs: &inputs, outputs: &outputs };
-        node.op.kernel_fits(call.kernel, &io, on).ok()?;
+        if node.op.kernel_fits(call.kernel, &io, on).is_err() {
+            return Ok(None);
+        }
         let plan = node.op.kernel_plan(call.kernel, &io, on);
-        replaces(&plan, &call.plan).then_some(plan)
+        Ok(replaces(&plan, &call.plan).then_some(plan))
     }
 
-    /// The buffers of a node's operands where extents have these values.
-    fn buffers_at(&self, node: &Node, extents: &[usize]) -> Result<NodeBuffers> {
+    /// The buffers of a node's operands where values have these sizes.
+    fn buffers_at(&self, node: &Node, sizes: &Sizes) -> Result<NodeBuffers> {
         let graph = &self.compiled().graph;
         let buffers = |operands: &[Operand]| -> Result<SmallVec<[Buffer; 4]>> {
             let buffer = |operand: &Operand| {
-                let shape = graph.info_at(*operand, extents).shape;
-                if shape == operand.shape { self.buffer(*operand) } else { self.buffer_of(*operand, shape) }
+                self.buffer_of(*operand, sizes.info(graph, *operand, node.op.name())?.shape)
             };
             operands.iter().map(buffer).collect()
         };
