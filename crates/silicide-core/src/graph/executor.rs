@@ -9,7 +9,7 @@ use super::schedule::{Schedule, schedule};
 use super::session::{GraphArena, GraphSession};
 use crate::buffer::Buffer;
 use crate::error::Result;
-use crate::kernel::{Io, Outputs};
+use crate::kernel::{Io, Outputs, TensorInfo};
 use crate::profile::ProfiledCall;
 use crate::record::MemRanges;
 use std::fmt;
@@ -166,21 +166,8 @@ impl GraphExecutor {
 
     /// Its calls as profiles see them, in the order of the marks that [`GraphOptions::mark_ops`] puts between ops.
     pub fn calls(&self) -> Vec<ProfiledCall> {
-        let Compiled { graph, commands, .. } = &*self.compiled;
-        let mut nodes: Vec<usize> = commands.commands.iter().map(|command| command.node).collect();
-        nodes.dedup();
-        let call = |index: &usize| {
-            let (node, call) = (graph.nodes().get(*index)?, commands.calls.get(*index)?);
-            let infos = |operands: &[Operand]| -> Outputs {
-                operands.iter().map(|operand| graph.info(*operand)).collect()
-            };
-            let (inputs, outputs) = (infos(&node.inputs), infos(&node.outputs));
-            let scope =
-                node.scope.and_then(|scope| graph.scopes.get(scope)).map_or("outside", |scope| scope.label);
-            let work = node.op.work(&Io { inputs: &inputs, outputs: &outputs });
-            Some(ProfiledCall { op: node.op.name(), kernel: node.op.kernel_name(call.kernel), scope, work })
-        };
-        nodes.iter().filter_map(call).collect()
+        let graph = &self.compiled.graph;
+        self.compiled.calls(|operand| graph.info(operand))
     }
 
     /// Bytes of the arena that a session needs, beside those of its parameters and launch words ([`GraphExecutor::session_bytes`]).
@@ -203,6 +190,26 @@ impl GraphExecutor {
     /// at least [`GraphExecutor::arena_bytes`].
     pub fn session_in(&self, arena: &GraphArena, inputs: &[&Buffer]) -> Result<GraphSession> {
         GraphSession::bind(self, arena, inputs)
+    }
+}
+
+impl Compiled {
+    /// The calls as profiles see them, with operands of the types and shapes that `info` returns.
+    pub(super) fn calls(&self, info: impl Fn(Operand) -> TensorInfo) -> Vec<ProfiledCall> {
+        let Compiled { graph, commands, .. } = self;
+        let mut nodes: Vec<usize> = commands.commands.iter().map(|command| command.node).collect();
+        nodes.dedup();
+        let call = |index: &usize| {
+            let (node, call) = (graph.nodes().get(*index)?, commands.calls.get(*index)?);
+            let infos =
+                |operands: &[Operand]| -> Outputs { operands.iter().map(|operand| info(*operand)).collect() };
+            let (inputs, outputs) = (infos(&node.inputs), infos(&node.outputs));
+            let scope =
+                node.scope.and_then(|scope| graph.scopes.get(scope)).map_or("outside", |scope| scope.label);
+            let work = node.op.work(&Io { inputs: &inputs, outputs: &outputs });
+            Some(ProfiledCall { op: node.op.name(), kernel: node.op.kernel_name(call.kernel), scope, work })
+        };
+        nodes.iter().filter_map(call).collect()
     }
 }
 

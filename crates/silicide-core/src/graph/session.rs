@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Io, Plan, Step, TensorInfo};
 use crate::memory::{Purpose, Request};
+use crate::profile::ProfiledCall;
 use crate::record::rules::{self, Argument, Extent, Memory, check_device, check_graph};
 use crate::record::{BakedList, Call as Lowered, Own, Place, Recording, Submission, scratch_bytes};
 use silicide_hal::{Command, MemoryKind};
@@ -177,6 +178,16 @@ impl GraphSession {
         ((tally.dispatches + tally.transfers) as usize, tally.barriers as usize)
     }
 
+    /// Its calls as profiles see them, at the extents that were set ([`GraphExecutor::calls`]).
+    pub fn calls(&self) -> Result<Vec<ProfiledCall>> {
+        let compiled = self.bound.compiled();
+        let sizes = compiled.graph.sizes_at(&self.bound.launches.extents)?;
+        let planned = |operand: Operand| compiled.graph.info(operand);
+        Ok(compiled.calls(|operand| {
+            sizes.info(&compiled.graph, operand, "calls").unwrap_or_else(|_| planned(operand))
+        }))
+    }
+
     /// Ops with live values that compute all planned rows in the next replay, since their kernels plan fewer rows in another way.
     pub fn padded_ops(&mut self) -> Result<Vec<&'static str>> {
         self.bound.update_launches()?;
@@ -268,7 +279,13 @@ impl Bound {
             let Some((node, call)) = node_and_call else { continue };
             let planned = if is_largest { None } else { self.live_plan(node, call, &sizes)? };
             if planned.is_none() && !is_largest {
-                padded.push(node.op.name());
+                let op = node.op.name();
+                if !node.op.ignores_later_rows() {
+                    let what =
+                        "for fewer rows, a launch that can't replace the one that was baked".to_owned();
+                    return Err(Error::BadPlan { kernel: node.op.kernel_name(call.kernel), what });
+                }
+                padded.push(op);
             }
             let (plan, sizes) = planned.as_ref().map_or((&call.plan, &largest), |plan| (plan, &sizes));
             let buffers = self.buffers_at(node, sizes)?;

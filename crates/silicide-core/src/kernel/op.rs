@@ -274,6 +274,11 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
     fn decode_output(&self, _io: &Io<'_>, _i: usize, _bytes: &[u8]) -> Option<Vec<f64>> {
         None
     }
+    /// Whether the first rows of its outputs stay the same if rows of any contents are appended to its inputs. Only then may it
+    /// compute more rows than are live.
+    fn ignores_later_rows(&self) -> bool {
+        true
+    }
     /// Bytes and operations of one call.
     fn work(&self, io: &Io<'_>) -> Work {
         Work::streaming(io, io.output(0).elements() as u64)
@@ -308,6 +313,8 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance;
     /// See [`Op::decode_output`].
     fn decode_output(&self, io: &Io<'_>, i: usize, bytes: &[u8]) -> Option<Vec<f64>>;
+    /// See [`Op::ignores_later_rows`].
+    fn ignores_later_rows(&self) -> bool;
     /// See [`Op::work`].
     fn work(&self, io: &Io<'_>) -> Work;
     /// The number of kernels.
@@ -344,6 +351,9 @@ impl<O: Op> DynOp for O {
     }
     fn decode_output(&self, io: &Io<'_>, i: usize, bytes: &[u8]) -> Option<Vec<f64>> {
         Op::decode_output(self, io, i, bytes)
+    }
+    fn ignores_later_rows(&self) -> bool {
+        Op::ignores_later_rows(self)
     }
     fn work(&self, io: &Io<'_>) -> Work {
         Op::work(self, io)

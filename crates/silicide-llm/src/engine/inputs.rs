@@ -1,23 +1,19 @@
-//! The inputs that differ from pass to pass: token ids, the first position, angles, slots of the rings, and the rows that
-//! have logits. Captured passes have them as parameters of their graph, recorded ones as buffers; [`outline`] names them for both,
-//! and [`Numbers::fill`] computes them for both, in the same order.
+//! The inputs that differ from pass to pass: token ids, the first position, angles, slots of the rings, and the rows that have
+//! logits. They are parameters of a captured pass; [`declare`] names them, and [`BoundPass::set`] computes them.
 
+use super::passes::{CapturedPass, PassClass};
 use crate::cache::{CacheOptions, KvCache};
 use crate::error::{Error, Result};
 use crate::model::{Description, ForwardInputs, LayerCache};
 use silicide_core::kernel::TensorInfo;
-use silicide_core::{Buffer, Device, GraphExecutor, GraphSession, Parameter, Submission};
+use silicide_core::profile::ProfiledCall;
+use silicide_core::{
+    Buffer, GraphArena, GraphBuilder, GraphSession, GraphValue, LiveExtent, Parameter, Submission,
+};
 use silicide_quant::{DType, Shape};
 
-/// The size of a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PassExtents {
-    pub(super) tokens: usize,
-    /// The number of last tokens that have logits; at least 1.
-    pub(super) outputs: usize,
-    /// The number of positions that the pass can see.
-    pub(super) limit: usize,
-}
+/// A slot of no ring. A row that is not live is written nowhere.
+const NO_SLOT: u32 = u32::MAX;
 
 /// The tokens of one pass, and the number of its logits.
 #[derive(Clone, Copy, Debug)]
@@ -27,144 +23,135 @@ pub(super) struct Span<'a> {
     pub(super) start: usize,
     /// The number of last tokens that have logits; at least 1.
     pub(super) outputs: usize,
-    /// The number of positions that the pass can see.
-    pub(super) limit: usize,
 }
 
-/// One input of a pass.
-enum Values<'a> {
-    Words(&'a [u32]),
-    Floats(&'a [f32]),
+impl Span<'_> {
+    /// The position after the last token.
+    pub(super) fn end(&self) -> usize {
+        self.start + self.tokens.len()
+    }
 }
 
-/// Computes inputs. It keeps its vectors, so that later passes allocate nothing.
+/// The parameters and extents of a captured pass.
+#[derive(Clone, Debug)]
+pub(super) struct PassParameters {
+    rows: LiveExtent,
+    outputs: LiveExtent,
+    tokens: Parameter,
+    start: Parameter,
+    /// A table for each kind of rotation.
+    angles: Vec<Parameter>,
+    /// Slots of the tokens in rings of each capacity.
+    slots: Vec<(usize, Parameter)>,
+    /// Rows that have logits; `None` in passes of one row.
+    output_rows: Option<Parameter>,
+}
+
+/// Declares the inputs of a pass of `class`: parameters, then keys and values of each layer.
+pub(super) fn declare(
+    builder: &mut GraphBuilder,
+    model: &Description,
+    options: &CacheOptions,
+    class: PassClass,
+) -> Result<(PassParameters, ForwardInputs<GraphValue>)> {
+    let count = class.rows;
+    let rows = builder.extent("rows", count)?;
+    let outputs = builder.extent("outputs", class.outputs)?;
+    let (tokens, token_values) = builder.live_parameter("tokens", info(DType::U32, &[count])?, rows)?;
+    let (start, start_value) = builder.parameter("start", info(DType::U32, &[1])?)?;
+    let (mut angles, mut ropes) = (Vec::new(), Vec::new());
+    for rope in &model.ropes {
+        let info = info(DType::F32, &[count, rope.pairs(), 2])?;
+        let (parameter, value) = builder.live_parameter("angles", info, rows)?;
+        angles.push(parameter);
+        ropes.push(value);
+    }
+    let (mut slots, mut slot_values) = (Vec::new(), Vec::new());
+    for capacity in capacities(model.layers.iter().map(|kind| options.capacity(kind))) {
+        let (parameter, value) = builder.live_parameter("slots", info(DType::U32, &[count])?, rows)?;
+        slots.push((capacity, parameter));
+        slot_values.push((capacity, value));
+    }
+    let output_rows = match count {
+        1 => None,
+        _ => Some(builder.live_parameter("outputs", info(DType::U32, &[class.outputs])?, outputs)?),
+    };
+    let mut caches = Vec::new();
+    for kind in &model.layers {
+        let [keys, values] =
+            options.tensors(model, kind)?.map(|(dtype, shape)| TensorInfo::new(dtype, shape));
+        let slots = slot_values.iter().find(|(capacity, _)| *capacity == options.capacity(kind));
+        let (keys, values) = (builder.input("keys", keys), builder.input("values", values));
+        caches.extend(slots.map(|(_, slots)| LayerCache { keys, values, slots: *slots }));
+    }
+    let limit = position(class.limit)?;
+    let values = ForwardInputs {
+        count,
+        tokens: token_values,
+        start: start_value,
+        limit,
+        ropes,
+        caches,
+        outputs: output_rows.as_ref().map(|(_, value)| *value),
+    };
+    let output_rows = output_rows.map(|(parameter, _)| parameter);
+    Ok((PassParameters { rows, outputs, tokens, start, angles, slots, output_rows }, values))
+}
+
+/// A captured pass over a session's cache. It keeps its vectors, so that later passes allocate nothing.
 #[derive(Debug)]
-struct Numbers {
-    /// The capacities of the rings.
-    capacities: Vec<usize>,
+pub(super) struct BoundPass {
+    captured: CapturedPass,
+    graph: GraphSession,
     angles: Vec<f32>,
     words: Vec<u32>,
 }
 
-impl Numbers {
-    fn new(cache: &KvCache) -> Numbers {
-        let capacities = capacities(cache.rings().iter().map(|ring| ring.capacity));
-        Numbers { capacities, angles: Vec::new(), words: Vec::new() }
+impl BoundPass {
+    /// Binds a captured pass to a cache and an arena.
+    pub(super) fn new(captured: &CapturedPass, arena: &GraphArena, cache: &KvCache) -> Result<BoundPass> {
+        let graph = captured.executor.session_in(arena, &cache.buffers().collect::<Vec<_>>())?;
+        Ok(BoundPass { captured: captured.clone(), graph, angles: Vec::new(), words: Vec::new() })
     }
 
-    /// Hands the inputs of a span to `put`, in the order of [`outline`].
-    fn fill(
-        &mut self,
-        model: &Description,
-        span: &Span<'_>,
-        mut put: impl FnMut(usize, Values<'_>) -> silicide_core::Result<()>,
-    ) -> Result<()> {
+    /// The class of the pass.
+    pub(super) fn class(&self) -> PassClass {
+        self.captured.class
+    }
+
+    /// The calls of the pass over what was set, as profiles see them.
+    pub(super) fn calls(&self) -> Result<Vec<ProfiledCall>> {
+        Ok(self.graph.calls()?)
+    }
+
+    /// Sets the inputs of the pass over `span`.
+    pub(super) fn set(&mut self, model: &Description, span: &Span<'_>) -> Result<()> {
+        let BoundPass { captured, graph, angles, words } = self;
+        let CapturedPass { class, parameters, .. } = &*captured;
         let (start, count) = (position(span.start)?, span.tokens.len());
         let positions = || (start..).take(count);
-        let mut next = 0;
-        let mut put = |values: Values<'_>| {
-            next += 1;
-            put(next - 1, values)
-        };
-        put(Values::Words(span.tokens))?;
-        put(Values::Words(&[start]))?;
-        for rope in &model.ropes {
-            self.angles.clear();
-            rope.table(positions(), &mut self.angles);
-            put(Values::Floats(&self.angles))?;
+        graph.set_extent(parameters.rows, count)?;
+        graph.set_extent(parameters.outputs, span.outputs)?;
+        graph.set(parameters.tokens, span.tokens)?;
+        graph.set(parameters.start, &[start])?;
+        for (rope, parameter) in model.ropes.iter().zip(&parameters.angles) {
+            angles.clear();
+            rope.table(positions(), angles);
+            graph.set(*parameter, angles)?;
         }
-        for &capacity in &self.capacities {
+        for &(capacity, parameter) in &parameters.slots {
             let capacity = position(capacity)?.max(1);
-            self.words.clear();
-            self.words.extend(positions().map(|position| position % capacity));
-            put(Values::Words(&self.words))?;
+            words.clear();
+            words.extend(positions().map(|position| position % capacity));
+            words.resize(class.rows, NO_SLOT);
+            graph.set(parameter, words)?;
         }
-        if span.outputs < count {
-            self.words.clear();
-            self.words.extend((position(count - span.outputs)?..).take(span.outputs));
-            put(Values::Words(&self.words))?;
+        if let Some(parameter) = parameters.output_rows {
+            words.clear();
+            words.extend((position(count - span.outputs)?..).take(span.outputs));
+            graph.set(parameter, words)?;
         }
         Ok(())
-    }
-}
-
-/// A pass over buffers, kept for later passes of as many tokens and logits.
-#[derive(Debug)]
-pub(super) struct Inputs {
-    pass: ForwardInputs<Buffer>,
-    /// Those that differ from pass to pass.
-    buffers: Vec<Buffer>,
-    outputs: usize,
-    numbers: Numbers,
-}
-
-impl Inputs {
-    /// Allocates the input buffers of a pass. `extents.limit` has no effect: [`Inputs::fill`] sets the limit.
-    pub(super) fn new(
-        device: &Device,
-        model: &Description,
-        options: &CacheOptions,
-        cache: &KvCache,
-        extents: PassExtents,
-    ) -> Result<Inputs> {
-        let mut buffers = Vec::new();
-        let mut rings = cache.buffers();
-        let make = |role: InputRole, _: &'static str, info: TensorInfo| match role {
-            InputRole::Cache => {
-                rings.next().cloned().ok_or(Error::Device(silicide_core::Error::ZeroSize { what: "cache" }))
-            }
-            InputRole::Input => {
-                let buffer = Buffer::new(device, info.dtype, info.shape)?;
-                buffers.push(buffer.clone());
-                Ok(buffer)
-            }
-        };
-        let pass = outline(model, options, extents, make)?;
-        Ok(Inputs { pass, buffers, outputs: extents.outputs, numbers: Numbers::new(cache) })
-    }
-
-    /// Returns whether these buffers have the size that `span` needs.
-    pub(super) fn suit(&self, span: &Span<'_>) -> bool {
-        (self.pass.count, self.outputs) == (span.tokens.len(), span.outputs)
-    }
-
-    /// Writes the inputs of `span` and returns the pass over them.
-    pub(super) fn fill(&mut self, model: &Description, span: &Span<'_>) -> Result<&ForwardInputs<Buffer>> {
-        let buffers = &self.buffers;
-        self.numbers.fill(model, span, |index, values| match (buffers.get(index), values) {
-            (Some(buffer), Values::Words(words)) => buffer.copy_in(words),
-            (Some(buffer), Values::Floats(floats)) => buffer.copy_in(floats),
-            (None, _) => Ok(()),
-        })?;
-        self.pass.limit = position(span.limit)?;
-        Ok(&self.pass)
-    }
-}
-
-/// A captured pass over a session's cache.
-#[derive(Debug)]
-pub(super) struct Replayed {
-    graph: GraphSession,
-    parameters: Vec<Parameter>,
-    numbers: Numbers,
-}
-
-impl Replayed {
-    /// Binds a pass that was captured over [`outline`] to a cache.
-    pub(super) fn new(executor: &GraphExecutor, cache: &KvCache) -> Result<Replayed> {
-        let graph = executor.session(&cache.buffers().collect::<Vec<_>>())?;
-        let parameters = executor.graph().parameters().map(|(parameter, ..)| parameter).collect();
-        Ok(Replayed { graph, parameters, numbers: Numbers::new(cache) })
-    }
-
-    /// Sets what the pass over a span reads.
-    pub(super) fn set(&mut self, model: &Description, span: &Span<'_>) -> Result<()> {
-        let Replayed { graph, parameters, numbers } = self;
-        numbers.fill(model, span, |index, values| match (parameters.get(index), values) {
-            (Some(parameter), Values::Words(words)) => graph.set(*parameter, words),
-            (Some(parameter), Values::Floats(floats)) => graph.set(*parameter, floats),
-            (None, _) => Ok(()),
-        })
     }
 
     /// Runs the pass over what was set.
@@ -172,50 +159,10 @@ impl Replayed {
         Ok(self.graph.replay()?)
     }
 
-    /// The logits of the last pass.
+    /// The logits of the last pass, `[outputs, vocabulary]`; those behind the outputs that were set are unspecified.
     pub(super) fn logits(&self) -> Option<Buffer> {
         self.graph.output(0).cloned()
     }
-}
-
-/// The use of a value in a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InputRole {
-    /// Differs from pass to pass.
-    Input,
-    /// Keys or values of a layer.
-    Cache,
-}
-
-/// Returns a pass over values that `make` creates: inputs in the order of [`Numbers::fill`], then keys and values of each layer.
-pub(super) fn outline<V: Clone>(
-    model: &Description,
-    options: &CacheOptions,
-    extents: PassExtents,
-    mut make: impl FnMut(InputRole, &'static str, TensorInfo) -> Result<V>,
-) -> Result<ForwardInputs<V>> {
-    let PassExtents { tokens: count, outputs, limit } = extents;
-    let mut input = |name: &'static str, dtype: DType, axes: &[usize]| {
-        info(dtype, axes).and_then(|info| make(InputRole::Input, name, info))
-    };
-    let tokens = input("tokens", DType::U32, &[count])?;
-    let start = input("start", DType::U32, &[1])?;
-    let ropes = model.ropes.iter().map(|rope| input("angles", DType::F32, &[count, rope.pairs(), 2]));
-    let ropes = ropes.collect::<Result<Vec<V>>>()?;
-    let capacities = capacities(model.layers.iter().map(|kind| options.capacity(kind)));
-    let slots =
-        capacities.iter().map(|_| input("slots", DType::U32, &[count])).collect::<Result<Vec<V>>>()?;
-    let rows = if outputs < count { Some(input("outputs", DType::U32, &[outputs])?) } else { None };
-    let mut caches = Vec::new();
-    for kind in &model.layers {
-        let [keys, values] =
-            options.tensors(model, kind)?.map(|(dtype, shape)| TensorInfo::new(dtype, shape));
-        let slots = capacities.iter().zip(&slots).find(|(capacity, _)| **capacity == options.capacity(kind));
-        let (keys, values) =
-            (make(InputRole::Cache, "keys", keys)?, make(InputRole::Cache, "values", values)?);
-        caches.extend(slots.map(|(_, slots)| LayerCache { keys, values, slots: slots.clone() }));
-    }
-    Ok(ForwardInputs { count, tokens, start, limit: position(limit)?, ropes, caches, outputs: rows })
 }
 
 /// Different capacities, in order.

@@ -1,10 +1,9 @@
 //! From a file to a model on a device.
 
 use super::generate::GenerateOptions;
-use super::graphs::{Graphs, PlannedModel, capture};
-use super::inputs::PassExtents;
 use super::memory::MemoryEstimate;
 use super::options::ModelOptions;
+use super::passes::{CapturedPass, PassClass, Passes, PlannedModel};
 use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::conversation::{Chat, Completion};
@@ -49,8 +48,7 @@ struct LoadedModel {
     /// A model whose template is missing or broken still continues plain text.
     template: Result<ChatTemplate, ChatError>,
     cache: CacheOptions,
-    /// Captured passes, if `ModelOptions::graphs` is set.
-    graphs: Option<Graphs>,
+    passes: Passes,
     memory: MemoryEstimate,
     rearranged: Rearranged,
     load_time: Duration,
@@ -119,7 +117,7 @@ impl Model {
             let (description, decoder) = describe_source(device, source, repack)?;
             let cache = options.cache(&description)?;
             let planned = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
-            let memory = MemoryEstimate::check(device, planned, options)?;
+            let memory = MemoryEstimate::check(device, planned, &Passes::default())?;
             Ok((description, cache, memory))
         };
         // The token table is the first to be left: its copy is the only one that stays beside what the file has.
@@ -143,7 +141,6 @@ impl Model {
         tensors.finish()?;
         let template = ChatTemplate::of(source, &tokenizer);
         let (device, path, load_time) = (device.clone(), source.path().to_owned(), begin.elapsed());
-        let graphs = options.graphs.then(Graphs::default);
         let loaded = LoadedModel {
             device,
             path,
@@ -152,7 +149,7 @@ impl Model {
             tokenizer,
             template,
             cache,
-            graphs,
+            passes: Passes::default(),
             memory,
             rearranged,
             load_time,
@@ -160,11 +157,20 @@ impl Model {
         Ok(Model { loaded: Arc::new(loaded) })
     }
 
-    /// Returns the captured pass of one token over at most `limit` positions, if passes are captured.
-    pub(super) fn single(&self, limit: usize) -> Result<Option<GraphExecutor>> {
-        let LoadedModel { device, description, decoder, cache, graphs, .. } = &*self.loaded;
-        let model = PlannedModel { description, decoder, cache };
-        graphs.as_ref().map(|graphs| graphs.single(device, model, limit)).transpose()
+    /// Returns the captured pass of a class.
+    pub(super) fn captured(&self, class: PassClass) -> Result<CapturedPass> {
+        let LoadedModel { device, description, decoder, cache, passes, .. } = &*self.loaded;
+        passes.get(device, PlannedModel { description, decoder, cache }, class)
+    }
+
+    /// Bytes of the arena that holds the largest pass and that of one token.
+    pub(super) fn arena_bytes(&self) -> usize {
+        self.loaded.memory.arena
+    }
+
+    /// Returns how many passes were captured so far, for all of its sessions. Passes of similar sizes share a capture.
+    pub fn captures(&self) -> usize {
+        self.loaded.passes.count()
     }
 
     /// The device that it runs on.
@@ -264,5 +270,5 @@ pub fn capture_pass(
         return Err(Error::BadOption { option: "tokens", expected, got });
     }
     let model = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
-    capture(device, model, PassExtents { tokens, outputs: 1, limit: cache.context })
+    Ok(CapturedPass::new(device, model, PassClass::new(tokens, 1, cache.context))?.executor)
 }

@@ -7,11 +7,11 @@
 
 mod generate;
 mod generator;
-mod graphs;
 mod inputs;
 pub(crate) mod load;
 mod memory;
 pub(crate) mod options;
+mod passes;
 mod perplexity;
 mod profiling;
 mod roofline;

@@ -43,8 +43,6 @@ pub struct ModelOptions {
     /// Repack weights for the CPU while loading, if memory allows. Generation is faster, loading takes longer. Otherwise
     /// weights are used where the file is mapped.
     pub repack: bool,
-    /// Capture the pass of one token once and replay it, instead of recording each token.
-    pub graphs: bool,
     /// How weights are loaded: progress, cancellation, placement.
     pub load: LoadOptions,
     /// Whether [`ModelOptions::open`] maps the weight files or reads them into memory. `None` reads them on network file
@@ -66,7 +64,6 @@ impl fmt::Debug for ModelOptions {
             .field("key_type", &self.key_type)
             .field("value_type", &self.value_type)
             .field("repack", &self.repack)
-            .field("graphs", &self.graphs)
             .field("load", &self.load)
             .field("files", &self.files)
             .field("reading", &self.reading.is_some())
@@ -83,7 +80,6 @@ impl Default for ModelOptions {
             key_type: DType::F16,
             value_type: DType::F16,
             repack: true,
-            graphs: true,
             load: LoadOptions::default(),
             files: None,
             reading: None,
@@ -125,12 +121,6 @@ impl ModelOptions {
     /// Sets whether weights are repacked for the CPU.
     pub fn repack(mut self, repack: bool) -> ModelOptions {
         self.repack = repack;
-        self
-    }
-
-    /// Sets whether the pass of one token is captured and replayed.
-    pub fn graphs(mut self, graphs: bool) -> ModelOptions {
-        self.graphs = graphs;
         self
     }
 

@@ -1,17 +1,13 @@
 //! A session: tokens in, logits out, and a cache of everything that went in.
 
-use super::graphs::limit_of;
-use super::inputs::{Inputs, PassExtents, Replayed, Span};
+use super::inputs::{BoundPass, Span};
 use super::load::Model;
+use super::passes::{PassClass, most_outputs};
 use super::profiling::Profiling;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
-use silicide_core::{Buffer, CancelToken, CommandEncoder, Profile};
-use std::ops::Range;
+use silicide_core::{Buffer, CancelToken, GraphArena, Profile};
 use std::time::Instant;
-
-/// The most bytes of logits that one pass may give.
-const LOGIT_BYTES: usize = 32 << 20;
 
 /// The tokens whose logits a feed returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +57,10 @@ pub struct Session {
     /// The furthest that tokens reached since the cache was last empty: rings have lost what lies too far before it, even
     /// if later tokens were forgotten since.
     reached: usize,
-    /// Buffers of the last pass that was recorded.
-    inputs: Option<Inputs>,
-    /// The captured pass of one token, and the positions that it can see.
-    single: Option<(Replayed, usize)>,
+    /// The memory that all passes work in. The first pass allocates it.
+    arena: Option<GraphArena>,
+    /// Captured passes over the cache and the arena.
+    passes: Vec<BoundPass>,
     /// Times of kernels, if they are measured.
     profiling: Option<Box<Profiling>>,
 }
@@ -78,8 +74,8 @@ impl Session {
             cache,
             tokens: Vec::new(),
             reached: 0,
-            inputs: None,
-            single: None,
+            arena: None,
+            passes: Vec::new(),
             profiling: None,
         })
     }
@@ -189,7 +185,7 @@ impl Session {
         };
         let vocabulary = self.model.description().vocabulary;
         let chunk = self.model.cache_options().chunk;
-        let rows = (LOGIT_BYTES / 4 / vocabulary.max(1)).clamp(1, chunk);
+        let rows = most_outputs(self.model.description(), self.model.cache_options());
         let mut at = 0;
         while let Some(rest) = tokens.get(at..).filter(|rest| !rest.is_empty()) {
             cancel.check("feeding tokens")?;
@@ -200,6 +196,7 @@ impl Session {
             let logits = self.pass(piece, rows_out.max(1))?;
             let start = self.tokens.len() - rows_out;
             if rows_out > 0 {
+                let logits = logits.slice(0..rows_out * vocabulary)?;
                 let logits = logits.read::<f32>()?;
                 for (row, logits) in logits.chunks_exact(vocabulary).enumerate() {
                     sink(start + row, logits)?;
@@ -211,57 +208,47 @@ impl Session {
         Ok(())
     }
 
-    /// Runs one pass; returns the logits of its last `outputs` tokens.
+    /// Runs one pass; returns the logits of its last `outputs` tokens, and unspecified ones behind them.
     fn pass(&mut self, tokens: &[u32], outputs: usize) -> Result<Buffer> {
-        let Range { start, end } = self.tokens.len()..self.tokens.len() + tokens.len();
-        let span = Span { tokens, start, outputs, limit: end };
-        let logits = match &mut self.profiling {
-            Some(profiling) => Some(profiling.pass(&self.model, &self.cache, &span)?),
-            None if tokens.len() == 1 => self.replay(&span)?,
-            None => None,
-        };
-        let logits = match logits {
-            Some(logits) => logits,
-            None => self.record(&span)?,
-        };
+        let span = Span { tokens, start: self.tokens.len(), outputs };
+        let class = PassClass::of(&span, self.model.description(), self.model.cache_options());
+        let is_profiled = self.profiling.is_some();
+        let place = self.bind(if is_profiled { class.marked() } else { class })?;
+        let missing = || Error::Device(silicide_core::Error::ZeroSize { what: "pass" });
+        let pass = self.passes.get_mut(place).ok_or_else(missing)?;
+        pass.set(self.model.description(), &span)?;
+        match &mut self.profiling {
+            Some(profiling) => profiling.replay(&self.model, pass, &span)?,
+            // The read of the logits reports an error of the device.
+            None => drop(pass.replay()?),
+        }
+        let logits = pass.logits().ok_or_else(missing)?;
         self.tokens.extend_from_slice(tokens);
-        self.reached = self.reached.max(end);
+        self.reached = self.reached.max(span.end());
         Ok(logits)
     }
 
-    /// Replays the captured pass of one token, if passes are captured.
-    fn replay(&mut self, span: &Span<'_>) -> Result<Option<Buffer>> {
-        if self.single.as_ref().is_none_or(|(_, limit)| *limit < span.limit) {
-            // Its memory goes before the next takes its own.
-            self.single = None;
-            let limit = limit_of(span.limit, self.context());
-            let Some(executor) = self.model.single(limit)? else { return Ok(None) };
-            self.single = Some((Replayed::new(&executor, &self.cache)?, limit));
+    /// Returns the number of the pass of a class. Its first use binds it to the cache and the arena.
+    fn bind(&mut self, class: PassClass) -> Result<usize> {
+        if let Some(place) = self.passes.iter().position(|pass| pass.class() == class) {
+            return Ok(place);
         }
-        let Some((single, _)) = &mut self.single else { return Ok(None) };
-        single.set(self.model.description(), span)?;
-        // The read of the logits reports an error of the device.
-        let _submission = single.replay()?;
-        Ok(single.logits())
-    }
-
-    /// Records and submits a pass.
-    fn record(&mut self, span: &Span<'_>) -> Result<Buffer> {
-        let (model, device) = (self.model.description(), self.model.device());
-        let mut inputs = match self.inputs.take().filter(|inputs| inputs.suit(span)) {
-            Some(inputs) => inputs,
+        let captured = self.model.captured(class)?;
+        let needed = captured.executor.arena_bytes();
+        // A pass for a shorter context is not used again.
+        let like = |other: PassClass| PassClass { limit: class.limit, ..other } == class;
+        self.passes.retain(|pass| !like(pass.class()));
+        let arena = match self.arena.take().filter(|arena| arena.bytes() >= needed) {
+            Some(arena) => arena,
             None => {
-                let tokens = span.tokens.len();
-                let extents = PassExtents { tokens, outputs: span.outputs, limit: span.limit };
-                Inputs::new(device, model, self.model.cache_options(), &self.cache, extents)?
+                // Its memory goes before the next takes its own.
+                self.passes.clear();
+                GraphArena::new(self.model.device(), needed.max(self.model.arena_bytes()))?
             }
         };
-        let pass = inputs.fill(model, span)?;
-        let mut encoder = CommandEncoder::new(device);
-        let logits = self.model.decoder().forward(&mut encoder, pass)?;
-        // The read of the logits reports an error of the device.
-        let _submission = encoder.submit()?;
-        self.inputs = Some(inputs);
-        Ok(logits)
+        let bound = BoundPass::new(&captured, &arena, &self.cache);
+        self.arena = Some(arena);
+        self.passes.push(bound?);
+        Ok(self.passes.len() - 1)
     }
 }

@@ -5,8 +5,8 @@
 mod common;
 mod experts;
 mod goldens;
-mod graphs;
 mod memory;
+mod passes;
 mod profile;
 mod progress;
 mod rings;

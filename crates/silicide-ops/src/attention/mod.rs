@@ -231,6 +231,11 @@ impl Op for Attend {
         Ok(outputs)
     }
 
+    /// Keys that the cache keeps follow from the last row.
+    fn ignores_later_rows(&self) -> bool {
+        false
+    }
+
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
         let ([q, k, v, start, sinks @ ..], [y, quantized @ ..]) = (inputs, outputs) else { return };
         let infos: Vec<TensorInfo> =

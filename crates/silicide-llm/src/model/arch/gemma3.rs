@@ -185,10 +185,11 @@ impl Gemma3Model {
             let h = layer.attention_norm.apply(recorder, &x)?;
             let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, inputs))?;
             let h = layer.after_attention.apply(recorder, &h)?;
-            let (h, sum) = layer.feed_forward_norm.apply_to_sum(recorder, &h, &x)?;
+            x = ops::add(recorder, &x, &h)?;
+            let h = layer.feed_forward_norm.apply(recorder, &x)?;
             let h = recorder.scope("feed-forward", |recorder| layer.feed_forward.apply(recorder, &h))?;
             let h = layer.after_feed_forward.apply(recorder, &h)?;
-            x = ops::add(recorder, &sum, &h)?;
+            x = ops::add(recorder, &x, &h)?;
         }
         recorder.scope("head", |recorder| self.head.apply(recorder, &x, inputs))
     }

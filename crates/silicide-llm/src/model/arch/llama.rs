@@ -6,6 +6,7 @@ use crate::model::blocks::{Attention, AttentionOptions, Embedding, FeedForwardKi
 use crate::model::config::{Config, ConfigDefaults, FeedForwardConfig, Mixture, RopeConfig, Settings};
 use crate::model::{ForwardInputs, Tensors};
 use silicide_core::Recorder;
+use silicide_ops as ops;
 use silicide_ops::glu::Activation;
 use silicide_ops::rope::RopeStyle;
 
@@ -156,27 +157,14 @@ impl Llama {
         inputs: &ForwardInputs<R::Value>,
     ) -> Result<R::Value> {
         let mut x = self.embedding.apply(recorder, inputs)?;
-        // The output of the previous part, which is not yet added to `x`.
-        let mut more: Option<R::Value> = None;
         for layer in &self.layers {
-            let h = match more.take() {
-                Some(more) => {
-                    let (h, sum) = layer.attention_norm.apply_to_sum(recorder, &more, &x)?;
-                    x = sum;
-                    h
-                }
-                None => layer.attention_norm.apply(recorder, &x)?,
-            };
+            let h = layer.attention_norm.apply(recorder, &x)?;
             let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, inputs))?;
-            let (h, sum) = layer.feed_forward_norm.apply_to_sum(recorder, &h, &x)?;
-            x = sum;
-            more = Some(recorder.scope("feed-forward", |recorder| layer.feed_forward.apply(recorder, &h))?);
+            x = ops::add(recorder, &x, &h)?;
+            let h = layer.feed_forward_norm.apply(recorder, &x)?;
+            let h = recorder.scope("feed-forward", |recorder| layer.feed_forward.apply(recorder, &h))?;
+            x = ops::add(recorder, &x, &h)?;
         }
-        recorder.scope("head", |recorder| {
-            if let Some(more) = more {
-                x = silicide_ops::add(recorder, &x, &more)?;
-            }
-            self.head.apply(recorder, &x, inputs)
-        })
+        recorder.scope("head", |recorder| self.head.apply(recorder, &x, inputs))
     }
 }

@@ -97,7 +97,6 @@ impl Attention {
         let query = self.query.apply(recorder, &x)?;
         let key = self.key.apply(recorder, &x)?;
         let value = self.value.apply(recorder, &x)?;
-        drop(x);
         let mut query = recorder.reshape(&query, self.shape(inputs, self.heads, self.head_dim)?)?;
         let mut key = recorder.reshape(&key, self.shape(inputs, self.kv_heads, self.head_dim)?)?;
         let value = recorder.reshape(&value, self.shape(inputs, self.kv_heads, self.value_dim)?)?;
@@ -105,11 +104,10 @@ impl Attention {
             query = query_norm.apply(recorder, &query)?;
             key = key_norm.apply(recorder, &key)?;
         }
-        ops::rope_into(recorder, &query, table, self.options.style, &query)?;
-        ops::rope_into(recorder, &key, table, self.options.style, &key)?;
+        let query = ops::rope(recorder, &query, table, self.options.style)?;
+        let key = ops::rope(recorder, &key, table, self.options.style)?;
         ops::cache_write(recorder, &key, &cache.slots, &cache.keys)?;
         ops::cache_write(recorder, &value, &cache.slots, &cache.values)?;
-        drop((key, value));
         let attention = ops::attention::Attention {
             scale: self.scale,
             causal: true,
@@ -125,7 +123,6 @@ impl Attention {
             sinks: None,
         };
         let y = ops::attention(recorder, attention, &operands)?;
-        drop(query);
         let joined = Shape::new(&[inputs.count, self.heads * self.value_dim]).map_err(bad_shape)?;
         let y = recorder.reshape(&y, joined)?;
         self.output.apply(recorder, &y)

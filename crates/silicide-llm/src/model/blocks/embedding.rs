@@ -25,10 +25,10 @@ impl Embedding {
     pub fn apply<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
         let table = self.table.constant(recorder);
         let x = ops::gather_rows(recorder, &table, &inputs.tokens, DType::F32)?;
-        if let Some(factor) = self.scale {
-            recorder.run_into(ops::unary::Unary::Scale { factor }, &[&x], &[&x])?;
+        match self.scale {
+            Some(factor) => Ok(recorder.run_one(ops::unary::Unary::Scale { factor }, &[&x])?),
+            None => Ok(x),
         }
-        Ok(x)
     }
 }
 

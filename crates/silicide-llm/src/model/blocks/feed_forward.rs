@@ -39,8 +39,7 @@ impl FeedForward {
         let x = Linear::shared_input(recorder, x, &[&self.gate, &self.up])?;
         let gate = self.gate.apply(recorder, &x)?;
         let up = self.up.apply(recorder, &x)?;
-        drop(x);
-        ops::glu_into(recorder, self.activation, &gate, &up, &gate)?;
-        self.down.apply(recorder, &gate)
+        let h = ops::glu(recorder, self.activation, &gate, &up)?;
+        self.down.apply(recorder, &h)
     }
 }

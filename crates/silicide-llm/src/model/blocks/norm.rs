@@ -24,15 +24,4 @@ impl Norm {
         let weight = recorder.constant(&self.weight);
         Ok(ops::rms_norm(recorder, x, Some(&weight), self.epsilon)?)
     }
-
-    /// Records `sum = x + residual` and the norm of it; returns the norm and the sum.
-    pub fn apply_to_sum<R: Recorder>(
-        &self,
-        recorder: &mut R,
-        x: &R::Value,
-        residual: &R::Value,
-    ) -> Result<(R::Value, R::Value)> {
-        let weight = recorder.constant(&self.weight);
-        Ok(ops::add_rms_norm(recorder, [x, residual], Some(&weight), self.epsilon)?)
-    }
 }

@@ -1,32 +1,39 @@
-//! Captured passes against recorded ones: the same logits, on every device, with every model.
+//! Captured passes: prompts of all lengths and sizes of passes give the same logits, from few captures.
 
 use crate::common::{devices, logits, nmse};
 use samples::testdata;
 use silicide_core::{CancelToken, Device};
-use silicide_llm::Error;
-use silicide_llm::ModelOptions;
 use silicide_llm::engine::{LogitsFrom, Session};
+use silicide_llm::{Error, Model, ModelOptions};
 use silicide_quant::DType;
 use std::path::Path;
 
-const MODELS: [&str; 5] = ["llama-tied", "llama-tied-f16", "llama-tied-q8_0", "qwen3", "gemma3"];
+const MODELS: [&str; 6] = ["llama-tied", "llama-tied-f16", "llama-tied-q8_0", "qwen3", "gemma3", "qwen3moe"];
 
-fn session(device: &Device, path: &Path, graphs: bool, context: usize) -> Session {
+fn model(device: &Device, path: &Path, context: usize, chunk: usize) -> Model {
     let mut options = ModelOptions::default();
     (options.key_type, options.value_type) = (DType::F16, DType::F16);
-    (options.context, options.chunk, options.graphs) = (Some(context), 64, graphs);
-    Session::new(&options.device(device).open(path).unwrap()).unwrap()
+    options.context(context).chunk(chunk).device(device).open(path).unwrap()
 }
 
+fn session(device: &Device, path: &Path, context: usize, chunk: usize) -> Session {
+    Session::new(&model(device, path, context, chunk)).unwrap()
+}
+
+/// Passes of every class, live rows between the largest of each, and of other chunks.
 #[test]
-fn replayed_passes_equal_recorded_ones() {
+fn every_size_of_passes_gives_the_same_logits() {
     for device in devices() {
         for name in MODELS {
             let path = testdata(&format!("models/{name}.gguf"));
-            let tokens: Vec<u32> = (0..40).map(|i| (i * 37 + 5) % 300).collect();
-            let of = |graphs: bool| logits(&mut session(&device, &path, graphs, 128), &tokens, 1);
-            let error = nmse(&of(true), &of(false));
-            assert!(error < 1e-8, "{name} on {}: {error:e}", device.info().id);
+            let tokens: Vec<u32> = (0..100).map(|i| (i * 37 + 5) % 300).collect();
+            let expected = logits(&mut session(&device, &path, 128, 64), &tokens, 1);
+            for (chunk, size) in [(64, 100), (64, 36), (128, 100), (16, 16), (5, 5), (64, 3), (64, 2), (1, 7)]
+            {
+                let got = logits(&mut session(&device, &path, 128, chunk), &tokens, size);
+                let error = nmse(&got, &expected);
+                assert!(error < 1e-8, "{name} on {} by {size} of {chunk}: {error:e}", device.info().id);
+            }
         }
     }
 }
@@ -36,12 +43,41 @@ fn a_text_that_outgrows_its_capture_gets_another() {
     for device in devices() {
         let path = testdata("models/gemma3.gguf");
         let tokens: Vec<u32> = (0..280).map(|i| (i * 31 + 7) % 300).collect();
-        let mut captured = session(&device, &path, true, 600);
-        let mut recorded = session(&device, &path, false, 600);
-        let got = logits(&mut captured, &tokens, 1);
-        let expected = logits(&mut recorded, &tokens, 1);
+        let got = logits(&mut session(&device, &path, 600, 64), &tokens, 1);
+        let expected = logits(&mut session(&device, &path, 600, 64), &tokens, 64);
         let error = nmse(&got, &expected);
         assert!(error < 1e-8, "{}: {error:e}", device.info().id);
+    }
+}
+
+#[test]
+fn prompts_of_all_lengths_cause_six_captures() {
+    let device = Device::cpu().unwrap();
+    let model = model(&device, &testdata("models/llama-tied-q8_0.gguf"), 1024, 512);
+    let mut session = Session::new(&model).unwrap();
+    let tokens: Vec<u32> = (0..600).map(|i| (i * 37 + 5) % 300).collect();
+    for length in 1..=600 {
+        session.rewind(0);
+        follow(&mut session, &tokens[..length], LogitsFrom::Last);
+    }
+    assert!(model.captures() <= 6, "{}", model.captures());
+}
+
+/// The logits of a short prompt do not depend on what passes before it left in the arena.
+#[test]
+fn rows_that_are_not_live_change_nothing() {
+    for device in devices() {
+        for name in ["llama-tied-q8_0", "gemma3", "qwen3moe"] {
+            let model = model(&device, &testdata(&format!("models/{name}.gguf")), 128, 64);
+            let tokens: Vec<u32> = (0..64).map(|i| (i * 37 + 5) % 300).collect();
+            let mut used = Session::new(&model).unwrap();
+            for length in [64, 17, 40, 64, 5, 13, 2] {
+                used.rewind(0);
+                let got = follow(&mut used, &tokens[..length], LogitsFrom::Last);
+                let fresh = follow(&mut Session::new(&model).unwrap(), &tokens[..length], LogitsFrom::Last);
+                assert!(got == fresh, "{name} on {}: {length} tokens", device.info().id);
+            }
+        }
     }
 }
 

@@ -1,0 +1,165 @@
+//! Captured passes of a model. They are made when first needed, and its sessions share them.
+//!
+//! A pass is captured for a *class*: the most rows and logits that it may have, and the most positions that it may see. Rows and
+//! logits are live extents, and positions are read on the device, so one capture serves all passes of its class. A pass of
+//! one row is captured for limits of powers of two, so that short texts don't pay for long contexts; other passes are captured
+//! for the whole context.
+
+use super::inputs::{PassParameters, Span, declare};
+use crate::cache::CacheOptions;
+use crate::error::Result;
+use crate::model::{Decoder, Description};
+use silicide_core::{Device, GraphBuilder, GraphExecutor};
+use silicide_ops::fuse;
+use std::sync::{Mutex, PoisonError};
+
+/// The smallest limit.
+const SMALLEST: usize = 256;
+
+/// The most rows of each class; the largest class has those of the largest pass. Kernels of products change at 16 rows.
+const ROWS: [usize; 4] = [1, 4, 16, 64];
+
+/// The most bytes of logits that one pass may give.
+const LOGIT_BYTES: usize = 32 << 20;
+
+/// What a pass is captured for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PassClass {
+    /// The most rows.
+    pub(super) rows: usize,
+    /// The most rows with logits.
+    pub(super) outputs: usize,
+    /// The most positions that it can see.
+    pub(super) limit: usize,
+    /// Whether marks stand between ops, which then run one after the other.
+    pub(super) is_marked: bool,
+}
+
+impl PassClass {
+    /// The class of a pass over `span`.
+    pub(super) fn of(span: &Span<'_>, model: &Description, options: &CacheOptions) -> PassClass {
+        let rows = rows_of(span.tokens.len(), options.chunk);
+        let outputs = if span.outputs <= 1 { 1 } else { rows.min(most_outputs(model, options)) };
+        let limit = if rows == 1 { limit_of(span.end(), options.context) } else { options.context };
+        PassClass::new(rows, outputs, limit)
+    }
+
+    /// The class of the largest passes that a prompt has.
+    pub(super) fn largest(options: &CacheOptions) -> PassClass {
+        PassClass::new(rows_of(options.chunk, options.chunk), 1, options.context)
+    }
+
+    /// The class of passes of one token, over the whole context.
+    pub(super) fn single(options: &CacheOptions) -> PassClass {
+        PassClass::new(1, 1, options.context)
+    }
+
+    /// A class for up to `limit` positions.
+    pub(super) fn new(rows: usize, outputs: usize, limit: usize) -> PassClass {
+        PassClass { rows, outputs: outputs.min(rows), limit, is_marked: false }
+    }
+
+    /// The same with marks.
+    pub(super) fn marked(self) -> PassClass {
+        PassClass { is_marked: true, ..self }
+    }
+}
+
+/// The most rows with logits of one pass.
+pub(super) fn most_outputs(model: &Description, options: &CacheOptions) -> usize {
+    (LOGIT_BYTES / 4 / model.vocabulary.max(1)).clamp(1, options.chunk)
+}
+
+/// The rows that a pass of `rows` rows is captured for, of at most `chunk`.
+fn rows_of(rows: usize, chunk: usize) -> usize {
+    ROWS.into_iter().find(|&most| rows <= most).unwrap_or(chunk).min(chunk)
+}
+
+/// The limit that a pass of one row up to position `end` is captured for.
+fn limit_of(end: usize, context: usize) -> usize {
+    end.max(SMALLEST).checked_next_power_of_two().unwrap_or(context).min(context)
+}
+
+/// A model and the shape of its cache, from which passes are captured.
+#[derive(Clone, Copy)]
+pub(super) struct PlannedModel<'a> {
+    pub(super) description: &'a Description,
+    pub(super) decoder: &'a Decoder,
+    pub(super) cache: &'a CacheOptions,
+}
+
+/// A captured pass.
+#[derive(Clone, Debug)]
+pub(super) struct CapturedPass {
+    pub(super) class: PassClass,
+    pub(super) executor: GraphExecutor,
+    pub(super) parameters: PassParameters,
+}
+
+impl CapturedPass {
+    /// Captures a pass, with the usual fusions.
+    pub(super) fn new(device: &Device, model: PlannedModel<'_>, class: PassClass) -> Result<CapturedPass> {
+        let mut builder = GraphBuilder::new(device);
+        let (parameters, inputs) = declare(&mut builder, model.description, model.cache, class)?;
+        let logits = model.decoder.forward(&mut builder, &inputs)?;
+        let graph = builder.finish(&[&logits])?;
+        let executor = GraphExecutor::new(graph, &fuse::options().mark_ops(class.is_marked))?;
+        Ok(CapturedPass { class, executor, parameters })
+    }
+}
+
+/// The captured passes of a model, by class.
+#[derive(Debug, Default)]
+pub(super) struct Passes {
+    known: Mutex<Vec<CapturedPass>>,
+}
+
+impl Passes {
+    /// Returns the pass of a class. The first call for a class captures it.
+    pub(super) fn get(
+        &self,
+        device: &Device,
+        model: PlannedModel<'_>,
+        class: PassClass,
+    ) -> Result<CapturedPass> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pass) = known.iter().find(|pass| pass.class == class) {
+            return Ok(pass.clone());
+        }
+        let pass = CapturedPass::new(device, model, class)?;
+        known.push(pass.clone());
+        Ok(pass)
+    }
+
+    /// How many passes were captured.
+    pub(super) fn count(&self) -> usize {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_few_and_enough() {
+        for context in [1, 100, 256, 1000, 4096] {
+            let limits: Vec<usize> = (1..=context).map(|end| limit_of(end, context)).collect();
+            assert!((1..=context).zip(&limits).all(|(end, limit)| (end..=context).contains(limit)));
+            let mut different = limits.clone();
+            different.dedup();
+            assert!(different.len() <= 5, "{context}: {different:?}");
+        }
+    }
+
+    #[test]
+    fn classes_hold_their_rows() {
+        for chunk in [1, 3, 16, 20, 64, 65, 512, 2048] {
+            let classes: Vec<usize> = (1..=chunk).map(|rows| rows_of(rows, chunk)).collect();
+            assert!((1..=chunk).zip(&classes).all(|(rows, class)| (rows..=chunk).contains(class)));
+            let mut different = classes;
+            different.dedup();
+            assert!(different.len() <= 5, "{chunk}: {different:?}");
+        }
+    }
+}
