@@ -4,7 +4,7 @@
 //! used in the next have a barrier between them. So sharing never needs a barrier of its own.
 
 /// Offsets are multiples of this, which is what every device binds from and what blocks are aligned to.
-const ALIGNMENT: usize = 256;
+pub(super) const ALIGNMENT: usize = 256;
 
 /// A value or scratch memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The executor: a graph that was rewritten, put in order and given an arena, for any number of sessions.
 
-use super::arena::{self, Arena, Lifetime};
+use super::arena::{self, ALIGNMENT, Arena, Lifetime};
 use super::commands::{Commands, InPlace};
 use super::compute::{ComputeGraph, Operand};
 use super::extents::{LiveNode, live_node};
@@ -177,7 +177,9 @@ impl GraphExecutor {
 
     /// Bytes that each session allocates besides its arena: parameters and launch words.
     pub fn session_bytes(&self) -> usize {
-        self.compiled.graph.parameter_bytes().saturating_add(self.compiled.launch_bytes)
+        let allocated = |bytes: usize| bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(bytes);
+        let Compiled { graph, launch_bytes, .. } = &*self.compiled;
+        allocated(graph.parameter_bytes()).saturating_add(allocated(*launch_bytes))
     }
 
     /// A session with an arena of its own over these buffers, one for each input in the order of their naming.

@@ -8,15 +8,13 @@
 //! again ([`Kernel::plan`](crate::kernel::Kernel::plan)) at the live shapes. The new parameter words, grids and lengths go to
 //! the launch words of the session ([`LaunchWords`](silicide_hal::LaunchWords)); they pass the same checks as the first.
 
+use super::arena::ALIGNMENT;
 use super::compute::{ComputeGraph, Node, Operand, Origin, ValueId};
 use crate::error::{Error, Result};
 use crate::kernel::{DynOp, Launch, Plan, Step, TensorInfo};
 use silicide_hal::{DeviceInfo, LaunchWords, Program};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
-
-/// Launch words begin at multiples of this many bytes: devices bind them.
-const ALIGNMENT: usize = 256;
 
 /// A number of rows that sessions set ([`GraphSession::set_extent`](super::GraphSession::set_extent)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -44,7 +44,7 @@ impl MemoryEstimate {
         let free = usage.limit.min(device.info().memory.available);
         let available = free.saturating_sub(usage.total()) as u64;
         let count = |context: usize, passes: &Passes| -> Result<MemoryEstimate> {
-            let options = CacheOptions { context, ..*options };
+            let options = CacheOptions { context, chunk: options.chunk.min(context), ..*options };
             let planned = PlannedModel { cache: &options, ..planned };
             let Working { arena, activations, workspaces } = working(device, planned, passes)?;
             let (weights, loading) = (description.bytes, description.loading_bytes);
