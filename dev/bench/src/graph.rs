@@ -1,4 +1,4 @@
-//! Decoding with captured passes against recording each anew: two sessions of one model, token by token in turn.
+//! Captured passes: how long a capture takes, and the host's part of a token.
 
 use crate::measure::Times;
 use crate::report::{Report, Target};
@@ -8,8 +8,9 @@ use silicide_hal::cpu::{self, CpuOptions};
 use silicide_hal::vulkan::{self, VulkanOptions};
 use silicide_hal::{Backend, RawDevice};
 use silicide_llm::ModelOptions;
-use silicide_llm::engine::{LogitsFrom, Session};
+use silicide_llm::engine::{LogitsFrom, Session, capture_pass};
 use silicide_llm::sample::{Sampler, SamplerOptions};
+use silicide_weights::Source;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,8 +18,8 @@ use std::time::Instant;
 /// Tokens before anything is measured.
 const WARM_UP: usize = 8;
 
-/// One way to decode.
-struct Way {
+/// A session that decodes.
+struct Decoding {
     session: Session,
     sampler: Sampler,
     watched: Arc<Watched>,
@@ -29,13 +30,8 @@ struct Way {
     counters: Counters,
 }
 
-impl Way {
-    fn open(
-        model: &Path,
-        device: &str,
-        threads: usize,
-        change: impl FnOnce(&mut ModelOptions),
-    ) -> anyhow::Result<Way> {
+impl Decoding {
+    fn open(model: &Path, device: &str, threads: usize) -> anyhow::Result<Decoding> {
         let raw: Arc<dyn RawDevice> = match device {
             "cpu" => cpu::open(&CpuOptions::default().threads(threads))?,
             _ => vulkan::open(0, &VulkanOptions::default())?,
@@ -45,11 +41,10 @@ impl Way {
         let device = unsafe { Device::with_backend(watched.clone(), &DeviceOptions::default()) };
         let mut options = ModelOptions::default();
         options.context = Some(1024);
-        change(&mut options);
         let session = Session::new(&options.device(&device).open(model)?)?;
         let (counters, sampler) = (device.counters(), Sampler::new(SamplerOptions::greedy())?);
         let (times, host) = (Times::default(), Times::default());
-        Ok(Way { session, sampler, watched, device, times, host, counters })
+        Ok(Decoding { session, sampler, watched, device, times, host, counters })
     }
 
     /// Feeds `token` and returns the likeliest next one.
@@ -76,67 +71,38 @@ impl Way {
 
 pub(crate) fn run(report: &mut Report, model: &Path, device: &str, tokens: usize) -> anyhow::Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut ways =
-        [false, true].map(|graphs| Way::open(model, device, threads, |options| options.graphs = graphs));
-    let [Ok(eager), Ok(graph)] = &mut ways else {
-        let [eager, graph] = ways;
-        return eager.and(graph).map(drop);
-    };
-    report.heading(&format!("Decoding by {} on {device}, recorded and replayed", model.display()));
-    let (mut token, mut different) = (1, 0);
+    let mut way = Decoding::open(model, device, threads)?;
+    report.heading(&format!("Captured passes of {} on {device}", model.display()));
+    let layers = way.session.model().description().layers.len();
+    let source = Source::open(model)?;
+    let options = ModelOptions::default();
+    for rows in [1, 16, 512] {
+        let mut times = Times::default();
+        for _ in 0..9 {
+            let begin = Instant::now();
+            capture_pass(&way.device, &source, &options, rows)?;
+            times.push(begin.elapsed().as_secs_f64());
+        }
+        let name = format!("planning {layers} layers and capturing a pass of {rows} rows");
+        let target = Target::AtMost(if layers <= 30 { 10.0 } else { 30.0 });
+        report.row(&name, times.median() * 1e3, times.spread() * 1e3, "ms", target);
+    }
+    let mut token = 1;
     for turn in 0..WARM_UP + tokens {
         if turn == WARM_UP {
-            for way in [&mut *eager, &mut *graph] {
-                way.counters = way.device.counters();
-            }
+            way.counters = way.device.counters();
         }
-        let measured = turn >= WARM_UP;
-        // The second of the two finds other caches: they take turns.
-        let (first, second) = match turn % 2 {
-            0 => (eager.step(token, measured)?, graph.step(token, measured)?),
-            _ => {
-                let second = graph.step(token, measured)?;
-                (eager.step(token, measured)?, second)
-            }
-        };
-        different += usize::from(first != second);
-        token = first;
+        token = way.step(token, turn >= WARM_UP)?;
     }
-    let on_cpu = device == "cpu";
-    let target = |on: bool, target: Target| if on { target } else { Target::None };
-    for (name, way) in [("recorded", &*eager), ("replayed", &*graph)] {
-        report.row(
-            &format!("token, {name}"),
-            way.times.median() * 1e3,
-            way.times.spread() * 1e3,
-            "ms",
-            Target::None,
-        );
-        let (host, spread) = (way.host.median() * 1e6, way.host.spread() * 1e6);
-        report.row(&format!("host time of a token, {name}"), host, spread, "us", Target::None);
+    report.row("token", way.times.median() * 1e3, way.times.spread() * 1e3, "ms", Target::None);
+    let (host, spread) = (way.host.median() * 1e6, way.host.spread() * 1e6);
+    report.row("host time of a token", host, spread, "us", Target::None);
+    let (part, spread) = crate::measure::ratio(&way.host, &way.times);
+    let target = if device == "cpu" { Target::AtMost(2.0) } else { Target::None };
+    report.row("host part of a token", part * 1e2, spread * 1e2, "%", target);
+    let made = way.device.counters().since(&way.counters);
+    for (what, count) in [("commands", made.dispatches + made.transfers), ("barriers", made.barriers)] {
+        report.row(&format!("{what} of a token"), count as f64 / tokens as f64, 0.0, "", Target::None);
     }
-    let (speed, spread) = crate::measure::ratio(&eager.times, &graph.times);
-    report.row("speed of replayed over recorded", speed, spread, "x", target(on_cpu, Target::AtLeast(1.15)));
-    let (host, spread) = crate::measure::ratio(&graph.host, &eager.host);
-    report.row("host time, replayed over recorded", host, spread, "x", target(!on_cpu, Target::AtMost(0.7)));
-    let (part, spread) = crate::measure::ratio(&graph.host, &graph.times);
-    report.row(
-        "host part of a replayed token",
-        part * 1e2,
-        spread * 1e2,
-        "%",
-        target(on_cpu, Target::AtMost(2.0)),
-    );
-    let made = |way: &Way| {
-        let made = way.device.counters().since(&way.counters);
-        [made.dispatches + made.transfers, made.barriers].map(|count| count as f64 / tokens as f64)
-    };
-    for (what, (graph, eager)) in
-        ["commands", "barriers"].iter().zip(made(graph).into_iter().zip(made(eager)))
-    {
-        let what = format!("{what}: {graph:.0} replayed, {eager:.0} recorded; ratio");
-        report.row(&what, graph / eager, 0.0, "x", Target::AtMost(0.7));
-    }
-    report.row("tokens that differ", different as f64, 0.0, "", Target::None);
     Ok(())
 }

@@ -126,13 +126,13 @@ fn outcome(result: Result<()>) -> Outcome {
 }
 
 /// Loads a model, encodes a text and a chat, and generates four tokens. `choice` selects how: the instruction set, the
-/// length of chunks, with or without repacked weights and captured graphs.
+/// length of chunks, with or without repacked weights.
 fn run(source: &Source, choice: &[u8]) -> Result<()> {
     let sum = choice.iter().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte));
     let device = usize::from(sum >> 3) % devices().len().max(1);
     let Some(device) = devices().get(device) else { return Ok(()) };
     let options = Model::options().device(device).context(64).chunk(if sum & 4 == 0 { 512 } else { 8 });
-    let model = options.repack(sum & 1 == 0).graphs(sum & 2 == 0).open_source(source)?;
+    let model = options.repack(sum & 1 == 0).open_source(source)?;
     // The model is valid even if its template refuses this chat.
     let _ = model.chat_tokens(&[message("system", "s"), message("user", "hi </s> there")]);
     let mut tokens = model.tokenizer().encode_prompt(TEXT, Special::Parse);
