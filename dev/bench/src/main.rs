@@ -114,7 +114,7 @@ enum What {
         #[arg(long, default_value = "cpu")]
         device: String,
     },
-    /// Decoding with a model: captured passes against recorded ones, in turn.
+    /// Captured passes of a model: time of a capture, and the part of the host in a token.
     Graph {
         /// A GGUF file, such as the one that scripts/fetch-model names.
         #[arg(long, value_name = "FILE")]

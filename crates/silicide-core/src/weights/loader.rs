@@ -41,8 +41,17 @@ pub struct Loader<'a> {
     windows: Windows,
     staging: Staging,
     loaded: HashSet<String>,
+    /// Copies that [`Loader::fill`] makes.
+    pending: Vec<PendingCopy<'a>>,
     total: u64,
     report: LoadReport,
+}
+
+/// A part of a tensor, and the memory without bytes that it is copied to.
+struct PendingCopy<'a> {
+    entry: Entry<'a>,
+    place: Place,
+    to: Buffer,
 }
 
 /// How the bytes of the tensors loaded so far got where they are.
@@ -69,11 +78,20 @@ impl LoadReport {
 }
 
 /// One run of bytes of a tensor, and what it is to become.
-struct Part<'e> {
-    entry: &'e Entry<'e>,
+struct Part<'a> {
+    entry: Entry<'a>,
     place: Place,
     dtype: DType,
     shape: Shape,
+}
+
+/// An error about a tensor, with its name.
+fn of_tensor(entry: &Entry<'_>, error: Error) -> Error {
+    match error {
+        // These say it already, or concern no tensor.
+        error @ (Error::Weights(_) | Error::Cancelled { .. }) => error,
+        error => Error::Tensor { name: entry.name().to_owned(), source: Arc::new(error) },
+    }
 }
 
 impl<'a> Loader<'a> {
@@ -86,6 +104,7 @@ impl<'a> Loader<'a> {
             staging: Staging::new(options.staging_bytes),
             options,
             loaded: HashSet::new(),
+            pending: Vec::new(),
             total: source.entries().filter_map(|entry| entry.bytes()).sum(),
             report: LoadReport::default(),
         }
@@ -116,15 +135,33 @@ impl<'a> Loader<'a> {
     }
 
     /// Loads a tensor of the source.
-    pub fn load_entry(&mut self, entry: &Entry<'_>) -> Result<Weight> {
-        let weight = self.bring(entry).map_err(|error| match error {
-            // These say it already, or concern no tensor.
-            error @ (Error::Weights(_) | Error::Cancelled { .. }) => error,
-            error => Error::Tensor { name: entry.name().to_owned(), source: Arc::new(error) },
-        })?;
+    pub fn load_entry(&mut self, entry: &Entry<'a>) -> Result<Weight> {
+        let before = self.pending.len();
+        let weight = self.place_entry(entry)?;
+        self.fill_from(before)?;
+        Ok(weight)
+    }
+
+    /// Returns the weight of a tensor whose bytes may come later: it lies in the file, or in memory that [`Loader::fill`]
+    /// allocates and fills.
+    pub fn place_entry(&mut self, entry: &Entry<'a>) -> Result<Weight> {
+        let weight = self.bring(entry).map_err(|error| of_tensor(entry, error))?;
         self.report.tensors += 1;
         self.loaded.insert(entry.name().to_owned());
         Ok(weight)
+    }
+
+    /// Copies the bytes of tensors that were [placed](Loader::place_entry).
+    pub fn fill(&mut self) -> Result<()> {
+        self.fill_from(0)
+    }
+
+    /// Makes the copies from number `first` on.
+    fn fill_from(&mut self, first: usize) -> Result<()> {
+        for copy in self.pending.split_off(first.min(self.pending.len())) {
+            self.copy(&copy).map_err(|error| of_tensor(&copy.entry, error))?;
+        }
+        Ok(())
     }
 
     /// Releases the resident pages of a tensor whose file is mapped, after it was copied elsewhere. A later access reads them
@@ -166,11 +203,11 @@ impl<'a> Loader<'a> {
         source.entries().map(|entry| entry.name()).filter(|&name| !self.loaded.contains(name))
     }
 
-    fn bring(&mut self, entry: &Entry<'_>) -> Result<Weight> {
+    fn bring(&mut self, entry: &Entry<'a>) -> Result<Weight> {
         let shape = entry.shape();
         let (Stored::Mlx(format), Some(places)) = (entry.stored(), entry.planes()) else {
             let (place, dtype) = (entry.place()?, entry.dtype()?);
-            return self.bring_part(&Part { entry, place, dtype, shape }).map(Weight::from);
+            return self.bring_part(&Part { entry: *entry, place, dtype, shape }).map(Weight::from);
         };
         let encoding = Encoding::Planes(format);
         let mut planes: SmallVec<[Buffer; MAX_PLANES]> = SmallVec::new();
@@ -178,12 +215,12 @@ impl<'a> Loader<'a> {
         for (index, place) in places.enumerate() {
             let plane = encoding.plane(index, &shape);
             let Plane { dtype, shape } = plane.map_err(|error| Error::bad_plane("weight", error))?;
-            planes.push(self.bring_part(&Part { entry, place, dtype, shape })?);
+            planes.push(self.bring_part(&Part { entry: *entry, place, dtype, shape })?);
         }
         Weight::new(encoding, planes)
     }
 
-    fn bring_part(&mut self, part: &Part<'_>) -> Result<Buffer> {
+    fn bring_part(&mut self, part: &Part<'a>) -> Result<Buffer> {
         self.options.cancel.check("loading")?;
         if self.options.placement == Placement::InPlace
             && let Some(buffer) = self.use_in_place(part)?
@@ -193,10 +230,16 @@ impl<'a> Loader<'a> {
                 true => self.report.imported += bytes,
                 false => self.report.mapped += bytes,
             }
-            self.tell(part.entry);
+            self.tell(&part.entry);
             return Ok(buffer);
         }
-        self.copy(part)
+        let Part { entry, place, dtype, shape } = *part;
+        let (bytes, purpose) = (place.bytes(), self.options.purpose);
+        let request = Request { bytes, purpose, kind: MemoryKind::Private, zeroed: false };
+        let memory = Arc::<_>::clone(self.device.memory()) as _;
+        let to = Buffer::from_request(&self.device, memory, dtype, shape, request)?;
+        self.pending.push(PendingCopy { entry, place, to: to.clone() });
+        Ok(to)
     }
 
     /// A view of the file, unless the device can't have it, or not as elements of this type.
@@ -212,16 +255,13 @@ impl<'a> Loader<'a> {
         window.view(offset, part.place.bytes())?.reinterpret(part.dtype)?.reshape(part.shape).map(Some)
     }
 
-    /// Memory of the device with a copy of the file's bytes, or with a copy on its way.
-    fn copy(&mut self, part: &Part<'_>) -> Result<Buffer> {
-        let Part { entry, place, dtype, shape } = *part;
-        let (bytes, purpose) = (place.bytes(), self.options.purpose);
-        let request = Request { bytes, purpose, kind: MemoryKind::Private, zeroed: false };
-        let memory = Arc::<_>::clone(self.device.memory()) as _;
-        let buffer = Buffer::from_request(&self.device, memory, dtype, shape, request)?;
+    /// Copies the bytes of a part, or sends a copy on its way.
+    fn copy(&mut self, copy: &PendingCopy<'_>) -> Result<()> {
+        let PendingCopy { entry, place, to: buffer } = copy;
+        let (place, bytes) = (*place, place.bytes());
         let staged = self.options.placement == Placement::Staged || !buffer.is_host_visible()?;
         let to = buffer.as_bytes()?;
-        let block = dtype.block_bytes();
+        let block = buffer.dtype().block_bytes();
         let piece = (self.staging.piece() / block).max(1) * block;
         for start in (0..bytes).step_by(piece) {
             self.options.cancel.check("loading")?;
@@ -243,7 +283,7 @@ impl<'a> Loader<'a> {
             }
             self.tell(entry);
         }
-        Ok(buffer)
+        Ok(())
     }
 
     fn tell(&self, entry: &Entry<'_>) {

@@ -8,7 +8,9 @@ use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::conversation::{Chat, Completion};
 use crate::error::{Error, Result};
-use crate::model::{Decoder, Description, Rearranged, Repack, Tensors, describe_source};
+use crate::model::{
+    Decoder, DescribedModel, Description, Rearranged, Registry, Repack, describe_source,
+};
 use crate::tokenizer::{Special, Tokenizer};
 use serde::Serialize;
 use silicide_core::{Device, GraphExecutor, Loader};
@@ -113,32 +115,31 @@ impl Model {
     /// Loads the model of `source` on `device`.
     pub(super) fn load(device: &Device, source: &Source, options: &ModelOptions) -> Result<Model> {
         let begin = Instant::now();
-        let planned = |repack: Repack| {
-            let (description, decoder) = describe_source(device, source, repack)?;
-            let cache = options.cache(&description)?;
+        let configured = Registry::default().configure(source)?;
+        let plan = |repack: Repack| {
+            let loader = Loader::new(device, source, options.load.clone());
+            let DescribedModel { description, decoder, weights } =
+                describe_source(device, source, &configured, repack, Some(loader))?;
+            let (cache, passes) = (options.cache(&description)?, Passes::default());
             let planned = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
-            let memory = MemoryEstimate::check(device, planned, &Passes::default())?;
-            Ok((description, cache, memory))
+            let memory = MemoryEstimate::check(device, planned, &passes)?;
+            Ok((DescribedModel { description, decoder, weights }, cache, memory, passes))
         };
         // The token table is the first to be left: its copy is the only one that stays beside what the file has.
         let mut repack = most_repacked(device, options);
-        let (description, cache, memory) = loop {
-            repack = match (planned(repack), repack) {
+        let (described, cache, memory, passes) = loop {
+            repack = match (plan(repack), repack) {
                 (Err(Error::DoesNotFit { .. }), Repack::All) => Repack::Matrices,
                 (Err(Error::DoesNotFit { .. }), Repack::Matrices) => Repack::None,
                 (planned, _) => break planned?,
             };
         };
+        let DescribedModel { description, decoder, weights } = described;
         let tokenizer = Tokenizer::from_source(source)?;
-        let loader = Loader::new(device, source, options.load.clone());
-        let mut tensors = Tensors::loaded(loader, &description.configured)?.repacked(repack);
-        let decoder = description.configured.load(&mut tensors)?;
-        tensors.allow("rope_freqs.weight");
-        let mut rearranged = tensors.rearranged();
+        let mut rearranged = weights.load()?;
         if most_repacked(device, options) == Repack::None {
             rearranged.not_interleaved = 0;
         }
-        tensors.finish()?;
         let template = ChatTemplate::of(source, &tokenizer);
         let (device, path, load_time) = (device.clone(), source.path().to_owned(), begin.elapsed());
         let loaded = LoadedModel {
@@ -149,7 +150,7 @@ impl Model {
             tokenizer,
             template,
             cache,
-            passes: Passes::default(),
+            passes,
             memory,
             rearranged,
             load_time,
@@ -263,7 +264,10 @@ pub fn capture_pass(
     options: &ModelOptions,
     tokens: usize,
 ) -> Result<GraphExecutor> {
-    let (description, decoder) = describe_source(device, source, most_repacked(device, options))?;
+    let repack = most_repacked(device, options);
+    let configured = Registry::default().configure(source)?;
+    let DescribedModel { description, decoder, .. } =
+        describe_source(device, source, &configured, repack, None)?;
     let cache = options.cache(&description)?;
     if tokens == 0 || tokens > cache.context {
         let (expected, got) = (format!("1 to {}, the context size", cache.context), tokens.to_string());

@@ -18,7 +18,7 @@ mod weights;
 
 pub use arch::{Architecture, ConfiguredModel, Decoder, ModelConfig, Registry};
 pub use config::Config;
-pub use weights::{Rearranged, Repack, Tensors};
+pub use weights::{PendingWeights, Rearranged, Repack, Tensors};
 
 use crate::error::Result;
 use config::RopeConfig;
@@ -86,31 +86,43 @@ pub struct Description {
     pub configured: ConfiguredModel,
 }
 
-/// Describes the model of a source, and plans it on a device, with the weights interleaved that `repack` names: the decoder has shapes
-/// but no memory.
-pub fn describe_source(
+/// A model whose weights need not be there yet.
+pub struct DescribedModel<'a> {
+    /// Its properties.
+    pub description: Description,
+    /// Its forward pass.
+    pub decoder: Decoder,
+    /// What loads its weights.
+    pub weights: PendingWeights<'a>,
+}
+
+/// Describes the model of a source and builds its decoder, with the weights interleaved that `repack` names. No memory is taken for
+/// weights; those of a `loader` can be loaded then.
+pub fn describe_source<'a>(
     device: &silicide_core::Device,
-    source: &Source,
+    source: &'a Source,
+    configured: &'a ConfiguredModel,
     repack: Repack,
-) -> Result<(Description, Decoder)> {
-    let configured = Registry::default().configure(source)?;
-    let mut tensors = Tensors::planned(device, source, &configured)?.repacked(repack);
+    loader: Option<silicide_core::Loader<'a>>,
+) -> Result<DescribedModel<'a>> {
+    let tensors = match loader {
+        Some(loader) => Tensors::loaded(loader, configured)?,
+        None => Tensors::planned(device, source, configured)?,
+    };
+    let mut tensors = tensors.repacked(repack);
     let ropes = frequencies(&mut tensors, &configured.model().ropes())?;
     let decoder = configured.load(&mut tensors)?;
-    let vocabulary = tensors.vocabulary();
-    let loading_bytes = tensors.loading_bytes();
-    let bytes = tensors.finish()?;
     let description = Description {
         architecture: configured.architecture(),
         config: configured.config().clone(),
         layers: configured.model().layers(),
         ropes,
-        vocabulary,
-        bytes,
-        loading_bytes,
-        configured,
+        vocabulary: tensors.vocabulary(),
+        bytes: tensors.bytes(),
+        loading_bytes: tensors.loading_bytes(),
+        configured: configured.clone(),
     };
-    Ok((description, decoder))
+    Ok(DescribedModel { description, decoder, weights: tensors.finish()? })
 }
 
 /// Returns the frequencies of each rotation. Those of the first are divided by the tensor `rope_freqs.weight`, if the file has it,

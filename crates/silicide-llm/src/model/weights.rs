@@ -1,7 +1,7 @@
 //! The tensors of a file, taken by the blocks of a model: each by its name, with the shape that follows from the settings.
 //!
-//! The same code that loads a model also plans one ([`Tensors::planned`]): buffers then have their types and shapes but
-//! no memory, so that the memory of a model is counted before anything is loaded.
+//! A block gets weights with types and shapes, and at most views of the file: memory is taken when the model is known to fit
+//! ([`PendingWeights::load`]).
 
 use super::ConfiguredModel;
 use super::config::{Config, Layout, Names};
@@ -39,6 +39,25 @@ pub struct Tensors<'a> {
     /// Bytes of the largest weight that is there twice while it is interleaved.
     twice: u64,
     rearranged: Rearranged,
+    /// What [`PendingWeights::load`] does.
+    jobs: Vec<LoadJob<'a>>,
+}
+
+/// Weights that were taken, and whose bytes are still to come.
+pub struct PendingWeights<'a> {
+    loader: Option<Box<Loader<'a>>>,
+    jobs: Vec<LoadJob<'a>>,
+    rearranged: Rearranged,
+}
+
+/// Bytes that are made from those of the file.
+enum LoadJob<'a> {
+    /// A tensor, interleaved.
+    Interleaved { entry: Entry<'a>, to: Weight },
+    /// A weight that stays, once more interleaved.
+    Copied { from: Weight, to: Weight },
+    /// Matrices of experts that the file has one by one, together, and interleaved if they are to be.
+    Joined { entries: Vec<Entry<'a>>, all: Weight, to: Option<Weight> },
 }
 
 /// Which weights are interleaved while loading.
@@ -92,6 +111,7 @@ impl<'a> Tensors<'a> {
             repack: Repack::None,
             twice: 0,
             rearranged: Rearranged::default(),
+            jobs: Vec::new(),
         };
         let table = tensors.find("token_embd.weight")?;
         tensors.vocabulary = table.shape().axes().first().copied().unwrap_or(0);
@@ -101,11 +121,6 @@ impl<'a> Tensors<'a> {
     /// Interleaves the weights that `repack` names, where their format can be.
     pub fn repacked(self, repack: Repack) -> Tensors<'a> {
         Tensors { repack, ..self }
-    }
-
-    /// Returns the weights that were interleaved so far, and those that were not.
-    pub fn rearranged(&self) -> Rearranged {
-        self.rearranged
     }
 
     /// Returns the bytes that loading takes beside the weights: of the largest weight that is there twice while it is interleaved.
@@ -136,122 +151,115 @@ impl<'a> Tensors<'a> {
     /// A matrix in whatever encoding the file has it.
     pub fn matrix(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let entry = self.take(name, &extents)?;
-        match &mut self.from {
-            From::File(loader) => Ok(loader.load_entry(&entry)?),
-            From::Plan(device) => {
-                let weight = planned(device, &entry, entry.shape())?;
-                weight.set_label(name);
-                Ok(weight)
-            }
+        let weight = self.place(&entry)?;
+        if let From::Plan(_) = self.from {
+            weight.set_label(name);
         }
+        Ok(weight)
     }
 
     /// The matrices of all experts, `[experts, rows, columns]`, in whatever format the file has them. Files that have them one
     /// by one are copied together: kernels read them as one tensor.
     pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
-        let weight = self.all_experts(name, extents)?;
-        weight.set_label(name);
-        let Some(arranged) = self.arranged(&weight, Repack::Matrices)? else { return Ok(weight) };
-        arranged.set_label(name);
-        if let (From::File(loader), Ok(entry)) = (&self.from, self.find(name)) {
-            loader.release(&entry);
-        }
-        Ok(arranged)
-    }
-
-    fn all_experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
         let [count, rows, columns] = extents;
         let first = self.names.of_expert(name, 0).filter(|name| self.source.entry(name).is_ok());
         if self.has(name) || first.is_none() {
             let entry = self.take(name, &extents)?;
-            return match &mut self.from {
-                From::File(loader) => Ok(loader.load_entry(&entry)?),
-                From::Plan(device) => planned(device, &entry, entry.shape()),
-            };
+            return self.factor_of(name, entry);
         }
         let shape = Shape::new(&extents)
             .map_err(|source| silicide_core::Error::BadShape { what: "experts", source })?;
-        let mut all: Option<Weight> = None;
+        let (mut entries, mut all): (Vec<Entry<'a>>, Option<Weight>) = (Vec::new(), None);
         for expert in 0..count {
             let of_expert = self.names.of_expert(name, expert).unwrap_or_default();
             let entry = self.take_entry(&of_expert, &[rows, columns])?;
-            let device = match &self.from {
-                From::File(loader) => loader.device(),
-                From::Plan(device) => device,
-            };
             let all = match &all {
                 Some(all) => all,
-                None => all.insert(planned(device, &entry, shape)?),
+                None => all.insert(planned(self.device(), &entry, shape)?),
             };
             if encoding(&entry)? != all.encoding() {
                 let (name, own) = (entry.name(), encoding(&entry)?);
                 let what = format!("tensor {name:?} is {own}, and those of other experts {}", all.encoding());
                 return Err(Error::Device(silicide_core::Error::BadParameter { op: "experts", what }));
             }
-            if let From::File(loader) = &mut self.from {
-                let part = loader.load_entry(&entry)?;
-                for (all, part) in all.planes().iter().zip(part.planes()) {
-                    let bytes = part.size();
-                    all.as_bytes()?.view(expert * bytes, bytes)?.copy_from(&part.as_bytes()?)?;
-                }
-                loader.release(&entry);
-            }
+            entries.push(entry);
         }
-        all.ok_or_else(|| self.missing(name))
+        let all = all.ok_or_else(|| self.missing(name))?;
+        let to = self.arranged(all.encoding(), shape, Repack::Matrices)?;
+        let weight = to.clone().unwrap_or_else(|| all.clone());
+        weight.set_label(name);
+        self.jobs.push(LoadJob::Joined { entries, all, to });
+        Ok(weight)
     }
 
     /// A matrix that is only multiplied with.
     pub fn factor(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
-        let weight = self.matrix(name, extents)?;
-        let Some(arranged) = self.arranged(&weight, Repack::Matrices)? else { return Ok(weight) };
-        arranged.set_label(name);
-        if let From::File(loader) = &self.from {
-            loader.release(&self.find(name)?);
-        }
-        Ok(arranged)
+        let entry = self.take(name, &extents)?;
+        self.factor_of(name, entry)
+    }
+
+    /// The weight of a tensor that is only multiplied with.
+    fn factor_of(&mut self, name: &str, entry: Entry<'a>) -> Result<Weight> {
+        let to = self.arranged(encoding(&entry)?, entry.shape(), Repack::Matrices)?;
+        let weight = match to {
+            Some(to) => {
+                self.jobs.push(LoadJob::Interleaved { entry, to: to.clone() });
+                to
+            }
+            None => self.place(&entry)?,
+        };
+        weight.set_label(name);
+        Ok(weight)
     }
 
     /// A table of rows once more, for products. Where it is interleaved there are two of it.
     pub fn arrange_table(&mut self, table: &Weight) -> Result<Weight> {
-        let Some(arranged) = self.arranged(table, Repack::All)? else { return Ok(table.clone()) };
+        let Some(to) = self.arranged(table.encoding(), table.shape(), Repack::All)? else {
+            return Ok(table.clone());
+        };
         if let Some(name) = table.tensor().and_then(Buffer::label) {
-            arranged.set_label(name);
+            to.set_label(name);
         }
-        self.bytes += arranged.bytes() as u64;
-        Ok(arranged)
+        self.bytes += to.bytes() as u64;
+        self.jobs.push(LoadJob::Copied { from: table.clone(), to: to.clone() });
+        Ok(to)
     }
 
-    /// The matrix interleaved, if it can be, and if weights are repacked as far as `least`.
-    fn arranged(&mut self, weight: &Weight, least: Repack) -> Result<Option<Weight>> {
-        let (of, Some(plain)) = (weight.encoding().of(), weight.tensor()) else { return Ok(None) };
-        let &[.., rows, columns] = weight.shape().axes() else { return Ok(None) };
+    /// The device.
+    fn device(&self) -> &Device {
+        match &self.from {
+            From::Plan(device) => device,
+            From::File(loader) => loader.device(),
+        }
+    }
+
+    /// The weight of a tensor as the file has it. Bytes that are not used in the file come with [`PendingWeights::load`].
+    fn place(&mut self, entry: &Entry<'a>) -> Result<Weight> {
+        match &mut self.from {
+            From::File(loader) => Ok(loader.place_entry(entry)?),
+            From::Plan(device) => planned(device, entry, entry.shape()),
+        }
+    }
+
+    /// An interleaved weight without bytes, if the encoding can be interleaved, and if weights are repacked as far as `least`.
+    fn arranged(&mut self, encoding: Encoding, shape: Shape, least: Repack) -> Result<Option<Weight>> {
+        let (of, Some(dtype)) = (encoding.of(), encoding.dtype()) else { return Ok(None) };
+        let &[.., rows, columns] = shape.axes() else { return Ok(None) };
         if !interleaves(of, rows, columns) {
             return Ok(None);
         }
+        let bytes = shape.bytes(dtype).unwrap_or(0) as u64;
         if self.repack != least && self.repack != Repack::All {
-            self.rearranged.not_interleaved += weight.bytes() as u64;
+            self.rearranged.not_interleaved += bytes;
             return Ok(None);
         }
         if least == Repack::Matrices {
-            self.twice = self.twice.max(weight.bytes() as u64);
+            self.twice = self.twice.max(bytes);
         }
-        let begin = Instant::now();
         let encoding = Encoding::Interleaved { of, rows: TOGETHER };
-        let mut options = BufferOptions::default();
-        options.purpose = Purpose::Weights;
-        options.zeroed = false;
-        let device = match &self.from {
-            From::Plan(device) => device,
-            From::File(loader) => loader.device(),
-        };
-        let arranged = Weight::with(device, encoding, weight.shape(), &options)?;
-        if let (From::File(_), [bytes]) = (&self.from, arranged.planes()) {
-            let mut encoder = CommandEncoder::new(device);
-            ops::interleave_into(&mut encoder, &plain.as_bytes()?.reshape(bytes.shape())?, of, bytes)?;
-            encoder.submit()?.wait()?;
-        }
+        let options = BufferOptions::default().purpose(Purpose::Weights).zeroed(false);
+        let arranged = Weight::with(self.device(), encoding, shape, &options)?;
         self.rearranged.bytes += arranged.bytes() as u64;
-        self.rearranged.time += begin.elapsed();
         Ok(Some(arranged))
     }
 
@@ -297,13 +305,8 @@ impl<'a> Tensors<'a> {
         self.source
     }
 
-    /// Says that a tensor was read elsewhere.
-    pub fn allow(&mut self, name: &str) {
-        self.taken.extend(self.names.in_file(name));
-    }
-
-    /// Waits for pending copies and checks that no tensor of the file was left over. Returns the bytes of all tensors.
-    pub fn finish(mut self) -> Result<u64> {
+    /// Checks that no tensor of the file was left over. Returns what loads the weights that were taken.
+    pub fn finish(self) -> Result<PendingWeights<'a>> {
         let left =
             |entry: &Entry<'_>| !self.taken.contains(entry.name()) && !self.names.may_be_left(entry.name());
         let mut unused = self.source.entries().filter(left);
@@ -316,10 +319,9 @@ impl<'a> Tensors<'a> {
             });
         }
         drop(unused);
-        if let From::File(loader) = &mut self.from {
-            loader.finish()?;
-        }
-        Ok(self.bytes)
+        let Tensors { from, jobs, rearranged, .. } = self;
+        let loader = if let From::File(loader) = from { Some(loader) } else { None };
+        Ok(PendingWeights { loader, jobs, rearranged })
     }
 
     fn upload(&self, name: &str, values: &[f32]) -> Result<Buffer> {
@@ -369,6 +371,52 @@ impl<'a> Tensors<'a> {
     fn wrong_shape(&self, name: &str, expected: String, got: String) -> Error {
         Error::TensorShape { path: self.source.path().to_owned(), tensor: name.to_owned(), expected, got }
     }
+}
+
+impl PendingWeights<'_> {
+    /// Brings the bytes of all weights that were taken.
+    pub fn load(self) -> Result<Rearranged> {
+        let PendingWeights { loader, jobs, mut rearranged } = self;
+        let Some(mut loader) = loader else { return Ok(rearranged) };
+        loader.fill()?;
+        for job in jobs {
+            let begin = Instant::now();
+            match job {
+                LoadJob::Interleaved { entry, to } => {
+                    interleave(&loader.load_entry(&entry)?, &to)?;
+                    loader.release(&entry);
+                }
+                LoadJob::Copied { from, to } => interleave(&from, &to)?,
+                LoadJob::Joined { entries, all, to } => {
+                    for (expert, entry) in entries.iter().enumerate() {
+                        let part = loader.load_entry(entry)?;
+                        for (all, part) in all.planes().iter().zip(part.planes()) {
+                            let bytes = part.size();
+                            all.as_bytes()?.view(expert * bytes, bytes)?.copy_from(&part.as_bytes()?)?;
+                        }
+                        loader.release(entry);
+                    }
+                    if let Some(to) = to {
+                        interleave(&all, &to)?;
+                    }
+                }
+            }
+            rearranged.time += begin.elapsed();
+        }
+        loader.finish()?;
+        Ok(rearranged)
+    }
+}
+
+/// Writes the interleaved rows of `from` to `to`.
+fn interleave(from: &Weight, to: &Weight) -> Result<()> {
+    if let (Some(plain), [bytes]) = (from.tensor(), to.planes()) {
+        let mut encoder = CommandEncoder::new(plain.device());
+        let rows = plain.as_bytes()?.reshape(bytes.shape())?;
+        ops::interleave_into(&mut encoder, &rows, from.encoding().of(), bytes)?;
+        encoder.submit()?.wait()?;
+    }
+    Ok(())
 }
 
 /// The encoding of a tensor of the file.
