@@ -1,7 +1,7 @@
 //! From a file to a model on a device.
 
 use super::generate::GenerateOptions;
-use super::memory::MemoryEstimate;
+use super::memory::{self, MemoryEstimate};
 use super::options::ModelOptions;
 use super::passes::{CapturedPass, PassClass, Passes, PlannedModel};
 use crate::cache::CacheOptions;
@@ -115,6 +115,7 @@ impl Model {
     /// Loads the model of `source` on `device`.
     pub(super) fn load(device: &Device, source: &Source, options: &ModelOptions) -> Result<Model> {
         let begin = Instant::now();
+        let available = memory::available(device);
         let configured = Registry::default().configure(source)?;
         let plan = |repack: Repack| {
             let loader = Loader::new(device, source, options.load.clone());
@@ -122,7 +123,7 @@ impl Model {
                 describe_source(device, source, &configured, repack, Some(loader))?;
             let (cache, passes) = (options.cache(&description)?, Passes::default());
             let planned = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
-            let memory = MemoryEstimate::check(device, planned, &passes)?;
+            let memory = MemoryEstimate::check(device, planned, &passes, available)?;
             Ok((DescribedModel { description, decoder, weights }, cache, memory, passes))
         };
         // The token table is the first to be left: its copy is the only one that stays beside what the file has.

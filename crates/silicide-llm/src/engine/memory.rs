@@ -33,16 +33,14 @@ impl MemoryEstimate {
         self.weights + self.loading.max(self.cache + self.activations + self.workspaces)
     }
 
-    /// Counts the memory of a planned model, from `passes`, which are captured for it. If it exceeds what the device has, the error names the largest context that fits.
+    /// Counts the memory of a planned model, from `passes`, which are captured for it. If it exceeds the `available` bytes, the error names the largest context that fits.
     pub(super) fn check(
         device: &Device,
         planned: PlannedModel<'_>,
         passes: &Passes,
+        available: u64,
     ) -> Result<MemoryEstimate> {
         let PlannedModel { description, cache: options, .. } = planned;
-        let usage = device.usage();
-        let free = usage.limit.min(device.info().memory.available);
-        let available = free.saturating_sub(usage.total()) as u64;
         let count = |context: usize, passes: &Passes| -> Result<MemoryEstimate> {
             let options = CacheOptions { context, chunk: options.chunk.min(context), ..*options };
             let planned = PlannedModel { cache: &options, ..planned };
@@ -86,6 +84,13 @@ impl MemoryEstimate {
             advice,
         })
     }
+}
+
+/// Returns the bytes that are available on a device for a model that has taken nothing yet.
+pub(super) fn available(device: &Device) -> u64 {
+    let usage = device.usage();
+    let free = usage.limit.min(device.info().memory.available);
+    free.saturating_sub(usage.total()) as u64
 }
 
 /// Memory that passes work in, in bytes.
