@@ -15,6 +15,9 @@ use silicide_quant::Shape;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// How far from its place by number the maker of a value is looked for first.
+const NEAR: usize = 8;
+
 /// A value of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub(super) u32);
@@ -104,6 +107,8 @@ pub struct ComputeGraph {
     pub(super) extents: Vec<ExtentSlot>,
     pub(super) outputs: Vec<Operand>,
     pub(super) scopes: Vec<Scope>,
+    /// How often nodes read each value; empty if it is not known.
+    pub(super) read_counts: Vec<u32>,
 }
 
 impl ComputeGraph {
@@ -111,7 +116,8 @@ impl ComputeGraph {
         let (values, nodes, inputs, parameters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (extents, outputs, scopes) = (Vec::new(), Vec::new(), Vec::new());
         let (id, device) = (fresh_id(), device.clone());
-        ComputeGraph { id, device, values, nodes, inputs, parameters, extents, outputs, scopes }
+        let read_counts = Vec::new();
+        ComputeGraph { id, device, values, nodes, inputs, parameters, extents, outputs, scopes, read_counts }
     }
 
     /// The device that it is for.
@@ -159,7 +165,15 @@ impl ComputeGraph {
 
     /// The node that makes a value.
     pub fn maker(&self, value: ValueId) -> Option<usize> {
-        self.nodes.iter().position(|node| node.outputs.iter().any(|output| output.value == value))
+        if !matches!(self.origin(value)?, Origin::Arena | Origin::Update(_)) {
+            return None;
+        }
+        let makes = |node: &Node| node.outputs.iter().any(|output| output.value == value);
+        // Values are numbered as they are made. Passes move few nodes, and not far.
+        let before = |node: &Node| node.outputs.first().is_some_and(|output| output.value < value);
+        let near = self.nodes.partition_point(before).saturating_sub(NEAR);
+        let found = self.nodes.iter().enumerate().skip(near).take(2 * NEAR).find(|(_, node)| makes(node));
+        found.map(|(index, _)| index).or_else(|| self.nodes.iter().position(makes))
     }
 
     pub(super) fn push_value(&mut self, info: TensorInfo, origin: Origin, probes: Probes) -> ValueId {
@@ -248,8 +262,9 @@ impl ComputeGraph {
 
     /// Values that a node reads: inputs, and what it changes.
     pub(super) fn reads<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = ValueId> + 'a {
-        let changed = output_slots(&*node.op).zip(&node.outputs);
-        let changed = changed.filter_map(|(slot, output)| self.changed(slot, output));
+        let is_update = |output: &Operand| matches!(self.origin(output.value), Some(Origin::Update(_)));
+        let updates = node.outputs.iter().enumerate().filter(move |(_, output)| is_update(output));
+        let changed = updates.filter_map(|(i, output)| self.changed(output_slots(&*node.op).nth(i)?, output));
         node.inputs.iter().map(|input| input.value).chain(changed)
     }
 
@@ -284,7 +299,8 @@ impl ComputeGraph {
         if last >= self.nodes.len() || !nodes.is_sorted_by(|a, b| a < b) {
             return false;
         }
-        if self.check_fusion(&fusion).is_err() || !self.is_private(nodes, &fusion) {
+        self.count_reads();
+        if !self.is_private(nodes, &fusion) || self.check_fusion(&fusion).is_err() {
             return false;
         }
         let Some(place) = [last, first].into_iter().find(|place| self.can_move(nodes, &fusion, *place))
@@ -293,8 +309,14 @@ impl ComputeGraph {
         };
         let scope = self.nodes.get(first).and_then(|node| node.scope);
         let Fusion { op, inputs, outputs } = fusion;
+        let fused = Node { op, inputs, outputs, scope };
+        let mut counts = std::mem::take(&mut self.read_counts);
+        let parts = nodes.iter().filter_map(|&node| self.nodes.get(node));
+        parts.for_each(|node| self.add_reads(&mut counts, node, -1));
+        self.add_reads(&mut counts, &fused, 1);
+        self.read_counts = counts;
         if let Some(node) = self.nodes.get_mut(place) {
-            *node = Node { op, inputs, outputs, scope };
+            *node = fused;
         }
         let mut index = 0;
         self.nodes.retain(|_| {
@@ -328,29 +350,51 @@ impl ComputeGraph {
         select(&*fusion.op, &io, self.device.info(), None).map(drop)
     }
 
+    /// Counts how often nodes read each value, unless it is known.
+    fn count_reads(&mut self) {
+        if self.read_counts.len() != self.values.len() {
+            self.read_counts = vec![0; self.values.len()];
+            let mut counts = std::mem::take(&mut self.read_counts);
+            self.nodes.iter().for_each(|node| self.add_reads(&mut counts, node, 1));
+            self.read_counts = counts;
+        }
+    }
+
+    fn add_reads(&self, counts: &mut [u32], node: &Node, change: i32) {
+        for value in self.reads(node) {
+            if let Some(count) = counts.get_mut(value.0 as usize) {
+                *count = count.saturating_add_signed(change);
+            }
+        }
+    }
+
+    /// Whether a value is an output of the graph, or read by other nodes than `nodes`.
+    fn is_read(&self, value: ValueId, nodes: &[usize]) -> bool {
+        let all = self.read_counts.get(value.0 as usize).copied().unwrap_or(0) as usize;
+        let parts = nodes.iter().filter_map(|&node| self.nodes.get(node));
+        let inner = parts.flat_map(|node| self.reads(node)).filter(|read| *read == value).count();
+        all > inner || self.outputs.iter().any(|output| output.value == value)
+    }
+
     /// Whether a fusion makes everything that others need, and nothing but what the nodes make; and reads only what is
     /// there before them.
     fn is_private(&self, nodes: &[usize], fusion: &Fusion) -> bool {
-        let parts = || nodes.iter().filter_map(|&node| self.nodes.get(node));
-        let made: Vec<ValueId> =
-            parts().flat_map(|node| node.outputs.iter().map(|output| output.value)).collect();
+        let parts = nodes.iter().filter_map(|&node| self.nodes.get(node));
+        let made: SmallVec<[ValueId; 8]> =
+            parts.flat_map(|node| node.outputs.iter().map(|output| output.value)).collect();
+        if !fusion.outputs.iter().all(|output| made.contains(&output.value))
+            || fusion.inputs.iter().any(|input| made.contains(&input.value))
+        {
+            return false;
+        }
+        let outside: SmallVec<[ValueId; 8]> =
+            made.iter().copied().filter(|&value| self.is_read(value, nodes)).collect();
         let kept = |value: ValueId| fusion.outputs.iter().any(|output| output.value == value);
-        let inner = |node: usize| nodes.contains(&node);
-        let outside: Vec<ValueId> = self
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| !inner(*index))
-            .flat_map(|(_, node)| self.reads(node))
-            .chain(self.outputs.iter().map(|output| output.value))
-            .collect();
         let needed = |value: &ValueId| outside.contains(value) || self.is_outside(*value);
         let superseded = |value: &ValueId| {
             let later = |other: &ValueId| self.root(*other) == self.root(*value) && kept(*other);
             !outside.contains(value) && made.iter().any(later)
         };
         made.iter().all(|value| kept(*value) || superseded(value) || !needed(value))
-            && fusion.outputs.iter().all(|output| made.contains(&output.value))
-            && fusion.inputs.iter().all(|input| !made.contains(&input.value))
     }
 }

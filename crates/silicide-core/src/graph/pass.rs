@@ -49,6 +49,7 @@ impl ComputeGraph {
                 needed.extend(self.reads(node));
             }
         }
+        self.read_counts.clear();
         let before = self.nodes.len();
         let mut alive = alive.into_iter();
         self.nodes.retain(|_| alive.next().unwrap_or(true));
@@ -97,6 +98,7 @@ impl ComputeGraph {
         for output in &mut self.outputs {
             output.value = same.get(&output.value).copied().unwrap_or(output.value);
         }
+        self.read_counts.clear();
         let before = self.nodes.len();
         let mut doubles = doubles.into_iter();
         self.nodes.retain(|_| !doubles.next().unwrap_or(false));

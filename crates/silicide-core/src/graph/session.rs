@@ -87,7 +87,7 @@ impl GraphSession {
         let launches = LaunchMemory::new(compiled)?;
         let inputs = inputs.iter().map(|input| (*input).clone()).collect();
         let arena = arena.memory.clone();
-        let mut bound = Bound { executor: executor.clone(), inputs, arena, parameters, launches };
+        let bound = Bound { executor: executor.clone(), inputs, arena, parameters, launches };
         bound.check()?;
         let mut recording = device.recycler().take();
         recording.list.traced = compiled.mark_ops;
@@ -108,7 +108,6 @@ impl GraphSession {
         let outputs =
             compiled.graph.outputs().iter().map(|output| bound.buffer(*output)).collect::<Result<_>>()?;
         let baked = Arc::new(BakedList::new(device, recording)?);
-        bound.update_launches()?;
         Ok(GraphSession { bound, baked, outputs })
     }
 
@@ -272,7 +271,7 @@ impl Bound {
         let mut padded = Vec::new();
         let mut launch_words = Vec::new();
         let sizes = graph.sizes_at(&self.launches.extents)?;
-        let largest = graph.sizes_at(&graph.largest_extents())?;
+        let mut largest = None;
         let is_largest = self.launches.extents == graph.largest_extents();
         for live in &compiled.live {
             let node_and_call = graph.nodes().get(live.node).zip(compiled.commands.calls.get(live.node));
@@ -287,7 +286,16 @@ impl Bound {
                 }
                 padded.push(op);
             }
-            let (plan, sizes) = planned.as_ref().map_or((&call.plan, &largest), |plan| (plan, &sizes));
+            let (plan, sizes) = match &planned {
+                Some(plan) => (plan, &sizes),
+                None => {
+                    let known = match largest.take() {
+                        Some(sizes) => sizes,
+                        None => graph.sizes_at(&graph.largest_extents())?,
+                    };
+                    (&call.plan, &*largest.insert(known))
+                }
+            };
             let buffers = self.buffers_at(node, sizes)?;
             let scratch = call.scratch.iter().zip(&plan.scratch);
             let scratch = scratch.map(|(&room, &bytes)| self.scratch(room, bytes)).collect::<Result<_>>()?;

@@ -136,8 +136,17 @@ impl Model {
             };
         };
         let DescribedModel { description, decoder, weights } = described;
-        let tokenizer = Tokenizer::from_source(source)?;
-        let mut rearranged = weights.load()?;
+        let planned = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
+        let (tokenizer, mut rearranged) = std::thread::scope(|scope| {
+            // A pass that can't be captured now is captured, or refused, when it is needed.
+            let capture =
+                || PassClass::usual(&cache).map(|class| passes.get(device, planned, class).map(drop));
+            let beside = std::thread::Builder::new().spawn_scoped(scope, capture);
+            let load = || -> Result<_> { Ok((Tokenizer::from_source(source)?, weights.load()?)) };
+            let loaded = load();
+            let _captured = beside.map(std::thread::ScopedJoinHandle::join);
+            loaded
+        })?;
         if most_repacked(device, options) == Repack::None {
             rearranged.not_interleaved = 0;
         }

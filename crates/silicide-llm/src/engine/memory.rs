@@ -3,7 +3,7 @@
 use super::passes::{PassClass, Passes, PlannedModel};
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
-use silicide_core::{Device, GraphExecutor};
+use silicide_core::Device;
 
 /// The memory that a model needs on a device, and the memory that is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,19 +101,18 @@ struct Working {
     workspaces: u64,
 }
 
-/// Counts what sessions take for the largest pass and for passes of one token: the larger of their arenas, and parameters and
-/// launch words of all classes.
+/// Counts what a session takes: the arena of the largest passes, in which all others fit, and parameters and launch words of
+/// each class.
 fn working(device: &Device, planned: PlannedModel<'_>, passes: &Passes) -> Result<Working> {
-    let classes = [PassClass::largest(planned.cache), PassClass::single(planned.cache)];
-    let [largest, single] = classes.map(|class| passes.get(device, planned, class));
-    let executors = [largest?.executor, single?.executor];
-    let most = |of: fn(&GraphExecutor) -> usize| executors.iter().map(of).max().unwrap_or(0);
-    let arena = most(GraphExecutor::arena_bytes);
-    let own: usize = executors.iter().map(GraphExecutor::session_bytes).sum();
-    let workspace = most(|executor| executor.report().workspace);
-    Ok(Working {
-        arena,
-        activations: (arena + own) as u64,
-        workspaces: device.info().workspace_bytes(workspace) as u64,
-    })
+    let executor = passes.get(device, planned, PassClass::largest(planned.cache))?.executor;
+    let arena = executor.arena_bytes();
+    let own = executor.session_bytes() as u64;
+    // Smaller classes have fewer parameters and as many launches.
+    let classes = PassClass::smaller(planned.cache);
+    let parameters = executor.graph().parameter_bytes() as u64;
+    let launches = own.saturating_sub(parameters);
+    let rows: u64 = classes.iter().map(|class| class.rows as u64).sum();
+    let others = parameters * rows / (planned.cache.chunk as u64).max(1) + launches * classes.len() as u64;
+    let workspaces = device.info().workspace_bytes(executor.report().workspace) as u64;
+    Ok(Working { arena, activations: arena as u64 + own + others, workspaces })
 }

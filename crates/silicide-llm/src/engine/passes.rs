@@ -49,9 +49,17 @@ impl PassClass {
         PassClass::new(rows_of(options.chunk, options.chunk), 1, options.context)
     }
 
-    /// The class of passes of one token, over the whole context.
-    pub(super) fn single(options: &CacheOptions) -> PassClass {
-        PassClass::new(1, 1, options.context)
+    /// Smaller classes than the largest.
+    pub(super) fn smaller(options: &CacheOptions) -> Vec<PassClass> {
+        let rows = ROWS.into_iter().filter(|&rows| rows < options.chunk);
+        rows.map(|rows| PassClass::new(rows, 1, options.context)).collect()
+    }
+
+    /// The classes of a short prompt and of the tokens that follow it.
+    pub(super) fn usual(options: &CacheOptions) -> [PassClass; 2] {
+        let rows = rows_of(64, options.chunk);
+        let limit = if rows == 1 { limit_of(1, options.context) } else { options.context };
+        [PassClass::new(rows, 1, limit), PassClass::new(1, 1, limit_of(1, options.context))]
     }
 
     /// A class for up to `limit` positions.
