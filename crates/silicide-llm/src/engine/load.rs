@@ -8,9 +8,7 @@ use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::conversation::{Chat, Completion};
 use crate::error::{Error, Result};
-use crate::model::{
-    Decoder, DescribedModel, Description, Rearranged, Registry, Repack, describe_source,
-};
+use crate::model::{Decoder, DescribedModel, Description, Rearranged, Registry, Repack, describe_source};
 use crate::tokenizer::{Special, Tokenizer};
 use serde::Serialize;
 use silicide_core::{Device, GraphExecutor, Loader};
