@@ -39,9 +39,7 @@ pub use graph::{
 };
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
 pub use profile::{Profile, ProfileRow, Roofline};
-pub use record::{
-    BufferRange, CommandEncoder, EncoderOptions, Estimate, Estimated, MemRanges, Recorder, Submission,
-};
+pub use record::{BufferRange, CommandEncoder, EncoderOptions, MemRanges, Recorder, Submission};
 pub use silicide_hal as hal;
 pub use silicide_hal::{DeviceInfo, MemoryKind, cpu::Isa};
 pub use silicide_weights::MappedFile;

@@ -5,7 +5,7 @@ pub mod record {
     //!
     //! A [`CommandEncoder`] records ops and copies; [`CommandEncoder::submit`] returns a [`Submission`] to wait for. Op
     //! functions take any [`Recorder`], so model code runs on an encoder, on a
-    //! [`GraphBuilder`](crate::graph::GraphBuilder), or on an [`Estimate`], which only counts memory.
+    //! [`GraphBuilder`](crate::graph::GraphBuilder).
 
     /// Records ops. Code over a `Recorder` runs op by op, or is captured as a graph:
     ///
@@ -39,7 +39,7 @@ pub mod record {
     pub use silicide_core::record::Recorder;
     #[doc(inline)]
     pub use silicide_core::record::{
-        BufferRange, CommandEncoder, EncoderOptions, Estimate, Estimated, MemRanges, Submission, place,
+        BufferRange, CommandEncoder, EncoderOptions, MemRanges, Submission, place,
     };
 }
 

@@ -98,11 +98,6 @@ impl Shelf {
         bytes.max(SMALLEST).checked_next_power_of_two().filter(|&bytes| bytes <= self.budget)
     }
 
-    /// Returns the bytes that a request for `bytes` bytes takes.
-    pub(crate) fn bucket_bytes(&self, bytes: usize) -> usize {
-        self.bucket(bytes).unwrap_or(bytes)
-    }
-
     /// Gives kept memory back to the device until at most `bytes` are kept, least recently used first; says how
     /// many allocations went.
     pub(crate) fn trim(&self, bytes: usize) -> u64 {

@@ -1,6 +1,6 @@
 //! The command encoder: takes ops and transfers, derives barriers, submits the list.
 
-use super::recording::{Place, Recording};
+use super::recording::{Place, Recording, temporary};
 use super::rules::{self, Argument, Extent, check_device};
 use super::{Recorder, Submission, lower};
 use crate::buffer::Buffer;
@@ -89,16 +89,15 @@ impl CommandEncoder {
         &self.recording.list
     }
 
-    /// Records an op without its type. Outputs come from the device's pool, or are outputs and scratch of earlier ops
-    /// of this list without handles: dropping intermediate buffers keeps a list's memory small.
+    /// Records an op without its type. Outputs come from the device's pool, and scratch memory too: the list keeps both until it
+    /// has run. A pass with many values takes less memory as a graph ([`GraphBuilder`](crate::GraphBuilder)).
     pub fn record(&mut self, op: &dyn DynOp, inputs: &[&Buffer]) -> Result<SmallVec<[Buffer; 2]>> {
         let arguments = Argument::all(&self.device, inputs, op.name())?;
         let inferred = rules::check_inputs(op, &arguments)?;
         let bytes = rules::check_new_outputs(&self.device, op, &inferred)?;
-        self.recording.begin_op();
         let mut outputs: SmallVec<[Buffer; 2]> = SmallVec::new();
         for (info, bytes) in inferred.iter().zip(bytes) {
-            outputs.push(self.recording.temporary(&self.device, info.dtype, info.shape, bytes)?);
+            outputs.push(temporary(&self.device, info.dtype, info.shape, bytes)?);
         }
         {
             let given: SmallVec<[&Buffer; 2]> = outputs.iter().collect();
@@ -113,7 +112,6 @@ impl CommandEncoder {
         let inferred = rules::check_inputs(op, &arguments)?;
         let given = Argument::all(&self.device, outputs, op.name())?;
         rules::check_outputs(op, &arguments, &inferred, &given)?;
-        self.recording.begin_op();
         let (arguments, given) = (rules::infos(&arguments), rules::infos(&given));
         self.record_with(op, (inputs, &arguments), (outputs, &given))
     }

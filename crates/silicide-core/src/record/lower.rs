@@ -4,7 +4,7 @@
 //! A plan is recorded whole or not at all: a step that can't be recorded leaves nothing of the others behind.
 
 use super::needs::offset_unit;
-use super::recording::{Place, Recording};
+use super::recording::{Place, Recording, temporary};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -45,7 +45,7 @@ pub(super) fn lower(
     plan: &Plan,
     mark: Option<&'static str>,
 ) -> Result<()> {
-    let scratch = scratch(recording, call.device, plan)?;
+    let scratch = scratch(call.device, plan)?;
     let own = Own { scratch, tables: tables(call.device, plan)? };
     let before = recording.list.commands.len();
     recording.list.commands.extend(mark.map(|label| Command::Mark { label }));
@@ -96,12 +96,12 @@ pub(crate) fn scratch_bytes(bytes: usize) -> usize {
 }
 
 /// Scratch buffers of a plan: whole words, of any contents. Once used in a recording, it keeps their memory.
-fn scratch(recording: &mut Recording, device: &Device, plan: &Plan) -> Result<SmallVec<[Buffer; 2]>> {
+fn scratch(device: &Device, plan: &Plan) -> Result<SmallVec<[Buffer; 2]>> {
     let mut buffers = SmallVec::new();
     for &bytes in &plan.scratch {
         let bytes = scratch_bytes(bytes);
         let shape = Shape::new(&[bytes]).map_err(|error| Error::bad_shape("scratch", error))?;
-        buffers.push(recording.temporary(device, DType::U8, shape, bytes)?);
+        buffers.push(temporary(device, DType::U8, shape, bytes)?);
     }
     Ok(buffers)
 }

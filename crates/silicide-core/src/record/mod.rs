@@ -1,12 +1,10 @@
 //! Recording: ops become a flat list of commands, barriers are derived, the list is submitted.
 //!
 //! A [`CommandEncoder`] records ops and copies; [`CommandEncoder::submit`] returns a [`Submission`] to wait for. Op functions
-//! take any [`Recorder`], so model code runs on an encoder, on a graph builder, or on an [`Estimate`], which only counts
-//! memory. Barriers follow from the byte ranges that commands touch.
+//! take any [`Recorder`], so model code runs on an encoder or on a graph builder. Barriers follow from the byte ranges that commands touch.
 
 mod baked;
 mod encoder;
-mod estimate;
 mod hazard;
 mod lower;
 mod needs;
@@ -18,7 +16,6 @@ mod submission;
 
 pub(crate) use baked::BakedList;
 pub use encoder::{CommandEncoder, EncoderOptions};
-pub use estimate::{Estimate, Estimated};
 pub(crate) use hazard::Touch;
 pub use hazard::{BufferRange, MemRanges, place};
 pub(crate) use lower::{Call, Own, scratch_bytes};

@@ -19,33 +19,13 @@ pub(crate) struct Recording {
     /// Numbers storages as they stand in `uses`.
     hazards: MemRanges,
     pub(crate) uses: Vec<StorageUse>,
-    /// The last op that touched each of them.
-    last_ops: Vec<usize>,
     /// The ranges that each argument of each command touches.
     pub(crate) touches: Vec<Touch>,
     /// Where those of the command being recorded begin.
     ordered: usize,
     pub(crate) tally: Tally,
-    /// Outputs and scratch that this recording made.
-    temporaries: Vec<Temporary>,
-    /// Ops recorded so far.
-    ops: usize,
     /// A mark that the next command gets before it, unless it has one.
     pub(crate) next_mark: Option<&'static str>,
-}
-
-/// Memory that a recording made for outputs and scratch.
-#[derive(Debug)]
-struct Temporary {
-    storage: Arc<Storage>,
-    /// Its number among those that the recording uses.
-    number: u32,
-}
-
-/// Whether a temporary without handles may be used again by the op that is being recorded. The ops just before it may
-/// be of another chain, and reuse of their memory would add a hazard between the two.
-pub(super) fn is_rested(last: usize, now: usize) -> bool {
-    now - last > 2
 }
 
 /// Bytes that a command touches.
@@ -97,22 +77,13 @@ impl Recording {
         if self.uses.len() <= number as usize {
             let storage = Arc::clone(storage);
             self.uses.push(StorageUse { storage, reads: false, writes: false, overwrites: false });
-            self.last_ops.push(self.ops);
         }
         number
-    }
-
-    /// An op begins.
-    pub(crate) fn begin_op(&mut self) {
-        self.ops += 1;
     }
 
     /// Notes that the command being recorded touches some bytes.
     pub(crate) fn touch(&mut self, place: &Place<'_>) {
         let number = self.number(place.storage);
-        if let Some(last) = self.last_ops.get_mut(number as usize) {
-            *last = self.ops;
-        }
         if let Some(used) = self.uses.get_mut(number as usize) {
             let untouched = !used.reads && !used.writes;
             used.overwrites |= untouched && place.replaces;
@@ -158,36 +129,6 @@ impl Recording {
         self.tally.transfers += 1;
     }
 
-    /// Returns a buffer with unspecified contents, for outputs and scratch: one of this list without other handles, or one from
-    /// the device's pool. Hazards are by storage, so a command that reuses memory waits for the commands that used it
-    /// before.
-    pub(crate) fn temporary(
-        &mut self,
-        device: &Device,
-        dtype: DType,
-        shape: Shape,
-        bytes: usize,
-    ) -> Result<Buffer> {
-        let last = |number: u32| self.last_ops.get(number as usize).copied().unwrap_or(0);
-        // The list itself holds it twice.
-        let free = |temporary: &&Temporary| {
-            temporary.storage.bytes() == bytes
-                && Arc::strong_count(&temporary.storage) == 2
-                && is_rested(last(temporary.number), self.ops)
-        };
-        if let Some(temporary) = self.temporaries.iter().find(free) {
-            return Ok(Buffer::over(device, &temporary.storage, dtype, shape));
-        }
-        let request =
-            Request { bytes, purpose: Purpose::Activations, kind: MemoryKind::Shared, zeroed: false };
-        let shelf = Arc::<_>::clone(device.shelf()) as _;
-        let buffer = Buffer::from_request(device, shelf, dtype, shape, request)?;
-        buffer.ensure_allocated()?;
-        let (number, storage) = (self.number(buffer.storage()), Arc::clone(buffer.storage()));
-        self.temporaries.push(Temporary { storage, number });
-        Ok(buffer)
-    }
-
     /// Whether the list has room for one more command with `bindings` bindings and `words` parameter words: positions in it
     /// are 32 bits wide.
     pub(crate) fn has_room(&self, bindings: usize, words: usize) -> bool {
@@ -201,14 +142,20 @@ impl Recording {
         self.list.clear();
         self.hazards.forget();
         self.uses.clear();
-        self.last_ops.clear();
         self.touches.clear();
         self.ordered = 0;
         self.tally.clear();
-        self.temporaries.clear();
-        self.ops = 0;
         self.next_mark = None;
     }
+}
+
+/// Returns a buffer with unspecified contents from the device's pool, for outputs and scratch. A list keeps it once a command uses it.
+pub(super) fn temporary(device: &Device, dtype: DType, shape: Shape, bytes: usize) -> Result<Buffer> {
+    let request = Request { bytes, purpose: Purpose::Activations, kind: MemoryKind::Shared, zeroed: false };
+    let shelf = Arc::<_>::clone(device.shelf()) as _;
+    let buffer = Buffer::from_request(device, shelf, dtype, shape, request)?;
+    buffer.ensure_allocated()?;
+    Ok(buffer)
 }
 
 /// The most empty recordings that are kept.
