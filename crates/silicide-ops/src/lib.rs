@@ -119,29 +119,29 @@ pub fn is_for_cpu(op: &str) -> bool {
 
 // The functions that callers use most, without the way to their op. Functions whose names several ops share
 // (`reduce::max`, `binary::max`) and those that take an op's value are found in the op's module.
-pub use argmax::{argmax, argmax_into};
+pub use argmax::argmax;
 pub use attention::{attention, attention_into};
 pub use binary::{add, div, mul, sub};
 pub use cache_write::cache_write;
-pub use cast::{cast, cast_into};
-pub use cumsum::{cumsum, cumsum_into};
+pub use cast::cast;
+pub use cumsum::cumsum;
 pub use dequantize::dequantize;
 pub use expert_linear::expert_linear;
 pub use gather_rows::gather_rows;
 pub use glu::{glu, glu_into};
 pub use group_by_expert::group_by_expert;
 pub use interleave::{interleave, interleave_into};
-pub use l2_norm::{l2_norm, l2_norm_into};
-pub use layer_norm::{layer_norm, layer_norm_into};
+pub use l2_norm::l2_norm;
+pub use layer_norm::layer_norm;
 pub use linear::{linear, linear_exact, linear_gated, linear_input, linear_shared};
 pub use matmul::{matmul, matmul_into};
 pub use quantize_q8::quantize_q8;
-pub use rms_norm::{add_rms_norm, add_rms_norm_into, rms_norm, rms_norm_into};
-pub use rope::{rope, rope_into};
+pub use rms_norm::{add_rms_norm, rms_norm, rms_norm_into};
+pub use rope::rope;
 pub use rope_cache::rope_cache;
 pub use route::route;
 pub use softmax::{softmax, softmax_into};
-pub use top_k::{top_k, top_k_into};
+pub use top_k::top_k;
 pub use unary::{gelu_erf, gelu_tanh, relu, sigmoid, silu, softcap, tanh};
 pub use weighted_sum::weighted_sum;
 

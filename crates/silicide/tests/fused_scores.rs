@@ -144,7 +144,7 @@ fn scores_that_mean_something_else_stay() {
         // The scaled scores lie in memory that others see.
         let inputs = [info(&[2, 40])];
         compare(&device, &inputs, SCALE_MASK_SOFTMAX, &["unary", "softmax"], &|builder, x| {
-            ops::unary::unary_into(builder, ops::unary::Unary::Scale { factor: 0.5 }, &x[0], &x[0])?;
+            builder.run_into(ops::unary::Unary::Scale { factor: 0.5 }, &[&x[0]], &[&x[0]])?;
             Ok(vec![ops::softmax(builder, &x[0], None, 1.0)?])
         });
     }

@@ -12,7 +12,7 @@ use silicide::ops::fuse::{
 };
 use silicide::ops::glu::Activation;
 use silicide::ops::linear::{Layer, Linear};
-use silicide::ops::rope::{RopeStyle, rope_into};
+use silicide::ops::rope::RopeStyle;
 use silicide::quant::{Encoding, Format};
 use silicide::weights::Weight;
 use silicide::{Buffer, DType, Device, Error, Recorder, Shape, ops};
@@ -161,8 +161,8 @@ fn turning_and_storing() {
             let [q, k, v] =
                 [0, 1, 2].map(|i| builder.run_one(ops::unary::Unary::Scale { factor: 0.5 }, &[&x[i]]));
             let (q, k, v) = (q?, k?, v?);
-            rope_into(builder, &q, &x[3], style, &q)?;
-            rope_into(builder, &k, &x[3], style, &k)?;
+            let q = ops::rope(builder, &q, &x[3], style)?;
+            let k = ops::rope(builder, &k, &x[3], style)?;
             cache_write(builder, &k, &x[4], &x[5])?;
             cache_write(builder, &v, &x[4], &x[6])?;
             Ok(vec![q])

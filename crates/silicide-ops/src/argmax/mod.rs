@@ -64,8 +64,3 @@ impl RowOp for Argmax {
 pub fn argmax<R: Recorder>(recorder: &mut R, x: &R::Value) -> Result<R::Value> {
     recorder.run_one(Argmax, &[x])
 }
-
-/// [`argmax`] into `index`.
-pub fn argmax_into<R: Recorder>(recorder: &mut R, x: &R::Value, index: &R::Value) -> Result<()> {
-    recorder.run_into(Argmax, &[x], &[index])
-}

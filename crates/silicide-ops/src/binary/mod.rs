@@ -114,17 +114,6 @@ pub fn binary<R: Recorder>(
     recorder.run_one(function, &[a, b])
 }
 
-/// [`binary`] into `y`, which may be either input of its own size.
-pub fn binary_into<R: Recorder>(
-    recorder: &mut R,
-    function: Binary,
-    a: &R::Value,
-    b: &R::Value,
-    y: &R::Value,
-) -> Result<()> {
-    recorder.run_into(function, &[a, b], &[y])
-}
-
 /// Declares a function per kind.
 macro_rules! functions {
     ($($(#[$meta:meta])* $name:ident = $function:expr;)*) => {$(

@@ -85,8 +85,3 @@ impl Kernel for CastCopy {
 pub fn cast<R: Recorder>(recorder: &mut R, x: &R::Value, to: DType) -> Result<R::Value> {
     recorder.run_one(Cast { to }, &[x])
 }
-
-/// [`cast`] into `y`, which is of type `to`.
-pub fn cast_into<R: Recorder>(recorder: &mut R, x: &R::Value, to: DType, y: &R::Value) -> Result<()> {
-    recorder.run_into(Cast { to }, &[x], &[y])
-}

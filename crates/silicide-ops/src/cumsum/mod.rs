@@ -62,8 +62,3 @@ impl RowOp for Cumsum {
 pub fn cumsum<R: Recorder>(recorder: &mut R, x: &R::Value) -> Result<R::Value> {
     recorder.run_one(Cumsum, &[x])
 }
-
-/// [`cumsum`] into `y`, which may be `x`.
-pub fn cumsum_into<R: Recorder>(recorder: &mut R, x: &R::Value, y: &R::Value) -> Result<()> {
-    recorder.run_into(Cumsum, &[x], &[y])
-}

@@ -117,8 +117,3 @@ impl Kernel for FillWords {
 pub fn fill<R: Recorder>(recorder: &mut R, dtype: DType, shape: Shape, value: f64) -> Result<R::Value> {
     recorder.run_one(Fill { dtype, shape, value }, &[])
 }
-
-/// Fills `y`, which is of the op's type and shape.
-pub fn fill_into<R: Recorder>(recorder: &mut R, fill: Fill, y: &R::Value) -> Result<()> {
-    recorder.run_into(fill, &[], &[y])
-}

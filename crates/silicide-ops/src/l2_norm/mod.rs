@@ -65,8 +65,3 @@ impl RowOp for L2Norm {
 pub fn l2_norm<R: Recorder>(recorder: &mut R, x: &R::Value, eps: f32) -> Result<R::Value> {
     recorder.run_one(L2Norm { eps }, &[x])
 }
-
-/// [`l2_norm`] into `y`, which may be `x`.
-pub fn l2_norm_into<R: Recorder>(recorder: &mut R, x: &R::Value, eps: f32, y: &R::Value) -> Result<()> {
-    recorder.run_into(L2Norm { eps }, &[x], &[y])
-}

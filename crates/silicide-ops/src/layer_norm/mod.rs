@@ -132,16 +132,3 @@ pub fn layer_norm<R: Recorder>(
         [Some(x), affine.weight, affine.bias].into_iter().flatten().collect();
     recorder.run_one(affine.op(eps), &inputs)
 }
-
-/// [`layer_norm`] into `y`, which may be `x`.
-pub fn layer_norm_into<R: Recorder>(
-    recorder: &mut R,
-    x: &R::Value,
-    affine: Affine<'_, R::Value>,
-    eps: f32,
-    y: &R::Value,
-) -> Result<()> {
-    let inputs: SmallVec<[&R::Value; 3]> =
-        [Some(x), affine.weight, affine.bias].into_iter().flatten().collect();
-    recorder.run_into(affine.op(eps), &inputs, &[y])
-}

@@ -115,16 +115,6 @@ pub fn permute<R: Recorder>(recorder: &mut R, x: &R::Value, order: &[usize]) -> 
     recorder.run_one(Permute { order: SmallVec::from_slice(order) }, &[x])
 }
 
-/// [`permute`] into `y`.
-pub fn permute_into<R: Recorder>(
-    recorder: &mut R,
-    x: &R::Value,
-    order: &[usize],
-    y: &R::Value,
-) -> Result<()> {
-    recorder.run_into(Permute { order: SmallVec::from_slice(order) }, &[x], &[y])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -81,17 +81,7 @@ pub fn sum<R: Recorder>(recorder: &mut R, x: &R::Value) -> Result<R::Value> {
     recorder.run_one(Reduce { reduction: Reduction::Sum }, &[x])
 }
 
-/// [`sum`] into `y`.
-pub fn sum_into<R: Recorder>(recorder: &mut R, x: &R::Value, y: &R::Value) -> Result<()> {
-    recorder.run_into(Reduce { reduction: Reduction::Sum }, &[x], &[y])
-}
-
 /// The largest element of each row; the last axis goes away.
 pub fn max<R: Recorder>(recorder: &mut R, x: &R::Value) -> Result<R::Value> {
     recorder.run_one(Reduce { reduction: Reduction::Max }, &[x])
-}
-
-/// [`max`] into `y`.
-pub fn max_into<R: Recorder>(recorder: &mut R, x: &R::Value, y: &R::Value) -> Result<()> {
-    recorder.run_into(Reduce { reduction: Reduction::Max }, &[x], &[y])
 }

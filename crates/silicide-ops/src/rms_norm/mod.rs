@@ -196,18 +196,3 @@ pub fn add_rms_norm<R: Recorder>(
         _ => Err(Error::ArgumentCount { op: "rms_norm", what: "outputs", expected: 2, got }),
     }
 }
-
-/// [`add_rms_norm`] into `y` and `sum`, which may be `x` and `residual` in either order.
-pub fn add_rms_norm_into<R: Recorder>(
-    recorder: &mut R,
-    [x, residual]: [&R::Value; 2],
-    weight: Option<&R::Value>,
-    eps: f32,
-    [y, sum]: [&R::Value; 2],
-) -> Result<()> {
-    let op = RmsNorm::with_residual(eps, weight.is_some());
-    match weight {
-        Some(weight) => recorder.run_into(op, &[x, residual, weight], &[y, sum]),
-        None => recorder.run_into(op, &[x, residual], &[y, sum]),
-    }
-}

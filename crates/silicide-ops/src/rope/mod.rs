@@ -125,17 +125,6 @@ pub fn rope<R: Recorder>(
     recorder.run_one(Rope { style }, &[x, table])
 }
 
-/// [`rope`] into `y`, which may be `x`.
-pub fn rope_into<R: Recorder>(
-    recorder: &mut R,
-    x: &R::Value,
-    table: &R::Value,
-    style: RopeStyle,
-    y: &R::Value,
-) -> Result<()> {
-    recorder.run_into(Rope { style }, &[x, table], &[y])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -206,13 +206,3 @@ pub fn strided_copy<R: Recorder>(
 ) -> Result<R::Value> {
     recorder.run_one(StridedCopy { shape, from, to: None }, &[x])
 }
-
-/// A copy from `x` into `y`, each by its layout.
-pub fn strided_copy_into<R: Recorder>(
-    recorder: &mut R,
-    copy: StridedCopy,
-    x: &R::Value,
-    y: &R::Value,
-) -> Result<()> {
-    recorder.run_into(copy, &[x], &[y])
-}

@@ -83,14 +83,3 @@ pub fn top_k<R: Recorder>(recorder: &mut R, x: &R::Value, k: usize) -> Result<(R
         _ => Err(Error::ArgumentCount { op: "top_k", what: "outputs", expected: 2, got: 0 }),
     }
 }
-
-/// [`top_k`] into `values` and `indices`.
-pub fn top_k_into<R: Recorder>(
-    recorder: &mut R,
-    x: &R::Value,
-    k: usize,
-    values: &R::Value,
-    indices: &R::Value,
-) -> Result<()> {
-    recorder.run_into(TopK { k }, &[x], &[values, indices])
-}

@@ -136,11 +136,6 @@ pub fn unary<R: Recorder>(recorder: &mut R, function: Unary, x: &R::Value) -> Re
     recorder.run_one(function, &[x])
 }
 
-/// [`unary`] into `y`, which may be `x`.
-pub fn unary_into<R: Recorder>(recorder: &mut R, function: Unary, x: &R::Value, y: &R::Value) -> Result<()> {
-    recorder.run_into(function, &[x], &[y])
-}
-
 /// Declares a function per kind.
 macro_rules! functions {
     ($($(#[$meta:meta])* $name:ident($($parameter:ident)?) = $function:expr;)*) => {$(
