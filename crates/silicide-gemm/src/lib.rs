@@ -28,7 +28,7 @@
 //! | MR, NR | rows and outputs of the microkernel |
 //! | KC, NC | depth and outputs that are packed at a time |
 //! | interleaved | stored with [`q8::INTERLEAVE`] rows of the RHS side by side, four bytes (in [`f32`] an element) of each in turn |
-//! | workspace | memory of one thread for panels ([`q8::Q8Workspace`], [`f32::PackedPanel`]) |
+//! | workspace | memory of one thread for panels ([`q8::Q8Workspace`], [`f32::DenseWorkspace`]) |
 //!
 //! # How a product runs
 //!

@@ -115,6 +115,7 @@ struct ViewExtents {
 
 impl ViewExtents {
     /// Checks that there are rows, that they do not overlap, and that a slice of `len` elements holds them.
+    #[inline]
     fn check(self, argument: &'static str, len: usize) -> Result<ViewExtents, GemmError> {
         let ViewExtents { rows, columns, stride } = self;
         if rows == 0 {
@@ -182,6 +183,7 @@ impl<'a, T: Copy> Matrix<'a, T> {
     extents!();
 
     /// Returns a view of a slice. `argument` names it in errors.
+    #[inline]
     pub fn new(
         argument: &'static str,
         data: &'a [T],
@@ -266,6 +268,7 @@ impl<'a, T: Copy> MatrixMut<'a, T> {
     extents!();
 
     /// Returns a view of a slice. `argument` names it in errors.
+    #[inline]
     pub fn new(
         argument: &'static str,
         data: &'a mut [T],

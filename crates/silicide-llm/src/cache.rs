@@ -1,4 +1,5 @@
-//! The cache of keys and values: for each layer two tensors of `[kv heads, capacity, dim]`, rings of positions.
+//! The cache of keys and values: for each layer two tensors of `[kv heads, capacity, dim]`, rings of positions. On the CPU, keys of f32, f16
+//! and bf16 lie in lanes, `[kv heads, capacity / 16, dim, 16]`: sets of sixteen slots, as attention reads them.
 //!
 //! The key of position `p` lies in slot `p % capacity`. A layer that sees everything has a slot for every position of the
 //! context; one with a window has room for the window and for the tokens of one pass, whose writes may not reach what
@@ -7,6 +8,7 @@
 use crate::error::{Error, Result};
 use crate::model::{Description, LayerKind};
 use silicide_core::{Buffer, BufferOptions, Device, Purpose};
+use silicide_ops::attention::KEY_LANES;
 use silicide_quant::{DType, Shape};
 
 /// Capacities of local layers are multiples of this.
@@ -24,23 +26,31 @@ pub struct CacheOptions {
     pub key_type: DType,
     /// The type of values: f32, f16, bf16 or q8_0.
     pub value_type: DType,
+    /// Whether keys lie in lanes, unless their type is a block format: for the CPU.
+    pub key_lanes: bool,
 }
 
 impl CacheOptions {
     /// Returns the options of an f16 cache for `context` tokens, in passes of at most `chunk` tokens.
     pub fn new(context: usize, chunk: usize) -> CacheOptions {
-        CacheOptions { context, chunk, key_type: DType::F16, value_type: DType::F16 }
+        CacheOptions { context, chunk, key_type: DType::F16, value_type: DType::F16, key_lanes: false }
     }
 
-    /// Slots of a layer.
+    /// Whether keys lie in lanes.
+    fn is_in_lanes(&self) -> bool {
+        self.key_lanes && !self.key_type.is_block()
+    }
+
+    /// Slots of a layer: whole sets, where keys lie in lanes.
     pub fn capacity(&self, kind: &LayerKind) -> usize {
-        match kind.window {
+        let capacity = match kind.window {
             Some(window) => {
                 let needed = (window as usize).saturating_add(self.chunk).next_multiple_of(ROUND);
                 needed.min(self.context)
             }
             None => self.context,
-        }
+        };
+        if self.is_in_lanes() { capacity.next_multiple_of(KEY_LANES) } else { capacity }
     }
 
     /// Exact bytes of the cache of a model.
@@ -57,7 +67,7 @@ impl CacheOptions {
     /// Types and shapes of the keys and values of a layer.
     pub fn tensors(&self, model: &Description, kind: &LayerKind) -> Result<[(DType, Shape); 2]> {
         let (config, capacity) = (&model.config, self.capacity(kind));
-        let tensor = |option: &'static str, dtype: DType, dim: usize| {
+        let tensor = |option: &'static str, dtype: DType, dim: usize, in_lanes: bool| {
             let known = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
                 || dtype == DType::Block(silicide_quant::Format::Q8_0);
             if !known {
@@ -68,11 +78,14 @@ impl CacheOptions {
                 let expected = format!("a type whose blocks divide heads of {dim}");
                 return Err(Error::BadOption { option, expected, got: dtype.to_string() });
             }
-            Ok((dtype, Shape::new(&[config.kv_heads, capacity, dim]).map_err(bad_shape)?))
+            let rows = [config.kv_heads, capacity, dim];
+            let lanes = [config.kv_heads, capacity / KEY_LANES, dim, KEY_LANES];
+            let shape = Shape::new(if in_lanes { &lanes } else { &rows });
+            Ok((dtype, shape.map_err(bad_shape)?))
         };
         Ok([
-            tensor("cache-type-k", self.key_type, config.head_dim)?,
-            tensor("cache-type-v", self.value_type, config.value_dim)?,
+            tensor("cache-type-k", self.key_type, config.head_dim, self.is_in_lanes())?,
+            tensor("cache-type-v", self.value_type, config.value_dim, false)?,
         ])
     }
 }
@@ -81,6 +94,12 @@ impl CacheOptions {
     /// Sets the type of keys.
     pub fn key_type(mut self, dtype: DType) -> CacheOptions {
         self.key_type = dtype;
+        self
+    }
+
+    /// Sets whether keys lie in lanes.
+    pub fn key_lanes(mut self, key_lanes: bool) -> CacheOptions {
+        self.key_lanes = key_lanes;
         self
     }
 
@@ -94,9 +113,9 @@ impl CacheOptions {
 /// One layer's ring.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    /// Keys, `[kv heads, capacity, dim]`.
+    /// Keys, `[kv heads, capacity, dim]` or in lanes.
     pub keys: Buffer,
-    /// Values, likewise.
+    /// Values, `[kv heads, capacity, dim]`.
     pub values: Buffer,
     /// Slots.
     pub capacity: usize,

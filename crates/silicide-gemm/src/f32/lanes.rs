@@ -72,6 +72,57 @@ dense_lanes!(
 // GEMM: eight sums and two registers of weights, of the sixteen that SSE2 has: a vector is two registers.
 dense_lanes!(Portable, gemm 4 x 1, gemv 1 x 4, 2 x 2, 4 x 1);
 
+/// The most rows of a strip: rows of queries, or sums, that attention computes beside each other.
+pub(crate) const MAX_STRIP: usize = 6;
+
+/// Returns the vectors of sums that attention computes beside each other for `rows` rows: at most 64 lanes, and as many as stay in registers
+/// with the factors or vectors of [`add_outer`] and two more.
+pub(crate) const fn sums_beside<I: DenseLanes>(rows: usize) -> usize {
+    let mut vectors = 64 / I::LANES;
+    loop {
+        let kept = if rows < vectors { rows } else { vectors };
+        if vectors == 1 || rows * vectors + kept + 2 <= I::REGISTERS {
+            return vectors;
+        }
+        // Of 8, 4, 3, 2 and 1.
+        vectors = if vectors > 4 { 4 } else { vectors - 1 };
+    }
+}
+
+/// Adds products to sums: `sums[i][j] += x[i] * vectors[j]`, with `x` and `vectors` from memory. The side with fewer vectors stays in
+/// registers, and the other passes one by one.
+#[inline(always)]
+pub(crate) fn add_outer<I: DenseLanes, const ROWS: usize, const VECTORS: usize>(
+    isa: I,
+    sums: &mut [[I::Floats; VECTORS]; ROWS],
+    x: impl Fn(usize) -> f32,
+    vector: impl Fn(usize) -> I::Floats,
+) {
+    if ROWS < VECTORS {
+        let mut factors = [isa.zeros(); ROWS];
+        for (row, factor) in factors.iter_mut().enumerate() {
+            *factor = isa.broadcast(x(row));
+        }
+        for i in 0..VECTORS {
+            let vector = vector(i);
+            for (sums, factor) in sums.iter_mut().zip(factors) {
+                sums[i] = isa.fma(factor, vector, sums[i]);
+            }
+        }
+    } else {
+        let mut vectors = [isa.zeros(); VECTORS];
+        for (i, to) in vectors.iter_mut().enumerate() {
+            *to = vector(i);
+        }
+        for (row, sums) in sums.iter_mut().enumerate() {
+            let factor = isa.broadcast(x(row));
+            for (sum, vector) in sums.iter_mut().zip(vectors) {
+                *sum = isa.fma(factor, vector, *sum);
+            }
+        }
+    }
+}
+
 /// Outputs of a product: the address of the first one, and the elements from one row to the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputTile {

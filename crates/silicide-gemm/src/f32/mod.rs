@@ -20,9 +20,8 @@
 //! | `microkernel` | the register tile: MR rows times a panel |
 //! | `lanes` | shapes of register tiles by instruction set; outputs |
 //! | `element` | f32, f16 and bf16 as f32; transposition in registers |
-//! | `dot`, `weighted` | for attention: dot products along the depth, weighted sums of rows |
+//! | `scores`, `values` | for attention: queries times keys that lie in lanes, weighted sums of values |
 
-mod dot;
 mod element;
 mod gemv;
 mod interleave;
@@ -30,17 +29,15 @@ mod lanes;
 mod microkernel;
 mod pack;
 mod product;
-mod weighted;
+mod scores;
+mod values;
 mod weights;
 
-pub use dot::dot_products;
 pub use interleave::interleave;
-pub use pack::{PackedPanel, panel_len};
-pub use product::{
-    CheckedDense, DenseGemm, DenseWorkspace, F32Kernels, GEMV_ROWS, KC, NC, gemv, pack_depth, pack_rows,
-};
-pub use weighted::weighted_sum;
+pub use product::{CheckedDense, DenseGemm, DenseWorkspace, F32Kernels, GEMV_ROWS, KC, NC, gemv};
+pub use scores::{KEY_LANES, key_scores, transpose_keys};
+pub use values::{WeightedValues, fold_parts};
 pub use weights::{DenseRows, DenseWeights};
 
-/// The multiple to which rows of sums, and outputs of panels, are padded: whole vectors of any instruction set.
+/// The multiple to which rows of sums are padded: whole vectors of any instruction set.
 pub const SUM_PADDING: usize = crate::isa::MAX_LANES;

@@ -9,7 +9,7 @@
 //!
 //! Lanes without an output are zero. [`PackedPanel`] is the proof of what was packed: only packing makes one.
 
-use super::element::{Element, STEP, load_part, load_step};
+use super::element::{Element, STEP, load_step};
 use super::lanes::DenseLanes;
 use crate::isa::Task;
 use crate::q8::INTERLEAVE;
@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 
 /// A packed panel, for an instruction set.
 #[derive(Clone, Copy, Debug)]
-pub struct PackedPanel<'a, I> {
+pub(super) struct PackedPanel<'a, I> {
     /// Sub-panels of `outputs`, rounded up to whole vectors, and `depth`.
     pub(super) start: *const f32,
     pub(super) outputs: usize,
@@ -35,21 +35,6 @@ impl<'a, I> PackedPanel<'a, I> {
     pub(super) unsafe fn from_packed(start: *const f32, [outputs, depth]: [usize; 2]) -> PackedPanel<'a, I> {
         PackedPanel { start, outputs, depth, memory: PhantomData }
     }
-
-    /// The outputs.
-    pub fn outputs(&self) -> usize {
-        self.outputs
-    }
-
-    /// The depth.
-    pub fn depth(&self) -> usize {
-        self.depth
-    }
-}
-
-/// Returns the f32s of a panel of `outputs` outputs and `depth` elements: whole vectors of any instruction set.
-pub const fn panel_len(outputs: usize, depth: usize) -> usize {
-    outputs.next_multiple_of(super::SUM_PADDING) * depth
 }
 
 /// Where sub-panels are: calls `each` with the first output of a sub-panel and its width in vectors.
@@ -65,7 +50,7 @@ fn sub_panels<I: DenseLanes>(outputs: usize, mut each: impl FnMut(usize, usize))
 pub(super) struct PackRows<'a, I, T> {
     pub(super) isa: I,
     pub(super) rows: Matrix<'a, T>,
-    /// Room for [`panel_len`] f32s.
+    /// Room for the depth times the outputs, rounded up to whole vectors.
     pub(super) panel: *mut f32,
 }
 
@@ -97,7 +82,7 @@ pub(super) struct PackInterleaved<'a, I, T> {
     pub(super) isa: I,
     /// Sets of sixteen outputs.
     pub(super) sets: Matrix<'a, T>,
-    /// Room for [`panel_len`] f32s.
+    /// Room for the depth times the outputs, rounded up to whole vectors.
     pub(super) panel: *mut f32,
 }
 
@@ -119,39 +104,6 @@ impl<I: DenseLanes, T: Element> Task for PackInterleaved<'_, I, T> {
                     unsafe {
                         let weights = T::load(isa, from.wrapping_add(at * INTERLEAVE));
                         isa.store(weights, to.wrapping_add(at * vectors * I::LANES));
-                    }
-                }
-            }
-        });
-    }
-}
-
-/// Packs rows as the depth of a panel: element `j` of a row belongs to output `j`.
-pub(super) struct PackDepth<'a, I, T> {
-    pub(super) isa: I,
-    pub(super) rows: Matrix<'a, T>,
-    /// Room for [`panel_len`] f32s.
-    pub(super) panel: *mut f32,
-}
-
-impl<I: DenseLanes, T: Element> Task for PackDepth<'_, I, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { isa, rows, panel } = self;
-        let (outputs, depth) = (rows.columns(), rows.rows());
-        sub_panels::<I>(outputs, |first, vectors| {
-            for at in 0..depth {
-                let from = rows.as_ptr().wrapping_add(at * rows.stride() + first);
-                let to = panel.wrapping_add(first * depth + at * vectors * I::LANES);
-                for vector in 0..vectors {
-                    let done = vector * I::LANES;
-                    // SAFETY: the row has `outputs` elements, of which only those that there are are read; the panel has room for
-                    // whole vectors of them.
-                    unsafe {
-                        let words = load_part(isa, from.wrapping_add(done), outputs - first - done);
-                        isa.store(words, to.wrapping_add(done));
                     }
                 }
             }

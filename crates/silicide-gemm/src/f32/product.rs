@@ -7,14 +7,14 @@
 //!         for MR rows: for NR outputs: microkernel
 //! ```
 
-use super::dot::DotTask;
 use super::element::Element;
 use super::gemv::GemvPart;
 use super::interleave::InterleaveElements;
 use super::lanes::{DenseLanes, OutputTile};
 use super::microkernel::MultiplyPanel;
-use super::pack::{PackDepth, PackInterleaved, PackRows, PackedPanel, panel_len};
-use super::weighted::WeightedTask;
+use super::pack::{PackInterleaved, PackRows, PackedPanel};
+use super::scores::{ScoreTask, TransposeKeys};
+use super::values::{FoldParts, ValueTask, WeightedValues};
 use super::weights::{DenseRows, DenseWeights, by_element};
 use crate::isa::{CodeLanes, IntLanes, Simd};
 use crate::q8::INTERLEAVE;
@@ -133,64 +133,6 @@ pub fn gemv<I: F32Kernels>(
     Ok(())
 }
 
-/// Packs rows, which are outputs, in `memory`, which has at least [`panel_len`] f32s.
-#[inline(always)]
-pub fn pack_rows<'a, I: F32Kernels>(
-    isa: I,
-    rows: DenseRows<'_>,
-    memory: &'a mut [MaybeUninit<f32>],
-) -> Result<PackedPanel<'a, I>, GemmError> {
-    let [outputs, depth] = rows.extents();
-    let panel = room(memory, outputs, depth)?;
-    isa.compute(CheckedDense(DenseCall::PackRows { rows, panel }));
-    // SAFETY: the call has packed them.
-    Ok(unsafe { PackedPanel::from_packed(panel, [outputs, depth]) })
-}
-
-/// Packs rows as the depth of a panel in `memory`, which has at least [`panel_len`] f32s: element `j` of a row belongs to output `j`.
-#[inline(always)]
-pub fn pack_depth<'a, I: F32Kernels>(
-    isa: I,
-    rows: DenseRows<'_>,
-    memory: &'a mut [MaybeUninit<f32>],
-) -> Result<PackedPanel<'a, I>, GemmError> {
-    let [depth, outputs] = rows.extents();
-    let panel = room(memory, outputs, depth)?;
-    isa.compute(CheckedDense(DenseCall::PackDepth { rows, panel }));
-    // SAFETY: the call has packed them.
-    Ok(unsafe { PackedPanel::from_packed(panel, [outputs, depth]) })
-}
-
-/// Returns the start of memory for a panel, if it has room.
-#[inline(always)]
-fn room(memory: &mut [MaybeUninit<f32>], outputs: usize, depth: usize) -> Result<*mut f32, GemmError> {
-    let needed = panel_len(outputs, depth);
-    if memory.len() < needed {
-        return Err(GemmError::Length { argument: "memory", needed, got: memory.len() });
-    }
-    Ok(memory.as_mut_ptr().cast())
-}
-
-impl<I: F32Kernels> PackedPanel<'_, I> {
-    /// Computes `out = lhs . panel`, or adds it to `out` if `accumulate`, in the order of [`DenseGemm`].
-    #[inline(always)]
-    pub fn multiply(
-        &self,
-        isa: I,
-        lhs: Matrix<'_, f32>,
-        mut out: MatrixMut<'_, f32>,
-        accumulate: bool,
-    ) -> Result<(), GemmError> {
-        same("lhs", "columns", self.depth, lhs.columns())?;
-        same("out", "rows", lhs.rows(), out.rows())?;
-        same("out", "columns", self.outputs, out.columns())?;
-        let out = OutputTile { start: out.as_mut_ptr(), stride: out.stride(), accumulate };
-        let (start, extents) = (self.start, [self.outputs, self.depth]);
-        isa.compute(CheckedDense(DenseCall::MultiplyPanel { lhs, start, extents, out }));
-        Ok(())
-    }
-}
-
 /// A product whose extents were checked.
 #[derive(Debug)]
 pub struct CheckedDense<'a>(pub(super) DenseCall<'a>);
@@ -201,11 +143,10 @@ pub(super) enum DenseCall<'a> {
     Gemm { lhs: Matrix<'a, f32>, rhs: DenseWeights<'a>, out: OutputTile, workspace: &'a mut DenseWorkspace },
     Gemv { lhs: Matrix<'a, f32>, rhs: DenseWeights<'a>, out: OutputTile },
     Interleave { size: usize, from: &'a [u8], to: &'a mut [u8] },
-    PackRows { rows: DenseRows<'a>, panel: *mut f32 },
-    PackDepth { rows: DenseRows<'a>, panel: *mut f32 },
-    MultiplyPanel { lhs: Matrix<'a, f32>, start: *const f32, extents: [usize; 2], out: OutputTile },
-    Dot { lhs: Matrix<'a, f32>, rows: DenseRows<'a>, out: OutputTile, ahead: Option<usize> },
-    WeightedSum { weights: Matrix<'a, f32>, rows: DenseRows<'a>, sums: OutputTile, ahead: Option<usize> },
+    KeyScores { lhs: Matrix<'a, f32>, sets: DenseRows<'a>, out: OutputTile, ahead: Option<usize> },
+    TransposeKeys { rows: DenseRows<'a>, set: &'a mut [f32] },
+    FoldValues { call: WeightedValues<'a>, sums: OutputTile },
+    FoldParts { sum: &'a mut [f32], parts: Matrix<'a, f32>, factors: &'a [[f32; 2]] },
 }
 
 /// An instruction set with products of dense weights. The function is compiled once for it, in this crate.
@@ -271,23 +212,16 @@ fn compute<I: DenseLanes + IntLanes>(isa: I, call: DenseCall<'_>) {
             let isa = isa.unpacker();
             isa.run_task(InterleaveElements::<_, 2> { isa, from, to });
         }
-        DenseCall::PackRows { rows, panel } => {
-            by_element!(rows, rows => isa.run(PackRows { isa, rows, panel }))
+        DenseCall::KeyScores { lhs, sets, out, ahead } => {
+            by_element!(sets, sets => ScoreTask { isa, lhs, sets, out, ahead }.by_strips());
         }
-        DenseCall::PackDepth { rows, panel } => {
-            by_element!(rows, rows => isa.run(PackDepth { isa, rows, panel }))
+        DenseCall::TransposeKeys { rows, set } => {
+            by_element!(rows, rows => isa.run(TransposeKeys { isa, rows, set }))
         }
-        DenseCall::MultiplyPanel { lhs, start, extents, out } => {
-            // SAFETY: `PackedPanel::multiply` passes a panel that was packed for `I`.
-            let panel = unsafe { PackedPanel::from_packed(start, extents) };
-            isa.run(MultiplyPanel { isa, lhs, panel, out });
+        DenseCall::FoldValues { call, sums } => {
+            by_element!(call.values, values => ValueTask { isa, call, values, sums }.by_strips());
         }
-        DenseCall::Dot { lhs, rows, out, ahead } => {
-            by_element!(rows, rows => DotTask { isa, lhs, rows, out, ahead }.by_rows());
-        }
-        DenseCall::WeightedSum { weights, rows, sums, ahead } => {
-            by_element!(rows, rows => WeightedTask { isa, weights, rows, sums, ahead }.by_sums());
-        }
+        DenseCall::FoldParts { sum, parts, factors } => isa.run(FoldParts { isa, sum, parts, factors }),
     }
 }
 

@@ -71,7 +71,7 @@ impl<'a> DenseRows<'a> {
 
     /// Returns a part of the rows, if it is inside.
     #[inline(always)]
-    fn tile(&self, rows: Range<usize>, columns: Range<usize>) -> Option<DenseRows<'a>> {
+    pub fn tile(&self, rows: Range<usize>, columns: Range<usize>) -> Option<DenseRows<'a>> {
         Some(match self {
             DenseRows::F32(all) => DenseRows::F32(all.tile(rows, columns)?),
             DenseRows::F16(all) => DenseRows::F16(all.tile(rows, columns)?),

@@ -101,22 +101,6 @@ impl Avx2 {
                 _mm256_unpackhi_epi64(high_ab, high_cd),
             ]
         }
-
-        /// Returns the sum of the two lanes of 128 bits.
-        pub(super) fn sum_of_halves(self, lanes: __m256) -> [f32; 4] {
-            let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
-            // SAFETY: the vector is four f32s.
-            unsafe { std::mem::transmute::<__m128, [f32; 4]>(four) }
-        }
-
-        /// Returns, in each lane of 128 bits, the sum of the lane of each of four vectors.
-        fn half_sums(self, a: __m256, b: __m256, c: __m256, d: __m256) -> __m256 {
-            // Halves of a and b, and of c and d; then one word of each.
-            let ab = _mm256_castps_pd(_mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)));
-            let cd = _mm256_castps_pd(_mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)));
-            let low = _mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd));
-            _mm256_add_ps(low, _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)))
-        }
     }
 }
 
@@ -184,11 +168,6 @@ impl DenseFloats for Avx2 {
             let second = _mm256_and_si256(words, _mm256_set1_epi32(0xffff_0000_u32 as i32));
             [_mm256_castsi256_ps(_mm256_slli_epi32::<16>(words)), _mm256_castsi256_ps(second)]
         }
-    }
-
-    #[inline(always)]
-    fn lane_sums(self, a: __m256, b: __m256, c: __m256, d: __m256) -> [f32; 4] {
-        self.sum_of_halves(self.half_sums(a, b, c, d))
     }
 }
 

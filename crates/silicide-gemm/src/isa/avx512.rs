@@ -89,16 +89,6 @@ impl Avx512 {
                 _mm512_unpackhi_epi64(high_ab, high_cd),
             ]
         }
-
-        /// Returns the sums of lanes of four vectors, which the caller sums over lanes of 128 bits: one word of each in every one.
-        fn quarter_sums(self, a: __m512, b: __m512, c: __m512, d: __m512) -> __m256 {
-            // Each 128-bit lane: halves of a and b, and of c and d; then one word of each.
-            let ab = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
-            let cd = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
-            let low = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
-            let sums = _mm512_add_ps(low, _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
-            _mm256_add_ps(_mm512_castps512_ps256(sums), _mm512_extractf32x8_ps::<1>(sums))
-        }
     }
 }
 
@@ -205,11 +195,6 @@ impl DenseFloats for Avx512 {
             let second = _mm512_and_si512(words, _mm512_set1_epi32(0xffff_0000_u32 as i32));
             [_mm512_castsi512_ps(_mm512_slli_epi32::<16>(words)), _mm512_castsi512_ps(second)]
         }
-    }
-
-    #[inline(always)]
-    fn lane_sums(self, a: __m512, b: __m512, c: __m512, d: __m512) -> [f32; 4] {
-        self.avx2().sum_of_halves(self.quarter_sums(a, b, c, d))
     }
 }
 

@@ -176,7 +176,7 @@ pub(crate) trait WordLanes: FloatLanes {
     unsafe fn load_transposed(self, from: *const u8, stride: usize) -> [Self::Words; 4];
 }
 
-/// Vectors for dense products: elements of transposed rows, and sums across lanes.
+/// Vectors for dense products: elements of transposed rows.
 pub(crate) trait DenseFloats: WordLanes {
     /// Vectors that the machine has registers for.
     const REGISTERS: usize;
@@ -187,8 +187,6 @@ pub(crate) trait DenseFloats: WordLanes {
     fn f16_pairs(self, words: Self::Words) -> [Self::Floats; 2];
     /// Converts the first and the second bf16 of every word to f32.
     fn bf16_pairs(self, words: Self::Words) -> [Self::Floats; 2];
-    /// Returns the sum of the lanes of each of four vectors, in a fixed order.
-    fn lane_sums(self, a: Self::Floats, b: Self::Floats, c: Self::Floats, d: Self::Floats) -> [f32; 4];
 }
 
 /// Vectors of bytes that weights are unpacked with, one 32-bit lane to an output.

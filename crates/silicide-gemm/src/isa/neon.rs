@@ -1,7 +1,7 @@
 //! NEON with dot products: eight lanes in two registers.
 
 use super::half::{narrow, widen, widen_eight};
-use super::portable::{EIGHT_LANE_REGISTERS, eight_lane_sums, eight_lanes};
+use super::portable::{EIGHT_LANE_REGISTERS, eight_lanes};
 use super::{CacheLine, CodeLanes, DenseFloats, FloatLanes, IntLanes, Simd, Task, WordLanes, with_features};
 use crate::prefetch::LINE;
 use silicide_quant::f16;
@@ -236,11 +236,6 @@ impl DenseFloats for Neon {
     #[inline(always)]
     fn f16_pairs(self, words: [uint8x16_t; 2]) -> [[f32; 8]; 2] {
         [self.f16_in_word(words, 0), self.f16_in_word(words, 16)]
-    }
-
-    #[inline(always)]
-    fn lane_sums(self, a: [f32; 8], b: [f32; 8], c: [f32; 8], d: [f32; 8]) -> [f32; 4] {
-        eight_lane_sums([a, b, c, d])
     }
 }
 

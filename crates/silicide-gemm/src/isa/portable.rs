@@ -103,12 +103,6 @@ macro_rules! eight_lanes {
 #[cfg(target_arch = "aarch64")]
 pub(super) use eight_lanes;
 
-/// [`DenseFloats::lane_sums`] of vectors of eight lanes.
-#[inline(always)]
-pub(super) fn eight_lane_sums(vectors: [[f32; 8]; 4]) -> [f32; 4] {
-    vectors.map(|[a, b, c, d, e, f, g, h]| ((a + e) + (c + g)) + ((b + f) + (d + h)))
-}
-
 eight_lanes!(Portable);
 
 impl WordLanes for Portable {
@@ -149,11 +143,6 @@ impl DenseFloats for Portable {
     #[inline(always)]
     fn bf16_pairs(self, words: [u32; 8]) -> [[f32; 8]; 2] {
         [self.bf16_floats(halves_of(words, false)), self.bf16_floats(halves_of(words, true))]
-    }
-
-    #[inline(always)]
-    fn lane_sums(self, a: [f32; 8], b: [f32; 8], c: [f32; 8], d: [f32; 8]) -> [f32; 4] {
-        eight_lane_sums([a, b, c, d])
     }
 }
 

@@ -6,10 +6,9 @@ use silicide_gemm::isa::{Portable, Simd};
 use silicide_gemm::q8::INTERLEAVE;
 use silicide_gemm::{GemmError, Matrix, MatrixMut};
 use silicide_quant::{DType, bf16, f16};
-use std::mem::MaybeUninit;
 
 /// Numbers of many bits.
-fn numbers(count: usize, seed: u64) -> Vec<f32> {
+pub(crate) fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -21,13 +20,13 @@ fn numbers(count: usize, seed: u64) -> Vec<f32> {
 const SENTINEL: f32 = -12345.5;
 
 /// One number after the other, as bits: `==` takes -0 for 0.
-fn bits(values: &[f32]) -> Vec<u32> {
+pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
 /// Rows of a type of elements, and what they stand for.
-struct Typed {
-    values: Vec<f32>,
+pub(crate) struct Typed {
+    pub(crate) values: Vec<f32>,
     elements: Elements,
     extents: [usize; 2],
     stride: usize,
@@ -40,7 +39,7 @@ enum Elements {
 }
 
 impl Typed {
-    fn new(dtype: DType, extents: [usize; 2], stride: usize) -> Typed {
+    pub(crate) fn new(dtype: DType, extents: [usize; 2], stride: usize) -> Typed {
         let numbers = numbers(extents[0] * stride, 1);
         let (values, elements) = match dtype {
             DType::F16 => {
@@ -56,12 +55,12 @@ impl Typed {
         Typed { values, elements, extents, stride }
     }
 
-    fn rows(&self) -> DenseRows<'_> {
+    pub(crate) fn rows(&self) -> DenseRows<'_> {
         self.view(0, self.extents, self.stride)
     }
 
     /// A view from element `start` on.
-    fn view(&self, start: usize, extents: [usize; 2], stride: usize) -> DenseRows<'_> {
+    pub(crate) fn view(&self, start: usize, extents: [usize; 2], stride: usize) -> DenseRows<'_> {
         match &self.elements {
             Elements::F32(data) => {
                 DenseRows::F32(Matrix::new("rhs", &data[start..], extents, stride).unwrap())
@@ -76,7 +75,7 @@ impl Typed {
     }
 
     /// The same rows, interleaved; those after the last whole set stay. They have no gaps.
-    fn interleaved(&self) -> Typed {
+    pub(crate) fn interleaved(&self) -> Typed {
         fn arrange<T: bytemuck::Pod>(dtype: DType, rows: &[T], depth: usize) -> Vec<T> {
             let mut sets = rows.to_vec();
             let whole = INTERLEAVE * depth;
@@ -107,7 +106,7 @@ impl Typed {
 }
 
 /// The definition: products summed over the depth in sequence, from `start`.
-fn defined<I: Simd>(a: &[f32], b: &[f32], start: f32) -> f32 {
+pub(crate) fn defined<I: Simd>(a: &[f32], b: &[f32], start: f32) -> f32 {
     // Vectors of eight lanes are fused on aarch64 only.
     let fused = I::FUSED || cfg!(target_arch = "aarch64");
     a.iter().zip(b).fold(start, |sum, (a, b)| if fused { a.mul_add(*b, sum) } else { a * b + sum })
@@ -137,7 +136,7 @@ fn product<I: F32Kernels>(
         .collect()
 }
 
-const DENSE: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+pub(crate) const DENSE: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// Every number of rows, every type, in place and interleaved, has the bits of the definition.
 #[test]
@@ -239,92 +238,6 @@ fn a_range_of_outputs_has_the_bits_of_all() {
 }
 
 #[test]
-fn packed_panels_have_the_bits_of_the_definition() {
-    fn check<I: F32Kernels>(isa: I, dtype: DType, [m, n, k]: [usize; 3]) {
-        let a = numbers(m * k, 5);
-        let lhs = Matrix::new("lhs", &a, [m, k], k).unwrap();
-        for deep in [false, true] {
-            let b = if deep { Typed::new(dtype, [k, n], n) } else { Typed::new(dtype, [n, k], k) };
-            let mut memory = vec![MaybeUninit::new(f32::NAN); panel_len(n, k)];
-            let packed = if deep {
-                pack_depth(isa, b.rows(), &mut memory).unwrap()
-            } else {
-                pack_rows(isa, b.rows(), &mut memory).unwrap()
-            };
-            let mut y = vec![0.5; m * n];
-            packed.multiply(isa, lhs, MatrixMut::new("out", &mut y, [m, n], n).unwrap(), true).unwrap();
-            for (i, got) in y.iter().enumerate() {
-                let weights: Vec<f32> = (0..k)
-                    .map(|l| if deep { b.values[l * n + i % n] } else { b.values[i % n * k + l] })
-                    .collect();
-                let expected = defined::<I>(&a[i / n * k..][..k], &weights, 0.5);
-                assert_eq!(got.to_bits(), expected.to_bits(), "{} {dtype} {deep}", I::NAME);
-            }
-        }
-    }
-    for dtype in DENSE {
-        for extents in [[1, 1, 1], [3, 50, 33], [13, 96, 64]] {
-            for_every_isa!(check(dtype, extents));
-        }
-    }
-}
-
-#[test]
-fn dot_products_agree_with_an_f64_reference() {
-    fn check<I: F32Kernels>(isa: I, dtype: DType, [m, n, k]: [usize; 3]) {
-        let (a, b) = (numbers(m * (k + 3), 5), Typed::new(dtype, [n, k], k + 1));
-        let mut y = vec![SENTINEL; m * (n + 2)];
-        let lhs = Matrix::new("lhs", &a, [m, k], k + 3).unwrap();
-        let out = MatrixMut::new("out", &mut y, [m, n], n + 2).unwrap();
-        dot_products(isa, lhs, b.rows(), out, Some(4096)).unwrap();
-        for (row, y) in y.chunks_exact(n + 2).enumerate() {
-            assert!(y[n..].iter().all(|y| *y == SENTINEL), "wrote outside");
-            for (output, got) in y[..n].iter().enumerate() {
-                let pairs = a[row * (k + 3)..][..k].iter().zip(&b.values[output * (k + 1)..][..k]);
-                let expected: f64 = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-                let error = (f64::from(*got) - expected).abs();
-                assert!(error <= 1e-6 * k as f64, "{} {m} x {n} x {k}: {got}, not {expected}", I::NAME);
-            }
-        }
-    }
-    for dtype in DENSE {
-        for extents in [[1, 1, 1], [1, 17, 70], [3, 50, 129], [7, 49, 1100], [13, 5, 64]] {
-            for_every_isa!(check(dtype, extents));
-        }
-    }
-}
-
-#[test]
-fn weighted_sums_agree_with_an_f64_reference() {
-    fn check<I: F32Kernels>(isa: I, dtype: DType, [sums, count, dim]: [usize; 3]) {
-        let (weights, rows, padded) = (
-            numbers(sums * count, 3),
-            Typed::new(dtype, [count, dim], dim),
-            dim.next_multiple_of(SUM_PADDING),
-        );
-        let mut y = vec![0.5f32; sums * padded];
-        let out = MatrixMut::new("sums", &mut y, [sums, padded], padded).unwrap();
-        let matrix = Matrix::new("weights", &weights, [sums, count], count).unwrap();
-        weighted_sum(isa, matrix, rows.rows(), out, None).unwrap();
-        for (sum, y) in y.chunks_exact(padded).enumerate() {
-            for (at, got) in y[..dim].iter().enumerate() {
-                let terms = weights[sum * count..][..count].iter().enumerate();
-                let terms =
-                    terms.map(|(row, weight)| f64::from(*weight) * f64::from(rows.values[row * dim + at]));
-                let expected = 0.5 + terms.sum::<f64>();
-                let error = (f64::from(*got) - expected).abs();
-                assert!(error <= 1e-6 * count as f64, "{} {sums} of {count} x {dim}", I::NAME);
-            }
-        }
-    }
-    for dtype in DENSE {
-        for extents in [[1, 1, 1], [1, 9, 64], [3, 20, 37], [9, 5, 128]] {
-            for_every_isa!(check(dtype, extents));
-        }
-    }
-}
-
-#[test]
 fn products_whose_extents_differ_are_refused() {
     let isa = Portable::detect().unwrap();
     let (a, b) = (numbers(64, 1), Typed::new(DType::F32, [4, 8], 8));
@@ -339,13 +252,6 @@ fn products_whose_extents_differ_are_refused() {
     assert_eq!(refuse([2, 7], [2, 4]), extent("lhs", "columns", 8, 7));
     assert_eq!(refuse([2, 8], [3, 4]), extent("out", "rows", 2, 3));
     assert_eq!(refuse([2, 8], [2, 5]), extent("out", "columns", 4, 5));
-    let weights = Matrix::new("weights", &a, [2, 4], 4).unwrap();
-    let mut y = vec![0.0; 64];
-    let sums = MatrixMut::new("sums", &mut y, [2, 8], 8).unwrap();
-    assert_eq!(weighted_sum(isa, weights, b.rows(), sums, None), extent("sums", "columns", 16, 8));
-    let mut memory = vec![MaybeUninit::new(0.0); 127];
-    let short = Err(GemmError::Length { argument: "memory", needed: 128, got: 127 });
-    assert_eq!(pack_rows(isa, b.rows(), &mut memory).map(|_| ()), short);
 }
 
 #[test]

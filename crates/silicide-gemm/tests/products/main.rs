@@ -17,6 +17,7 @@ macro_rules! for_every_isa {
     }};
 }
 
+mod attention;
 mod dense;
 mod half;
 mod q8;

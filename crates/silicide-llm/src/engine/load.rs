@@ -119,7 +119,7 @@ impl Model {
             let loader = Loader::new(device, source, options.load.clone());
             let DescribedModel { description, decoder, weights } =
                 describe_source(device, source, &configured, repack, Some(loader))?;
-            let (cache, passes) = (options.cache(&description)?, Passes::default());
+            let (cache, passes) = (options.cache(device, &description)?, Passes::default());
             let planned = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
             let memory = MemoryEstimate::check(device, planned, &passes, available)?;
             Ok((DescribedModel { description, decoder, weights }, cache, memory, passes))
@@ -276,7 +276,7 @@ pub fn capture_pass(
     let configured = Registry::default().configure(source)?;
     let DescribedModel { description, decoder, .. } =
         describe_source(device, source, &configured, repack, None)?;
-    let cache = options.cache(&description)?;
+    let cache = options.cache(device, &description)?;
     if tokens == 0 || tokens > cache.context {
         let (expected, got) = (format!("1 to {}, the context size", cache.context), tokens.to_string());
         return Err(Error::BadOption { option: "tokens", expected, got });

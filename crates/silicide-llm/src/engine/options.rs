@@ -167,8 +167,8 @@ impl ModelOptions {
         Model::load(&device, source, self)
     }
 
-    /// Returns the shape and types of a session's KV cache.
-    pub(super) fn cache(&self, model: &Description) -> Result<CacheOptions> {
+    /// Returns the shape and types of a session's KV cache on `device`.
+    pub(super) fn cache(&self, device: &Device, model: &Description) -> Result<CacheOptions> {
         let trained = model.config.trained_context;
         let context = match self.context {
             None => trained.min(USUAL_CONTEXT),
@@ -185,6 +185,7 @@ impl ModelOptions {
         }
         let mut cache = CacheOptions::new(context, self.chunk.min(context));
         (cache.key_type, cache.value_type) = (self.key_type, self.value_type);
+        cache.key_lanes = !device.info().is_gpu();
         Ok(cache)
     }
 }

@@ -1,7 +1,7 @@
 //! Calls of `attention`: one query and many, grouped heads, heads of every length, windows, rings that have wrapped, caps,
 //! sinks, every type of cache, and queries that see nothing.
 
-use super::{Attend, Attention};
+use super::{Attend, Attention, KEY_LANES};
 use crate::case::{Case, Data, Input};
 use silicide_quant::{DType, Format};
 
@@ -22,6 +22,8 @@ struct Sketch {
     scale: f64,
     /// Whether the outputs are quantized too.
     quantized: bool,
+    /// Whether keys lie in lanes.
+    in_lanes: bool,
 }
 
 /// A plain call.
@@ -48,6 +50,7 @@ fn sketch(label: &'static str, tokens: usize, start: usize, [heads, kv_heads, di
         sinks: None,
         scale: 1.0,
         quantized: false,
+        in_lanes: false,
     }
 }
 
@@ -58,16 +61,22 @@ impl Sketch {
     }
 
     fn case(&self) -> Case {
-        let Sketch { tokens, heads, kv_heads, dim, value_dim, capacity, start, .. } = *self;
+        let Sketch { tokens, heads, kv_heads, dim, value_dim, capacity, start, in_lanes, .. } = *self;
         let label = format!(
-            "{}: {tokens} from {start}, {heads}/{kv_heads} x {dim}/{value_dim}, {}/{} of {capacity}",
-            self.label, self.types[0], self.types[1],
+            "{}: {tokens} from {start}, {heads}/{kv_heads} x {dim}/{value_dim}, {}/{} of {capacity}{}",
+            self.label,
+            self.types[0],
+            self.types[1],
+            if in_lanes { ", keys in lanes" } else { "" },
         );
+        let rows = [kv_heads, capacity, dim];
+        let lanes = [kv_heads, capacity / KEY_LANES, dim, KEY_LANES];
+        let keys = if in_lanes { lanes.as_slice() } else { &rows };
         let kind = if start < 0.0 { DType::I32 } else { DType::U32 };
         let scale = self.scale;
         let mut inputs = vec![
             Input::of(DType::F32, &[tokens, heads, dim], Data::Gaussian { scale }),
-            Input::gaussian(self.types[0], &[kv_heads, capacity, dim]),
+            Input::gaussian(self.types[0], keys),
             Input::gaussian(self.types[1], &[kv_heads, capacity, value_dim]),
             Input::of(kind, &[1], Data::Values(vec![start])),
         ];
@@ -99,6 +108,7 @@ pub fn cases() -> Vec<Case> {
         }
         all.push(plain("values of another length", [2, 1, 64]).with(|call| call.value_dim = 24));
         all.push(plain("values of another length", [2, 1, 72]).with(|call| call.value_dim = 512));
+        all.push(plain("the longest keys", [3, 1, 576]).with(|call| call.value_dim = 512));
         for dtype in [DType::F32, DType::BF16, DType::Block(Format::Q8_0), DType::Block(Format::Q4_0)] {
             all.push(plain("types", [4, 2, 64]).with(|call| call.types = [dtype; 2]));
         }
@@ -133,7 +143,9 @@ pub fn cases() -> Vec<Case> {
             plain("a limit just reached", [2, 2, 16]).with(|call| call.rule.limit = (tokens + start) as u32),
         );
     }
-    for (tokens, shape) in [(1, [9, 3, 64]), (3, [8, 2, 48]), (2, [8, 8, 32])] {
+    for (tokens, shape) in
+        [(1, [9, 3, 64]), (3, [8, 2, 48]), (2, [8, 8, 32]), (21, [9, 3, 64]), (40, [34, 1, 16])]
+    {
         all.push(sketch("quantized", tokens, 300, shape).with(|call| call.quantized = true));
         all.push(sketch("quantized, with sinks", tokens, 20, shape).with(|call| {
             call.quantized = true;
@@ -151,5 +163,13 @@ pub fn cases() -> Vec<Case> {
     for start in [1000.0, -1.0] {
         all.push(sketch("too far", 2, 30, [2, 1, 16]).with(|call| call.start = start));
     }
+    // The same with keys in lanes: the least capacity of whole sets.
+    let sets: Vec<Sketch> = all.iter().filter(|call| !call.types[0].is_block()).cloned().collect();
+    all.extend(sets.into_iter().map(|call| {
+        call.with(|call| {
+            call.capacity = call.capacity.next_multiple_of(KEY_LANES);
+            call.in_lanes = true;
+        })
+    }));
     all.iter().map(Sketch::case).collect()
 }

@@ -1,29 +1,55 @@
-//! Attention on the CPU: two kernels, and the decoded parameters of a call ([`Call`]).
+//! Attention on the CPU: one definition, two ways to run it, and the decoded parameters of a call ([`Call`]).
 //!
-//! For few queries the keys are split in runs of fixed length, each a tile of its own that streams its part of the cache
-//! once for all queries that share it; a second launch joins the parts ([`split`]). For many, a tile is a block of queries
-//! that goes through the keys a block at a time, with an online softmax between two matrix products ([`tiled`]). Where
-//! runs and blocks begin depends on the call and on `start` alone, so the bits do not depend on the number of threads.
+//! ```text
+//! block = position / PAGE, group = block / BLOCKS                # absolute positions
+//!
+//! for a query, for each block with keys that it sees:
+//!     score[i]  = scale * (q . k[i])                              # the sum over elements in sequence; then the cap
+//!     largest   = max score[i]                                    # of the keys that it sees
+//!     weight[i] = exp(score[i] - largest)
+//!     sum       = sum weight[i]                                   # 16 lanes, then by halves
+//!     values    = sum weight[i] * v[i]                            # in sequence
+//! group  = its blocks, folded in order
+//! result = the groups, folded in order; then the sink; then divided by the sum
+//!
+//! fold (a, b):
+//!     largest = max (a.largest, b.largest), here = exp(a.largest - largest), there = exp(b.largest - largest)
+//!     sum     = fma(b.sum, there, a.sum * here)
+//!     values  = fma(b.values, there, fma(a.values, here, 0))
+//! ```
+//!
+//! So the bits of a result depend on the query, on the keys and values that it sees, and on their positions. They do not depend on other
+//! rows of the call, on `limit`, on the capacity of the cache, on its layout, on tiles or on threads. Keys that a query does not see are
+//! not multiplied into its result.
+//!
+//! For few queries, groups of blocks are tiles, and a second launch folds their parts ([`split`]). For many, a tile is some queries that go
+//! through the groups in order ([`tiled`]). Both call [`rows`] for a block: the same microkernels for one row and for many.
 
 mod needs;
+mod page;
+mod rows;
+mod softmax;
 mod split;
-mod store;
 mod tiled;
-mod weigh;
 
 use super::{Attend, Attention, Extents};
-use crate::cpu::native_kernel;
+use crate::cpu::{Simd, native_kernel};
 use crate::elementwise::fits_cpu;
 use crate::product::needs::check_alignment;
+use rows::{TileWorkspace, most_rows};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::q8::GROUP;
 use silicide_hal::{DeviceInfo, Program, Tile};
-use silicide_quant::DType;
 use smallvec::SmallVec;
-use split::{join_parts, join_quantized, split_keys};
+use softmax::Softmax;
+use split::{fold_quantized, fold_tile, split_keys};
 use std::ops::Range;
-use store::Cache;
-use tiled::tile_queries;
+use tiled::{tile_quantized, tile_queries};
+
+/// Keys of a block. A part of the definition: results have other bits with another number.
+const PAGE: usize = 128;
+/// Blocks of a group. A part of the definition, as [`PAGE`].
+const BLOCKS: usize = 8;
 
 /// Bindings; without sinks, `q` stands in for them.
 const Q: usize = 0;
@@ -33,27 +59,31 @@ const START: usize = 3;
 const SINKS: usize = 4;
 /// The binding that is written: outputs, or parts of them.
 const OUT: usize = 5;
-/// The parts that a joining launch reads.
+/// The parts that a launch folds.
 const PARTS: usize = 6;
-/// The quantized outputs of a joining launch.
+/// The quantized outputs of a launch that folds parts.
 const QUANTIZED: usize = 7;
+/// The quantized outputs of tiles of queries.
+const TILED_QUANTIZED: usize = 6;
 
 /// Parameter words that every program has; its own come after them.
 const HEADER: usize = 13;
 
 /// Queries at most for which keys are split.
-const FEW_TOKENS: usize = 8;
+const FEW_TOKENS: usize = 16;
 
-// SAFETY: a tile reads the queries of its rows and the keys and values that they see, in slots below the capacity, and writes the
-// parts of its own run of keys and rows.
-native_kernel!(unsafe SPLIT, "attention.split.cpu", split_keys::<S>, needs needs::split, workspace size_of::<split::SplitWorkspace>());
-// SAFETY: a tile reads the parts of its heads of one token, at most as many as keys can be seen, and writes their outputs.
-native_kernel!(unsafe JOIN, "attention.split.join.cpu", join_parts::<S>, needs needs::join);
+// SAFETY: a tile reads the queries of its rows and the sets of keys and the values that they see, in slots below the capacity, and writes the
+// parts of its own blocks and rows.
+native_kernel!(unsafe SPLIT, "attention.split.cpu", split_keys::<S>, needs needs::split, workspace size_of::<TileWorkspace>());
+// SAFETY: a tile reads the parts of its heads of one token, at most as many as `most_tiles` counts, and writes their outputs.
+native_kernel!(unsafe FOLD, "attention.split.fold.cpu", fold_tile::<S>, needs needs::fold);
 // SAFETY: as above; the outputs of a tile are whole groups of its token's row, which it quantizes.
-native_kernel!(unsafe JOIN_QUANTIZED, "attention.split.join.quantized.cpu", join_quantized::<S>, needs needs::join_quantized);
-// SAFETY: a tile reads the queries of its rows and the keys and values that they see, in slots below the capacity, and writes their
-// outputs.
-native_kernel!(unsafe TILED, "attention.tiled.cpu", tile_queries::<S>, needs needs::tiled, workspace size_of::<tiled::TiledWorkspace>());
+native_kernel!(unsafe FOLD_QUANTIZED, "attention.split.fold.quantized.cpu", fold_quantized::<S>, needs needs::fold_quantized);
+// SAFETY: a tile reads the queries of its rows and the sets of keys and the values that they see, in slots below the capacity, and writes
+// their outputs.
+native_kernel!(unsafe TILED, "attention.tiled.cpu", tile_queries::<S>, needs needs::tiled, workspace size_of::<TileWorkspace>());
+// SAFETY: as above; the outputs of a tile are whole groups of its tokens' rows, which it quantizes.
+native_kernel!(unsafe TILED_AND_QUANTIZED, "attention.tiled.quantized.cpu", tile_quantized::<S>, needs needs::tiled_quantized, workspace size_of::<TileWorkspace>());
 
 /// A call, as a tile sees it.
 struct Call<'a> {
@@ -79,6 +109,7 @@ impl<'a> Call<'a> {
             dim: word(3),
             value_dim: word(4),
             capacity: word(5),
+            in_lanes: tile.param(10) & 4 != 0,
         };
         let flags = tile.param(10);
         let rule = Attention {
@@ -102,25 +133,21 @@ impl<'a> Call<'a> {
         self.rule.seen(first, last, total, self.extents.capacity)
     }
 
-    /// Where keys and values are.
-    #[inline(always)]
-    fn caches(&self) -> [Cache; 2] {
-        let (Extents { dim, value_dim, .. }, [keys, values]) = (self.extents, self.types);
-        [(K, keys, dim), (V, values, value_dim)].map(|(binding, code, dim)| Cache { binding, code, dim })
-    }
-
-    /// Returns the first run of at most `most` of `positions` that is contiguous in the cache: the slot of the first, and how many.
-    #[inline(always)]
-    fn together(&self, positions: &Range<usize>, most: usize) -> (usize, usize) {
-        let slot = positions.start % self.extents.capacity;
-        (slot, positions.len().min(most).min(self.extents.capacity - slot))
-    }
-
     /// The sink of a head.
     #[inline(always)]
     fn sink(&self, head: usize) -> Option<f32> {
         // SAFETY: where there are sinks, `needs` requires one for each head.
         self.sinks.then(|| unsafe { self.tile.read_part::<f32>(SINKS, head..head + 1) }.first().copied())?
+    }
+}
+
+impl Call<'_> {
+    /// Takes the sink into the softmax of a row, and divides its weighted values `y` by the sum of weights.
+    #[inline(always)]
+    fn finish<S: Simd>(&self, head: usize, mut total: Softmax, y: &mut [f32]) {
+        let here = self.sink(head).map_or(1.0, |sink| total.fold::<S>(Softmax::of_sink::<S>(sink))[0]);
+        let share = here * total.share();
+        y.iter_mut().for_each(|y| *y *= share);
     }
 }
 
@@ -132,7 +159,7 @@ pub(super) struct Tiled;
 
 /// Bindings and the first parameter words.
 fn plan_header(op: &Attend, io: &Io<'_>, extents: &Extents) -> ([Arg; 5], SmallVec<[u32; 16]>) {
-    let Extents { tokens, heads, kv_heads, dim, value_dim, capacity } = *extents;
+    let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, in_lanes } = *extents;
     let Attention { scale, causal, window, softcap, limit } = op.rule;
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
     let mut params: SmallVec<[u32; 16]> =
@@ -142,7 +169,7 @@ fn plan_header(op: &Attend, io: &Io<'_>, extents: &Extents) -> ([Arg; 5], SmallV
         scale.to_bits(),
         softcap.unwrap_or(0.0).to_bits(),
         window.unwrap_or(0),
-        u32::from(causal) | u32::from(op.sinks) << 1,
+        u32::from(causal) | u32::from(op.sinks) << 1 | u32::from(in_lanes) << 2,
         io.input(1).dtype.code(),
         io.input(2).dtype.code(),
     ]);
@@ -154,11 +181,25 @@ fn output(op: &Attend) -> Arg {
     Arg::slot(4 + u8::from(op.sinks))
 }
 
-fn check(io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> {
+fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> {
     fits_cpu(on)?;
-    let extents = Extents::of(io).ok_or(Decline("takes three axes"))?;
+    let extents = Extents::of(io).ok_or(Decline("takes three axes, or keys in lanes"))?;
     let counted = [extents.tokens, extents.heads, extents.capacity].iter().all(|&n| u32::try_from(n).is_ok());
-    if counted { Ok(extents) } else { Err(Decline("takes extents of at most 32 bits")) }
+    if !counted {
+        return Err(Decline("takes extents of at most 32 bits"));
+    }
+    if op.quantized {
+        check_alignment(&io.output(1))?;
+        if !(extents.group() * extents.value_dim).is_multiple_of(GROUP) {
+            return Err(Decline("quantizes whole groups of 32 in a tile"));
+        }
+    }
+    Ok(extents)
+}
+
+/// The quantized output's slot, and the groups of a token's row.
+fn quantized(op: &Attend, extents: &Extents) -> (Arg, u32) {
+    (Arg::slot(5 + u8::from(op.sinks)), (extents.heads * extents.value_dim / GROUP) as u32)
 }
 
 impl Kernel for Split {
@@ -169,41 +210,37 @@ impl Kernel for Split {
     }
 
     fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let extents = check(io, on)?;
-        if op.quantized {
-            check_alignment(&io.output(1))?;
-            if !(extents.group() * extents.value_dim).is_multiple_of(GROUP) {
-                return Err(Decline("quantizes whole groups of 32 in a tile"));
-            }
-        }
+        let extents = check(op, io, on)?;
         if extents.tokens > FEW_TOKENS {
             return Err(Decline("is for few queries"));
         }
-        let rows = extents.tokens * extents.group();
-        Ok(if extents.tokens == 1 || rows <= split::ROWS { Cost::BEST } else { Cost::FALLBACK })
+        Ok(Cost::BEST)
     }
 
     fn plan(&self, op: &Attend, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         let Some(extents) = Extents::of(io) else { return Plan::default() };
         let rows = extents.tokens * extents.group();
-        let splits = op.rule.most_seen(extents.tokens, extents.capacity).div_ceil(split::KEYS).max(1);
+        let [tiles, most_parts] = split::most_tiles(op.rule.most_seen(extents.tokens, extents.capacity));
         let mut plan = Plan::default();
-        let parts = plan.scratch(splits * extents.kv_heads * rows * split::part_words(extents.value_dim) * 4);
+        let part_bytes = split::part_words(extents.value_dim) * 4;
+        let parts = plan.scratch(most_parts * extents.kv_heads * rows * part_bytes);
         let ([q, k, v, start, sinks], params) = plan_header(op, io, &extents);
-        let grid = [splits, extents.kv_heads, rows.div_ceil(split::ROWS)].map(|n| n as u32);
+        let chunks = rows.div_ceil(most_rows(extents.dim, extents.value_dim));
+        let grid = [tiles, extents.kv_heads, chunks].map(|n| n as u32);
         let out = Arg::scratch(parts, Access::Write);
         plan.push(Program::Native(&SPLIT), &[q, k, v, start, sinks, out], &params, grid);
-        // Joining reads neither queries nor keys.
+        // Folding reads neither queries nor keys.
         let y = output(op);
         let parts = Arg::scratch(parts, Access::Read);
         let grid = [extents.tokens as u32, extents.kv_heads as u32, 1];
         if op.quantized {
-            let args = [start, start, start, start, sinks, y, parts, Arg::slot(5 + u8::from(op.sinks))];
+            let (quantized, groups) = quantized(op, &extents);
             let mut params = params;
-            params.push((extents.heads * extents.value_dim / GROUP) as u32);
-            plan.push(Program::Native(&JOIN_QUANTIZED), &args, &params, grid);
+            params.push(groups);
+            let args = [start, start, start, start, sinks, y, parts, quantized];
+            plan.push(Program::Native(&FOLD_QUANTIZED), &args, &params, grid);
         } else {
-            plan.push(Program::Native(&JOIN), &[start, start, start, start, sinks, y, parts], &params, grid);
+            plan.push(Program::Native(&FOLD), &[start, start, start, start, sinks, y, parts], &params, grid);
         }
         plan
     }
@@ -217,26 +254,23 @@ impl Kernel for Tiled {
     }
 
     fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        if op.quantized {
-            return Err(Decline("gives no quantized rows"));
-        }
-        check(io, on).map(|_| Cost::GOOD)
+        check(op, io, on).map(|_| Cost::GOOD)
     }
 
     fn plan(&self, op: &Attend, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         let Some(extents) = Extents::of(io) else { return Plan::default() };
         let ([q, k, v, start, sinks], mut params) = plan_header(op, io, &extents);
         let heads = extents.group().min(tiled::MOST_HEADS);
-        let tokens = (tiled::ROWS / heads).min(extents.tokens);
+        let tokens = (most_rows(extents.dim, extents.value_dim) / heads).min(extents.tokens);
         params.extend([tokens as u32, heads as u32]);
         let grid = [extents.tokens.div_ceil(tokens), extents.kv_heads, extents.group().div_ceil(heads)];
-        Plan::launch(
-            Program::Native(&TILED),
-            &[q, k, v, start, sinks, output(op)],
-            &params,
-            grid.map(|n| n as u32),
-        )
+        let grid = grid.map(|n| n as u32);
+        if op.quantized {
+            let (quantized, groups) = quantized(op, &extents);
+            params.push(groups);
+            let args = [q, k, v, start, sinks, output(op), quantized];
+            return Plan::launch(Program::Native(&TILED_AND_QUANTIZED), &args, &params, grid);
+        }
+        Plan::launch(Program::Native(&TILED), &[q, k, v, start, sinks, output(op)], &params, grid)
     }
 }
-
-const _: () = assert!(DType::F32.code() == 0);

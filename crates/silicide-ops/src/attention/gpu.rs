@@ -4,7 +4,7 @@
 //! queries. No subgroup size is assumed, and every sum has a fixed order. A cache larger than a binding is read in windows
 //! of whole heads.
 
-use super::{Attend, Attention, Extents};
+use super::{Attend, Attention, Extents, MOST_DIM};
 use crate::elementwise::activation::ACTIVATION;
 use crate::needs::{TypedNeeds, dtype};
 use crate::wgsl::{self, row_spans};
@@ -71,6 +71,12 @@ fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> 
         return Err(Decline("gives no quantized rows"));
     }
     let extents = Extents::of(io).ok_or(Decline("takes three axes"))?;
+    if extents.in_lanes {
+        return Err(Decline("takes keys row by row"));
+    }
+    if extents.dim > MOST_DIM {
+        return Err(Decline("takes keys of at most 512 elements"));
+    }
     if op.rule.limit > MOST_POSITIONS || extents.capacity > MOST_POSITIONS as usize {
         return Err(Decline("takes positions of at most 30 bits"));
     }
@@ -109,7 +115,7 @@ struct Written {
 fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, written: Written) {
     let Written { out, runs } = written;
     let Some(extents) = Extents::of(io) else { return };
-    let Extents { tokens, heads, kv_heads, dim, value_dim, capacity } = extents;
+    let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, .. } = extents;
     let (Some(single), Some(store), Some(keys), Some(values), Some(windows)) = (
         wgsl::load(DType::F32),
         wgsl::store(DType::F32, &on.features),

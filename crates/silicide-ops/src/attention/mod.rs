@@ -8,8 +8,13 @@
 //!
 //! A score is `scale * q · k`, then capped, `c * tanh(score / c)`, then masked: a causal query sees no later position, one
 //! with a window only positions less than the window before its own. A sink is one more logit of the softmax, without
-//! a value. A query that sees nothing gives zeros. Where a value is NaN or infinite, queries of the same call that do not
-//! see it may give NaN too.
+//! a value. A query that sees nothing gives zeros. Keys and values that a query does not see, NaN included, do not reach its result.
+//!
+//! Keys lie row by row, `[kv_heads, capacity, dim]`, or in lanes, `[kv_heads, capacity / 16, dim, 16]`: sets of sixteen slots, element
+//! by element, as the CPU reads them ([`KEY_LANES`]). [`cache_write`](crate::cache_write()) writes either.
+//!
+//! On the CPU the bits of a result depend on the query and on the keys and values that it sees, with their positions, and on nothing else:
+//! `docs/attention.md` has the definition.
 
 pub mod cases;
 mod cpu;
@@ -22,8 +27,11 @@ use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape};
 use std::ops::Range;
 
-/// The longest head of keys and of values.
+/// The longest head of values.
 pub const MOST_DIM: usize = 512;
+/// The longest head of keys.
+pub const MOST_KEY_DIM: usize = 576;
+pub use silicide_gemm::f32::KEY_LANES;
 
 /// How scores are made, and which keys a query sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,7 +53,8 @@ pub struct Attention {
 pub struct AttentionInputs<'a, V> {
     /// Queries: f32 `[tokens, heads, dim]`.
     pub q: &'a V,
-    /// Keys: `[kv_heads, capacity, dim]` of f32, f16, bf16 or a block format.
+    /// Keys: `[kv_heads, capacity, dim]` of f32, f16, bf16 or a block format, or, in lanes, `[kv_heads, capacity / 16, dim, 16]` of f32,
+    /// f16 or bf16.
     pub k: &'a V,
     /// Values: `[kv_heads, capacity, value_dim]` of f32, f16, bf16 or a block format.
     pub v: &'a V,
@@ -84,14 +93,17 @@ struct Extents {
     dim: usize,
     value_dim: usize,
     capacity: usize,
+    /// Whether keys lie in lanes.
+    in_lanes: bool,
 }
 
 impl Extents {
     fn of(io: &Io<'_>) -> Option<Extents> {
         let (q, k, v) = (io.input(0).shape, io.input(1).shape, io.input(2).shape);
-        match (q.axes(), k.axes(), v.axes()) {
-            (&[tokens, heads, dim], &[kv_heads, capacity, _], &[_, _, value_dim]) => {
-                Some(Extents { tokens, heads, kv_heads, dim, value_dim, capacity })
+        let CacheShape { heads: kv_heads, capacity, in_lanes, .. } = CacheShape::of(&k)?;
+        match (q.axes(), v.axes()) {
+            (&[tokens, heads, dim], &[_, _, value_dim]) => {
+                Some(Extents { tokens, heads, kv_heads, dim, value_dim, capacity, in_lanes })
             }
             _ => None,
         }
@@ -137,17 +149,54 @@ impl Attention {
     }
 }
 
+/// The shape of a cache: rows of `dim` elements for each head and slot, `[heads, capacity, dim]`, or in lanes, `[heads, capacity / 16, dim,
+/// 16]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheShape {
+    pub(crate) heads: usize,
+    pub(crate) capacity: usize,
+    pub(crate) dim: usize,
+    pub(crate) in_lanes: bool,
+}
+
+impl CacheShape {
+    pub(crate) fn of(shape: &Shape) -> Option<CacheShape> {
+        match *shape.axes() {
+            [heads, capacity, dim] => Some(CacheShape { heads, capacity, dim, in_lanes: false }),
+            [heads, sets, dim, KEY_LANES] => {
+                let capacity = sets.checked_mul(KEY_LANES)?;
+                Some(CacheShape { heads, capacity, dim, in_lanes: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns where element `at` of a slot lies, in elements.
+    pub(crate) fn element(&self, head: usize, slot: usize, at: usize) -> usize {
+        let row = head * self.capacity + slot;
+        if self.in_lanes {
+            (row / KEY_LANES * self.dim + at) * KEY_LANES + row % KEY_LANES
+        } else {
+            row * self.dim + at
+        }
+    }
+}
+
 /// Checks keys or values.
-fn check_cache(slot: &'static str, info: &TensorInfo) -> Result<[usize; 3]> {
+fn check_cache(slot: &'static str, info: &TensorInfo, most: usize) -> Result<CacheShape> {
     let op = "attention";
     if !matches!(info.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::Block(_)) {
         let expected = "f32, f16, bf16 or a block format".to_owned();
         return Err(Error::DTypeMismatch { op, slot, expected, got: info.dtype });
     }
-    match <[usize; 3]>::try_from(info.shape.axes()) {
-        Ok(axes) if axes[2].is_multiple_of(8) && axes[2] <= MOST_DIM => Ok(axes),
+    match CacheShape::of(&info.shape) {
+        Some(shape) if shape.in_lanes && (slot == "v" || info.dtype.is_block()) => {
+            let expected = "[kv_heads, capacity, dim]: lanes are for keys of f32, f16 or bf16".to_owned();
+            Err(Error::Shape { op, slot, expected, got: info.shape })
+        }
+        Some(shape) if shape.dim.is_multiple_of(8) && shape.dim <= most => Ok(shape),
         _ => {
-            let expected = format!("[kv_heads, capacity, a multiple of 8 up to {MOST_DIM}]");
+            let expected = format!("[kv_heads, capacity, a multiple of 8 up to {most}]");
             Err(Error::Shape { op, slot, expected, got: info.shape })
         }
     }
@@ -207,9 +256,9 @@ impl Op for Attend {
         if start.elements() != 1 {
             return Err(Error::Shape { op, slot: "start", expected: "[1]".to_owned(), got: start.shape });
         }
-        let [kv_heads, capacity, dim] = check_cache("k", &k)?;
-        let [v_heads, v_capacity, value_dim] = check_cache("v", &v)?;
-        if (v_heads, v_capacity) != (kv_heads, capacity) {
+        let CacheShape { heads: kv_heads, capacity, dim, .. } = check_cache("k", &k, MOST_KEY_DIM)?;
+        let CacheShape { dim: value_dim, .. } = check_cache("v", &v, MOST_DIM)?;
+        if v.shape.axes().get(..2) != Some([kv_heads, capacity].as_slice()) {
             let expected = format!("[{kv_heads}, {capacity}, value_dim], as k");
             return Err(Error::Shape { op, slot: "v", expected, got: v.shape });
         }
@@ -241,6 +290,7 @@ impl Op for Attend {
         let infos: Vec<TensorInfo> =
             inputs.iter().map(|host| TensorInfo::new(host.dtype, host.shape)).collect();
         let Some(extents) = Extents::of(&Io { inputs: &infos, outputs: &[] }) else { return };
+        let Some(keys) = CacheShape::of(&k.shape) else { return };
         let Extents { tokens, heads, dim, value_dim, capacity, .. } = extents;
         let latest = (self.rule.limit as usize - tokens) as f64;
         let given = start.values.first().copied().unwrap_or(0.0);
@@ -252,8 +302,12 @@ impl Op for Attend {
             let mut scores = Vec::new();
             for at in self.rule.seen(position, position, start + tokens, capacity) {
                 let slot = kv_head * capacity + at % capacity;
-                let key = k.values.chunks_exact(dim).nth(slot).unwrap_or(&[]);
-                let score = f64::from(self.rule.scale) * q.iter().zip(key).map(|(q, k)| q * k).sum::<f64>();
+                let key = |at_element: usize| {
+                    let index = keys.element(kv_head, at % capacity, at_element);
+                    k.values.get(index).copied().unwrap_or(0.0)
+                };
+                let product: f64 = q.iter().enumerate().map(|(i, q)| q * key(i)).sum();
+                let score = f64::from(self.rule.scale) * product;
                 let cap = self.rule.softcap.map(f64::from);
                 scores.push((slot, cap.map_or(score, |cap| cap * (score / cap).tanh())));
             }
@@ -288,7 +342,7 @@ impl Op for Attend {
 
     fn work(&self, io: &Io<'_>) -> Work {
         let Some(extents) = Extents::of(io) else { return Work::default() };
-        let Extents { tokens, heads, kv_heads, dim, value_dim, capacity } = extents;
+        let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, .. } = extents;
         let keys = self.rule.most_seen(tokens, capacity);
         let row = |info: TensorInfo, dim: usize| dim / info.dtype.block_len().max(1) * info.dtype.size();
         let cache = kv_heads * keys * (row(io.input(1), dim) + row(io.input(2), value_dim));

@@ -1,6 +1,7 @@
 //! Calls of `cache_write`: every type of cache, odd sizes, slots that wrap, that do not exist, that several tokens have.
 
 use super::CacheWrite;
+use crate::attention::KEY_LANES;
 use crate::case::{Case, Data, Input};
 use silicide_quant::{DType, Format};
 
@@ -15,6 +16,12 @@ pub fn cases() -> Vec<Case> {
             let slots = Input::of(slots.0, &[tokens], Data::Values(slots.1));
             let mut case = Case::new(label, CacheWrite, vec![rows, slots]);
             case.outputs.push(Input::gaussian(cache, &[heads, capacity, dim]));
+            if !cache.is_block() && capacity.is_multiple_of(KEY_LANES) {
+                let mut lanes = case.clone();
+                lanes.label.push_str(", in lanes");
+                lanes.outputs = vec![Input::gaussian(cache, &[heads, capacity / KEY_LANES, dim, KEY_LANES])];
+                cases.push(lanes);
+            }
             cases.push(case);
         };
     let from = |start: usize, count: usize, capacity: usize| -> Vec<f64> {
@@ -28,6 +35,9 @@ pub fn cases() -> Vec<Case> {
         let outside = vec![-1.0, 0.0, 7.0, 6.0, -2_147_483_648.0, 2_147_483_647.0, 3.0];
         add("outside", [7, 2, 5, 7], dtype, (I32, outside));
         add("more than there is room for", [23, 2, 8, 5], dtype, (U32, from(3, 23, 5)));
+        add("sets", [1, 3, 64, 32], dtype, (U32, from(21, 1, 32)));
+        add("a ring of sets", [70, 2, 300, 48], dtype, (I32, from(35, 70, 48)));
+        add("outside of sets", [4, 2, 7, 16], dtype, (I32, vec![-1.0, 15.0, 16.0, 0.0]));
     }
     for dtype in [q8_0, q4_0] {
         add("one token", [1, 3, 64, 17], dtype, (U32, from(5, 1, 17)));

@@ -1,12 +1,14 @@
-//! `cache_write` on the CPU. A tile is a head and the slots of one remainder: each slot is of one tile, which goes through
-//! the tokens in order, so that the last one for a slot is what stays.
+//! `cache_write` on the CPU. A tile is a head and the sets of sixteen slots of one remainder: each slot is of one tile, which goes
+//! through the tokens in order, so that the last one for a slot is what stays. A set in lanes is of one tile too.
 
 use super::{CacheWrite, CacheWriteExtents};
-use crate::cpu::element::{Float, code};
-use crate::cpu::{Simd, TILE, native_kernel};
+use crate::attention::KEY_LANES;
+use crate::cpu::element::{Float, code, size};
+use crate::cpu::{CHUNK, Simd, TILE, native_kernel};
 use crate::elementwise::{fits_cpu, is_float};
 use crate::needs::{bytes, dtype};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::prefetch::{LINE, fetch};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::{DType, Format, bf16, f16};
 
@@ -29,42 +31,51 @@ impl Kernel for CpuCacheWrite {
     }
 
     fn plan(&self, _op: &CacheWrite, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
-        let Some(CacheWriteExtents { tokens, heads, dim, capacity }) = CacheWriteExtents::of(io) else {
+        let Some(CacheWriteExtents { tokens, heads, dim, capacity, in_lanes }) = CacheWriteExtents::of(io)
+        else {
             return Plan::default();
         };
+        let stride = capacity;
         let shares = (tokens * dim / TILE).clamp(1, MOST_SHARES);
         // A slot is negative where its first bit is set; as a number without sign it is then no slot of any cache.
         let signed = io.input(1).dtype == DType::I32;
         let capacity = if signed { capacity.min(1 << 31) } else { capacity };
-        let stride = io.output(0).shape.axes().get(1).copied().unwrap_or(0);
         let words = [tokens, heads, dim, capacity, stride].map(|word| word as u32);
         let [tokens, heads, dim, capacity, stride] = words;
-        let params = [tokens, heads, dim, capacity, stride, code(io.output(0).dtype)];
+        let params = [tokens, heads, dim, capacity, stride, code(io.output(0).dtype), u32::from(in_lanes)];
         let args = [Arg::slot(0), Arg::slot(1), Arg::slot(2)];
         Plan::launch(Program::Native(&ROWS), &args, &params, [shares as u32, heads, 1])
     }
 }
 
 // SAFETY: a slot is checked against those that may be written, which are at most those of a head, before it is used. A tile
-// writes the slots of its remainder in its head.
+// writes the sets of its remainder in its head.
 native_kernel!(unsafe ROWS, "cache_write.rows.cpu", run::<S>, needs needs);
 
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [tokens, heads, dim, capacity, stride] = [0, 1, 2, 3, 4].map(|i| launch.count(i));
     let [_, down] = launch.plane()?;
-    let (cache, align) = cache_bytes(launch.param(5), heads * stride, dim)?;
+    let (cache, align) = cache_bytes(launch.param(5), launch.param(6) != 0, [heads, stride, dim])?;
     let needs = Needs::new().read(tokens * heads * dim * 4u32, 4).read(tokens * 4u32, 4);
     (down == heads && capacity <= stride).then(|| needs.write(cache, align))
 }
 
-/// Bytes and alignment of a cache of `rows` rows of `dim` elements, of the type with this code, which [`store_row`] writes.
-pub(crate) fn cache_bytes(code: u32, rows: Count, dim: Count) -> Option<(Count, usize)> {
+/// Bytes and alignment of a cache of `[heads, capacity, dim]`, of the type with this code, which [`store_row`] writes. In lanes, slots are
+/// whole sets, and not of a block format.
+pub(crate) fn cache_bytes(
+    code: u32,
+    in_lanes: bool,
+    [heads, capacity, dim]: [Count; 3],
+) -> Option<(Count, usize)> {
     let dtype = dtype(code).filter(|dtype| dtype.is_block() || is_float(*dtype))?;
-    Some((rows * bytes(dtype, dim)?, if dtype.is_block() { 1 } else { dtype.size() }))
+    if in_lanes && (dtype.is_block() || !capacity.0.is_multiple_of(KEY_LANES as u64)) {
+        return None;
+    }
+    Some((heads * capacity * bytes(dtype, dim)?, if dtype.is_block() { 1 } else { dtype.size() }))
 }
 
 /// Bindings: rows, slots, cache. Parameters: tokens, heads, elements of a head, slots that may be written, slots of a head,
-/// type of the cache.
+/// type of the cache, whether it is in lanes.
 ///
 /// # Safety
 /// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
@@ -77,44 +88,96 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let slots = unsafe { tile.read_part::<u32>(1, 0..tokens) };
     for (token, &slot) in slots.iter().enumerate() {
         let slot = slot as usize;
-        if slot >= capacity || slot % shares != share {
+        if slot >= capacity || slot / KEY_LANES % shares != share {
             continue;
         }
         let from = (token * heads + head) * dim;
-        let to = (head * stride + slot) * dim;
-        // SAFETY: the row is of this token and head; the slot exists, and is of this tile alone.
-        unsafe {
-            let row = tile.read_part::<f32>(0, from..from + dim);
-            store_row::<S>(tile, 2, tile.param(5), to, row);
-        }
+        let to = CacheRow {
+            binding: 2,
+            code: tile.param(5),
+            in_lanes: tile.param(6) != 0,
+            row: head * stride + slot,
+        };
+        // SAFETY: the row is of this token and head; the slot exists, and its set is of this tile alone.
+        unsafe { store_row::<S>(tile, to, tile.read_part::<f32>(0, from..from + dim)) };
     }
 }
 
-/// Stores `row` in the cache at binding `cache`, from element `at` on. `code` is the type of the cache.
+/// A row of a cache: that of one head and slot.
+#[derive(Clone, Copy)]
+pub(crate) struct CacheRow {
+    pub(crate) binding: usize,
+    /// The type of the cache.
+    pub(crate) code: u32,
+    pub(crate) in_lanes: bool,
+    /// Rows before it: `head * capacity + slot`.
+    pub(crate) row: usize,
+}
+
+/// Stores `values` in a row of a cache.
 ///
 /// # Safety
-/// The CPU has `S`; the cache holds the elements, and nothing else touches them.
+/// The CPU has `S`; [`cache_bytes`] sized the cache for rows of as many elements; it has the row, and nothing else touches it, or, in
+/// lanes, its set.
 #[inline(always)]
-pub(crate) unsafe fn store_row<S: Simd>(tile: &Tile<'_>, cache: usize, code: u32, at: usize, row: &[f32]) {
+pub(crate) unsafe fn store_row<S: Simd>(tile: &Tile<'_>, to: CacheRow, values: &[f32]) {
     const F32: u32 = DType::F32.code();
     const F16: u32 = DType::F16.code();
     const BF16: u32 = DType::BF16.code();
     const BLOCKS: u32 = DType::ALL.len() as u32;
-    let range = at..at + row.len();
-    // SAFETY: by the caller, the CPU has `S`, and the cache holds elements `range` of the type that `code` names, which
-    // nothing else touches. `cache_bytes` sized it for this type.
+    let CacheRow { binding, code, row, .. } = to;
+    // SAFETY: this function has the conditions of `store_elements`, for the type that `code` names; of a block format, the
+    // cache holds the row's bytes.
     unsafe {
         match code {
-            F32 => f32::narrow(S::assume(), row, tile.write::<f32>(cache, range)),
-            F16 => f16::narrow(S::assume(), row, tile.write::<f16>(cache, range)),
-            BF16 => bf16::narrow(S::assume(), row, tile.write::<bf16>(cache, range)),
+            F32 => store_elements::<S, f32>(tile, to, values),
+            F16 => store_elements::<S, f16>(tile, to, values),
+            BF16 => store_elements::<S, bf16>(tile, to, values),
             code => {
                 let number = code.wrapping_sub(BLOCKS) as usize;
                 let Some(&format) = Format::ALL.get(number) else { return };
-                let bytes = |elements: usize| elements / format.block_len() * format.block_bytes();
+                let bytes = values.len() / format.block_len() * format.block_bytes();
                 // Rows are whole blocks, as every shape of a block format; so encoding can't fail.
-                let _ = format.encode(row, tile.write::<u8>(cache, bytes(range.start)..bytes(range.end)));
+                let _ = format.encode(values, tile.write::<u8>(binding, row * bytes..(row + 1) * bytes));
             }
+        }
+    }
+}
+
+/// Prefetches the set of a row in lanes, to write to it: a row has a few elements in each line of it, which was last touched a token ago. Its bytes
+/// are those of [`KEY_LANES`] rows of `dim` elements.
+#[inline(always)]
+pub(crate) fn prefetch_set(tile: &Tile<'_>, to: CacheRow, dim: usize) {
+    let bytes = KEY_LANES * dim * size(to.code);
+    let set = tile.start(to.binding).wrapping_add(to.row / KEY_LANES * bytes);
+    for line in (0..bytes).step_by(LINE).filter(|_| to.in_lanes) {
+        fetch::<true>(set.wrapping_add(line));
+    }
+}
+
+/// Stores `values` in a row of a cache of `T`.
+///
+/// # Safety
+/// As for [`store_row`].
+#[inline(always)]
+unsafe fn store_elements<S: Simd, T: Float>(tile: &Tile<'_>, to: CacheRow, values: &[f32]) {
+    let CacheRow { binding, in_lanes, row, .. } = to;
+    let dim = values.len();
+    // SAFETY: the CPU has `S`, by the caller.
+    let isa = unsafe { S::assume() };
+    if !in_lanes {
+        // SAFETY: the cache has the row, which nothing else touches, by the caller.
+        T::narrow(isa, values, unsafe { tile.write::<T>(binding, row * dim..(row + 1) * dim) });
+        return;
+    }
+    let (set, lane) = (row / KEY_LANES * KEY_LANES * dim, row % KEY_LANES);
+    // SAFETY: the cache has whole sets (`cache_bytes`), and nothing else touches this one, by the caller.
+    let set = unsafe { tile.write::<T>(binding, set..set + KEY_LANES * dim) };
+    let mut narrow = [T::zeroed(); CHUNK];
+    for (values, set) in values.chunks(CHUNK).zip(set.chunks_mut(CHUNK * KEY_LANES)) {
+        T::narrow(isa, values, &mut narrow);
+        for (lanes, value) in set.as_chunks_mut::<KEY_LANES>().0.iter_mut().zip(&narrow) {
+            lanes[lane] = *value;
         }
     }
 }

@@ -54,6 +54,9 @@ impl Kernel for GpuCacheWrite {
         if !on.is_gpu() {
             return Err(Decline("runs on GPUs only"));
         }
+        if CacheWriteExtents::of(io).is_some_and(|extents| extents.in_lanes) {
+            return Err(Decline("writes row by row"));
+        }
         if items(io.output(0).dtype, &on.features).is_none() {
             return Err(Decline("has no WGSL that encodes this format"));
         }
@@ -82,7 +85,7 @@ impl Kernel for GpuCacheWrite {
         // SAFETY: a slot is checked against the limit, which is at most the capacity, before it is used; a workgroup writes
         // items of its token's slot in the heads that the launch sees.
         let kernel = unsafe { kernel.unchecked(needs, &[io.output(0).dtype.code()]) };
-        let CacheWriteExtents { tokens, heads, dim, capacity } = extents;
+        let CacheWriteExtents { tokens, heads, dim, capacity, .. } = extents;
         // A negative slot, as a number without sign, is none below this.
         let limit = if io.input(1).dtype == DType::I32 { capacity.min(1 << 31) } else { capacity };
         for span in windows {

@@ -1,6 +1,7 @@
 //! Writes keys or values of new tokens into their slots of a cache, in the cache's own element type.
 //!
-//! The cache is `[kv_heads, capacity, dim]`: what one head has stored lies together, as attention reads it. The caller says
+//! The cache is `[kv_heads, capacity, dim]`: what one head has stored lies together, as attention reads it. On the CPU it may be in lanes,
+//! `[kv_heads, capacity / 16, dim, 16]`: sets of sixteen slots, element by element, as attention reads keys fastest. The caller says
 //! which slot each token gets, for a ring `position % capacity`. A token whose slot does not exist, negative ones included,
 //! is not stored; of several tokens for one slot the last is.
 
@@ -8,15 +9,16 @@ pub mod cases;
 mod cpu;
 mod gpu;
 
-pub(crate) use cpu::{cache_bytes, store_row};
+pub(crate) use cpu::{CacheRow, cache_bytes, prefetch_set, store_row};
 
+use crate::attention::{CacheShape, KEY_LANES};
 use crate::elementwise::inputs;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape};
 
 /// The op. Inputs: `rows` of f32 `[tokens, kv_heads, dim]`, and `slots` of i32 or u32 `[tokens]`. Output, updated: `cache`
-/// `[kv_heads, capacity, dim]` of f32, f16, bf16 or a block format.
+/// `[kv_heads, capacity, dim]` of f32, f16, bf16 or a block format, or `[kv_heads, capacity / 16, dim, 16]` of f32, f16 or bf16.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CacheWrite;
 
@@ -27,18 +29,16 @@ struct CacheWriteExtents {
     heads: usize,
     dim: usize,
     capacity: usize,
+    in_lanes: bool,
 }
 
 impl CacheWriteExtents {
     /// Unless something can't be counted in 32 bits.
     fn of(io: &Io<'_>) -> Option<CacheWriteExtents> {
-        let (&[tokens, heads, dim], &[_, capacity, _]) =
-            (io.input(0).shape.axes(), io.output(0).shape.axes())
-        else {
-            return None;
-        };
+        let &[tokens, heads, dim] = io.input(0).shape.axes() else { return None };
+        let CacheShape { capacity, in_lanes, .. } = CacheShape::of(&io.output(0).shape)?;
         let counted = io.input(0).elements() <= u32::MAX as usize && capacity <= u32::MAX as usize;
-        counted.then_some(CacheWriteExtents { tokens, heads, dim, capacity })
+        counted.then_some(CacheWriteExtents { tokens, heads, dim, capacity, in_lanes })
     }
 }
 
@@ -86,27 +86,34 @@ impl Op for CacheWrite {
             let expected = "f32, f16, bf16 or a block format".to_owned();
             return Err(Error::DTypeMismatch { op, slot, expected, got: cache.dtype });
         }
-        match (inferred.shape.axes(), cache.shape.axes()) {
-            (&[heads, _, dim], &[cache_heads, capacity, cache_dim])
-                if cache_heads == heads && cache_dim == dim && capacity > 0 => {}
-            (wanted, _) => {
-                let [heads, dim] = [0, 2].map(|axis| wanted.get(axis).copied().unwrap_or(0));
-                let expected = format!("[{heads}, capacity, {dim}]");
-                return Err(Error::Shape { op, slot, expected, got: cache.shape });
-            }
+        let [heads, dim] = [0, 2].map(|axis| inferred.shape.axes().get(axis).copied().unwrap_or(0));
+        let fits = |shape: CacheShape| {
+            let is_blocks_in_lanes = shape.in_lanes && cache.dtype.is_block();
+            shape.heads == heads && shape.dim == dim && shape.capacity > 0 && !is_blocks_in_lanes
+        };
+        if CacheShape::of(&cache.shape).is_some_and(fits) {
+            return Ok(());
         }
-        Ok(())
+        let lanes = format!(", or [{heads}, capacity / {KEY_LANES}, {dim}, {KEY_LANES}]");
+        let lanes = if cache.dtype.is_block() { "" } else { &lanes };
+        let expected = format!("[{heads}, capacity, {dim}]{lanes}");
+        Err(Error::Shape { op, slot, expected, got: cache.shape })
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
         let ([rows, slots, ..], [cache, ..]) = (inputs, outputs) else { return };
-        let (&[_, heads, dim], &[_, capacity, _]) = (rows.shape.axes(), cache.shape.axes()) else { return };
+        let (&[_, heads, dim], Some(shape)) = (rows.shape.axes(), CacheShape::of(&cache.shape)) else {
+            return;
+        };
         for (row, values) in rows.values.chunks_exact(dim).enumerate() {
             let (token, head) = (row / heads, row % heads);
             let slot = slots.values.get(token).copied().unwrap_or(-1.0);
-            if slot >= 0.0 && slot < capacity as f64 {
-                let stored = cache.values.chunks_exact_mut(dim).nth(head * capacity + slot as usize);
-                stored.into_iter().for_each(|stored| stored.copy_from_slice(values));
+            if slot >= 0.0 && slot < shape.capacity as f64 {
+                for (i, value) in values.iter().enumerate() {
+                    if let Some(stored) = cache.values.get_mut(shape.element(head, slot as usize, i)) {
+                        *stored = *value;
+                    }
+                }
             }
         }
     }
@@ -132,7 +139,7 @@ impl Op for CacheWrite {
     }
 }
 
-/// Stores `rows`, `[tokens, kv_heads, dim]`, in `cache`, `[kv_heads, capacity, dim]`: those of token `i` in slot `slots[i]`.
+/// Stores `rows`, `[tokens, kv_heads, dim]`, in `cache`, `[kv_heads, capacity, dim]` or in lanes: those of token `i` in slot `slots[i]`.
 pub fn cache_write<R: Recorder>(
     recorder: &mut R,
     rows: &R::Value,

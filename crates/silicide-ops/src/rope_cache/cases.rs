@@ -1,6 +1,7 @@
 //! Calls of `rope_cache`: both styles, every type of cache, parts of heads, slots that wrap, do not exist, or occur twice.
 
 use super::RopeCache;
+use crate::attention::KEY_LANES;
 use crate::case::{Case, Data, Input};
 use crate::rope::RopeStyle;
 use silicide_quant::{DType, Format};
@@ -31,6 +32,12 @@ pub fn cases() -> Vec<Case> {
                 Input::gaussian(keys, &[kv_heads, capacity, dim]),
                 Input::gaussian(values, &[kv_heads, capacity, value_dim]),
             ];
+            if capacity.is_multiple_of(KEY_LANES) {
+                let mut lanes = case.clone();
+                lanes.label.push_str(", keys in lanes");
+                lanes.outputs[1] = Input::gaussian(keys, &[kv_heads, capacity / KEY_LANES, dim, KEY_LANES]);
+                cases.push(lanes);
+            }
             cases.push(case);
         };
         let q8_0 = DType::Block(Format::Q8_0);
@@ -40,6 +47,13 @@ pub fn cases() -> Vec<Case> {
         add([3, 2, 1, 7, 5, 2], 4, [F32, F32], (I32, vec![-1.0, 3.0, 4.0]));
         add([7, 6, 3, 10, 10, 5], 2, [F16, F32], (U32, vec![0.0, 1.0, 0.0, 1.0, 1.0, 9.0, 0.0]));
         add([1, 3, 3, 64, 96, 32], 9, [q8_0, q8_0], (U32, vec![8.0]));
+        add([1, 9, 3, 64, 64, 32], 32, [F16, F16], (U32, vec![21.0]));
+        add(
+            [18, 4, 2, 576, 512, 32],
+            16,
+            [BF16, q8_0],
+            (U32, (5..23).map(|slot| f64::from(slot % 16)).collect()),
+        );
         add([2, 1, 1, 2, 1, 1], 3, [F16, F16], (U32, vec![2.0, 1.0]));
     }
     cases

@@ -2,7 +2,8 @@
 //! that of several tokens for one slot the last stays.
 
 use super::{RopeCache, RopeCacheExtents};
-use crate::cache_write::{cache_bytes, store_row};
+use crate::attention::MOST_KEY_DIM;
+use crate::cache_write::{CacheRow, cache_bytes, prefetch_set, store_row};
 use crate::cpu::element::code;
 use crate::cpu::needs::in_tiles_of;
 use crate::cpu::{Simd, TILE, native_kernel};
@@ -12,7 +13,7 @@ use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// The longest head: one is turned in a buffer of this many elements.
-const LONGEST: usize = 512;
+const LONGEST: usize = MOST_KEY_DIM;
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -36,7 +37,7 @@ impl Kernel for CpuRopeCache {
     fn fits(&self, _op: &RopeCache, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let extents = RopeCacheExtents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
         if extents.dim > LONGEST {
-            return Err(Decline("takes heads of at most 512 elements"));
+            return Err(Decline("takes heads of at most 576 elements"));
         }
         if !extents.heads.is_multiple_of(extents.kv_heads) {
             return Err(Decline("takes as many queries for each head of the cache"));
@@ -46,7 +47,8 @@ impl Kernel for CpuRopeCache {
 
     fn plan(&self, op: &RopeCache, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         let Some(extents) = RopeCacheExtents::of(io) else { return Plan::default() };
-        let RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities } = extents;
+        let RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities, in_lanes } =
+            extents;
         let [key_limit, value_limit] = extents.limits(io);
         let each = tokens * (heads * dim / kv_heads.max(1) + dim + value_dim);
         let together = (TILE / each.max(1)).clamp(1, kv_heads.max(1));
@@ -67,6 +69,7 @@ impl Kernel for CpuRopeCache {
         ];
         let mut params: smallvec::SmallVec<[u32; 16]> = words.iter().map(|&word| word as u32).collect();
         params.extend([code(io.output(1).dtype), code(io.output(2).dtype)]);
+        params.extend(in_lanes.map(u32::from));
         let args: smallvec::SmallVec<[Arg; 8]> = (0..8).map(Arg::slot).collect();
         let grid = [kv_heads.div_ceil(together) as u32, 1, 1];
         Plan::launch(Program::Native(&HEADS), &args, &params, grid)
@@ -87,8 +90,10 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     if !is_grouped || !is_inside || dim > Count::from(LONGEST) {
         return None;
     }
-    let (keys, key_align) = cache_bytes(launch.param(12), kv_heads * key_capacity, dim)?;
-    let (values, value_align) = cache_bytes(launch.param(13), kv_heads * value_capacity, value_dim)?;
+    let [key_lanes, value_lanes] = [14, 15].map(|i| launch.param(i) != 0);
+    let (keys, key_align) = cache_bytes(launch.param(12), key_lanes, [kv_heads, key_capacity, dim])?;
+    let (values, value_align) =
+        cache_bytes(launch.param(13), value_lanes, [kv_heads, value_capacity, value_dim])?;
     let q = tokens * heads * dim * 4u32;
     let needs = Needs::new()
         .read(q, 4)
@@ -101,7 +106,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// Bindings: q, k, v, table, slots, queries, keys, values. Parameters: tokens, heads, heads of the cache, elements of a head and
 /// of a value, pairs, heads of a tile, slots of keys and of values, slots of each that may be written, whether pairs are of
-/// two halves, types of keys and of values.
+/// two halves, types of keys and of values, whether each is in lanes.
 ///
 /// # Safety
 /// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
@@ -111,6 +116,10 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let [together, key_capacity, value_capacity, key_limit, value_limit] =
         [6, 7, 8, 9, 10].map(|i| tile.param(i) as usize);
     let (halves, group) = (tile.param(11) != 0, heads / kv_heads);
+    let cache = |binding: usize, i: usize, row: usize| {
+        let (code, in_lanes) = (tile.param(12 + i), tile.param(14 + i) != 0);
+        CacheRow { binding, code, in_lanes, row }
+    };
     let first = tile.index[0] as usize * together;
     let mut buffer = [0.0; LONGEST];
     // SAFETY: `needs` requires a word for each token, in a binding that is only read.
@@ -120,6 +129,10 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         let turns = unsafe { tile.read_part::<f32>(TABLE, token * pairs * 2..(token + 1) * pairs * 2) };
         let turned = &mut buffer[..dim];
         let slot = slot as usize;
+        // The next tokens of a prompt write to the same lines.
+        for head in (first..(first + together).min(kv_heads)).filter(|_| tokens == 1) {
+            prefetch_set(tile, cache(KEYS, 0, head * key_capacity + slot), dim);
+        }
         for head in first..(first + together).min(kv_heads) {
             for query in head * group..(head + 1) * group {
                 let at = (token * heads + query) * dim;
@@ -134,7 +147,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                 // SAFETY: the row is of this token and head; the slot exists, and is of this tile alone.
                 unsafe {
                     turn::<S>(tile.read_part::<f32>(K, row * dim..(row + 1) * dim), turns, halves, turned);
-                    store_row::<S>(tile, KEYS, tile.param(12), (head * key_capacity + slot) * dim, turned);
+                    store_row::<S>(tile, cache(KEYS, 0, head * key_capacity + slot), turned);
                 }
             }
             if slot < value_limit {
@@ -142,8 +155,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                 // and the head is of this tile alone.
                 unsafe {
                     let values = tile.read_part::<f32>(V, row * value_dim..(row + 1) * value_dim);
-                    let at = (head * value_capacity + slot) * value_dim;
-                    store_row::<S>(tile, VALUES, tile.param(13), at, values);
+                    store_row::<S>(tile, cache(VALUES, 1, head * value_capacity + slot), values);
                 }
             }
         }

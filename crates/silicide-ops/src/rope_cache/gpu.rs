@@ -32,6 +32,9 @@ impl Kernel for GpuRopeCache {
             return Err(Decline("runs on GPUs only"));
         }
         let extents = RopeCacheExtents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
+        if extents.in_lanes != [false; 2] {
+            return Err(Decline("writes row by row"));
+        }
         if extents.tokens > FEW {
             return Err(Decline("is for few tokens"));
         }
@@ -80,7 +83,7 @@ impl Kernel for GpuRopeCache {
         // SAFETY: items below the count are of the heads of queries, keys and values in turn; pairs lie in their head. A slot is
         // checked against the limit, which is at most the capacity, before it is used.
         let kernel = unsafe { gpu::sized(kernel, on).unchecked(needs, &sizes) };
-        let RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities } = extents;
+        let RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities, .. } = extents;
         let [key_limit, value_limit] = extents.limits(io);
         let turned = tokens * (heads + kv_heads) * (dim - pairs);
         let count = turned + tokens * kv_heads * value_dim;

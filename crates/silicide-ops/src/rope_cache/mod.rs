@@ -7,6 +7,7 @@ pub mod cases;
 mod cpu;
 mod gpu;
 
+use crate::attention::CacheShape;
 use crate::cache_write::CacheWrite;
 use crate::elementwise::inputs;
 use crate::rope::{Rope, RopeStyle};
@@ -15,7 +16,7 @@ use silicide_core::{Recorder, Result};
 
 /// The op. Inputs: `q` of f32 `[tokens, heads, dim]`, `k` `[tokens, kv_heads, dim]`, `v` `[tokens, kv_heads, value_dim]`, the
 /// `table` of angles `[tokens, pairs, 2]`, and `slots` of i32 or u32 `[tokens]`. Outputs: `queries`, like `q`, which it may be;
-/// and, updated, `keys` and `values`, `[kv_heads, capacity, dim]`.
+/// and, updated, `keys` and `values`, `[kv_heads, capacity, dim]` or in lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RopeCache {
     /// Which elements make a pair.
@@ -33,6 +34,8 @@ struct RopeCacheExtents {
     pairs: usize,
     /// Slots of the keys, and of the values.
     capacities: [usize; 2],
+    /// Whether they lie in lanes.
+    in_lanes: [bool; 2],
 }
 
 impl RopeCacheExtents {
@@ -45,11 +48,22 @@ impl RopeCacheExtents {
         ) else {
             return None;
         };
-        let capacity = |output: usize| io.output(output).shape.axes().get(1).copied();
-        let capacities = [capacity(1)?, capacity(2)?];
+        let [keys, values] = [1, 2].map(|output| CacheShape::of(&io.output(output).shape));
+        let (keys, values) = (keys?, values?);
+        let capacities = [keys.capacity, values.capacity];
+        let in_lanes = [keys.in_lanes, values.in_lanes];
         let arguments = io.inputs.iter().chain(io.outputs);
         let counted = arguments.into_iter().all(|info| info.elements() <= u32::MAX as usize);
-        counted.then_some(RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities })
+        counted.then_some(RopeCacheExtents {
+            tokens,
+            heads,
+            kv_heads,
+            dim,
+            value_dim,
+            pairs,
+            capacities,
+            in_lanes,
+        })
     }
 
     /// Slots that exist: as a number without sign, a negative one is beyond all of these.

@@ -1,9 +1,9 @@
 //! The needs of attention's programs: bytes, alignment and access of their bindings.
 
-use super::{HEADER, split, tiled};
-use crate::attention::{Attention, MOST_DIM};
-use crate::elementwise::is_float;
-use crate::needs::{bytes, dtype};
+use super::rows::most_rows;
+use super::{HEADER, split};
+use crate::attention::{Attention, MOST_DIM, MOST_KEY_DIM};
+use crate::cache_write::cache_bytes;
 use crate::product::needs as product;
 use silicide_gemm::q8::GROUP;
 use silicide_hal::{Count, LaunchShape, Needs};
@@ -15,9 +15,10 @@ struct Header {
     kv_heads: Count,
     /// Heads that share a head of keys.
     group: Count,
+    dim: Count,
     value_dim: Count,
     /// The most keys that all queries see between them.
-    most_seen: Count,
+    most_seen: usize,
     /// Bytes of queries, keys and values, and what the latter are aligned to.
     q: Count,
     caches: [(Count, usize); 2],
@@ -31,7 +32,7 @@ impl Header {
         let [tokens, heads, kv_heads, dim, value_dim, capacity, limit] =
             [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
         let one_to = |most: Count, count: Count| count >= Count(1) && count <= most;
-        let is_shaped = one_to(Count::from(MOST_DIM), dim) && one_to(Count::from(MOST_DIM), value_dim);
+        let is_shaped = one_to(Count::from(MOST_KEY_DIM), dim) && one_to(Count::from(MOST_DIM), value_dim);
         let is_shared = one_to(heads, kv_heads) && heads.0.is_multiple_of(kv_heads.0);
         if !is_shaped || !is_shared || capacity == Count(0) || !one_to(limit, tokens) {
             return None;
@@ -43,19 +44,20 @@ impl Header {
             softcap: None,
             limit: launch.param(6),
         };
-        let cache = |code: usize, dim: Count| {
-            let dtype = dtype(launch.param(code)).filter(|dtype| dtype.is_block() || is_float(*dtype))?;
-            Some((kv_heads * capacity * bytes(dtype, dim)?, if dtype.is_block() { 1 } else { dtype.size() }))
-        };
+        let in_lanes = launch.param(10) & 4 != 0;
         Some(Header {
             tokens,
             heads,
             kv_heads,
             group: Count(heads.0 / kv_heads.0),
+            dim,
             value_dim,
-            most_seen: Count::from(rule.most_seen(launch.param(0) as usize, launch.param(5) as usize)),
+            most_seen: rule.most_seen(launch.param(0) as usize, launch.param(5) as usize),
             q: tokens * heads * dim * 4u32,
-            caches: [cache(11, dim)?, cache(12, value_dim)?],
+            caches: [
+                cache_bytes(launch.param(11), in_lanes, [kv_heads, capacity, dim])?,
+                cache_bytes(launch.param(12), false, [kv_heads, capacity, value_dim])?,
+            ],
             sinks: if launch.param(10) & 2 == 0 { Count(0) } else { heads * 4u32 },
         })
     }
@@ -72,39 +74,49 @@ impl Header {
         self.tokens * self.heads * self.value_dim * 4u32
     }
 
-    /// Returns the bytes of the parts of `splits` runs of keys.
-    fn parts(&self, splits: Count) -> Count {
-        splits * self.tokens * self.heads * (self.value_dim + 2u32) * 4u32
+    /// Rows that a tile has room for.
+    fn most_rows(&self) -> usize {
+        most_rows(self.dim.0 as usize, self.value_dim.0 as usize)
+    }
+
+    /// Returns the tiles of a head's keys, and the bytes of all parts.
+    fn split(&self) -> [Count; 2] {
+        let [tiles, parts] = split::most_tiles(self.most_seen).map(Count::from);
+        [tiles, parts * self.tokens * self.heads * (self.value_dim + 2u32) * 4u32]
+    }
+
+    /// Whether tiles of `heads` heads, and all heads of a head of keys, have whole groups of 32, of which a token's row has `groups`.
+    fn is_whole(&self, heads: Count, groups: u32) -> bool {
+        let is_whole = |heads: Count| (heads * self.value_dim).0.is_multiple_of(GROUP as u64);
+        let has_all = self.heads * self.value_dim == Count::from(groups) * GROUP;
+        is_whole(self.group) && (heads >= self.group || is_whole(heads)) && has_all
     }
 }
 
-/// The grid: runs of keys, heads of keys, rows of the queries that share one.
+/// The grid: tiles of blocks, heads of keys, rows of the queries that share one.
 pub(super) fn split(launch: &LaunchShape<'_>) -> Option<Needs> {
     let header = Header::of(launch)?;
-    let [splits, kv_heads, chunks] = launch.grid.map(Count::from);
-    let rows = (header.tokens * header.group).div_ceil(split::ROWS)?;
-    let is_covered = kv_heads == header.kv_heads && chunks == rows;
-    is_covered.then(|| header.inputs().write(header.parts(splits), 4))
+    let [tiles, parts] = header.split();
+    let rows = (header.tokens * header.group).div_ceil(header.most_rows())?;
+    let is_covered = launch.grid.map(Count::from) == [tiles, header.kv_heads, rows];
+    is_covered.then(|| header.inputs().write(parts, 4))
 }
 
 /// The grid: tokens, heads of keys. Queries, keys and values are not touched.
-pub(super) fn join(launch: &LaunchShape<'_>) -> Option<Needs> {
+pub(super) fn fold(launch: &LaunchShape<'_>) -> Option<Needs> {
     let header = Header::of(launch)?;
     let is_covered = launch.plane()? == [header.tokens, header.kv_heads];
-    let splits = header.most_seen.div_ceil(split::KEYS)?;
     let unused = Needs::new().read(0u32, 1).read(0u32, 1).read(0u32, 1);
     let needs = unused.read(4u32, 4).read(header.sinks, 4).write(header.out(), 4);
-    is_covered.then(|| needs.read(header.parts(splits), 4))
+    let [_, parts] = header.split();
+    is_covered.then(|| needs.read(parts, 4))
 }
 
-/// As [`join`]; the last parameter is the groups of a token's row.
-pub(super) fn join_quantized(launch: &LaunchShape<'_>) -> Option<Needs> {
+/// As [`fold`]; the last parameter is the groups of a token's row.
+pub(super) fn fold_quantized(launch: &LaunchShape<'_>) -> Option<Needs> {
     let (header, groups) = (Header::of(launch)?, launch.param(HEADER));
-    let each = header.group * header.value_dim;
-    let is_whole =
-        each.0.is_multiple_of(GROUP as u64) && header.kv_heads * each == Count::from(groups) * GROUP;
-    let quantized = product::quantized(header.tokens, groups);
-    join(launch).filter(|_| is_whole).map(|needs| needs.write(quantized, product::ROW_ALIGN))
+    let needs = fold(launch).filter(|_| header.is_whole(header.group, groups))?;
+    Some(needs.write(product::quantized(header.tokens, groups), product::ROW_ALIGN))
 }
 
 /// The grid: tokens, heads of keys, heads that share one; parameters after the others are the most tokens and heads of a tile.
@@ -112,6 +124,14 @@ pub(super) fn tiled(launch: &LaunchShape<'_>) -> Option<Needs> {
     let header = Header::of(launch)?;
     let [tokens, heads] = [0, 1].map(|i| launch.count(HEADER + i));
     let grid = [header.tokens.div_ceil(tokens)?, header.kv_heads, header.group.div_ceil(heads)?];
-    let is_covered = launch.grid.map(Count::from) == grid && tokens * heads <= Count::from(tiled::ROWS);
+    let is_covered =
+        launch.grid.map(Count::from) == grid && tokens * heads <= Count::from(header.most_rows());
     is_covered.then(|| header.inputs().write(header.out(), 4))
+}
+
+/// As [`tiled`]; the last parameter is the groups of a token's row.
+pub(super) fn tiled_quantized(launch: &LaunchShape<'_>) -> Option<Needs> {
+    let (header, groups) = (Header::of(launch)?, launch.param(HEADER + 2));
+    let needs = tiled(launch).filter(|_| header.is_whole(launch.count(HEADER + 1), groups))?;
+    Some(needs.write(product::quantized(header.tokens, groups), product::ROW_ALIGN))
 }

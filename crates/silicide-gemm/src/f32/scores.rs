@@ -1,0 +1,207 @@
+//! Scores of attention: rows of queries times keys, which lie in lanes.
+//!
+//! ```text
+//! for row i, for key j:
+//!     sum = 0
+//!     for l in 0..dim: sum = fma(q[i][l], k[j][l], sum)           # portable code of x86-64 rounds the product too
+//!     out[i][j] = sum
+//!
+//! a set of sixteen keys:  | k[0][0] k[1][0] .. k[15][0] | k[0][1] k[1][1] .. k[15][1] | ..
+//! ```
+//!
+//! Lanes are keys, so nothing is summed across lanes, and one row and many run the same loop. A key that is NaN reaches its own scores
+//! alone. [`transpose_keys`] makes sets of keys that lie row by row.
+
+use super::element::{Element, STEP, load_step};
+use super::lanes::{DenseLanes, MAX_STRIP, OutputTile, add_outer, sums_beside};
+use super::product::{CheckedDense, DenseCall, F32Kernels, same};
+use super::weights::DenseRows;
+use crate::isa::Task;
+use crate::prefetch::{LINE, fetch};
+use crate::q8::INTERLEAVE;
+use crate::view::{GemmError, Matrix, MatrixMut};
+
+/// Keys of a set.
+pub const KEY_LANES: usize = INTERLEAVE;
+
+/// Computes the scores of rows of queries, `lhs`, with keys. A row of `sets` is a set of [`KEY_LANES`] keys, and `out` has a column for
+/// each key. `ahead` is the prefetch distance in bytes.
+#[inline(always)]
+pub fn key_scores<I: F32Kernels>(
+    isa: I,
+    lhs: Matrix<'_, f32>,
+    sets: DenseRows<'_>,
+    mut out: MatrixMut<'_, f32>,
+    ahead: Option<usize>,
+) -> Result<(), GemmError> {
+    let [count, columns] = sets.extents();
+    same("sets", "columns", lhs.columns() * KEY_LANES, columns)?;
+    same("out", "rows", lhs.rows(), out.rows())?;
+    same("out", "columns", count * KEY_LANES, out.columns())?;
+    let out = OutputTile { start: out.as_mut_ptr(), stride: out.stride(), accumulate: false };
+    isa.compute(CheckedDense(DenseCall::KeyScores { lhs, sets, out, ahead }));
+    Ok(())
+}
+
+/// Rows times sets of keys. [`key_scores`] compared the extents.
+#[derive(Clone, Copy)]
+pub(super) struct ScoreTask<'a, I, T> {
+    pub(super) isa: I,
+    pub(super) lhs: Matrix<'a, f32>,
+    pub(super) sets: Matrix<'a, T>,
+    pub(super) out: OutputTile,
+    pub(super) ahead: Option<usize>,
+}
+
+impl<I: DenseLanes, T: Element> ScoreTask<'_, I, T> {
+    /// Computes all scores, a strip of rows at a time.
+    #[inline(always)]
+    pub(super) fn by_strips(&self) {
+        let m = self.lhs.rows();
+        let strips = m.div_ceil(MAX_STRIP);
+        let mut row = 0;
+        for strip in 0..strips {
+            let end = (strip + 1) * m / strips;
+            let Some(lhs) = self.lhs.tile(row..end, 0..self.lhs.columns()) else { return };
+            let ahead = self.ahead.filter(|_| row == 0);
+            let (isa, part) = (self.isa, ScoreTask { lhs, out: self.out.skip(row, 0), ahead, ..*self });
+            match end - row {
+                1 => isa.run(StripScores::<I, T, 1>(part)),
+                2 => isa.run(StripScores::<I, T, 2>(part)),
+                3 => isa.run(StripScores::<I, T, 3>(part)),
+                4 => isa.run(StripScores::<I, T, 4>(part)),
+                5 => isa.run(StripScores::<I, T, 5>(part)),
+                _ => isa.run(StripScores::<I, T, MAX_STRIP>(part)),
+            }
+            row = end;
+        }
+    }
+}
+
+/// `ROWS` rows, which are all.
+struct StripScores<'a, I, T, const ROWS: usize>(ScoreTask<'a, I, T>);
+
+impl<I: DenseLanes, T: Element, const ROWS: usize> Task for StripScores<'_, I, T, ROWS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let most = const { sums_beside::<I>(ROWS) };
+        let vectors = self.0.sets.rows() * KEY_LANES / I::LANES;
+        let mut first = 0;
+        // SAFETY: `LANES` divides a set, so there are `vectors` vectors of keys, and as many of outputs.
+        unsafe {
+            while first < vectors {
+                let left = vectors - first;
+                first += if most >= 8 && left >= 8 {
+                    self.vectors::<8>(first * I::LANES)
+                } else if most >= 4 && left >= 4 {
+                    self.vectors::<4>(first * I::LANES)
+                } else if most >= 3 && left >= 3 {
+                    self.vectors::<3>(first * I::LANES)
+                } else if most >= 2 && left >= 2 {
+                    self.vectors::<2>(first * I::LANES)
+                } else {
+                    self.vectors::<1>(first * I::LANES)
+                };
+            }
+        }
+    }
+}
+
+impl<I: DenseLanes, T: Element, const ROWS: usize> StripScores<'_, I, T, ROWS> {
+    /// Computes `VECTORS` vectors of scores from key `key` on, of all rows. Returns `VECTORS`.
+    ///
+    /// # Safety
+    /// There are as many keys and outputs; the LHS has `ROWS` rows.
+    #[inline(always)]
+    unsafe fn vectors<const VECTORS: usize>(&self, key: usize) -> usize {
+        let ScoreTask { isa, lhs, sets, out, ahead } = self.0;
+        let dim = lhs.columns();
+        let sets_here = const { (VECTORS * I::LANES).div_ceil(KEY_LANES) };
+        let mut from = [sets.as_ptr(); VECTORS];
+        for (vector, from) in from.iter_mut().enumerate() {
+            let key = key + vector * I::LANES;
+            *from = from.wrapping_add(key / KEY_LANES * sets.stride() + key % KEY_LANES);
+        }
+        let mut x = [lhs.as_ptr(); ROWS];
+        for (row, x) in x.iter_mut().enumerate() {
+            *x = x.wrapping_add(row * lhs.stride());
+        }
+        let mut sums = [[isa.zeros(); VECTORS]; ROWS];
+        for first in (0..dim).step_by(STEP) {
+            if let Some(ahead) = ahead {
+                for set in 0..sets_here {
+                    let next = from[set * KEY_LANES / I::LANES].wrapping_add(first * KEY_LANES).cast::<u8>();
+                    for line in (0..STEP * KEY_LANES * size_of::<T>()).step_by(LINE) {
+                        fetch::<true>(next.wrapping_add(ahead + line));
+                    }
+                }
+            }
+            for at in first..dim.min(first + STEP) {
+                // SAFETY: `at` is below `dim`: rows of the LHS have `dim` elements, and a set has `dim` vectors of sixteen, as `key_scores`
+                // has checked.
+                add_outer(
+                    isa,
+                    &mut sums,
+                    |row| unsafe { x[row].wrapping_add(at).read_unaligned() },
+                    |vector| unsafe { T::load(isa, from[vector].wrapping_add(at * KEY_LANES)) },
+                );
+            }
+        }
+        for (row, sums) in sums.into_iter().enumerate() {
+            for (vector, sum) in sums.into_iter().enumerate() {
+                // SAFETY: the caller vouches for the outputs.
+                unsafe { isa.store(sum, out.skip(row, key + vector * I::LANES).start) };
+            }
+        }
+        VECTORS
+    }
+}
+
+/// Copies keys that lie row by row to a set of f32 in `set`: key `i` of `rows`, which has at most [`KEY_LANES`], to lane `i`. Lanes
+/// without a key become zero.
+#[inline(always)]
+pub fn transpose_keys<I: F32Kernels>(isa: I, rows: DenseRows<'_>, set: &mut [f32]) -> Result<(), GemmError> {
+    let [count, dim] = rows.extents();
+    if count > KEY_LANES {
+        return Err(GemmError::Bounds {
+            argument: "rows",
+            what: "rows",
+            least: 1,
+            most: KEY_LANES,
+            got: count,
+        });
+    }
+    if set.len() < dim * KEY_LANES {
+        return Err(GemmError::Length { argument: "set", needed: dim * KEY_LANES, got: set.len() });
+    }
+    isa.compute(CheckedDense(DenseCall::TransposeKeys { rows, set }));
+    Ok(())
+}
+
+/// Makes a set of keys. [`transpose_keys`] checked the extents.
+pub(super) struct TransposeKeys<'a, I, T> {
+    pub(super) isa: I,
+    pub(super) rows: Matrix<'a, T>,
+    pub(super) set: &'a mut [f32],
+}
+
+impl<I: DenseLanes, T: Element> Task for TransposeKeys<'_, I, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { isa, rows, set } = self;
+        let dim = rows.columns();
+        for lane in (0..KEY_LANES).step_by(I::LANES) {
+            for first in (0..dim).step_by(STEP) {
+                let keys = load_step(isa, &rows, lane, first);
+                for (at, keys) in (first..dim).zip(keys) {
+                    // SAFETY: `transpose_keys` has checked that `set` has `dim` vectors of sixteen elements.
+                    unsafe { isa.store(keys, set.as_mut_ptr().add(at * KEY_LANES + lane)) };
+                }
+            }
+        }
+    }
+}
