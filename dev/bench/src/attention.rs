@@ -4,7 +4,7 @@
 use crate::measure::{alternate, ratio};
 use crate::report::{Report, Target};
 use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions};
-use silicide_ops::attention::{Attention, AttentionInputs, attention_into};
+use silicide_ops::attention::{Attention, AttentionInputs, KEY_LANES, attention_into};
 use silicide_ops::matmul;
 use silicide_quant::{DType, f16};
 use std::hint::black_box;
@@ -39,15 +39,21 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new(device: &Device, model: Model, tokens: usize, start: usize) -> anyhow::Result<Bench> {
         let keys = start + tokens;
-        let cache = || {
-            let buffer = Buffer::allocate(device, DType::F16, [model.kv_heads, keys, model.dim])?;
+        let capacity = keys.next_multiple_of(KEY_LANES);
+        let cache = |in_lanes: bool| {
+            let buffer = if in_lanes {
+                let shape = [model.kv_heads, capacity / KEY_LANES, model.dim, KEY_LANES];
+                Buffer::allocate(device, DType::F16, shape)?
+            } else {
+                Buffer::allocate(device, DType::F16, [model.kv_heads, capacity, model.dim])?
+            };
             for (i, value) in buffer.write::<f16>()?.iter_mut().enumerate() {
                 *value = f16::from_f32((i % 97) as f32 / 50.0 - 1.0);
             }
             anyhow::Ok(buffer)
         };
         let caches = (0..model.layers)
-            .map(|_| anyhow::Ok([cache()?, cache()?]))
+            .map(|_| anyhow::Ok([cache(true)?, cache(false)?]))
             .collect::<anyhow::Result<Vec<_>>>()?;
         let queries = || Buffer::allocate(device, DType::F32, [tokens, model.heads, model.dim]);
         let (q, y, position) = (queries()?, queries()?, Buffer::allocate(device, DType::U32, 1)?);

@@ -14,12 +14,15 @@ use std::time::Duration;
 const DISTINCT: usize = 256 << 20;
 /// Layers at most; more of them would measure recording.
 const LAYERS: usize = 2048;
-/// Tokens of a prompt.
-const PROMPT: usize = 512;
 /// Time for one figure.
 const BUDGET: Duration = Duration::from_millis(300);
 
-pub(crate) fn run(report: &mut Report, depths: &[usize], threads: &[usize]) -> anyhow::Result<()> {
+pub(crate) fn run(
+    report: &mut Report,
+    depths: &[usize],
+    threads: &[usize],
+    prompt: usize,
+) -> anyhow::Result<()> {
     for &threads in threads {
         let mut options = DeviceOptions::default();
         options.threads = Some(threads);
@@ -43,13 +46,13 @@ pub(crate) fn run(report: &mut Report, depths: &[usize], threads: &[usize]) -> a
                 );
             }
             for &depth in depths {
-                let bench = Bench::new(&device, Model { layers: 1, ..model }, PROMPT, depth)?;
+                let bench = Bench::new(&device, Model { layers: 1, ..model }, prompt, depth)?;
                 let seconds = quickest(BUDGET, threads, || bench.run())?;
                 // Only what queries see counts: all that was there, and half of the square.
-                let seen = PROMPT * depth + PROMPT * (PROMPT + 1) / 2;
+                let seen = prompt * depth + prompt * (prompt + 1) / 2;
                 let speed = (4 * heads * dim * seen) as f64 / seconds / 1e9;
                 report.about(about("prompt", depth)).row(
-                    &format!("a prompt of {PROMPT} at {depth}"),
+                    &format!("a prompt of {prompt} at {depth}"),
                     speed,
                     0.0,
                     "GFLOP/s",

@@ -13,6 +13,7 @@ mod machine;
 mod matmul;
 mod measure;
 mod nothing;
+mod pages;
 mod pool;
 mod quantized;
 mod random_model;
@@ -80,6 +81,18 @@ enum What {
         /// Numbers of threads.
         #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
         threads: Vec<usize>,
+        /// Tokens of a prompt.
+        #[arg(long, default_value_t = 512)]
+        prompt: usize,
+    },
+    /// Keys of a block of attention and their layout, by depth.
+    Pages {
+        /// Elements of a head.
+        #[arg(long, default_value_t = 64)]
+        dim: usize,
+        /// Queries that share a key.
+        #[arg(long, default_value_t = 3)]
+        group: usize,
     },
     /// Limits of the machine: memory, products of 8-bit integers, bf16 and f32.
     Limits {
@@ -155,7 +168,8 @@ fn main() -> anyhow::Result<()> {
         What::Quantized { formats } => quantized::run(&mut report, &formats)?,
         What::Rows { formats, rows, threads } => rows::run(&mut report, &formats, &rows, &threads)?,
         What::Attention => attention::run(&mut report)?,
-        What::Depths { depths, threads } => depths::run(&mut report, &depths, &threads)?,
+        What::Depths { depths, threads, prompt } => depths::run(&mut report, &depths, &threads, prompt)?,
+        What::Pages { dim, group } => return pages::run(dim, group),
         What::Limits { threads } => {
             for threads in threads {
                 limits::report(&mut report, threads)?;
