@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod bits;
 mod common;
 mod experts;
 mod goldens;
@@ -9,5 +10,6 @@ mod memory;
 mod passes;
 mod profile;
 mod progress;
+mod random;
 mod rings;
 mod smollm2;

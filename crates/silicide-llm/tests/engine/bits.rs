@@ -1,0 +1,178 @@
+//! On the CPU the logits of a token depend on the tokens before it and on nothing else: not on threads, on the rows of a pass, on how
+//! a prompt is cut, on a reused prefix, or on the size of the context. All comparisons are of bits.
+
+use crate::common::{cpu_with, logits};
+use crate::random::RandomModel;
+use samples::testdata;
+use silicide_core::{CancelToken, Isa};
+use silicide_llm::ModelOptions;
+use silicide_llm::engine::{LogitsFrom, Session};
+use silicide_quant::{DType, Format};
+use std::path::Path;
+
+/// How a text is read.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    threads: usize,
+    context: usize,
+    /// The most tokens of a pass.
+    chunk: usize,
+    cache: DType,
+}
+
+impl Reading {
+    const USUAL: Reading = Reading { threads: 2, context: 2048, chunk: 512, cache: DType::F16 };
+
+    fn session(self, isa: Isa, path: &Path) -> Session {
+        let options = ModelOptions::default().device(&cpu_with(isa, Some(self.threads)));
+        let options = options.context(self.context).chunk(self.chunk).key_type(self.cache).value_type(self.cache);
+        Session::new(&options.open(path).unwrap()).unwrap()
+    }
+}
+
+fn text(length: usize) -> Vec<u32> {
+    (0..length as u32).map(|i| (i * i % 251 + i * 7) % 300).collect()
+}
+
+fn bits(logits: &[f32]) -> Vec<u32> {
+    assert!(logits.iter().all(|logit| logit.is_finite()));
+    logits.iter().map(|logit| logit.to_bits()).collect()
+}
+
+/// The bits of the logits of every token, fed in pieces of `size`.
+fn by(session: &mut Session, tokens: &[u32], size: usize) -> Vec<u32> {
+    bits(&logits(session, tokens, size))
+}
+
+/// Returns the bits of the logits of the last token, with logits for that token alone in the pass.
+fn last(session: &mut Session, tokens: &[u32]) -> Vec<u32> {
+    let mut row = Vec::new();
+    let sink = &mut |_: usize, logits: &[f32]| {
+        row = bits(logits);
+        Ok(())
+    };
+    session.feed(tokens, LogitsFrom::Last, &CancelToken::new(), sink).unwrap();
+    row
+}
+
+/// Compares readings of a text of 150 tokens, which crosses edges of blocks of keys, with one pass on one thread.
+fn check_cuts(name: &str, path: &Path) {
+    let tokens = text(150);
+    for isa in Isa::available() {
+        let usual = Reading { context: 192, ..Reading::USUAL };
+        let whole = by(&mut Reading { threads: 1, ..usual }.session(isa, path), &tokens, tokens.len());
+        let mut session = usual.session(isa, path);
+        for size in [tokens.len(), 64, 16, 7, 5, 1] {
+            assert!(by(&mut session, &tokens, size) == whole, "{name} on {isa}: by {size}");
+        }
+        let mut other = Reading { threads: 3, context: 400, chunk: 23, ..usual }.session(isa, path);
+        assert!(by(&mut other, &tokens, tokens.len()) == whole, "{name} on {isa}: other context and chunk");
+        // Prefixes that are kept, with another text between.
+        for kept in [149, 100, 64, 3] {
+            assert_eq!(session.rewind(kept), kept);
+            last(&mut session, &text(30)[10..]);
+            assert_eq!(session.rewind(kept), kept);
+            let row = last(&mut session, &tokens[kept..]);
+            assert!(whole.ends_with(&row), "{name} on {isa}: after a prefix of {kept}");
+        }
+    }
+}
+
+fn check_formats(formats: impl Iterator<Item = DType>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    for dtype in formats {
+        RandomModel::llama(dtype, 1).write(&path);
+        check_cuts(&dtype.to_string(), &path);
+    }
+}
+
+#[test]
+fn elements_give_the_same_bits_however_a_prompt_is_cut() {
+    check_formats([DType::F32, DType::F16, DType::BF16].into_iter());
+}
+
+#[test]
+fn half_of_the_block_formats_give_the_same_bits_however_a_prompt_is_cut() {
+    check_formats(Format::ALL.iter().step_by(2).map(|format| DType::Block(*format)));
+}
+
+#[test]
+fn the_other_block_formats_give_the_same_bits_however_a_prompt_is_cut() {
+    check_formats(Format::ALL.iter().skip(1).step_by(2).map(|format| DType::Block(*format)));
+}
+
+#[test]
+fn planes_of_mlx_give_the_same_bits_however_a_prompt_is_cut() {
+    // Layers of 4 bits with a token table and a head of 8.
+    for name in ["llama-4bit", "qwen3moe-4bit", "llama-bf16"] {
+        check_cuts(name, &testdata(&format!("models/mlx/{name}")));
+    }
+}
+
+#[test]
+fn mixtures_give_the_same_bits_however_a_prompt_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let blocks = |format| DType::Block(format);
+    for (weights, router) in [
+        (DType::F32, DType::F32),
+        (DType::F16, DType::F32),
+        (DType::BF16, DType::BF16),
+        (blocks(Format::Q4_0), DType::F32),
+        (blocks(Format::Q4K), blocks(Format::Q8_0)),
+        (blocks(Format::Iq2Xs), DType::F16),
+    ] {
+        RandomModel { architecture: "qwen3moe", layers: 2, weights, router }.write(&path);
+        check_cuts(&format!("experts of {weights}, router of {router}"), &path);
+    }
+}
+
+/// Compares readings of 1,300 tokens.
+fn check_long(name: &str, path: &Path, caches: &[DType], sizes: &[usize]) {
+    let tokens = text(1300);
+    for isa in Isa::available() {
+        for &cache in caches {
+            let usual = Reading { cache, ..Reading::USUAL };
+            let mut session = usual.session(isa, path);
+            let whole = by(&mut session, &tokens, tokens.len());
+            for &size in sizes {
+                assert!(by(&mut session, &tokens, size) == whole, "{name} on {isa}, {cache}: by {size}");
+            }
+            let mut other = Reading { threads: 1, context: 1301, chunk: 64, cache }.session(isa, path);
+            assert!(by(&mut other, &tokens, tokens.len()) == whole, "{name} on {isa}, {cache}: other context");
+            // One row of logits in passes of 512 tokens.
+            session.rewind(0);
+            let row = last(&mut session, &tokens);
+            assert!(whole.ends_with(&row), "{name} on {isa}, {cache}: the last token alone");
+        }
+    }
+}
+
+const CACHES: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::Block(Format::Q8_0)];
+
+#[test]
+fn long_texts_give_the_same_bits_with_every_cache_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    RandomModel::llama(DType::Block(Format::Q4_0), 1).write(&path);
+    check_long("q4_0", &path, &CACHES, &[64, 7]);
+}
+
+#[test]
+fn windows_give_the_same_bits_when_rings_wrap() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    // The window is 48: rings of 576 slots wrap twice in passes of 512 tokens, those of 128 ten times in passes of 64.
+    let weights = DType::Block(Format::Q4_0);
+    RandomModel { architecture: "gemma3", layers: 6, weights, router: weights }.write(&path);
+    check_long("gemma3", &path, &[DType::F16, DType::Block(Format::Q8_0)], &[37]);
+}
+
+#[test]
+fn token_by_token_gives_the_bits_of_passes_of_512() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    RandomModel::llama(DType::Block(Format::Q4K), 1).write(&path);
+    check_long("q4_k", &path, &[DType::F16], &[1]);
+}
