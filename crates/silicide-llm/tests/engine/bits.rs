@@ -6,7 +6,7 @@ use crate::random::RandomModel;
 use samples::testdata;
 use silicide_core::{CancelToken, Isa};
 use silicide_llm::ModelOptions;
-use silicide_llm::engine::{LogitsFrom, Session};
+use silicide_llm::engine::{GenerateOptions, LogitsFrom, Session, generate};
 use silicide_quant::{DType, Format};
 use std::path::Path;
 
@@ -25,7 +25,8 @@ impl Reading {
 
     fn session(self, isa: Isa, path: &Path) -> Session {
         let options = ModelOptions::default().device(&cpu_with(isa, Some(self.threads)));
-        let options = options.context(self.context).chunk(self.chunk).key_type(self.cache).value_type(self.cache);
+        let options =
+            options.context(self.context).chunk(self.chunk).key_type(self.cache).value_type(self.cache);
         Session::new(&options.open(path).unwrap()).unwrap()
     }
 }
@@ -140,7 +141,10 @@ fn check_long(name: &str, path: &Path, caches: &[DType], sizes: &[usize]) {
                 assert!(by(&mut session, &tokens, size) == whole, "{name} on {isa}, {cache}: by {size}");
             }
             let mut other = Reading { threads: 1, context: 1301, chunk: 64, cache }.session(isa, path);
-            assert!(by(&mut other, &tokens, tokens.len()) == whole, "{name} on {isa}, {cache}: other context");
+            assert!(
+                by(&mut other, &tokens, tokens.len()) == whole,
+                "{name} on {isa}, {cache}: other context"
+            );
             // One row of logits in passes of 512 tokens.
             session.rewind(0);
             let row = last(&mut session, &tokens);
@@ -175,4 +179,23 @@ fn token_by_token_gives_the_bits_of_passes_of_512() {
     let path = folder.path().join("model.gguf");
     RandomModel::llama(DType::Block(Format::Q4K), 1).write(&path);
     check_long("q4_k", &path, &[DType::F16], &[1]);
+}
+
+#[test]
+fn an_answer_that_is_made_again_with_the_same_seed_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    RandomModel::llama(DType::Block(Format::Q4_0), 1).write(&path);
+    for isa in Isa::available() {
+        let mut session = Reading::USUAL.session(isa, &path);
+        let mut options = GenerateOptions::default().max_tokens(40).temperature(1.0).seed(11);
+        options.ignore_end = true;
+        let prompt = text(70);
+        let first = generate(&mut session, &prompt, &options, &mut |_| ()).unwrap();
+        // All but the last token of the prompt is in the cache now.
+        let again = generate(&mut session, &prompt, &options, &mut |_| ()).unwrap();
+        assert_eq!(first.tokens, again.tokens, "{isa}");
+        let other = generate(&mut session, &prompt, &options.clone().seed(12), &mut |_| ()).unwrap();
+        assert_ne!(first.tokens, other.tokens, "{isa}: the seed has an effect");
+    }
 }
