@@ -8,7 +8,7 @@ use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::conversation::{Chat, Completion};
 use crate::error::{Error, Result};
-use crate::model::{Decoder, DescribedModel, Description, Rearranged, Registry, Repack, describe_source};
+use crate::model::{Decoder, DescribedModel, Description, Rearranged, Repack, describe_source};
 use crate::tokenizer::{Special, Tokenizer};
 use serde::Serialize;
 use silicide_core::{Device, GraphExecutor, Loader};
@@ -43,7 +43,7 @@ struct LoadedModel {
     device: Device,
     path: PathBuf,
     description: Description,
-    decoder: Decoder,
+    decoder: Box<dyn Decoder>,
     tokenizer: Tokenizer,
     /// A model whose template is missing or broken still continues plain text.
     template: Result<ChatTemplate, ChatError>,
@@ -114,13 +114,13 @@ impl Model {
     pub(super) fn load(device: &Device, source: &Source, options: &ModelOptions) -> Result<Model> {
         let begin = Instant::now();
         let available = memory::available(device);
-        let configured = Registry::default().configure(source)?;
+        let configured = options.architectures.configure(source)?;
         let plan = |repack: Repack| {
             let loader = Loader::new(device, source, options.load.clone());
             let DescribedModel { description, decoder, weights } =
                 describe_source(device, source, &configured, repack, Some(loader))?;
             let (cache, passes) = (options.cache(device, &description)?, Passes::default());
-            let planned = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
+            let planned = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
             let memory = MemoryEstimate::check(device, planned, &passes, available)?;
             Ok((DescribedModel { description, decoder, weights }, cache, memory, passes))
         };
@@ -134,7 +134,7 @@ impl Model {
             };
         };
         let DescribedModel { description, decoder, weights } = described;
-        let planned = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
+        let planned = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
         let (tokenizer, mut rearranged) = std::thread::scope(|scope| {
             // A pass that can't be captured now is captured, or refused, when it is needed.
             let capture =
@@ -169,7 +169,7 @@ impl Model {
     /// Returns the captured pass of a class.
     pub(super) fn captured(&self, class: PassClass) -> Result<CapturedPass> {
         let LoadedModel { device, description, decoder, cache, passes, .. } = &*self.loaded;
-        passes.get(device, PlannedModel { description, decoder, cache }, class)
+        passes.get(device, PlannedModel { description, decoder: &**decoder, cache }, class)
     }
 
     /// Bytes of the arena that holds the largest pass and that of one token.
@@ -198,8 +198,8 @@ impl Model {
     }
 
     /// Its forward pass.
-    pub fn decoder(&self) -> &Decoder {
-        &self.loaded.decoder
+    pub fn decoder(&self) -> &dyn Decoder {
+        &*self.loaded.decoder
     }
 
     /// Its tokenizer.
@@ -273,7 +273,7 @@ pub fn capture_pass(
     tokens: usize,
 ) -> Result<GraphExecutor> {
     let repack = most_repacked(device, options);
-    let configured = Registry::default().configure(source)?;
+    let configured = options.architectures.configure(source)?;
     let DescribedModel { description, decoder, .. } =
         describe_source(device, source, &configured, repack, None)?;
     let cache = options.cache(device, &description)?;
@@ -281,6 +281,6 @@ pub fn capture_pass(
         let (expected, got) = (format!("1 to {}, the context size", cache.context), tokens.to_string());
         return Err(Error::BadOption { option: "tokens", expected, got });
     }
-    let model = PlannedModel { description: &description, decoder: &decoder, cache: &cache };
+    let model = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
     Ok(CapturedPass::new(device, model, PassClass::new(tokens, 1, cache.context))?.executor)
 }

@@ -3,7 +3,7 @@
 use super::load::Model;
 use crate::cache::CacheOptions;
 use crate::error::{Error, Result};
-use crate::model::Description;
+use crate::model::{Description, Registry};
 use silicide_core::{Device, LoadOptions};
 use silicide_quant::DType;
 use silicide_weights::{Load, ReadEvent, Source};
@@ -43,6 +43,8 @@ pub struct ModelOptions {
     /// Repack weights for the CPU while loading, if memory allows. Generation is faster, loading takes longer. Otherwise
     /// weights are used where the file is mapped.
     pub repack: bool,
+    /// The architectures that the model may have: those of this crate, and others that were added.
+    pub architectures: Registry,
     /// How weights are loaded: progress, cancellation, placement.
     pub load: LoadOptions,
     /// Whether [`ModelOptions::open`] maps the weight files or reads them into memory. `None` reads them on network file
@@ -64,6 +66,7 @@ impl fmt::Debug for ModelOptions {
             .field("key_type", &self.key_type)
             .field("value_type", &self.value_type)
             .field("repack", &self.repack)
+            .field("architectures", &self.architectures)
             .field("load", &self.load)
             .field("files", &self.files)
             .field("reading", &self.reading.is_some())
@@ -80,6 +83,7 @@ impl Default for ModelOptions {
             key_type: DType::F16,
             value_type: DType::F16,
             repack: true,
+            architectures: Registry::default(),
             load: LoadOptions::default(),
             files: None,
             reading: None,
@@ -121,6 +125,12 @@ impl ModelOptions {
     /// Sets whether weights are repacked for the CPU.
     pub fn repack(mut self, repack: bool) -> ModelOptions {
         self.repack = repack;
+        self
+    }
+
+    /// Sets the architectures that the model may have.
+    pub fn architectures(mut self, architectures: Registry) -> ModelOptions {
+        self.architectures = architectures;
         self
     }
 

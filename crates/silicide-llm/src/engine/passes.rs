@@ -92,7 +92,7 @@ fn limit_of(end: usize, context: usize) -> usize {
 #[derive(Clone, Copy)]
 pub(super) struct PlannedModel<'a> {
     pub(super) description: &'a Description,
-    pub(super) decoder: &'a Decoder,
+    pub(super) decoder: &'a dyn Decoder,
     pub(super) cache: &'a CacheOptions,
 }
 

@@ -91,7 +91,7 @@ pub struct DescribedModel<'a> {
     /// Its properties.
     pub description: Description,
     /// Its forward pass.
-    pub decoder: Decoder,
+    pub decoder: Box<dyn Decoder>,
     /// What loads its weights.
     pub weights: PendingWeights<'a>,
 }

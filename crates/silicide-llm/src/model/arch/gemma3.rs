@@ -9,7 +9,7 @@ use crate::model::config::{
     Settings, sliding_window,
 };
 use crate::model::{ForwardInputs, LayerKind, Tensors};
-use silicide_core::Recorder;
+use silicide_core::{GraphBuilder, GraphValue, Recorder};
 use silicide_ops as ops;
 use silicide_ops::glu::Activation;
 use silicide_ops::rope::RopeStyle;
@@ -123,7 +123,7 @@ impl ModelConfig for Gemma3Config {
         self.ropes.to_vec()
     }
 
-    fn load(&self, tensors: &mut Tensors<'_>) -> Result<Decoder> {
+    fn load(&self, tensors: &mut Tensors<'_>) -> Result<Box<dyn Decoder>> {
         let hidden = self.config.hidden;
         let embedding = Embedding::load(tensors, Some((hidden as f32).sqrt()))?;
         let layers = self.layers.iter().enumerate().map(|(layer, kind)| {
@@ -151,13 +151,13 @@ impl ModelConfig for Gemma3Config {
         });
         let layers = layers.collect::<Result<_>>()?;
         let head = Head::load(tensors, &embedding)?;
-        Ok(Decoder::Gemma3(Gemma3Model { embedding, layers, head }))
+        Ok(Box::new(Gemma3Model { embedding, layers, head }))
     }
 }
 
 /// The decoder.
 #[derive(Debug)]
-pub struct Gemma3Model {
+struct Gemma3Model {
     embedding: Embedding,
     layers: Vec<Layer>,
     head: Head,
@@ -173,24 +173,19 @@ struct Layer {
     after_feed_forward: Norm,
 }
 
-impl Gemma3Model {
-    /// Records a forward pass and returns the logits of its outputs.
-    pub(super) fn forward<R: Recorder>(
-        &self,
-        recorder: &mut R,
-        inputs: &ForwardInputs<R::Value>,
-    ) -> Result<R::Value> {
-        let mut x = self.embedding.apply(recorder, inputs)?;
+impl Decoder for Gemma3Model {
+    fn forward(&self, graph: &mut GraphBuilder, inputs: &ForwardInputs<GraphValue>) -> Result<GraphValue> {
+        let mut x = self.embedding.apply(graph, inputs)?;
         for layer in &self.layers {
-            let h = layer.attention_norm.apply(recorder, &x)?;
-            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, inputs))?;
-            let h = layer.after_attention.apply(recorder, &h)?;
-            x = ops::add(recorder, &x, &h)?;
-            let h = layer.feed_forward_norm.apply(recorder, &x)?;
-            let h = recorder.scope("feed-forward", |recorder| layer.feed_forward.apply(recorder, &h))?;
-            let h = layer.after_feed_forward.apply(recorder, &h)?;
-            x = ops::add(recorder, &x, &h)?;
+            let h = layer.attention_norm.apply(graph, &x)?;
+            let h = graph.scope("attention", |graph| layer.attention.apply(graph, &h, inputs))?;
+            let h = layer.after_attention.apply(graph, &h)?;
+            x = ops::add(graph, &x, &h)?;
+            let h = layer.feed_forward_norm.apply(graph, &x)?;
+            let h = graph.scope("feed-forward", |graph| layer.feed_forward.apply(graph, &h))?;
+            let h = layer.after_feed_forward.apply(graph, &h)?;
+            x = ops::add(graph, &x, &h)?;
         }
-        recorder.scope("head", |recorder| self.head.apply(recorder, &x, inputs))
+        graph.scope("head", |graph| self.head.apply(graph, &x, inputs))
     }
 }

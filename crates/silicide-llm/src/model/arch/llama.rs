@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::model::blocks::{Attention, AttentionOptions, Embedding, FeedForwardKind, Head, Norm};
 use crate::model::config::{Config, ConfigDefaults, FeedForwardConfig, Mixture, RopeConfig, Settings};
 use crate::model::{ForwardInputs, Tensors};
-use silicide_core::Recorder;
+use silicide_core::{GraphBuilder, GraphValue, Recorder};
 use silicide_ops as ops;
 use silicide_ops::glu::Activation;
 use silicide_ops::rope::RopeStyle;
@@ -116,7 +116,7 @@ impl ModelConfig for LlamaConfig {
         vec![self.rope]
     }
 
-    fn load(&self, tensors: &mut Tensors<'_>) -> Result<Decoder> {
+    fn load(&self, tensors: &mut Tensors<'_>) -> Result<Box<dyn Decoder>> {
         let (hidden, layers) = (self.config.hidden, self.config.layers);
         let embedding = Embedding::load(tensors, None)?;
         let layers = (0..layers).map(|layer| {
@@ -129,13 +129,13 @@ impl ModelConfig for LlamaConfig {
         });
         let layers = layers.collect::<Result<_>>()?;
         let head = Head::load(tensors, &embedding)?;
-        Ok(Decoder::Llama(Llama { embedding, layers, head }))
+        Ok(Box::new(Llama { embedding, layers, head }))
     }
 }
 
 /// A decoder with a norm before each part of a layer.
 #[derive(Debug)]
-pub struct Llama {
+struct Llama {
     embedding: Embedding,
     layers: Vec<Layer>,
     head: Head,
@@ -149,22 +149,17 @@ struct Layer {
     feed_forward: FeedForwardKind,
 }
 
-impl Llama {
-    /// Records a forward pass and returns the logits of its outputs.
-    pub(super) fn forward<R: Recorder>(
-        &self,
-        recorder: &mut R,
-        inputs: &ForwardInputs<R::Value>,
-    ) -> Result<R::Value> {
-        let mut x = self.embedding.apply(recorder, inputs)?;
+impl Decoder for Llama {
+    fn forward(&self, graph: &mut GraphBuilder, inputs: &ForwardInputs<GraphValue>) -> Result<GraphValue> {
+        let mut x = self.embedding.apply(graph, inputs)?;
         for layer in &self.layers {
-            let h = layer.attention_norm.apply(recorder, &x)?;
-            let h = recorder.scope("attention", |recorder| layer.attention.apply(recorder, &h, inputs))?;
-            x = ops::add(recorder, &x, &h)?;
-            let h = layer.feed_forward_norm.apply(recorder, &x)?;
-            let h = recorder.scope("feed-forward", |recorder| layer.feed_forward.apply(recorder, &h))?;
-            x = ops::add(recorder, &x, &h)?;
+            let h = layer.attention_norm.apply(graph, &x)?;
+            let h = graph.scope("attention", |graph| layer.attention.apply(graph, &h, inputs))?;
+            x = ops::add(graph, &x, &h)?;
+            let h = layer.feed_forward_norm.apply(graph, &x)?;
+            let h = graph.scope("feed-forward", |graph| layer.feed_forward.apply(graph, &h))?;
+            x = ops::add(graph, &x, &h)?;
         }
-        recorder.scope("head", |recorder| self.head.apply(recorder, &x, inputs))
+        graph.scope("head", |graph| self.head.apply(graph, &x, inputs))
     }
 }

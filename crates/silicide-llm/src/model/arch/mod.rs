@@ -5,14 +5,14 @@ mod gemma3;
 mod llama;
 mod registry;
 
-pub use gemma3::{Gemma3, Gemma3Model};
-pub use llama::{Llama, LlamaVariant, VARIANTS};
+pub use gemma3::Gemma3;
+pub use llama::{LlamaVariant, VARIANTS};
 pub use registry::{ConfiguredModel, Registry};
 
 use super::config::{Config, Conventions, RopeConfig, Settings};
 use super::{ForwardInputs, LayerKind, Tensors};
 use crate::error::Result;
-use silicide_core::Recorder;
+use silicide_core::{GraphBuilder, GraphValue};
 use std::fmt;
 
 /// An architecture: reads the settings of a file and returns the configuration of its model.
@@ -47,29 +47,12 @@ pub trait ModelConfig: fmt::Debug + Send + Sync {
     fn ropes(&self) -> Vec<RopeConfig>;
 
     /// Takes the tensors of the model. Called for tensors without memory first, to count it.
-    fn load(&self, tensors: &mut Tensors<'_>) -> Result<Decoder>;
+    fn load(&self, tensors: &mut Tensors<'_>) -> Result<Box<dyn Decoder>>;
 }
 
-/// A loaded model of any architecture.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Decoder {
-    /// [`Llama`] and its variants.
-    Llama(Llama),
-    /// [`Gemma3`].
-    Gemma3(Gemma3Model),
-}
-
-impl Decoder {
-    /// Records a forward pass and returns the logits of its outputs, `[outputs, vocabulary]`.
-    pub fn forward<R: Recorder>(
-        &self,
-        recorder: &mut R,
-        inputs: &ForwardInputs<R::Value>,
-    ) -> Result<R::Value> {
-        match self {
-            Decoder::Llama(model) => model.forward(recorder, inputs),
-            Decoder::Gemma3(model) => model.forward(recorder, inputs),
-        }
-    }
+/// A model with its tensors: records forward passes.
+pub trait Decoder: fmt::Debug + Send + Sync {
+    /// Records a forward pass and returns the logits of its outputs, `[outputs, vocabulary]`. Called once for each class of passes;
+    /// replays of the graph do the rest.
+    fn forward(&self, graph: &mut GraphBuilder, inputs: &ForwardInputs<GraphValue>) -> Result<GraphValue>;
 }

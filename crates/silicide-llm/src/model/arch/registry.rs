@@ -85,7 +85,7 @@ impl ConfiguredModel {
     }
 
     /// Takes the tensors of the model, loaded or planned.
-    pub fn load(&self, tensors: &mut Tensors<'_>) -> Result<Decoder> {
+    pub fn load(&self, tensors: &mut Tensors<'_>) -> Result<Box<dyn Decoder>> {
         self.model.load(tensors)
     }
 }
