@@ -50,7 +50,8 @@ pub struct Dispatch {
 /// The launch words of a live dispatch: words of a shared block that hold its parameter words, then its grid, then the length of each
 /// binding in bytes (two words, low word first). The host writes them; the device reads them when the list runs.
 ///
-/// Lengths are at most those of the list's bindings. The program of a live dispatch is [`Program::live`](crate::Program::live).
+/// There are [`LaunchWords::count`] words, at a multiple of four bytes. The grid is within the device's limits, lengths are at most those
+/// of the list's bindings, and the bindings keep what the program needs for these parameters. The program of a live dispatch is [`Program::live`](crate::Program::live).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchWords {
     /// Parameter words of the dispatch.

@@ -275,7 +275,8 @@ pub unsafe trait RawDevice: Send + Sync {
     ///
     /// # Safety
     /// Handles are live, ranges lie in their blocks, hazards are separated by barriers, `ticket` is greater than
-    /// every ticket submitted before, and submissions do not race each other.
+    /// every ticket submitted before, and submissions do not race each other. The words of a live dispatch are as
+    /// [`LaunchWords`] says, and the host does not write them until `ticket` is reached.
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()>;
 
     /// Puts a list into the form that this device runs, for [`RawDevice::replay`]. Nothing runs.
@@ -289,7 +290,8 @@ pub unsafe trait RawDevice: Send + Sync {
     ///
     /// # Safety
     /// `baked` is live. Hazards are separated by barriers, `ticket` is greater than every ticket submitted before, and
-    /// submissions do not race each other.
+    /// submissions do not race each other. The words of a live dispatch are as [`LaunchWords`] says, and the host does
+    /// not write them until `ticket` is reached.
     unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()>;
 
     /// Frees a baked list.

@@ -8,7 +8,7 @@ use super::pass::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Pass, PassReport};
 use super::schedule::{Schedule, schedule};
 use super::session::{GraphArena, GraphSession};
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::{Io, Outputs, TensorInfo};
 use crate::profile::ProfiledCall;
 use crate::record::MemRanges;
@@ -143,12 +143,18 @@ impl GraphExecutor {
         };
         let mut launch_bytes = 0;
         let numbered = graph.nodes().iter().zip(&commands.calls).enumerate();
-        let live = numbered.filter(|(_, (node, _))| graph.is_live(node));
-        let live = live
-            .filter_map(|(index, (_, call))| {
-                live_node(index, &call.plan, graph.device().info(), &mut launch_bytes)
-            })
-            .collect();
+        let mut live = Vec::new();
+        for (index, (node, call)) in numbered.filter(|(_, (node, _))| graph.is_live(node)) {
+            match live_node(index, &call.plan, graph.device().info(), &mut launch_bytes) {
+                Some(node) => live.push(node),
+                // It computes all planned rows.
+                None if node.op.ignores_later_rows() => (),
+                None => {
+                    let what = "steps that the device can't run with live extents".to_owned();
+                    return Err(Error::BadPlan { kernel: node.op.kernel_name(call.kernel), what });
+                }
+            }
+        }
         let mark_ops = options.mark_ops;
         let compiled = Compiled { graph, commands, schedule, offsets, mark_ops, live, launch_bytes, report };
         Ok(GraphExecutor { compiled: Arc::new(compiled) })

@@ -1,7 +1,7 @@
 //! Live extents: numbers of rows that a session sets before a replay, each at most what its graph was planned for.
 //!
 //! A value is *live* if it has fewer elements where an extent is smaller. Parameters are declared live: their first axis is a
-//! multiple of an extent. What becomes of other values follows from the ops, which are asked for their outputs at other numbers
+//! multiple of an extent. What becomes of other values follows from the ops, whose outputs are inferred again at other numbers
 //! of rows ([`Op::infer`](crate::kernel::Op::infer)). Only the first axis of a value may change.
 //!
 //! Memory, schedule and barriers are planned for the largest extents. For other extents, the chosen kernels plan their launches
@@ -113,7 +113,7 @@ impl ComputeGraph {
         Ok((0..self.extents.len()).map(probe).filter(|_| slot.max > 1).collect())
     }
 
-    /// Type and shape of an operand whose value has so many elements.
+    /// Returns type and shape of an operand whose value has `elements` elements.
     fn info_with(&self, operand: Operand, elements: usize) -> Option<TensorInfo> {
         let planned = self.values.get(operand.value.0 as usize)?.info.elements();
         let info = self.info(operand);

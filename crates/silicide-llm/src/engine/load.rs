@@ -137,12 +137,17 @@ impl Model {
         let planned = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
         let (tokenizer, mut rearranged) = std::thread::scope(|scope| {
             // A pass that can't be captured now is captured, or refused, when it is needed.
-            let capture =
-                || PassClass::usual(&cache).map(|class| passes.get(device, planned, class).map(drop));
+            let capture = || {
+                for class in PassClass::usual(&cache) {
+                    let _captured = passes.get(device, planned, class);
+                }
+            };
             let beside = std::thread::Builder::new().spawn_scoped(scope, capture);
             let load = || -> Result<_> { Ok((Tokenizer::from_source(source)?, weights.load()?)) };
             let loaded = load();
-            let _captured = beside.map(std::thread::ScopedJoinHandle::join);
+            if let Ok(Err(panic)) = beside.map(std::thread::ScopedJoinHandle::join) {
+                std::panic::resume_unwind(panic);
+            }
             loaded
         })?;
         if most_repacked(device, options) == Repack::None {
@@ -172,7 +177,7 @@ impl Model {
         passes.get(device, PlannedModel { description, decoder: &**decoder, cache }, class)
     }
 
-    /// Bytes of the arena that holds the largest pass and that of one token.
+    /// Returns the bytes of the arena of the largest pass.
     pub(super) fn arena_bytes(&self) -> usize {
         self.loaded.memory.arena
     }

@@ -55,11 +55,15 @@ impl PassClass {
         rows.map(|rows| PassClass::new(rows, 1, options.context)).collect()
     }
 
-    /// The classes of a short prompt and of the tokens that follow it.
-    pub(super) fn usual(options: &CacheOptions) -> [PassClass; 2] {
-        let rows = rows_of(64, options.chunk);
-        let limit = if rows == 1 { limit_of(1, options.context) } else { options.context };
-        [PassClass::new(rows, 1, limit), PassClass::new(1, 1, limit_of(1, options.context))]
+    /// The classes of short prompts and of the tokens that follow them.
+    pub(super) fn usual(options: &CacheOptions) -> Vec<PassClass> {
+        let class = |rows: usize| {
+            let limit = if rows == 1 { limit_of(1, options.context) } else { options.context };
+            PassClass::new(rows, 1, limit)
+        };
+        let mut rows = [64, 16, 1].map(|rows| rows_of(rows, options.chunk)).to_vec();
+        rows.dedup();
+        rows.into_iter().map(class).collect()
     }
 
     /// A class for up to `limit` positions.

@@ -85,7 +85,7 @@ pub struct Rearranged {
 }
 
 impl<'a> Tensors<'a> {
-    /// Tensors that are loaded as they are taken.
+    /// Tensors that [`PendingWeights::load`] loads after they were taken.
     pub fn loaded(loader: Loader<'a>, model: &'a ConfiguredModel) -> Result<Tensors<'a>> {
         let source = loader.source();
         Tensors::new(source, model, From::File(Box::new(loader)))

@@ -67,6 +67,11 @@ impl Op for GroupByExpert {
         const { &[Slot::input("ids"), Slot::output("groups")] }
     }
 
+    // The offsets of its parts depend on the number of ids.
+    fn ignores_later_rows(&self) -> bool {
+        false
+    }
+
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let [ids] = crate::elementwise::inputs(NAME, self.slots(), given)?;
         if !matches!(ids.dtype, DType::U32 | DType::I32) {

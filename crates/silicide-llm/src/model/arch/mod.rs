@@ -46,7 +46,7 @@ pub trait ModelConfig: fmt::Debug + Send + Sync {
     /// Returns the rotations that layers refer to. Frequency factors in a tensor (`rope_freqs.weight`) belong to the first.
     fn ropes(&self) -> Vec<RopeConfig>;
 
-    /// Takes the tensors of the model. Called for tensors without memory first, to count it.
+    /// Takes the tensors of the model. They have shapes and no contents yet. Called again if the model does not fit and fewer weights are repacked.
     fn load(&self, tensors: &mut Tensors<'_>) -> Result<Box<dyn Decoder>>;
 }
 

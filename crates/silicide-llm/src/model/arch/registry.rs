@@ -84,7 +84,7 @@ impl ConfiguredModel {
         &*self.model
     }
 
-    /// Takes the tensors of the model, loaded or planned.
+    /// Takes the tensors of the model. Their contents are loaded later.
     pub fn load(&self, tensors: &mut Tensors<'_>) -> Result<Box<dyn Decoder>> {
         self.model.load(tensors)
     }
