@@ -205,11 +205,11 @@ pub(super) unsafe fn fold_tile<S: Simd + F32Kernels>(tile: &Tile<'_>) {
                 let (mut state, mut factors) = (Softmax::NOTHING, [[0.0; 2]; BLOCKS]);
                 let count = end.min(blocks.end) - first;
                 for (part, factors) in factors.iter_mut().enumerate().take(count) {
-                    // SAFETY: as above.
+                    // SAFETY: `part` is below `count`, the parts of this group that the launch before wrote.
                     *factors = state.fold::<S>(unsafe { parts.softmax(part) });
                 }
                 sums.fill(0.0);
-                // SAFETY: as above.
+                // SAFETY: the launch before wrote `count` parts of this group.
                 let done = fold_parts(isa, sums, unsafe { parts.values(count) }, &factors[..count]);
                 debug_assert_eq!(done, Ok(()));
                 // Outside of the closure, which is compiled without the instruction set.
@@ -217,7 +217,7 @@ pub(super) unsafe fn fold_tile<S: Simd + F32Kernels>(tile: &Tile<'_>) {
                 let group = Matrix::new("sums", sums, [1, value_dim], value_dim);
                 group.and_then(|group| fold_parts(isa, y, group, &factors))
             } else {
-                // SAFETY: as above.
+                // SAFETY: the launch before wrote one part for the group.
                 let (state, values) = unsafe { (parts.softmax(0), parts.values(1)) };
                 fold_parts(isa, y, values, &[total.fold::<S>(state)])
             };
