@@ -1,9 +1,9 @@
-//! The cache of keys and values: for each layer two tensors of `[kv heads, capacity, dim]`, rings of positions. On the CPU, keys of f32, f16
-//! and bf16 lie in lanes, `[kv heads, capacity / 16, dim, 16]`: sets of sixteen slots, as attention reads them.
+//! The KV cache: for each layer two ring buffers, `[kv heads, capacity, dim]`. On the CPU, keys of f32, f16 and bf16 lie in lanes,
+//! `[kv heads, capacity / 16, dim, 16]`: sets of sixteen slots, as attention reads them.
 //!
-//! The key of position `p` lies in slot `p % capacity`. A layer that sees everything has a slot for every position of the
-//! context; one with a window has room for the window and for the tokens of one pass, whose writes may not reach what
-//! the pass's own first query still sees.
+//! The key of position `p` lies in slot `p % capacity`. A layer with full attention has a slot for every position of the
+//! context. A layer with a window has slots for the window and for the tokens of one pass, so that a pass does not
+//! overwrite keys that its first query sees.
 
 use crate::error::{Error, Result};
 use crate::model::{Description, LayerKind};
@@ -14,7 +14,7 @@ use silicide_quant::{DType, Shape};
 /// Capacities of local layers are multiples of this.
 const ROUND: usize = 64;
 
-/// How large a cache is, and of what.
+/// The size and element types of a KV cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheOptions {
@@ -36,12 +36,12 @@ impl CacheOptions {
         CacheOptions { context, chunk, key_type: DType::F16, value_type: DType::F16, key_lanes: false }
     }
 
-    /// Whether keys lie in lanes.
+    /// Returns whether keys lie in lanes.
     fn is_in_lanes(&self) -> bool {
         self.key_lanes && !self.key_type.is_block()
     }
 
-    /// Slots of a layer: whole sets, where keys lie in lanes.
+    /// Returns the slots of a layer: whole sets, where keys lie in lanes.
     pub fn capacity(&self, kind: &LayerKind) -> usize {
         let capacity = match kind.window {
             Some(window) => {
@@ -53,7 +53,7 @@ impl CacheOptions {
         if self.is_in_lanes() { capacity.next_multiple_of(KEY_LANES) } else { capacity }
     }
 
-    /// Exact bytes of the cache of a model.
+    /// Returns the exact bytes of the cache of a model.
     pub fn bytes(&self, model: &Description) -> Result<u64> {
         let mut bytes = 0u64;
         for kind in &model.layers {
@@ -64,7 +64,7 @@ impl CacheOptions {
         Ok(bytes)
     }
 
-    /// Types and shapes of the keys and values of a layer.
+    /// Returns the types and shapes of the keys and values of a layer.
     pub fn tensors(&self, model: &Description, kind: &LayerKind) -> Result<[(DType, Shape); 2]> {
         let (config, capacity) = (&model.config, self.capacity(kind));
         let tensor = |option: &'static str, dtype: DType, dim: usize, in_lanes: bool| {
@@ -130,7 +130,7 @@ pub struct KvCache {
 }
 
 impl KvCache {
-    /// A cache for a model. Its memory is allocated now, and never grows.
+    /// Allocates the cache of a model. It never grows.
     pub fn new(device: &Device, model: &Description, options: &CacheOptions) -> Result<KvCache> {
         let mut buffer_options = BufferOptions::default();
         buffer_options.purpose = Purpose::Cache;
@@ -147,7 +147,7 @@ impl KvCache {
         Ok(KvCache { rings: rings.collect::<Result<_>>()? })
     }
 
-    /// The rings, by layer.
+    /// Returns the rings, by layer.
     pub fn rings(&self) -> &[Ring] {
         &self.rings
     }
@@ -157,13 +157,13 @@ impl KvCache {
         self.rings.iter().flat_map(|ring| [&ring.keys, &ring.values])
     }
 
-    /// Bytes of all rings.
+    /// Returns the bytes of all rings.
     pub fn bytes(&self) -> usize {
         self.rings.iter().map(|ring| ring.keys.size() + ring.values.size()).sum()
     }
 
-    /// How many of the `wanted` first positions can be kept when `reached` were written: all of them, or, where a
-    /// ring has lost what the next position would see, none.
+    /// Returns how many of the first `wanted` positions can be kept after `reached` were written. Returns 0 if a
+    /// sliding-window layer has overwritten entries that the next position needs.
     pub fn keepable(&self, reached: usize, wanted: usize) -> usize {
         let keeps = |ring: &Ring| {
             let oldest = reached.saturating_sub(ring.capacity);

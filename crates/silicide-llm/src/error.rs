@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The result of almost everything here.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error between a file and its text. Errors of devices and weight files convert to it, so `?` works on both.
@@ -26,12 +26,12 @@ pub enum Error {
     UnknownArchitecture {
         /// The file or folder.
         path: PathBuf,
-        /// What it says it is.
+        /// The architecture that it names.
         architecture: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
-    /// A setting that a model needs is not there, or is not what it should be.
+    /// A setting of the model is missing or wrong.
     #[error("{}: setting {key:?}: expected {expected}, got {got}", path.display())]
     Setting {
         /// The file or folder.
@@ -54,7 +54,7 @@ pub enum Error {
         /// The architecture.
         architecture: &'static str,
     },
-    /// Tensors that the architecture has no place for: computing without them would be silently wrong.
+    /// The architecture does not use some tensors of the file. Results without them would be silently wrong.
     #[error("{}: {count} tensors have no place in architecture {architecture:?}, the first is {tensor:?}; \
          the file is of another kind of model", path.display())]
     UnusedTensors {
@@ -79,7 +79,7 @@ pub enum Error {
         /// The shape it has.
         got: String,
     },
-    /// The model with its cache and working memory is larger than the memory there is.
+    /// The model with its cache and working memory does not fit in the available memory.
     #[error(
         "{device}: {} are needed ({} weights + {} cache for {context} tokens + {} working memory), {} are there; {advice}",
         size(*needed), size(*weights), size(*cache), size(*activations), size(*available)
@@ -87,19 +87,19 @@ pub enum Error {
     DoesNotFit {
         /// The device.
         device: String,
-        /// All bytes.
+        /// The sum of the bytes below.
         needed: u64,
-        /// Of which weights.
+        /// Bytes of weights.
         weights: u64,
-        /// Of which the cache.
+        /// Bytes of the KV cache.
         cache: u64,
-        /// Of which working memory.
+        /// Bytes of working memory.
         activations: u64,
         /// The requested context, in tokens.
         context: usize,
-        /// Bytes there are.
+        /// Available bytes.
         available: u64,
-        /// The largest context that fits, or that none does.
+        /// The largest context that fits, as a sentence.
         advice: String,
     },
     /// More tokens than the context holds.
@@ -110,7 +110,7 @@ pub enum Error {
         /// The context.
         context: usize,
     },
-    /// A text with too few tokens to be measured.
+    /// The text has too few tokens for perplexity.
     #[error(
         "the text has {tokens} tokens, at least {needed} are needed to fill one window; use a longer text or a smaller -c"
     )]
@@ -138,7 +138,7 @@ pub enum Error {
         /// What it is.
         got: String,
     },
-    /// A model computed something that is not a number.
+    /// The logits contain NaN or infinity.
     #[error(
         "the logits of position {position} are not numbers; the file is damaged or the cache type overflows"
     )]
@@ -148,7 +148,7 @@ pub enum Error {
     },
 }
 
-/// Bytes as people say them.
+/// Returns a number of bytes with a unit.
 fn size(bytes: u64) -> String {
     match bytes as f64 {
         bytes if bytes >= (1u64 << 30) as f64 => format!("{:.2} GiB", bytes / (1u64 << 30) as f64),

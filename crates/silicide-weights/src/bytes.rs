@@ -97,7 +97,7 @@ impl Bytes {
         FileReader { load, watch: &mut |_| ControlFlow::Continue(()) }.open(path.as_ref())
     }
 
-    /// Bytes that are in memory already.
+    /// Returns the bytes that are in memory already.
     pub fn from_memory(name: &str, bytes: Vec<u8>) -> Bytes {
         Bytes::Memory { path: PathBuf::from(name), bytes: Arc::new(bytes) }
     }

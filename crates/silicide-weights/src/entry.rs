@@ -106,7 +106,7 @@ impl<'a> Entry<'a> {
         self.name
     }
 
-    /// Its logical shape, slowest axis first.
+    /// Returns its logical shape, slowest axis first.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -116,7 +116,7 @@ impl<'a> Entry<'a> {
         self.stored
     }
 
-    /// Its element type, or an error that says which types could be read.
+    /// Returns its element type, or an error that says which types could be read.
     pub fn dtype(&self) -> Result<DType> {
         match self.stored {
             Stored::As(dtype) => Ok(dtype),

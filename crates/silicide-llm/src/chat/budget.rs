@@ -1,7 +1,7 @@
-//! The bytes that a rendering may create and read.
+//! Limits the bytes that a rendering creates and reads, so that memory and time stay proportional to its input.
 //!
-//! Everything that can make a value larger than those it is made of counts it here before it exists; everything that
-//! reads whole values counts them. So memory and time stay in proportion to what the template was given.
+//! An operation whose result can be larger than its operands counts the result before it exists. An operation that
+//! reads whole values counts those.
 
 use super::error::exhausted;
 use super::jinja_compat::{COPIED, MADE, READ, STEPPED, TEXT, TIMES};
@@ -10,12 +10,12 @@ use super::slices::stepped;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
 
-/// The variable that tells how many bytes of text a rendering was given. No template can name it.
+/// The variable with the bytes of text in a rendering's input. No template can name it.
 pub(super) const GIVEN: &str = "#given";
-/// Bytes that any rendering may make and read.
+/// Bytes that any rendering may create and read.
 const MAKING: usize = 32 << 20;
 const READING: usize = 1 << 30;
-/// Times that what was given may be made and read again.
+/// Bytes that a rendering may create and read per byte of its input.
 const MAKING_TIMES: usize = 64;
 const READING_TIMES: usize = 4096;
 /// Bytes that are counted for an entry of a list, beside its value.
@@ -40,13 +40,13 @@ impl Budget {
         }
     }
 
-    /// The budget of a rendering.
+    /// Returns the budget of a rendering.
     pub(super) fn of<'s>(state: &'s mut State<'_, '_>) -> &'s mut Budget {
         let given = state.lookup(GIVEN).and_then(|given| given.as_usize()).unwrap_or(0);
         state.get_or_insert_extension_with(|| Budget::new(given))
     }
 
-    /// Counts bytes that are about to be made.
+    /// Counts bytes that are about to be created.
     pub(super) fn make(&mut self, bytes: usize) -> Result<(), Error> {
         self.making = self.making.checked_sub(bytes).ok_or_else(exhausted)?;
         Ok(())
@@ -57,12 +57,12 @@ impl Budget {
         Ok(())
     }
 
-    /// Bytes that may still be made.
+    /// Returns the bytes that may still be created.
     pub(super) fn left(&self) -> usize {
         self.making
     }
 
-    /// Counts all that a value leads to, as often as it does.
+    /// Counts all values reachable from `value`, each as often as it is reached.
     pub(super) fn visit(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
         if depth > DEPTH {
             return Err(exhausted());
@@ -88,7 +88,7 @@ impl Budget {
         }
     }
 
-    /// Counts a value and its entries as made, but not what those lead to.
+    /// Counts a value and its entries as created, but not the values inside those.
     fn make_value(&mut self, value: &Value) -> Result<(), Error> {
         let bytes = |value: &Value| value.as_str().map_or(0, str::len).saturating_add(ENTRY);
         match value.kind() {
@@ -103,7 +103,7 @@ impl Budget {
     }
 }
 
-/// A value as `str` has it.
+/// Returns a value as Python's `str` writes it.
 pub(super) fn display(state: &mut State<'_, '_>, value: &Value) -> Result<String, Error> {
     let budget = Budget::of(state);
     let text = python::display(value, budget.left())?;
@@ -151,7 +151,7 @@ fn made(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// The elements of `value`, `times` over, as a list.
+/// Returns the elements of `value`, `times` over, as a list.
 pub(super) fn list(value: &Value, times: usize, budget: &mut Budget) -> Result<Value, Error> {
     let mut items = Vec::new();
     for _ in 0..times {
@@ -178,7 +178,7 @@ fn times(state: &mut State<'_, '_>, left: Value, right: Value) -> Result<Value, 
         if value.as_str().is_none() && !is_many(value) {
             continue;
         }
-        // As in Python, less than once is nothing.
+        // As in Python, a count below 1 gives an empty result.
         let count = i64::try_from(count.clone()).map_err(|_| refused())?;
         let count = usize::try_from(count).unwrap_or(0);
         let Some(text) = value.as_str() else { return list(value, count, budget) };

@@ -1,4 +1,4 @@
-//! Templates are programs of strangers that a library interprets: a panic there is an error of the template.
+//! Turns panics of the template engine into errors: templates are untrusted programs.
 
 use super::error::ChatError;
 use std::cell::Cell;
@@ -10,8 +10,8 @@ thread_local! {
     static RENDERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work` on a template; a panic becomes [`ChatError::Panicked`]. Rendering changes nothing but its own output, so
-/// nothing is left half done.
+/// Runs `work` on a template; a panic becomes [`ChatError::Panicked`]. Rendering writes only its own output, so a panic
+/// leaves no broken state.
 pub(super) fn caught<T>(work: impl FnOnce() -> Result<T, ChatError>) -> Result<T, ChatError> {
     let outer = RENDERING.replace(true);
     let done = catch_unwind(AssertUnwindSafe(work));

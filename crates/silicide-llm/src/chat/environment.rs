@@ -1,4 +1,4 @@
-//! Jinja as chat templates expect it: what Python and transformers add to the language, and limits.
+//! The Jinja environment of chat templates: the extensions of Python and transformers, and limits.
 
 use super::budget::{self, Budget};
 use super::caught::caught;
@@ -13,7 +13,7 @@ use std::fmt;
 
 /// The name of the template.
 const NAME: &str = "chat";
-/// How the time is handed to the template.
+/// The format of the time that templates receive.
 pub(super) const CLOCK: &str = "%Y-%m-%dT%H:%M:%S";
 /// Instructions that a rendering may take: a second of work, and some thousand messages.
 const FUEL: u64 = 20_000_000;
@@ -44,8 +44,8 @@ impl Program {
         Ok(Program { source, syntax, environment: environment() })
     }
 
-    /// Runs the template. It is compiled again for each run: next to what a model does with the result, that is
-    /// nothing, and compiled templates borrow from their source.
+    /// Compiles and runs the template. Compiled templates borrow from their source, and compiling costs little next to a
+    /// forward pass.
     pub(super) fn run(&self, variables: Value) -> Result<String, ChatError> {
         caught(|| self.render(variables))
     }
@@ -93,7 +93,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// Some templates mark what the model generates, for training. Here the marks are conditions that always hold.
+/// Replaces `{% generation %}` tags, which mark generated text for training, by conditions that always hold.
 fn without_generation_marks(source: &str) -> String {
     let mut text = String::with_capacity(source.len());
     let mut rest = source;
@@ -131,7 +131,7 @@ fn strftime_now(state: &State<'_, '_>, format: String) -> Result<String, Error> 
         .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
 }
 
-/// JSON as transformers writes it, which is not the way HTML needs it.
+/// Writes JSON as transformers does, without escapes for HTML.
 fn tojson(
     state: &mut State<'_, '_>,
     value: &Value,

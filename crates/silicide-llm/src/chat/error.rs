@@ -1,4 +1,4 @@
-//! Errors between messages and text.
+//! Errors of chat templates.
 
 use minijinja::ErrorKind;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChatError {
-    /// The template is broken, or does not get along with these messages.
+    /// The template has an error, or can't render these messages.
     #[error("the chat template, line {line}: {detail}")]
     Template {
         /// Where in the template, counted from 1; 0 if unknown.
@@ -15,19 +15,19 @@ pub enum ChatError {
         /// The error of the template engine.
         detail: String,
     },
-    /// The template itself refuses these messages.
+    /// The template refused these messages by `raise_exception`.
     #[error("the model's chat template refuses these messages: {detail}")]
     Refused {
-        /// Its words.
+        /// Its message.
         detail: String,
     },
-    /// The template works too long or writes too much.
+    /// The template exceeds its limits of instructions or bytes.
     #[error("the chat template takes more work than any sensible one; the file may be damaged or malicious")]
     Exhausted,
-    /// The template makes the template engine panic.
+    /// The template engine panicked.
     #[error("the chat template makes the template engine fail; the file may be damaged or malicious")]
     Panicked,
-    /// Something is longer than it can sensibly be.
+    /// A template or its output exceeds a limit.
     #[error("the {what} is too long: {got} bytes of at most {limit}")]
     TooLong {
         /// What.
@@ -57,17 +57,17 @@ pub enum ChatError {
     },
 }
 
-/// The words of `raise_exception`.
+/// The message of `raise_exception`.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Raised(pub(super) String);
 
-/// The template makes or reads more than it may.
+/// Marks an error as exceeding the budget.
 #[derive(Debug, thiserror::Error)]
 #[error("the template takes too much")]
 struct TooMuch;
 
-/// Returns the error that ends a template which makes or reads too much.
+/// Returns the error of a template that exceeds its budget.
 pub(super) fn exhausted() -> minijinja::Error {
     minijinja::Error::new(ErrorKind::OutOfFuel, "too many bytes").with_source(TooMuch)
 }

@@ -1,4 +1,4 @@
-//! Filters and methods whose results can be much longer than what they are made of: counted before they run.
+//! Filters and methods whose results can be much longer than their arguments. The budget counts them before they run.
 
 use super::budget::{self, Budget};
 use super::error::exhausted;
@@ -12,7 +12,7 @@ const WIDTH: usize = 4096;
 /// Longest text that lines are indented with, in bytes.
 const MARGIN: usize = 1024;
 
-/// Puts these in place of the engine's own.
+/// Replaces the engine's own filters and methods by these.
 pub(super) fn install(environment: &mut Environment<'_>) {
     environment.set_unknown_method_callback(call_method);
     environment.add_filter("string", string);
@@ -119,7 +119,7 @@ fn joined(state: &mut State<'_, '_>, values: &Value, glue: &str) -> Result<Strin
     Ok(text)
 }
 
-/// Every field may show every value, and be as wide as it says.
+/// Formats by `printf` or `str.format`. Counts every value and the width of every field for each field.
 fn format_counted(
     state: &mut State<'_, '_>,
     style: FormatStyle,
@@ -139,7 +139,7 @@ fn format_counted(
         let letter = |character: char| character.is_ascii_alphabetic() || character == '%';
         let end = if printf { field.find(letter) } else { field.find('}') };
         let specification = field.get(..end.unwrap_or(field.len())).unwrap_or_default();
-        // A width that is itself a value could be anything.
+        // A width that is a value is unbounded.
         if printf && specification.contains('*') || !printf && end.is_none() && field.ends_with(':') {
             return Err(Error::new(ErrorKind::InvalidOperation, "the width of a field has to be a number"));
         }
@@ -157,7 +157,7 @@ fn format_counted(
     format(style, text, values).map(Value::from)
 }
 
-/// Texts and lists have sums too, but those grow with every step.
+/// Sums numbers. Refuses texts and lists, whose sums grow with every step.
 fn sum(
     state: &mut State<'_, '_>,
     values: Value,
@@ -194,7 +194,7 @@ fn sum(
     )
 }
 
-/// Indents lines, and keeps an end of line at the end.
+/// Indents lines, and keeps a line end at the end.
 fn indent(state: &mut State<'_, '_>, text: String, arguments: Rest<ValueOrKwargs>) -> Result<String, Error> {
     let arguments = arguments.into_values();
     type Arguments = (Option<Value>, Option<bool>, Option<bool>, Kwargs);
@@ -222,7 +222,7 @@ fn indent(state: &mut State<'_, '_>, text: String, arguments: Rest<ValueOrKwargs
     Ok(lines)
 }
 
-/// Returns a margin: a text, or a number of spaces up to a limit.
+/// Returns a margin: a text, or a number of spaces, up to [`MARGIN`].
 pub(super) fn margin(width: &Value) -> Result<String, Error> {
     match width.as_str() {
         Some(text) if text.len() > MARGIN => Err(exhausted()),

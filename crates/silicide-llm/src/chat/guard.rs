@@ -1,4 +1,5 @@
-//! What people wrote stays text: characters that could begin a control token travel through the template as stand-ins.
+//! Keeps the text of users from becoming control tokens. Characters that could begin one pass through the template as
+//! stand-ins.
 
 use super::Piece;
 use super::error::ChatError;
@@ -11,13 +12,13 @@ pub(super) const COMMON: &str = "<[]|\u{ff5c}\u{2581}";
 /// Characters without a meaning in text: the private-use planes.
 const STANDINS: std::ops::RangeInclusive<char> = '\u{f0000}'..='\u{10fffd}';
 
-/// Which characters of a message are replaced.
+/// The characters of messages that are replaced.
 #[derive(Debug)]
 pub(super) struct Guard {
     characters: BTreeSet<char>,
-    /// Tags that the template mentions, and that are no control tokens.
+    /// Tags that the template contains and that are not control tokens.
     tags: BTreeSet<String>,
-    /// Private-use characters of the template.
+    /// Private-use characters in the template.
     taken: BTreeSet<char>,
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Standins {
 }
 
 impl Guard {
-    /// A guard of some characters.
+    /// Returns a guard against `characters`.
     pub(super) fn new(template: &str, characters: impl Iterator<Item = char>) -> Guard {
         let taken = template.chars().filter(|character| STANDINS.contains(character)).collect();
         let tags =
@@ -38,11 +39,11 @@ impl Guard {
         Guard { characters: characters.collect(), tags: tags.collect(), taken }
     }
 
-    /// A guard of the characters that begin this vocabulary's control tokens.
+    /// Returns a guard against the characters that begin control tokens of the vocabulary.
     pub(super) fn for_tokenizer(template: &str, tokenizer: &Tokenizer) -> Guard {
         let hidden = tokenizer.of_kind(|kind| matches!(kind, Kind::Control | Kind::Unknown));
         let texts: Vec<String> = hidden.map(|id| tokenizer.text(id).into_owned()).collect();
-        // Words and spaces are what templates look at; where a token has anything else, that is as good.
+        // Templates compare words and spaces, so another character of the token is replaced if it has one.
         let first = |text: &String| {
             let odd = |character: &char| !is_wordly(*character) && !character.is_whitespace();
             text.chars().find(odd).or_else(|| text.chars().next())
@@ -52,7 +53,7 @@ impl Guard {
         guard
     }
 
-    /// Replaces what must be in all texts.
+    /// Replaces guarded characters in all texts.
     pub(super) fn mask(
         &self,
         context: Map<String, Value>,
@@ -63,7 +64,7 @@ impl Guard {
             given += text.len();
             used.extend(text.chars().filter(|character| STANDINS.contains(character)));
         });
-        // Private-use characters that people wrote are no stand-ins either; they keep themselves.
+        // Private-use characters in messages are not stand-ins, and stay as they are.
         characters.retain(|character| !STANDINS.contains(character));
         let mut free = STANDINS.filter(|character| !used.contains(character));
         let mut standins = Standins { given, ..Standins::default() };
@@ -85,7 +86,7 @@ impl Guard {
             }
             Value::Object(map) => {
                 let entry = |(key, value): (String, Value)| {
-                    // Templates write roles into control tokens: a word is as safe as the template makes it.
+                    // Templates write roles into control tokens, so a role that is a word stays as it is.
                     let role = key == "role" && value.as_str().is_some_and(is_word);
                     let value = if role { value } else { self.mask_value(value, standins) };
                     let key = if is_word(&key) { key } else { self.mask_text(&key, standins) };
@@ -114,12 +115,12 @@ impl Guard {
 }
 
 impl Standins {
-    /// The bytes of all texts that were given.
+    /// Returns the bytes of all texts in the input.
     pub(super) fn given(&self) -> usize {
         self.given
     }
 
-    /// Turns stand-ins back, and marks them.
+    /// Restores the characters of stand-ins, and marks them as untrusted.
     pub(super) fn unmask(&self, text: &str) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for character in text.chars() {
@@ -135,7 +136,7 @@ impl Standins {
     }
 }
 
-/// The plain tag that a text begins with, such as `</think>`.
+/// Returns the plain tag that a text begins with, such as `</think>`.
 fn tag(text: &str) -> Option<&str> {
     let name = text.strip_prefix('<')?;
     let name = name.strip_prefix('/').unwrap_or(name);
@@ -144,7 +145,7 @@ fn tag(text: &str) -> Option<&str> {
     (letters > 0 && text.get(end..)?.starts_with('>')).then(|| text.get(..=end)).flatten()
 }
 
-/// What names are made of.
+/// Returns whether a character may be part of a name.
 fn is_wordly(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '_' | '-')
 }

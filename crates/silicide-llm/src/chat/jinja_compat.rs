@@ -1,8 +1,8 @@
-//! A template's syntax tree with every place marked where values grow or are read whole.
+//! Rewrites a template's syntax tree so that bytes are counted where values grow or are read whole.
 //!
-//! The engine counts instructions, not bytes. Here each operator, call, filter and literal is handed to a function of
-//! `budget.rs` first, or its result is. Those functions are named by signs, so no template can call or replace them.
-//! Texts between tags become expressions, so that all output goes through the one formatter. Constants are not folded
+//! The engine counts instructions, not bytes. Here the operands or the result of each operator, call, filter and literal
+//! go through a function of `budget.rs`. The names of these functions are signs, so no template can call or replace
+//! them. Texts between tags become expressions, so that all output goes through one formatter. Constants are not folded
 //! where folding could multiply them.
 
 use super::error::exhausted;
@@ -13,7 +13,7 @@ use minijinja::machinery::{CodeGenerator, Instructions, Span, Token, parse, toke
 use minijinja::syntax::SyntaxConfig;
 use std::collections::BTreeMap;
 
-/// Takes a value as a text for joining.
+/// Converts a value to text for joining.
 pub(super) const TEXT: &str = "~";
 /// Counts a value that is about to be copied.
 pub(super) const COPIED: &str = "+";
@@ -21,19 +21,19 @@ pub(super) const COPIED: &str = "+";
 pub(super) const TIMES: &str = "*";
 /// Counts a value that is about to be read whole.
 pub(super) const READ: &str = "#";
-/// Counts a new value, and turns what is lazy into a list.
+/// Counts a new value, and converts a lazy one to a list.
 pub(super) const MADE: &str = "=";
 /// Takes a slice with a step.
 pub(super) const STEPPED: &str = ":";
 
-/// Operators in one tag, and branches of conditions: what nests without brackets. The parser limits only brackets.
-/// Templates of models have some 30; the stack of a thread has room for this many.
+/// The most operators in one tag, and branches of conditions: they nest without brackets, and the parser limits only
+/// brackets. Templates of models have some 30; the stack of a thread has room for this many.
 const CHAIN: usize = 128;
 
 /// A template that is ready to run.
 pub(super) type Compiled<'a> = (Instructions<'a>, BTreeMap<&'a str, Instructions<'a>>);
 
-/// Parses, marks and compiles.
+/// Parses, rewrites and compiles a template.
 pub(super) fn compile<'a>(
     source: &'a str,
     name: &'a str,
@@ -46,10 +46,10 @@ pub(super) fn compile<'a>(
     Ok(generator.finish())
 }
 
-/// Long chains of operators make deep trees, and those would overflow the stack.
+/// Refuses long chains of operators: they make deep trees, which would overflow the stack.
 fn check_chains(source: &str, syntax: SyntaxConfig) -> Result<(), Error> {
     let (mut chain, mut branches, mut is_operand) = (0, 0, false);
-    // What can't be cut into tokens is reported by the parser.
+    // The parser reports text that can't be tokenized.
     for (token, _) in tokenize(source, false, syntax).map_while(Result::ok) {
         match token {
             Token::VariableStart | Token::BlockStart => chain = 0,
@@ -108,7 +108,7 @@ fn statement<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
         }
         Stmt::EmitExpr(s) => {
             let expr = match &s.expr {
-                // These write as they go.
+                // These write their output themselves.
                 Expr::Call(c) if is_direct(c) => Expr::Call(call(c)),
                 other => expression(other),
             };
@@ -210,14 +210,14 @@ fn target<'a>(expr: &Expr<'a>) -> Expr<'a> {
     }
 }
 
-/// A call of one of the functions that count.
+/// Returns a call of the counting function `name`.
 fn counted<'a>(name: &'static str, operands: Vec<Expr<'a>>, span: Span) -> Expr<'a> {
     let expr = Expr::Var(spanned(ast::Var { id: name }, span));
     let args = operands.into_iter().map(CallArg::Pos).collect();
     Expr::Call(spanned(ast::Call { expr, args }, span))
 }
 
-/// Constants of the source are small, and need no counting by themselves.
+/// Returns a call of the counting function `name`, or a constant as it is: constants are small.
 fn marked<'a>(name: &'static str, expr: Expr<'a>) -> Expr<'a> {
     let span = expr.span();
     match expr {
@@ -271,7 +271,7 @@ fn expression<'a>(expr: &Expr<'a>) -> Expr<'a> {
             marked(MADE, Expr::Filter(spanned(node, span)))
         }
         Expr::Test(s) => {
-            // Tests without arguments look at the kind of a value alone.
+            // Tests without arguments read only the kind of a value.
             let tested = if s.args.is_empty() { expression(&s.expr) } else { read(&s.expr) };
             Expr::Test(spanned(ast::Test { name: s.name, expr: tested, args: arguments(&s.args) }, span))
         }
@@ -284,7 +284,7 @@ fn expression<'a>(expr: &Expr<'a>) -> Expr<'a> {
             Expr::GetItem(spanned(node, span))
         }
         Expr::Call(s) => match &s.expr {
-            // At most 100,000 numbers, which are not kept.
+            // At most 100,000 numbers, computed one at a time.
             Expr::Var(var) if var.id == "range" => Expr::Call(call(s)),
             _ => marked(MADE, Expr::Call(call(s))),
         },
@@ -308,7 +308,7 @@ fn binary<'a>(s: &Spanned<ast::BinOp<'a>>) -> Expr<'a> {
     let span = s.span();
     let (left, right) = (&s.left, &s.right);
     let operator = |left, right| Expr::BinOp(spanned(ast::BinOp { op: s.op, left, right }, span));
-    // Constants are marked too: marks keep them from being folded.
+    // Constants are counted too: this keeps them from being folded.
     let both = |name| {
         let operand = |expr: &Expr<'a>| counted(name, vec![expression(expr)], expr.span());
         operator(operand(left), operand(right))
@@ -334,7 +334,7 @@ fn binary<'a>(s: &Spanned<ast::BinOp<'a>>) -> Expr<'a> {
     }
 }
 
-/// Whether the engine runs a call in place: another round of a loop, or a block.
+/// Returns whether the engine runs a call in place: another round of a loop, or a block.
 fn is_direct(c: &ast::Call<'_>) -> bool {
     match &c.expr {
         Expr::Var(var) => matches!(var.id, "loop" | "super"),

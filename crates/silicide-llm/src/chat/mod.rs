@@ -1,22 +1,20 @@
-//! Chats as models were trained to read them: templates in Jinja, as the files carry them.
+//! Chat templates: messages to a prompt, by the Jinja template in a model's file.
 //!
 //! A [`ChatTemplate`] renders messages to [`Piece`]s of a prompt. [`Model::chat_tokens`](crate::Model::chat_tokens) uses the
 //! template of a model's file.
 //!
-//! Two things hold for every template and every message. A template runs out of fuel, or of the bytes that it may make
-//! and read, before it takes long or much memory. And text that people wrote never becomes a control token, whatever the
-//! template does with it: see [`guard`](self#guarding).
+//! Two rules hold for every template and every message. Instructions, and bytes created and read, are limited. Text of
+//! users never becomes a control token: see [guarding](self#guarding).
 //!
 //! # Guarding
 //!
-//! A template joins, trims, cuts and compares texts, so where the people's text ends up can't be told from the
-//! template. It can be told from the text: before rendering, every character of it that could begin a control token is
-//! replaced by a stand-in from the private-use planes that occurs nowhere else. Templates carry stand-ins along like any
-//! other character; afterwards they are turned back, and marked as not trusted. A control token is recognised only in
-//! trusted text, so none can begin in what people wrote.
+//! A template joins, trims, cuts and compares texts, so it can't show where a user's text ends up. Before rendering,
+//! each character of a message that could begin a control token is replaced by a stand-in: a private-use character that
+//! occurs nowhere else. After rendering, stand-ins become the characters again, marked as untrusted. Control tokens are
+//! recognised only in trusted text.
 //!
-//! Templates look for some tags in messages, such as `</think>` in an earlier answer. A plain tag that the template
-//! itself mentions keeps its characters, unless it is a control token.
+//! Templates search messages for some tags, such as `</think>` in an earlier answer. A plain tag that the template
+//! contains keeps its characters, unless it is a control token.
 
 mod budget;
 mod caught;
@@ -50,7 +48,7 @@ const CHATML: &str = "\
 const LIMIT: usize = 1 << 20;
 /// Longest `tokenizer_config.json`, in bytes. It may list all added tokens, which takes some hundred KB.
 const SETTINGS: usize = 16 << 20;
-/// Text that a template may write beyond a multiple of what it was given, in bytes.
+/// Bytes that a template may write beyond a multiple of its input.
 const OUTPUT: usize = 4 << 20;
 
 /// A part of a rendered chat.
@@ -70,7 +68,7 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> String {
         self.pieces.iter().map(|piece| piece.text.as_str()).collect()
     }
@@ -80,7 +78,7 @@ impl Rendered {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RenderOptions {
-    /// Whether to end with what begins an answer.
+    /// Whether to end with the tokens that begin an answer.
     pub add_generation_prompt: bool,
     /// Tools that the model may call, as a JSON list.
     pub tools: Option<Value>,
@@ -91,7 +89,7 @@ pub struct RenderOptions {
 }
 
 impl RenderOptions {
-    /// Sets whether to end with what begins an answer.
+    /// Sets whether to end with the tokens that begin an answer.
     pub fn add_generation_prompt(mut self, add: bool) -> RenderOptions {
         self.add_generation_prompt = add;
         self
@@ -116,7 +114,7 @@ impl RenderOptions {
     }
 }
 
-/// A message of a chat, as templates expect it.
+/// Returns a message as templates expect it.
 pub fn message(role: &str, content: &str) -> Value {
     json!({ "role": role, "content": content })
 }
@@ -153,7 +151,7 @@ impl ChatTemplate {
         Ok(ChatTemplate { program, bos: bos.to_owned(), eos: eos.to_owned(), guard, is_fallback: false })
     }
 
-    /// The template of a model: from GGUF metadata, or from `chat_template.jinja` or `tokenizer_config.json` beside
+    /// Returns the template of a model: from GGUF metadata, or from `chat_template.jinja` or `tokenizer_config.json` beside
     /// safetensors files. Without one, ChatML is used if the vocabulary has its tokens.
     pub fn of(source: &Source, tokenizer: &Tokenizer) -> Result<ChatTemplate, ChatError> {
         let text = match source.get("tokenizer.chat_template").and_then(|value| value.as_str()) {
@@ -175,7 +173,7 @@ impl ChatTemplate {
         Ok(template)
     }
 
-    /// Whether the file has no template and ChatML stands in.
+    /// Returns whether the file has no template and ChatML is used.
     pub fn is_fallback(&self) -> bool {
         self.is_fallback
     }
@@ -207,7 +205,7 @@ impl ChatTemplate {
     }
 }
 
-/// The template beside a checkpoint.
+/// Returns the template beside a checkpoint.
 fn beside(source: &Source) -> Result<Option<String>, ChatError> {
     #[derive(Deserialize)]
     struct TemplateConfig {
@@ -230,7 +228,7 @@ fn beside(source: &Source) -> Result<Option<String>, ChatError> {
     }))
 }
 
-/// A file beside a checkpoint, if there is one.
+/// Reads a file beside a checkpoint, if there is one.
 fn read(path: &Path, what: &'static str, limit: usize) -> Result<Option<String>, ChatError> {
     let failed = |error: std::io::Error| ChatError::Io { path: path.to_owned(), detail: error.to_string() };
     let file = match File::open(path) {
@@ -239,7 +237,7 @@ fn read(path: &Path, what: &'static str, limit: usize) -> Result<Option<String>,
         Err(error) => return Err(failed(error)),
     };
     let mut bytes = Vec::new();
-    // One byte more tells a file that is too long from one that just fits.
+    // One byte more shows whether the file is too long.
     file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() > limit {
         let got = std::fs::metadata(path).map_or(bytes.len(), |data| data.len() as usize);

@@ -1,12 +1,12 @@
-//! Values written the way Python writes them: templates were tested there, and models trained on the result.
+//! Writes values as Python does: templates were tested there, and models were trained on the result.
 //!
-//! A value can lead to the same list many times over, so what is written has a limit.
+//! A value can contain the same list many times, so the output has a limit.
 
 use super::error::exhausted;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
-/// How JSON is laid out.
+/// The layout of JSON.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) indent: Option<String>,
@@ -19,7 +19,7 @@ pub(super) struct Layout {
 /// Deepest nesting that is written.
 const DEPTH: usize = 128;
 
-/// A text up to a limit. What goes beyond is left out, and refused in the end.
+/// A text with a limit. Text beyond it is dropped, and the result is an error.
 #[derive(Debug)]
 struct Bounded {
     text: String,
@@ -53,7 +53,7 @@ impl Bounded {
     }
 }
 
-/// A value as JSON, as Python's `json.dumps` has it.
+/// Returns a value as JSON, as Python's `json.dumps` writes it.
 pub(super) fn json(value: &Value, layout: &Layout, limit: usize) -> Result<String, Error> {
     let mut text = Bounded::new(limit);
     write_json(value, layout, 0, &mut text)?;
@@ -151,7 +151,7 @@ fn quote(string: &str, ascii: bool, text: &mut Bounded) {
     text.push('"');
 }
 
-/// A value as `str` has it.
+/// Returns a value as Python's `str` writes it.
 pub(super) fn display(value: &Value, limit: usize) -> Result<String, Error> {
     let mut text = Bounded::new(limit);
     match value.kind() {
@@ -162,7 +162,7 @@ pub(super) fn display(value: &Value, limit: usize) -> Result<String, Error> {
     text.into_text()
 }
 
-/// A value as `repr` has it.
+/// Writes a value as Python's `repr` does.
 fn repr(value: &Value, depth: usize, text: &mut Bounded) -> Result<(), Error> {
     text.check()?;
     match value.kind() {
@@ -213,7 +213,7 @@ fn quote_repr(string: &str, text: &mut Bounded) {
     text.push(quote);
 }
 
-/// Python's shortest form: with a point or an exponent of two digits.
+/// Returns a number in Python's shortest form: with a point or an exponent of two digits.
 fn number(value: &Value) -> String {
     if value.is_integer() {
         return value.to_string();

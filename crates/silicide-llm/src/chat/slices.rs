@@ -1,6 +1,6 @@
 //! Slices with a step, `value[start:stop:step]`, as Python has them.
 //!
-//! The template engine's own panic for `''[::-1]`, and give other elements than Python where `stop` is 0.
+//! The template engine's own slices panic for `''[::-1]`, and differ from Python where `stop` is 0.
 
 use super::budget::{Budget, list};
 use minijinja::value::{Value, ValueKind};
@@ -40,7 +40,7 @@ pub(super) fn stepped(
     }
 }
 
-/// The positions that a slice takes of `length` elements; `step` is not 0.
+/// Returns the positions of a slice of `length` elements; `step` is not 0.
 fn positions(length: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> impl Iterator<Item = usize> {
     let length = i128::try_from(length).unwrap_or(i128::from(i64::MAX));
     let (step, forward) = (i128::from(step), step > 0);

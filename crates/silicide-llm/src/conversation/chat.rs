@@ -1,4 +1,4 @@
-//! A chat: a history of messages, and a session that has read them.
+//! A chat: a history of messages and a session.
 
 use super::message::{Message, Role};
 use super::reply::Reply;
@@ -32,7 +32,7 @@ pub struct Chat {
     pub(super) messages: Vec<Message>,
     pub(super) last: Option<Generation>,
     options: GenerateOptions,
-    /// Replies so far: each has a seed of its own, or asking again would give the same answer.
+    /// Replies so far. Each has its own seed, so that the same question can get another answer.
     turns: u64,
 }
 
@@ -97,37 +97,37 @@ impl Chat {
         Generator::new(prompt, options)
     }
 
-    /// The history: what was said, and what the model answered.
+    /// Returns the history: messages and replies.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// The history, to be edited. The next turn feeds what follows the first changed message.
+    /// Returns the history, to be edited. The next turn feeds all tokens from the first changed message on.
     pub fn messages_mut(&mut self) -> &mut Vec<Message> {
         &mut self.messages
     }
 
-    /// How replies are generated.
+    /// Returns how replies are generated.
     pub fn options(&self) -> &GenerateOptions {
         &self.options
     }
 
-    /// How replies are generated, to be changed for the next reply.
+    /// Returns how replies are generated, to be changed for the next reply.
     pub fn options_mut(&mut self) -> &mut GenerateOptions {
         &mut self.options
     }
 
-    /// The last reply: its text, finish reason and timings.
+    /// Returns the last reply: its text, finish reason and timings.
     pub fn last(&self) -> Option<&Generation> {
         self.last.as_ref()
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &Model {
         self.session.model()
     }
 
-    /// The number of tokens in the KV cache, of at most [`Model::context`].
+    /// Returns the number of tokens in the KV cache, of at most [`Model::context`].
     pub fn tokens(&self) -> usize {
         self.session.tokens().len()
     }

@@ -24,14 +24,14 @@ pub struct Message {
     pub content: String,
 }
 
-/// The role of a message. Which roles there may be, and in which order, depends on the model's chat template.
+/// The role of a message. The model's chat template decides which roles are valid, and in which order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Role {
     /// Instructions for the whole chat.
     System,
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -53,7 +53,7 @@ impl Message {
         Message::new(Role::System, content)
     }
 
-    /// Creates a message of the person.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<String>) -> Message {
         Message::new(Role::User, content)
     }

@@ -18,7 +18,6 @@ pub struct TextStream<O: StreamOwner> {
 
 /// The owner of the session that a stream generates with.
 pub trait StreamOwner {
-    /// The session.
     fn session(&mut self) -> &mut Session;
 
     /// Called when the stream is dropped, with all that was generated.
@@ -38,7 +37,7 @@ impl<O: StreamOwner> TextStream<O> {
         Ok(self.text().to_owned())
     }
 
-    /// The text so far.
+    /// Returns the text so far.
     pub fn text(&self) -> &str {
         &self.generator.generation().text
     }
@@ -48,7 +47,7 @@ impl<O: StreamOwner> TextStream<O> {
         self.generator.finish_reason()
     }
 
-    /// Token counts and times so far.
+    /// Returns token counts and times so far.
     pub fn timings(&self) -> Timings {
         self.generator.generation().timings
     }

@@ -80,24 +80,24 @@ pub struct Description {
     pub vocabulary: usize,
     /// Bytes of its tensors.
     pub bytes: u64,
-    /// Bytes that loading takes beside its tensors: of the largest one that is there twice while it is repacked.
+    /// Bytes that loading takes beside its tensors: a second copy of the largest tensor that is repacked.
     pub loading_bytes: u64,
     /// Its architecture and all of its settings.
     pub configured: ConfiguredModel,
 }
 
-/// A model whose weights need not be there yet.
+/// A model before its weights are loaded.
 pub struct DescribedModel<'a> {
     /// Its properties.
     pub description: Description,
     /// Its forward pass.
     pub decoder: Box<dyn Decoder>,
-    /// What loads its weights.
+    /// Loads its weights.
     pub weights: PendingWeights<'a>,
 }
 
-/// Describes the model of a source and builds its decoder, with the weights interleaved that `repack` names. No memory is taken for
-/// weights; those of a `loader` can be loaded then.
+/// Describes the model of a source and builds its decoder. Interleaves the weights that `repack` names. Allocates no memory for
+/// weights; with a `loader` they can be loaded later.
 pub fn describe_source<'a>(
     device: &silicide_core::Device,
     source: &'a Source,

@@ -1,7 +1,7 @@
-//! The tensors of a file, taken by the blocks of a model: each by its name, with the shape that follows from the settings.
+//! The tensors of a file, which the blocks of a model take by name, with the shape that follows from the settings.
 //!
-//! A block gets weights with types and shapes, and at most views of the file: memory is taken when the model is known to fit
-//! ([`PendingWeights::load`]).
+//! A block gets weights with types and shapes, or views of the file. Memory is allocated when the model is known to fit, by
+//! [`PendingWeights::load`].
 
 use super::ConfiguredModel;
 use super::config::{Config, Layout, Names};
@@ -15,9 +15,9 @@ use silicide_weights::{Entry, Source, Stored};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Where tensors come from.
+/// The origin of tensors.
 enum From<'a> {
-    /// Nowhere: buffers without memory.
+    /// None: buffers without memory.
     Plan(Device),
     /// The file.
     File(Box<Loader<'a>>),
@@ -36,27 +36,27 @@ pub struct Tensors<'a> {
     vocabulary: usize,
     bytes: u64,
     repack: Repack,
-    /// Bytes of the largest weight that is there twice while it is interleaved.
+    /// Bytes of the largest weight that has a second copy while it is interleaved.
     twice: u64,
     rearranged: Rearranged,
-    /// What [`PendingWeights::load`] does.
+    /// The work of [`PendingWeights::load`].
     jobs: Vec<LoadJob<'a>>,
 }
 
-/// Weights that were taken, and whose bytes are still to come.
+/// Weights that were taken and are not loaded yet.
 pub struct PendingWeights<'a> {
     loader: Option<Box<Loader<'a>>>,
     jobs: Vec<LoadJob<'a>>,
     rearranged: Rearranged,
 }
 
-/// Bytes that are made from those of the file.
+/// A weight that is made from tensors of the file.
 enum LoadJob<'a> {
     /// A tensor, interleaved.
     Interleaved { entry: Entry<'a>, to: Weight },
-    /// A weight that stays, once more interleaved.
+    /// An interleaved copy of a weight that stays.
     Copied { from: Weight, to: Weight },
-    /// Matrices of experts that the file has one by one, together, and interleaved if they are to be.
+    /// Experts that the file has one by one, joined into `all`, and interleaved into `to`.
     Joined { entries: Vec<Entry<'a>>, all: Weight, to: Option<Weight> },
 }
 
@@ -66,9 +66,9 @@ pub enum Repack {
     /// None.
     #[default]
     None,
-    /// Matrices that are only multiplied with. They take the place of the file's own.
+    /// Matrices that only products read. They replace the file's own.
     Matrices,
-    /// These, and a copy of the token table where it is the output projection too.
+    /// `Matrices`, and a copy of a token embedding that is also the output projection.
     All,
 }
 
@@ -76,22 +76,22 @@ pub enum Repack {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rearranged {
-    /// Bytes.
+    /// Interleaved bytes.
     pub bytes: u64,
-    /// Bytes of weights that could be interleaved and are not, as memory does not allow it.
+    /// Bytes of weights that were not interleaved because memory does not suffice.
     pub not_interleaved: u64,
     /// How long it took.
     pub time: Duration,
 }
 
 impl<'a> Tensors<'a> {
-    /// Tensors that [`PendingWeights::load`] loads after they were taken.
+    /// Opens the tensors of a model, which [`PendingWeights::load`] loads.
     pub fn loaded(loader: Loader<'a>, model: &'a ConfiguredModel) -> Result<Tensors<'a>> {
         let source = loader.source();
         Tensors::new(source, model, From::File(Box::new(loader)))
     }
 
-    /// Tensors without memory.
+    /// Opens the tensors of a model without memory.
     pub fn planned(device: &Device, source: &'a Source, model: &'a ConfiguredModel) -> Result<Tensors<'a>> {
         Tensors::new(source, model, From::Plan(device.clone()))
     }
@@ -118,37 +118,37 @@ impl<'a> Tensors<'a> {
         Ok(tensors)
     }
 
-    /// Interleaves the weights that `repack` names, where their format can be.
+    /// Sets which weights are interleaved, if their encoding can be.
     pub fn repacked(self, repack: Repack) -> Tensors<'a> {
         Tensors { repack, ..self }
     }
 
-    /// Returns the bytes that loading takes beside the weights: of the largest weight that is there twice while it is interleaved.
+    /// Returns the bytes that loading takes beside the weights: a second copy of the largest weight that is interleaved.
     pub fn loading_bytes(&self) -> u64 {
         self.twice
     }
 
-    /// The settings that all decoders have.
+    /// Returns the settings that all decoders have.
     pub fn config(&self) -> &'a Config {
         self.config
     }
 
-    /// Tokens in the vocabulary.
+    /// Returns the number of tokens in the vocabulary.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary
     }
 
-    /// Bytes of all tensors taken so far.
+    /// Returns the bytes of all tensors taken so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the file has the tensor that GGUF calls `name`.
+    /// Returns whether the file has the tensor that GGUF calls `name`.
     pub fn has(&self, name: &str) -> bool {
         self.names.in_file(name).is_some_and(|name| self.source.entry(&name).is_ok())
     }
 
-    /// A matrix in whatever encoding the file has it.
+    /// Takes a matrix in the encoding of the file.
     pub fn matrix(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let entry = self.take(name, &extents)?;
         let weight = self.place(&entry)?;
@@ -158,8 +158,8 @@ impl<'a> Tensors<'a> {
         Ok(weight)
     }
 
-    /// The matrices of all experts, `[experts, rows, columns]`, in whatever format the file has them. Files that have them one
-    /// by one are copied together: kernels read them as one tensor.
+    /// Takes the matrices of all experts, `[experts, rows, columns]`, in the encoding of the file. Experts that the file has one by
+    /// one are joined: kernels read one tensor.
     pub fn experts(&mut self, name: &str, extents: [usize; 3]) -> Result<Weight> {
         let [count, rows, columns] = extents;
         let first = self.names.of_expert(name, 0).filter(|name| self.source.entry(name).is_ok());
@@ -192,13 +192,13 @@ impl<'a> Tensors<'a> {
         Ok(weight)
     }
 
-    /// A matrix that is only multiplied with.
+    /// Takes a matrix that only products read.
     pub fn factor(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let entry = self.take(name, &extents)?;
         self.factor_of(name, entry)
     }
 
-    /// The weight of a tensor that is only multiplied with.
+    /// Takes a tensor that only products read.
     fn factor_of(&mut self, name: &str, entry: Entry<'a>) -> Result<Weight> {
         let to = self.arranged(encoding(&entry)?, entry.shape(), Repack::Matrices)?;
         let weight = match to {
@@ -212,7 +212,7 @@ impl<'a> Tensors<'a> {
         Ok(weight)
     }
 
-    /// A table of rows once more, for products. Where it is interleaved there are two of it.
+    /// Returns a token embedding for products: an interleaved copy where weights are repacked so, otherwise the table itself.
     pub fn arrange_table(&mut self, table: &Weight) -> Result<Weight> {
         let Some(to) = self.arranged(table.encoding(), table.shape(), Repack::All)? else {
             return Ok(table.clone());
@@ -225,7 +225,6 @@ impl<'a> Tensors<'a> {
         Ok(to)
     }
 
-    /// The device.
     fn device(&self) -> &Device {
         match &self.from {
             From::Plan(device) => device,
@@ -233,7 +232,8 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// The weight of a tensor as the file has it. Bytes that are not used in the file come with [`PendingWeights::load`].
+    /// Returns the weight of a tensor in the encoding of the file. Bytes that are not used in place are loaded by
+    /// [`PendingWeights::load`].
     fn place(&mut self, entry: &Entry<'a>) -> Result<Weight> {
         match &mut self.from {
             From::File(loader) => Ok(loader.place_entry(entry)?),
@@ -241,7 +241,7 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// An interleaved weight without bytes, if the encoding can be interleaved, and if weights are repacked as far as `least`.
+    /// Returns an interleaved weight without bytes, if the encoding can be interleaved and `repack` is at least `least`.
     fn arranged(&mut self, encoding: Encoding, shape: Shape, least: Repack) -> Result<Option<Weight>> {
         let (of, Some(dtype)) = (encoding.of(), encoding.dtype()) else { return Ok(None) };
         let &[.., rows, columns] = shape.axes() else { return Ok(None) };
@@ -263,18 +263,18 @@ impl<'a> Tensors<'a> {
         Ok(Some(arranged))
     }
 
-    /// A vector of f32, whatever the file has it in: vectors are small.
+    /// Takes a vector, converted to f32.
     pub fn vector(&mut self, name: &str, length: usize) -> Result<Buffer> {
         let values = self.values(name, length)?;
         self.upload(name, &values)
     }
 
-    /// A vector that not every file has.
+    /// Takes a vector, converted to f32, if the file has it.
     pub fn optional_vector(&mut self, name: &str, length: usize) -> Result<Option<Buffer>> {
         if self.has(name) { self.vector(name, length).map(Some) } else { Ok(None) }
     }
 
-    /// The weights of a norm: checkpoints of some architectures store them less one.
+    /// Takes the weights of a norm, and adds the architecture's offset.
     pub fn norm(&mut self, name: &str, length: usize) -> Result<Buffer> {
         let mut values = self.values(name, length)?;
         if self.norm_offset != 0.0 {
@@ -283,7 +283,7 @@ impl<'a> Tensors<'a> {
         self.upload(name, &values)
     }
 
-    /// The numbers of a vector, on the host.
+    /// Takes a vector, as numbers on the host.
     pub fn values(&mut self, name: &str, length: usize) -> Result<Vec<f32>> {
         let entry = self.take(name, &[length])?;
         let (dtype, data) = (entry.dtype()?, self.source.data(&entry)?);
@@ -295,17 +295,17 @@ impl<'a> Tensors<'a> {
         Ok(values)
     }
 
-    /// The numbers of a vector that not every file has.
+    /// Takes a vector, as numbers on the host, if the file has it.
     pub fn optional_values(&mut self, name: &str, length: usize) -> Result<Option<Vec<f32>>> {
         if self.has(name) { self.values(name, length).map(Some) } else { Ok(None) }
     }
 
-    /// The source.
+    /// Returns the source.
     pub fn source(&self) -> &'a Source {
         self.source
     }
 
-    /// Checks that no tensor of the file was left over. Returns what loads the weights that were taken.
+    /// Checks that no tensor of the file is left over. Returns the weights that were taken, to be loaded.
     pub fn finish(self) -> Result<PendingWeights<'a>> {
         let left =
             |entry: &Entry<'_>| !self.taken.contains(entry.name()) && !self.names.may_be_left(entry.name());
@@ -334,7 +334,7 @@ impl<'a> Tensors<'a> {
         Ok(buffer)
     }
 
-    /// The entry of a tensor that must be there.
+    /// Returns the entry of a tensor that must be there.
     fn find(&self, name: &str) -> Result<Entry<'a>> {
         let in_file = self.names.in_file(name).unwrap_or_else(|| name.to_owned());
         self.source.entry(&in_file).map_err(|_| self.missing(&in_file))
@@ -348,7 +348,7 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// Takes a tensor of a shape.
+    /// Takes the tensor that GGUF calls `name`, of a shape.
     fn take(&mut self, name: &str, extents: &[usize]) -> Result<Entry<'a>> {
         let in_file = self.names.in_file(name).unwrap_or_else(|| name.to_owned());
         self.take_entry(&in_file, extents)
@@ -374,7 +374,7 @@ impl<'a> Tensors<'a> {
 }
 
 impl PendingWeights<'_> {
-    /// Brings the bytes of all weights that were taken.
+    /// Loads all weights that were taken.
     pub fn load(self) -> Result<Rearranged> {
         let PendingWeights { loader, jobs, mut rearranged } = self;
         let Some(mut loader) = loader else { return Ok(rearranged) };
@@ -419,7 +419,7 @@ fn interleave(from: &Weight, to: &Weight) -> Result<()> {
     Ok(())
 }
 
-/// The encoding of a tensor of the file.
+/// Returns the encoding of a tensor of the file.
 fn encoding(entry: &Entry<'_>) -> Result<Encoding> {
     match entry.stored() {
         Stored::Mlx(format) => Ok(Encoding::Planes(format)),
@@ -427,7 +427,7 @@ fn encoding(entry: &Entry<'_>) -> Result<Encoding> {
     }
 }
 
-/// A weight in the encoding of a tensor of the file, without memory.
+/// Returns a weight in the encoding of a tensor of the file, without memory.
 fn planned(device: &Device, entry: &Entry<'_>, shape: Shape) -> Result<Weight> {
     Ok(Weight::with(device, encoding(entry)?, shape, &BufferOptions::default())?)
 }

@@ -1,4 +1,4 @@
-//! The chain: penalties, narrowing, a draw. Given equal logits and seeds it gives equal tokens on every machine.
+//! The sampler chain. Equal logits and seeds give equal tokens on every machine.
 
 use super::SamplerOptions;
 use super::stages::{Candidate, min_p, top_k, top_p, weights};
@@ -22,13 +22,13 @@ pub struct Sampler {
     random: fastrand::Rng,
     /// The last tokens, oldest first.
     lately: VecDeque<u32>,
-    /// Kept between tokens, so that choosing allocates nothing.
+    /// Reused, so that sampling allocates nothing.
     candidates: Vec<Candidate>,
     survey: Survey,
 }
 
 impl Sampler {
-    /// A sampler with checked options.
+    /// Checks `options` and returns a sampler.
     pub fn new(options: SamplerOptions) -> Result<Sampler> {
         options.check()?;
         let random = fastrand::Rng::with_seed(options.seed);
@@ -36,12 +36,12 @@ impl Sampler {
         Ok(Sampler { options, random, lately, candidates, survey })
     }
 
-    /// The options.
+    /// Returns the options.
     pub fn options(&self) -> &SamplerOptions {
         &self.options
     }
 
-    /// Notes a token of the text, for the penalties.
+    /// Adds a token of the text, for the penalties.
     pub fn accept(&mut self, token: u32) {
         if self.options.repeat_last == 0 {
             return;
@@ -52,19 +52,19 @@ impl Sampler {
         self.lately.push_back(token);
     }
 
-    /// Chooses a token by its logits; `position` is for the error when they are no numbers.
+    /// Samples a token from `logits`. `position` is for the error if they are not numbers.
     pub fn choose(&mut self, logits: &[f32], position: usize) -> Result<u32> {
         let options = &self.options;
         let penalised = self.penalties();
         let greedy = options.temperature == 0.0;
-        // One bad number is a sign of a device or a file that computes nonsense: no text should hide it.
+        // One NaN shows that a device or a file is defective.
         if !self.survey.look(logits) {
             return Err(Error::NotANumber { position });
         }
         if greedy && penalised.is_empty() {
             return self.survey.likeliest(logits).ok_or(Error::NotANumber { position });
         }
-        // Penalties may bring tokens up that are not among the likeliest yet.
+        // Penalties can move other tokens into the top k.
         let enough = if penalised.is_empty() { options.top_k } else { 0 };
         self.survey.candidates(logits, enough, &mut self.candidates);
         for (&token, &count) in &penalised {
@@ -90,7 +90,7 @@ impl Sampler {
         Ok(drawn.token)
     }
 
-    /// How often each token was seen lately; nothing if that does not matter.
+    /// Returns how often each of the last tokens occurs; empty without penalties.
     fn penalties(&self) -> HashMap<u32, u32> {
         let mut counts = HashMap::new();
         if self.options.penalises() {

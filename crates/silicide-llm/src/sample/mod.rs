@@ -1,4 +1,4 @@
-//! Choosing the next token: a chain of stages narrows the candidates, then one is drawn.
+//! Sampling: a chain of stages narrows the candidates, then one token is drawn.
 
 mod chain;
 mod options;

@@ -1,4 +1,4 @@
-//! How tokens are chosen.
+//! Options of sampling.
 
 use crate::error::{Error, Result};
 
@@ -14,19 +14,19 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SamplerOptions {
-    /// Logits of tokens seen lately are divided by this if above 0, multiplied if below; 1 is off.
+    /// Divides positive logits of the last tokens, and multiplies negative ones; 1 is off.
     pub repeat_penalty: f32,
-    /// Subtracted once for every time a token was seen lately; 0 is off.
+    /// Subtracted from a token's logit for each occurrence among the last tokens; 0 is off.
     pub frequency_penalty: f32,
-    /// Subtracted once if a token was seen lately; 0 is off.
+    /// Subtracted once from the logit of a token that occurs among the last tokens; 0 is off.
     pub presence_penalty: f32,
-    /// Tokens that are "lately"; 0 is off.
+    /// The number of last tokens that penalties consider; 0 is off.
     pub repeat_last: usize,
     /// Keep this number of most likely tokens; 0 keeps all.
     pub top_k: usize,
     /// Keep the most likely tokens whose probabilities add up to this; 1 keeps all.
     pub top_p: f32,
-    /// Only those stay that are at least this fraction as likely as the likeliest; 0 is off.
+    /// Keep tokens with at least this fraction of the highest probability; 0 is off.
     pub min_p: f32,
     /// The sampling temperature: logits are divided by it; 0 picks the most likely token.
     pub temperature: f32,
@@ -107,12 +107,12 @@ impl SamplerOptions {
 }
 
 impl SamplerOptions {
-    /// Always the likeliest token.
+    /// Returns options that always pick the most likely token.
     pub fn greedy() -> SamplerOptions {
         SamplerOptions { temperature: 0.0, ..SamplerOptions::default() }
     }
 
-    /// Refuses what has no meaning.
+    /// Checks that all options are in range.
     pub fn check(&self) -> Result<()> {
         let refuse = |option: &'static str, expected: &str, got: f32| {
             Err(Error::BadOption { option, expected: expected.to_owned(), got: got.to_string() })

@@ -1,18 +1,18 @@
-//! The stages of the chain. Each takes candidates and leaves some; the likeliest always stays.
+//! The stages of the chain. Each removes candidates; the most likely one always stays.
 
-/// A token that may be next.
+/// A token that may be sampled, and its logit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {
     pub(super) token: u32,
     pub(super) logit: f32,
 }
 
-/// The likeliest first, the lower id of equals.
+/// Compares by logit, highest first, then by id, lowest first.
 fn order(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     b.logit.total_cmp(&a.logit).then(a.token.cmp(&b.token))
 }
 
-/// Keeps the `k` likeliest, in order; all of them, in order, for 0.
+/// Sorts the candidates and keeps the `k` most likely; all of them for 0.
 pub(super) fn top_k(candidates: &mut Vec<Candidate>, k: usize) {
     if k > 0 && k < candidates.len() {
         candidates.select_nth_unstable_by(k - 1, order);
@@ -21,7 +21,7 @@ pub(super) fn top_k(candidates: &mut Vec<Candidate>, k: usize) {
     candidates.sort_unstable_by(order);
 }
 
-/// Keeps the likeliest of ordered candidates whose probabilities reach `p` together.
+/// Keeps the first of sorted candidates whose probabilities together reach `p`.
 pub(super) fn top_p(candidates: &mut Vec<Candidate>, p: f32) {
     if p >= 1.0 {
         return;
@@ -36,7 +36,7 @@ pub(super) fn top_p(candidates: &mut Vec<Candidate>, p: f32) {
     candidates.truncate(reached.map_or(usize::MAX, |at| at + 1));
 }
 
-/// Keeps those of ordered candidates that are at least `p` times as likely as the first.
+/// Keeps sorted candidates that are at least `p` times as likely as the first.
 pub(super) fn min_p(candidates: &mut Vec<Candidate>, p: f32) {
     if p <= 0.0 {
         return;
@@ -47,7 +47,7 @@ pub(super) fn min_p(candidates: &mut Vec<Candidate>, p: f32) {
     candidates.truncate(kept.max(1));
 }
 
-/// Probabilities of ordered candidates, up to a common factor.
+/// Returns the probabilities of sorted candidates, up to a common factor.
 pub(super) fn weights(candidates: &[Candidate], temperature: f32) -> Vec<f64> {
     let highest = candidates.first().map_or(0.0, |first| first.logit);
     let scaled = |logit: f32| f64::from(logit - highest) / f64::from(temperature);

@@ -1,23 +1,23 @@
-//! A first look at logits, block by block: whether all of them are numbers, and the largest of each block. What follows looks only
-//! into blocks that matter, so a vocabulary costs about as much as reading it.
+//! One scan over the logits: checks that all are numbers, and finds the maximum of each block. Later stages read only blocks that
+//! can matter, so sampling costs about as much as reading the vocabulary.
 
 use super::stages::Candidate;
 
 /// Logits of a block.
 const BLOCK: usize = 128;
-/// Numbers that are looked at side by side.
+/// Logits that are compared side by side.
 const LANES: usize = 16;
 
-/// The largest logit of each block. Kept between tokens, so that looking allocates nothing.
+/// The maximum of each block. Reused, so that a scan allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Survey {
     highest: Vec<f32>,
-    /// For putting them in order.
+    /// Scratch for sorting the maxima.
     ordered: Vec<f32>,
 }
 
 impl Survey {
-    /// Looks at logits; says whether all of them are numbers, or -infinity.
+    /// Scans `logits`. Returns whether all of them are numbers or -infinity.
     pub(super) fn look(&mut self, logits: &[f32]) -> bool {
         self.highest.clear();
         let mut sound = true;
@@ -29,7 +29,7 @@ impl Survey {
         sound
     }
 
-    /// The place of the largest, the first of equals; none if all are -infinity.
+    /// Returns the index of the largest logit, the first of equals; `None` if all are -infinity.
     pub(super) fn likeliest(&self, logits: &[f32]) -> Option<u32> {
         let mut best: Option<(usize, f32)> = None;
         for (block, &highest) in self.highest.iter().enumerate() {
@@ -68,7 +68,7 @@ impl Survey {
     }
 }
 
-/// The largest number of a block, and whether all are below +infinity. Written so that it becomes vector instructions.
+/// Returns the maximum of a block, and whether all logits are below +infinity. The compiler vectorizes the loop.
 fn survey(block: &[f32]) -> (f32, bool) {
     let (mut highest, mut sound) = ([f32::NEG_INFINITY; LANES], [1u32; LANES]);
     let (chunks, rest) = block.as_chunks::<LANES>();

@@ -1,11 +1,11 @@
-//! The names that can be fetched. Each is a file inside a Python package, known to the byte.
+//! The models that can be pulled by name. Each is a file in a Python package, with a known size and hash.
 
 /// A model that can be fetched by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownModel {
     /// Its name on the command line.
     pub name: &'static str,
-    /// A description, for people.
+    /// A description.
     pub title: &'static str,
     /// The Python package that carries it.
     pub package: &'static str,
@@ -24,7 +24,7 @@ pub struct KnownModel {
 }
 
 impl KnownModel {
-    /// All of them.
+    /// All known models.
     pub const ALL: &'static [KnownModel] = &[KnownModel {
         name: "smollm2",
         title: "SmolLM2 135M Instruct, Q4_1",
@@ -37,7 +37,7 @@ impl KnownModel {
         licence: "Apache-2.0",
     }];
 
-    /// The model of a name, in upper or lower case.
+    /// Returns the model called `name`, ignoring case.
     pub fn find(name: &str) -> Option<&'static KnownModel> {
         KnownModel::ALL.iter().find(|model| model.name.eq_ignore_ascii_case(name))
     }

@@ -11,7 +11,7 @@ pub enum StoreError {
     /// The user has no home folder.
     #[error("there is no home folder to keep models in; set SILICIDE_CACHE to a folder")]
     NoHome,
-    /// Neither a path nor a name.
+    /// Neither a path nor the name of a model.
     #[error(
         "{name:?} is not a file or folder here, nor a model that can be fetched{hint}; \
          known names: {known}; the path of a GGUF file or of a folder with safetensors works as well"
@@ -24,7 +24,7 @@ pub enum StoreError {
         /// A name that was perhaps meant, as the rest of a sentence; empty if none is near.
         hint: String,
     },
-    /// A name that no model to pull has.
+    /// No known model has the name.
     #[error(
         "no model to download is called {name:?}{hint}; known names: {known}; \
          a GGUF file or a folder with safetensors needs no pull: use its path"
@@ -68,7 +68,7 @@ pub enum StoreError {
         /// The names there are.
         stored: String,
     },
-    /// No pip that runs.
+    /// No pip was found.
     #[error(
         "models are fetched with Python's pip, which is not here (tried {tried}); \
          install it (Debian and Ubuntu: apt install python3-pip; \
@@ -88,7 +88,7 @@ pub enum StoreError {
         package: String,
         /// The version.
         version: String,
-        /// What pip said.
+        /// The output of pip.
         detail: String,
     },
     /// Pip failed otherwise.
@@ -98,12 +98,12 @@ pub enum StoreError {
         package: String,
         /// The version.
         version: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// What it said.
+        /// Its output.
         detail: String,
     },
-    /// The package is not what it should be.
+    /// The package has unexpected contents.
     #[error("package {package} {version} is damaged or not the right one: {detail}")]
     BadPackage {
         /// The package.
@@ -121,7 +121,7 @@ pub enum StoreError {
     WrongSize {
         /// The file.
         file: String,
-        /// Its length when it was added to the names.
+        /// The known length.
         expected: u64,
         /// Its length, or how far it was read before it was too long.
         got: u64,
@@ -134,7 +134,7 @@ pub enum StoreError {
     WrongHash {
         /// The file.
         file: String,
-        /// Its hash when it was added to the names.
+        /// The known hash.
         expected: String,
         /// Its hash.
         got: String,
@@ -156,7 +156,7 @@ pub enum StoreError {
     /// The pull was cancelled.
     #[error("fetching was cancelled; nothing was stored")]
     Cancelled,
-    /// The system refused something.
+    /// An operation of the system failed.
     #[error("can't {what} {}: {detail}", path.display())]
     Io {
         /// The operation: `read`, `write`, ...

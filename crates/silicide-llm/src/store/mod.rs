@@ -1,11 +1,10 @@
-//! Models on this machine: a folder of files that were fetched by name, checked, and are used from there.
+//! Models on this machine: a folder of files that were pulled by name and checked.
 //!
 //! A [`Store`] is a folder of models. [`Store::pull`] downloads one by name, [`Store::list`] lists them, [`Store::resolve`]
 //! turns a path or a name into a file. A [`KnownModel`] is a name that can be pulled.
 //!
-//! A file appears under its name when it is complete and its hash is right, never before. What an interrupted pull
-//! leaves behind lies in a folder of its own, and goes with the next pull. A stored model is hashed again when it has
-//! changed since.
+//! A file appears under its name only when it is complete and its hash is right. An interrupted pull leaves a folder, which
+//! the next pull deletes. A stored model that has changed is hashed again.
 
 mod catalog;
 mod error;
@@ -27,14 +26,13 @@ use error::Result;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The variable that names another cache folder.
+/// The environment variable that sets the cache folder.
 pub const CACHE_VARIABLE: &str = "SILICIDE_CACHE";
-/// How the names of model files end.
+/// The extension of model files.
 const EXTENSION: &str = "gguf";
 
-/// The folder of everything that silicide keeps and could make or fetch again: `SILICIDE_CACHE` if it is set, otherwise
-/// `silicide` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`; `%LOCALAPPDATA%` on Windows). `None` for a
-/// user without a home.
+/// Returns the cache folder of silicide: `SILICIDE_CACHE` if it is set, otherwise `silicide` in the user's cache folder
+/// (`$XDG_CACHE_HOME` or `~/.cache`; `%LOCALAPPDATA%` on Windows). Returns `None` for a user without a home folder.
 pub fn cache_dir() -> Option<PathBuf> {
     use etcetera::BaseStrategy;
     let chosen = std::env::var_os(CACHE_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -47,7 +45,7 @@ pub struct Store {
     directory: PathBuf,
 }
 
-/// A model that is here.
+/// A stored model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredModel {
@@ -57,27 +55,27 @@ pub struct StoredModel {
     pub path: PathBuf,
     /// The size of the file.
     pub bytes: u64,
-    /// When it was stored, where the system tells.
+    /// When it was stored, if the system has the time.
     pub modified: Option<SystemTime>,
 }
 
 impl Store {
-    /// The user's own: `models` in the [cache folder](cache_dir).
+    /// Opens the user's store: `models` in the [cache folder](cache_dir).
     pub fn open() -> Result<Store> {
         Ok(Store::at(cache_dir().ok_or(StoreError::NoHome)?.join("models")))
     }
 
-    /// A store in a folder of your own. It is made when something is pulled.
+    /// Returns a store in `directory`, which the first pull creates.
     pub fn at(directory: impl Into<PathBuf>) -> Store {
         Store { directory: directory.into() }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The models that are here, by name.
+    /// Returns the stored models, sorted by name.
     pub fn list(&self) -> Result<Vec<StoredModel>> {
         let entries = match std::fs::read_dir(&self.directory) {
             Ok(entries) => entries,
@@ -99,7 +97,7 @@ impl Store {
         Ok(models)
     }
 
-    /// The model of a name, if it is here. Upper and lower case differ only where two names do.
+    /// Returns the stored model called `name`. Case is ignored unless two names differ only in it.
     pub fn find(&self, name: &str) -> Result<Option<StoredModel>> {
         let models = self.list()?;
         let exact = models.iter().find(|model| model.name == name);
@@ -107,7 +105,7 @@ impl Store {
         Ok(found.cloned())
     }
 
-    /// Fetches a model by name, unless it is here already. See [`Store::pull_model`].
+    /// Pulls a model by name, unless it is stored. See [`Store::pull_model`].
     pub fn pull(&self, name: &str, options: &PullOptions) -> Result<StoredModel> {
         let model = KnownModel::find(name).ok_or_else(|| not_pullable(name))?;
         self.pull_model(model, options)
@@ -124,8 +122,8 @@ impl Store {
         Ok(model)
     }
 
-    /// The file or folder that a user means by a path or a name: a path that exists, then a model that is here, then
-    /// one that can be fetched, which is done.
+    /// Returns the path of a model: `name_or_path` if it exists, else the stored model of that name, else the known model of
+    /// that name, which is pulled.
     pub fn resolve(&self, name_or_path: &str, options: &PullOptions) -> Result<PathBuf> {
         let path = Path::new(name_or_path);
         if path.exists() {
@@ -161,7 +159,7 @@ impl Store {
     }
 }
 
-/// The error of a pull of an unknown `name`.
+/// Returns the error of a pull of an unknown `name`.
 fn not_pullable(name: &str) -> StoreError {
     if names::is_remote(name) {
         return StoreError::Hub { name: name.to_owned() };
@@ -174,7 +172,7 @@ fn known_names() -> impl Iterator<Item = &'static str> {
     KnownModel::ALL.iter().map(|model| model.name)
 }
 
-/// Returns the name of `all` that was probably meant, as the rest of a sentence.
+/// Returns the name of `all` that is nearest, as the rest of a sentence.
 fn hint(name: &str, all: &[&str]) -> String {
     names::nearest(name, all.iter().copied())
         .map(|near| format!(" (did you mean {near:?}?)"))

@@ -1,6 +1,6 @@
-//! Names that are nearly those of models, and names that belong to hubs.
+//! Misspelled names of models, and names of hubs.
 
-/// Whether a name is an address, or that of a repository such as `user/model`.
+/// Returns whether a name is a URL, or a repository such as `user/model`.
 pub(super) fn is_remote(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     if lower.contains("://") || lower.starts_with("hf.co/") || lower.starts_with("huggingface.co/") {
@@ -17,7 +17,7 @@ pub(super) fn is_remote(name: &str) -> bool {
     }
 }
 
-/// The name of `all` that was probably meant: the same up to case and a tag (`smollm2:135m`), or one or two mistakes away.
+/// Returns the nearest name of `all`: equal up to case and a tag (`smollm2:135m`), or at most two edits away.
 pub(super) fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_ascii_lowercase();
     let plain = lower.split(':').next().unwrap_or_default();
@@ -26,7 +26,7 @@ pub(super) fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Opt
     near.filter(|(distance, _)| *distance <= mistakes).min().map(|(_, known)| known)
 }
 
-/// The Levenshtein distance: insertions, deletions and replacements of characters.
+/// Returns the Levenshtein distance: insertions, deletions and replacements of characters.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

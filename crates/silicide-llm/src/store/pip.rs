@@ -1,9 +1,9 @@
-//! The machine's own pip: finding it, and having it fetch a package.
+//! Finds the machine's pip and downloads a package with it.
 //!
-//! Python imports modules from the current directory when it runs `-m pip`, and the current directory may be a model
-//! from a stranger with a `pip.py` in it. So pip runs in an empty directory, with `PYTHONSAFEPATH` set (Python 3.11 and
-//! later then ignore the directory altogether). `PATH` entries that are relative are searched from that directory too;
-//! the standard library never looks for programs in the current directory itself, on Windows neither.
+//! `python -m pip` imports modules from the current directory, which may be an untrusted model with a `pip.py` in it. So pip
+//! runs in an empty directory with `PYTHONSAFEPATH` set, with which Python 3.11 and later ignore the directory. Relative
+//! entries of `PATH` are searched from that directory too. The standard library never searches the current directory for
+//! programs, on Windows neither.
 //!
 //! Pip runs in a process group of its own ([`Running`]), so that cancelling ends its child processes as well.
 
@@ -16,10 +16,10 @@ use std::time::Duration;
 
 /// The most bytes of pip's output in messages.
 const SAID: usize = 600;
-/// How often one looks whether it is done.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A command that is pip.
+/// The command that runs pip.
 #[derive(Clone, Debug)]
 pub struct Pip {
     program: OsString,
@@ -27,14 +27,14 @@ pub struct Pip {
     variables: Vec<(OsString, OsString)>,
 }
 
-/// A package of a version.
+/// A package and its version.
 pub(super) struct Package<'a> {
     pub(super) name: &'a str,
     pub(super) version: &'a str,
 }
 
 impl Pip {
-    /// The first command that runs: `python3 -m pip`, `python -m pip`, `pip3` or `pip`.
+    /// Finds the first command that runs: `python3 -m pip`, `python -m pip`, `pip3` or `pip`.
     pub fn find() -> Result<Pip> {
         let system = std::env::temp_dir();
         let directory = tempfile::tempdir().map_err(|error| StoreError::io("write", &system, &error))?;
@@ -59,20 +59,20 @@ impl Pip {
         Err(StoreError::NoPip { tried: tried.join(", ") })
     }
 
-    /// A command of your own.
+    /// Returns a command that runs pip.
     pub fn new(program: impl Into<OsString>, arguments: &[&str]) -> Pip {
         let arguments = arguments.iter().map(OsString::from).collect();
         Pip { program: program.into(), arguments, variables: Vec::new() }
     }
 
-    /// The same with a variable of its environment set, such as `PIP_INDEX_URL`.
+    /// Sets a variable of its environment, such as `PIP_INDEX_URL`.
     #[must_use]
     pub fn with_variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Pip {
         self.variables.push((name.into(), value.into()));
         self
     }
 
-    /// The command, to be run in an empty `directory`.
+    /// Returns the command, to be run in an empty `directory`.
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -84,8 +84,8 @@ impl Pip {
         command
     }
 
-    /// Fetches a package into a folder, where its temporary files go too. Calls `watch` every [`LOOK`], and ends pip
-    /// with its error.
+    /// Downloads a package into a folder, which also gets the temporary files. Calls `watch` every [`LOOK`]; its error ends
+    /// pip.
     pub(super) fn download(
         &self,
         package: &Package<'_>,
@@ -125,7 +125,7 @@ impl Pip {
     }
 }
 
-/// The last lines of what pip said, on one line.
+/// Returns the last lines of pip's output, on one line.
 fn shorten(said: &str) -> String {
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut kept = lines.collect::<Vec<_>>().join("; ");

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 /// How long to wait for killed processes to close their files.
 const END: Duration = Duration::from_secs(2);
-/// How often to look whether they have.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A running process and what it writes to standard error.
+/// A running process and its standard error.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
@@ -105,7 +105,7 @@ impl Drop for Running {
         }
         self.kill();
         let _ = self.child.wait();
-        // The others close the pipe when they are gone, and then cannot make files any more.
+        // The pipe closes when the last process has ended; none can create files after that.
         if let Some(reader) = &self.reader {
             finished_soon(reader);
         }
@@ -153,7 +153,7 @@ fn finished_soon(reader: &JoinHandle<String>) -> bool {
     reader.is_finished()
 }
 
-/// The last `kept` bytes of what a process says: the end tells what went wrong.
+/// Reads all of `errors` and returns the last `kept` bytes.
 fn read_all(mut errors: impl Read, kept: usize) -> String {
     let (mut said, mut piece) = (Vec::new(), [0; 4096]);
     while let Ok(count @ 1..) = errors.read(&mut piece) {
@@ -186,14 +186,14 @@ mod tests {
         (directory, running, pid)
     }
 
-    /// Whether a process runs; a zombie does not.
+    /// Returns whether a process runs; a zombie does not.
     fn runs(pid: u32) -> bool {
         let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
         let status = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         !status.is_empty() && !status.starts_with('Z')
     }
 
-    /// Whether a process ends soon: it closes its files a moment before.
+    /// Returns whether a process ends soon: it closes its files a moment before.
     fn ends(pid: u32) -> bool {
         let begin = Instant::now();
         while runs(pid) && begin.elapsed() < Duration::from_secs(10) {

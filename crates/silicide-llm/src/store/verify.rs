@@ -1,7 +1,7 @@
-//! Stored models are what they were when they were fetched: checked by their hash.
+//! Checks stored models by their hash.
 //!
-//! Hashing reads the whole file, so it is not done for every run. A stamp beside the model says which hash a file of
-//! this length, these times and this inode had. The file is hashed again when any of them differs.
+//! Hashing reads the whole file, so it is not done for every run. A stamp beside the model has the hash of a file with this
+//! length, times and inode. The file is hashed again when any of them differs.
 //!
 //! A stamp finds accidents (a bad disk, a copy that was cut, a program that wrote to the file), not attackers: a program that can write
 //! to the store can write stamps.
@@ -23,27 +23,27 @@ const PIECE: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verified {
-    /// The hash is the one that the names have.
+    /// The hash is right.
     Right,
-    /// The hash or the size is another one.
+    /// The hash or the size is wrong.
     Damaged {
-        /// The hash that the names have, in lower-case hexadecimal.
+        /// The known hash, in lower-case hexadecimal.
         expected: String,
         /// The hash of the file.
         got: String,
     },
-    /// The model has a name of the user's own, and nothing says what its hash should be.
+    /// The model is not a known one, so it has no known hash.
     Unknown,
 }
 
 impl Store {
-    /// Hashes a stored model, whatever its stamp says. Calls `watch` with the bytes done, and stops at its error.
+    /// Hashes a stored model, ignoring its stamp. Calls `watch` with the bytes done, and stops at its error.
     pub fn verify(&self, stored: &StoredModel, watch: &mut dyn FnMut(u64) -> Result<()>) -> Result<Verified> {
         let Some(model) = KnownModel::find(&stored.name) else { return Ok(Verified::Unknown) };
         self.verify_as(model, stored, watch)
     }
 
-    /// [`Store::verify`] against the hash of `model`. Leaves a stamp if the hash is right.
+    /// [`Store::verify`] against the hash of `model`. Writes a stamp if the hash is right.
     pub(super) fn verify_as(
         &self,
         model: &KnownModel,
@@ -59,14 +59,14 @@ impl Store {
         Ok(Verified::Right)
     }
 
-    /// Whether the stamp says that the file has the hash of `model`.
+    /// Returns whether the stamp says that the file has the hash of `model`.
     pub(super) fn has_stamp(&self, model: &KnownModel, stored: &StoredModel) -> bool {
         let facts = std::fs::metadata(&stored.path).map(|data| facts(&data)).ok();
         let stamp = std::fs::read_to_string(stamp_path(&stored.path)).ok();
         facts.is_some_and(|facts| stamp == Some(stamp_text(model.sha256, &facts)))
     }
 
-    /// Leaves the stamp of a model that has just been hashed.
+    /// Writes the stamp of a model that has just been hashed.
     pub(super) fn stamp(&self, model: &KnownModel, path: &Path) {
         if let Ok(data) = std::fs::metadata(path) {
             write_stamp(path, model.sha256, &facts(&data));
@@ -79,13 +79,13 @@ impl Store {
     }
 }
 
-/// The file beside a model that says what was hashed.
+/// Returns the path of a model's stamp.
 fn stamp_path(model: &Path) -> PathBuf {
     let name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     model.with_file_name(format!(".{name}.verified"))
 }
 
-/// Without a stamp, which a read-only store cannot have, the file is hashed each time.
+/// Writes a stamp. In a read-only store this fails, and the file is hashed each time.
 fn write_stamp(model: &Path, hash: &str, facts: &str) {
     let _ = std::fs::write(stamp_path(model), stamp_text(hash, facts));
 }
@@ -108,7 +108,7 @@ fn facts(data: &Metadata) -> String {
     format!("bytes {} modified {modified} changed {changed} inode {inode}", data.len())
 }
 
-/// The SHA-256 of a file in lower-case hexadecimal, and its facts from before it was read.
+/// Returns the SHA-256 of a file in lower-case hexadecimal, and its facts from before it was read.
 fn hash(path: &Path, watch: &mut dyn FnMut(u64) -> Result<()>) -> Result<(String, String)> {
     let failed = |error: std::io::Error| StoreError::io("read", path, &error);
     let mut file = File::open(path).map_err(failed)?;
@@ -124,7 +124,7 @@ fn hash(path: &Path, watch: &mut dyn FnMut(u64) -> Result<()>) -> Result<(String
     Ok((hexadecimal(&hash.finalize()), facts))
 }
 
-/// Bytes in lower-case hexadecimal.
+/// Returns the bytes in lower-case hexadecimal.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.

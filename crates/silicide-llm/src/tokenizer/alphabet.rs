@@ -1,12 +1,11 @@
-//! How bytes are spelt: the printable characters that byte-level vocabularies write bytes with, and text that may not
-//! be UTF-8.
+//! The printable characters that byte-level vocabularies write bytes with, and text that may not be UTF-8.
 
 use std::borrow::Cow;
 
 /// The mark that SentencePiece vocabularies write a space with.
 pub(crate) const SPACE_MARK: &str = "\u{2581}";
 
-/// Whether byte-level vocabularies write a byte as the character of the same number.
+/// Returns whether byte-level vocabularies write a byte as the character of the same number.
 const fn is_itself(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff)
 }
@@ -63,7 +62,7 @@ pub(crate) fn unspell(token: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The bytes that a character takes, going by the first of them alone.
+/// Returns the bytes of a UTF-8 character, from its first byte alone.
 pub(crate) fn width(first: u8) -> usize {
     match first >> 4 {
         0xc | 0xd => 2,
@@ -73,21 +72,21 @@ pub(crate) fn width(first: u8) -> usize {
     }
 }
 
-/// The byte that a token like `<0x0A>` stands for.
+/// Returns the byte that a token like `<0x0A>` stands for.
 pub(crate) fn named_byte(token: &[u8]) -> Option<u8> {
     let digits = token.strip_prefix(b"<0x")?.strip_suffix(b">")?;
-    // Numbers may have a sign; these have not.
+    // `from_str_radix` would accept a sign.
     let plain = digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit);
     std::str::from_utf8(digits).ok().filter(|_| plain).and_then(|digits| u8::from_str_radix(digits, 16).ok())
 }
 
-/// The name of the token that stands for a byte.
+/// Returns the name of the token that stands for a byte.
 pub(crate) fn byte_name(byte: u8) -> String {
     format!("<0x{byte:02X}>")
 }
 
 /// Text that is split as characters and stored as bytes. The two differ only where the input encodes half of a
-/// surrogate pair: three bytes that vocabularies can spell, but that are no character.
+/// surrogate pair: three bytes that vocabularies have, but that are not a character.
 #[derive(Debug)]
 pub(crate) struct Readable<'a> {
     pub(crate) text: Cow<'a, str>,
@@ -95,8 +94,8 @@ pub(crate) struct Readable<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
 }
 
-/// Makes any bytes readable, the way llama.cpp does, so that tokens agree: a byte that begins no character becomes
-/// the replacement character; overlong spellings become the character they mean.
+/// Decodes any bytes as llama.cpp does, so that tokens agree. A byte that begins no character becomes the replacement
+/// character; overlong encodings become the character that they encode.
 pub(crate) fn readable(input: &[u8]) -> Readable<'_> {
     if let Ok(text) = std::str::from_utf8(input) {
         return Readable { text: Cow::Borrowed(text), bytes: Cow::Borrowed(input) };
@@ -119,8 +118,7 @@ pub(crate) fn readable(input: &[u8]) -> Readable<'_> {
     Readable { text: Cow::Owned(text), bytes: Cow::Owned(bytes) }
 }
 
-/// The number that the bytes at the start of `rest` encode, whether or not it should be encoded so, and how many they
-/// are.
+/// Returns the code point at the start of `rest`, overlong encodings included, and its number of bytes.
 fn loose(first: u8, rest: &[u8]) -> Option<(u32, usize)> {
     let (length, mask) = match first {
         0x00..=0x7f => (1, 0x7f),

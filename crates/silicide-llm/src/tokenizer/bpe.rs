@@ -1,8 +1,7 @@
-//! Byte-pair encoding: a word's symbols are merged pair by pair, the pair that was learnt first first.
+//! Byte-pair encoding: merges the symbols of a word pair by pair, the pair of the lowest rank first.
 //!
-//! Merging takes time in proportion to the word's length and its logarithm, also for a word of a million letters.
-//! Merges are pairs of texts. Texts that are no tokens get numbers beyond the tokens, so that odd vocabularies behave
-//! as written.
+//! Merging a word of `n` bytes takes `O(n log n)` time. Merges are pairs of texts. Texts that are not tokens get ids
+//! beyond the tokens.
 
 use super::alphabet;
 use super::vocabulary::Vocabulary;
@@ -13,7 +12,7 @@ use std::collections::BinaryHeap;
 
 /// No symbol, and no neighbour.
 const NONE: usize = usize::MAX;
-/// The number of a text that neither tokens nor merges have, and of a symbol that was merged into its neighbour.
+/// The id of a text that neither tokens nor merges have, and of a symbol that was merged into its neighbour.
 const NOTHING: u32 = u32::MAX;
 
 /// The symbols of a word before the first merge.
@@ -54,7 +53,7 @@ struct Symbol {
     next: usize,
 }
 
-/// A pair that could be merged. Those with the lowest rank come first, then those that are leftmost.
+/// A pair that could be merged, ordered by rank, then from left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Pair {
     rank: u32,
@@ -65,7 +64,7 @@ struct Pair {
     result: u32,
 }
 
-/// Memory that is used again from word to word.
+/// Memory that words reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
     symbols: Vec<Symbol>,
@@ -74,7 +73,7 @@ pub(crate) struct Workspace {
 }
 
 impl Bpe {
-    /// The merges, in the order they were learnt, each as two texts.
+    /// Returns the encoder of a vocabulary with `merges`, pairs of texts in the order of their ranks.
     pub(crate) fn new<'a>(
         vocabulary: &mut Vocabulary,
         merges: impl ExactSizeIterator<Item = Option<(&'a [u8], &'a [u8])>>,
@@ -90,7 +89,7 @@ impl Bpe {
             joined.extend_from_slice(right);
             let pair = (vocabulary.intern(left), vocabulary.intern(right));
             let result = vocabulary.intern(&joined);
-            // The first rule of a pair counts.
+            // The first merge of a pair is used.
             table.entry(pair).or_insert(Merge { rank, result });
         }
         let symbol = |byte: u8| {
@@ -136,8 +135,8 @@ impl Bpe {
         }
     }
 
-    /// Whether a word may be looked up before its symbols are merged. Vocabularies of characters have runs of line
-    /// ends that no merge leads to.
+    /// Returns whether a word is looked up before its symbols are merged. Vocabularies of characters have runs of line ends
+    /// that no merge produces.
     fn takes_whole(&self, word: &[u8]) -> bool {
         self.whole_words || self.alphabet == Alphabet::Text && word.iter().all(|&byte| byte == b'\n')
     }
@@ -182,7 +181,7 @@ impl Bpe {
             else {
                 continue;
             };
-            // One of them was merged with something else in the meantime.
+            // Stale: one of the symbols was merged with another neighbour.
             if (first.id, second.id) != ids || first.next != right {
                 continue;
             }
@@ -206,7 +205,7 @@ impl Bpe {
         Some(Pair { rank, left, right, ids, result })
     }
 
-    /// A text without a token is written byte by byte, as far as there are tokens for bytes.
+    /// Appends a text without a token byte by byte, as far as there are tokens for bytes.
     fn fall_back(&self, bytes: &[u8], spelt: &mut Vec<u8>, tokens: &mut Vec<u32>) {
         spelt.clear();
         match self.alphabet {

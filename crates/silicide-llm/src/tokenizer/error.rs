@@ -1,4 +1,4 @@
-//! Why a tokenizer can't be made, and what is odd about one that can.
+//! Errors and warnings of tokenizers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
-    /// The model has no tokenizer, or a part of it is not there.
+    /// The model has no tokenizer, or a part of it is missing.
     #[error("{}: the tokenizer's {what} is missing", path.display())]
     Missing {
         /// The file that should have it.
@@ -25,7 +25,7 @@ pub enum TokenizerError {
         /// The kinds that are supported.
         supported: &'static str,
     },
-    /// A part of the tokenizer is not what it should be.
+    /// A part of the tokenizer is malformed.
     #[error("{}: the tokenizer's {what}: expected {expected}, got {got}", path.display())]
     Malformed {
         /// The file.
@@ -47,7 +47,7 @@ pub enum TokenizerError {
     },
 }
 
-/// Something odd about a tokenizer that can be used nevertheless.
+/// A defect of a tokenizer that can be used nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
@@ -71,7 +71,7 @@ pub enum Warning {
         /// Its number.
         id: u64,
     },
-    /// A part of the file that this reader does not understand and goes without.
+    /// An unknown part of the file was ignored.
     Ignored {
         /// The part.
         what: String,

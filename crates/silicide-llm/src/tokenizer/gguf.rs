@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         value.as_array().map(Some).ok_or_else(wrong)
     }
 
-    /// A list that must be there, with the right number of elements.
+    /// Returns the list `key`, which must have `count` elements.
     fn numbers(&self, key: &str, count: usize) -> Result<Option<Array<'a>>, TokenizerError> {
         let Some(array) = self.array(key)? else { return Ok(None) };
         if array.len() < count {
@@ -129,7 +129,7 @@ fn load_bpe(reader: &Reader<'_>, pre: &str) -> Result<Tokenizer, TokenizerError>
     let fallback = Some(11).filter(|_| !marks_spaces);
     let defaults = SpecialTokens { bos: fallback, eos: fallback, ..SpecialTokens::default() };
     let rules = Rules {
-        // Files of this kind deny what their models need.
+        // These files have `false`, but the models need a BOS token.
         add_bos: pre == "gemma4" || reader.flag("add_bos_token").unwrap_or(recipe.add_bos),
         add_eos: reader.flag("add_eos_token").unwrap_or(false),
         prefix: Prefix::Never,
@@ -173,7 +173,7 @@ fn finish(
     if vocabulary.shadowed() > 0 {
         warnings.push(Warning::SameText { count: vocabulary.shadowed() });
     }
-    // GGUF does not say which tokens take the white space after them along; for these models it is known.
+    // GGUF does not mark tokens that absorb the white space after them; for these models they are known.
     let name = reader.source.get("general.name").and_then(|value| value.as_str()).unwrap_or_default();
     let name = name.to_lowercase();
     let strips = name.contains("phi-3") || name.contains("phi3");
@@ -193,7 +193,7 @@ fn finish(
     })
 }
 
-/// A merge is two texts with a space between; the first has at least a byte, which may be a space.
+/// Splits a merge at its space. The first half has at least one byte, which may be a space.
 fn halves(merge: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = merge.get(1..)?.iter().position(|&byte| byte == b' ')?.saturating_add(1);
     Some((merge.get(..space)?, merge.get(space.saturating_add(1)..)?)).filter(|(_, right)| !right.is_empty())

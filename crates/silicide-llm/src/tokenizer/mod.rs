@@ -1,10 +1,10 @@
-//! Text into tokens and back, as a model's file says.
+//! Text to tokens and back, by the vocabulary of a model's file.
 //!
 //! A [`Tokenizer`] encodes text to tokens and decodes tokens to text. It reads GGUF metadata or `tokenizer.json`, with BPE
 //! or SentencePiece vocabularies. A [`DecodeStream`] decodes tokens one by one.
 //!
-//! Whatever the text and the vocabulary are, nothing here panics or takes more than about linear time, and control
-//! tokens appear only where the caller requests them.
+//! No text and no vocabulary causes a panic or more than about linear time. Control tokens appear only where the caller
+//! requests them.
 
 mod alphabet;
 mod bpe;
@@ -100,7 +100,7 @@ enum Algorithm {
 }
 
 impl Tokenizer {
-    /// The tokenizer of a model: from GGUF metadata, or from the `tokenizer.json` beside safetensors files.
+    /// Returns the tokenizer of a model: from GGUF metadata, or from the `tokenizer.json` beside safetensors files.
     pub fn from_source(source: &Source) -> Result<Tokenizer, TokenizerError> {
         if source.gguf().is_empty() { json::load(source) } else { gguf::load(source) }
     }
@@ -122,7 +122,7 @@ impl Tokenizer {
         tokens
     }
 
-    /// The tokens of a rendered chat. The pieces are one text, but control tokens are found only inside the trusted
+    /// Returns the tokens of a rendered chat. The pieces are one text, but control tokens are found only inside the trusted
     /// ones. If the model uses a BOS token and the template wrote none, it is added.
     pub fn encode_pieces(&self, pieces: &[Piece]) -> Vec<u32> {
         let mut text = String::with_capacity(pieces.iter().map(|piece| piece.text.len()).sum());
@@ -163,7 +163,7 @@ impl Tokenizer {
         tokens
     }
 
-    /// Adds a space and marks spaces, if the vocabulary has them so.
+    /// Adds a space and marks spaces, if the vocabulary needs it.
     fn prepare<'a>(&self, part: &'a [u8], prefix: bool) -> Cow<'a, [u8]> {
         if !self.rules.marks_spaces {
             return if prefix { Cow::Owned([b" ", part].concat()) } else { Cow::Borrowed(part) };
@@ -191,12 +191,12 @@ impl Tokenizer {
         }
     }
 
-    /// The text of tokens. Bytes that are not UTF-8 become replacement characters.
+    /// Returns the text of tokens. Bytes that are not UTF-8 become replacement characters.
     pub fn decode(&self, tokens: &[u32], special: Special) -> String {
         String::from_utf8_lossy(&self.decode_bytes(tokens, special)).into_owned()
     }
 
-    /// The bytes of tokens, without the space that encoding added.
+    /// Returns the bytes of tokens, without the space that encoding added.
     pub fn decode_bytes(&self, tokens: &[u32], special: Special) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(tokens.len().saturating_mul(4));
         for (number, &token) in tokens.iter().enumerate() {
@@ -208,7 +208,7 @@ impl Tokenizer {
         bytes
     }
 
-    /// The bytes of one token, which need not be whole characters.
+    /// Returns the bytes of one token, which need not be whole characters.
     pub fn piece(&self, token: u32, special: Special) -> Cow<'_, [u8]> {
         let text = self.vocabulary.text(token);
         match self.vocabulary.kind(token) {
@@ -229,7 +229,7 @@ impl Tokenizer {
         }
     }
 
-    /// Text from tokens as they come. What is streamed continues a text: nothing is taken off its start.
+    /// Returns a stream that decodes tokens one by one. It continues a text: no space is removed from its start.
     pub fn stream(&self, special: Special) -> DecodeStream<'_> {
         DecodeStream::new(self, special)
     }
@@ -249,53 +249,53 @@ impl Tokenizer {
         self.vocabulary.kind(token)
     }
 
-    /// The tokens of some kinds.
+    /// Returns the tokens whose kind is `wanted`.
     pub fn of_kind(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = u32> {
         self.vocabulary.of_kind(wanted)
     }
 
-    /// The number of tokens.
+    /// Returns the number of tokens.
     pub fn len(&self) -> usize {
         self.vocabulary.len()
     }
 
-    /// Whether there are no tokens.
+    /// Returns whether there are no tokens.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Tokens with a meaning.
+    /// Returns the special tokens.
     pub fn special(&self) -> &SpecialTokens {
         &self.special
     }
 
-    /// The tokens that end generation, sorted.
+    /// Returns the tokens that end generation, sorted.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
 
-    /// Whether a token ends generation.
+    /// Returns whether a token ends generation.
     pub fn is_end(&self, token: u32) -> bool {
         self.ends.binary_search(&token).is_ok()
     }
 
-    /// Whether prompts begin with the BOS token.
+    /// Returns whether prompts begin with the BOS token.
     pub fn adds_bos(&self) -> bool {
         self.rules.add_bos && self.special.bos.is_some()
     }
 
-    /// Whether prompts end with the EOS token.
+    /// Returns whether prompts end with the EOS token.
     pub fn adds_eos(&self) -> bool {
         self.rules.add_eos && self.special.eos.is_some()
     }
 
-    /// Warnings about this tokenizer's file.
+    /// Returns the warnings about this tokenizer's file.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 }
 
-/// A token's text with its marks turned into spaces.
+/// Returns a token's text with its marks turned into spaces.
 fn unmark(text: &[u8]) -> Cow<'_, [u8]> {
     let mark = SPACE_MARK.as_bytes();
     let Some(first) = mark.first().filter(|first| text.contains(first)) else { return Cow::Borrowed(text) };

@@ -1,8 +1,7 @@
-//! Cutting special tokens out of text, before anything else is done with it.
+//! Finds special tokens in text, before splitting.
 //!
-//! Control tokens are found only where the caller trusts the text; tokens that the model's author defined are found
-//! everywhere, as in training. Of tokens that begin at the same place the longest is taken. One pass per kind, in time
-//! proportional to the text.
+//! Control tokens are found only in trusted text; user-defined tokens are found everywhere, as in training. Of tokens
+//! that begin at the same byte the longest is taken. One pass per kind, in linear time.
 
 use super::error::TokenizerError;
 use super::vocabulary::{Kind, Vocabulary};
@@ -10,10 +9,10 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::ops::Range;
 use std::path::Path;
 
-/// Bytes of all special tokens together: what the automata take is a multiple of this. Models have some 100 KB at most.
+/// The most bytes of all special tokens together: the automata take a multiple of this. Models have at most some 100 KB.
 const BYTES: usize = 256 << 10;
 
-/// White space that goes with a special token.
+/// The sides on which a special token absorbs white space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Strip {
     pub(super) left: bool,
@@ -23,9 +22,9 @@ pub(super) struct Strip {
 /// Finds special tokens.
 #[derive(Debug)]
 pub(crate) struct Partition {
-    /// Control tokens, and what stands for unknown text.
+    /// Control tokens, and the token for unknown text.
     hidden: Finder,
-    /// Tokens that the model's author defined.
+    /// User-defined tokens.
     defined: Finder,
 }
 
@@ -74,7 +73,7 @@ impl Partition {
         Ok(Partition { hidden: finder(Kind::is_hidden)?, defined: finder(|kind| kind == Kind::UserDefined)? })
     }
 
-    /// Cuts text. `trusted` are the ranges in which control tokens are looked for, in order.
+    /// Splits text into texts and tokens. `trusted` are the ranges, in order, in which control tokens are found.
     pub(crate) fn cut(&self, text: &[u8], trusted: &[Range<usize>]) -> Vec<Fragment> {
         let mut coarse = Vec::new();
         let mut end = 0;
@@ -102,13 +101,13 @@ impl Partition {
 }
 
 impl Finder {
-    /// Appends what lies between `from` and the last token of a range, and moves `from` behind that.
+    /// Appends the fragments between `from` and the last token of a range, and moves `from` to its end.
     fn cut(&self, text: &[u8], range: Range<usize>, from: &mut usize, fragments: &mut Vec<Fragment>) {
         let Some(part) = text.get(range.clone()) else { return };
         for found in self.automaton.find_iter(part) {
             let Some(&(token, strip)) = self.tokens.get(found.pattern().as_usize()) else { continue };
             let (mut left, mut right) = (range.start + found.start(), range.start + found.end());
-            // White space went with the token before.
+            // The token before absorbed the white space.
             if left < *from {
                 continue;
             }

@@ -1,10 +1,10 @@
-//! Tokens with a meaning: where texts begin and turns end. Files name some of them by number; others are known by
-//! their texts, as older files name too few.
+//! Special tokens: BOS, EOS, ends of turns. Files name some by id; others are found by their texts, as older files name
+//! too few.
 
 use super::error::Warning;
 use super::vocabulary::{Kind, Vocabulary};
 
-/// Tokens with a meaning.
+/// The special tokens of a vocabulary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpecialTokens {
@@ -48,7 +48,7 @@ const EOT: SpecialRole = SpecialRole {
     ends: true,
 };
 const EOM: SpecialRole = SpecialRole { keys: &["eom_token_id"], texts: &["<|eom_id|>"], ends: true };
-/// Filling in the middle: only the ends matter here, and that none of these is text.
+/// Fill-in-the-middle tokens: some end generation, and none is text.
 const FIM: [SpecialRole; 6] = [
     SpecialRole {
         keys: &["fim_pre_token_id", "prefix_token_id"],
@@ -132,7 +132,7 @@ const ENDS: [&str; 22] = [
 /// Control tokens that are shown in the output.
 const SHOWN: [&str; 4] = ["<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"];
 
-/// The special tokens of a vocabulary.
+/// The result of [`find`].
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) tokens: SpecialTokens,
@@ -141,8 +141,8 @@ pub(super) struct Found {
     pub(super) warnings: Vec<Warning>,
 }
 
-/// Finds the special tokens of a vocabulary, and corrects the kinds of those that are not marked as such. `named` looks
-/// a key up; `defaults` holds what counts where the file says nothing.
+/// Finds the special tokens of a vocabulary, and corrects the kinds of those that are not marked. `named` returns the id of
+/// a key; `defaults` has the tokens for keys that the file lacks.
 pub(super) fn find(
     vocabulary: &mut Vocabulary,
     defaults: SpecialTokens,
@@ -193,7 +193,7 @@ pub(super) fn find(
     Found { tokens, ends, warnings }
 }
 
-/// Some vocabularies have a token that ends generation elsewhere, but not with them.
+/// Removes ends of generation that are plain tokens in this vocabulary.
 fn correct(vocabulary: &mut Vocabulary, ends: &mut Vec<u32>) {
     let ending = |text: &str| vocabulary.find(text.as_bytes()).filter(|id| ends.contains(id));
     let calls = ending("<|call|>").or(ending("<|calls|>")).is_some();

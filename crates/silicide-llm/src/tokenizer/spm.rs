@@ -1,5 +1,5 @@
-//! SentencePiece's way: the characters of a text are merged into the tokens with the highest scores. What has no
-//! token is written byte by byte.
+//! SentencePiece: merges the characters of a text into the tokens with the highest scores. Text without a token is
+//! written byte by byte.
 
 use super::alphabet;
 use super::vocabulary::Vocabulary;
@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 /// No neighbour.
 const NONE: usize = usize::MAX;
 
-/// The tokens that a SentencePiece vocabulary has for bytes.
+/// The tokens for bytes of a SentencePiece vocabulary.
 #[derive(Debug)]
 pub(crate) struct Spm {
     bytes: Vec<Option<u32>>,
@@ -25,7 +25,7 @@ struct Symbol {
     next: usize,
 }
 
-/// Two parts that make a token together. Those with the highest score come first, then those that are leftmost.
+/// Two neighbours that form a token, ordered by score, then from left to right.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     score: f32,
@@ -57,7 +57,7 @@ impl Ord for Pair {
 }
 
 impl Spm {
-    /// The bytes of a vocabulary, and what stands for those that it does not have.
+    /// Returns the tokens for bytes of a vocabulary; `unknown` for those that it does not have.
     pub(crate) fn new(vocabulary: &Vocabulary, unknown: Option<u32>) -> Spm {
         let token = |byte: u8| {
             let named = vocabulary.find(alphabet::byte_name(byte).as_bytes());
@@ -78,7 +78,7 @@ impl Spm {
             else {
                 continue;
             };
-            // One of them was merged with something else in the meantime.
+            // Stale: one of the symbols was merged with another neighbour.
             if first.length == 0 || second.length == 0 || first.length + second.length != length {
                 continue;
             }
@@ -109,7 +109,7 @@ impl Spm {
     }
 }
 
-/// The characters of a text, going by the first byte of each.
+/// Splits a text into characters, by the first byte of each.
 fn cut(text: &[u8]) -> Vec<Symbol> {
     let mut symbols = Vec::with_capacity(text.len());
     let mut start = 0;
@@ -130,6 +130,6 @@ fn pair(vocabulary: &Vocabulary, text: &[u8], symbols: &[Symbol], left: usize, r
     let (first, second) = (symbols.get(left)?, symbols.get(right)?);
     let length = first.length + second.length;
     let token = vocabulary.find(text.get(first.start..first.start + length)?)?;
-    // Adding zero makes the two zeros one, which `total_cmp` tells apart.
+    // Adding 0 turns -0 into 0, which `total_cmp` orders differently.
     Some(Pair { score: vocabulary.score(token) + 0.0, left, right, length })
 }

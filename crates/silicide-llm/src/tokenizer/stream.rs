@@ -1,4 +1,4 @@
-//! Tokens into text as they come. Tokens may end in the middle of a character; text never does.
+//! Decodes tokens one by one. A token may end inside a character; the text never does.
 
 use super::{Special, Tokenizer};
 
@@ -49,7 +49,7 @@ pub(crate) struct TextDecoder {
 }
 
 impl TextDecoder {
-    /// A decoder that has read no token.
+    /// Returns a decoder that has read no token.
     pub(crate) fn new(special: Special) -> TextDecoder {
         TextDecoder { special, held: Vec::new() }
     }
@@ -71,12 +71,12 @@ impl TextDecoder {
     }
 }
 
-/// How many bytes can be turned into text now: all but a character at the end that might still become whole.
+/// Returns how many bytes can be decoded now: all but an incomplete character at the end.
 fn whole(bytes: &[u8]) -> usize {
     let mut done = 0;
     for chunk in bytes.utf8_chunks() {
         let end = done + chunk.valid().len() + chunk.invalid().len();
-        // Only the last chunk can be cut short; one that is wrong already will not become right.
+        // Only the last chunk can be incomplete; an invalid one stays invalid.
         let cut = end == bytes.len()
             && std::str::from_utf8(chunk.invalid()).is_err_and(|e| e.error_len().is_none());
         done = if cut { done + chunk.valid().len() } else { end };

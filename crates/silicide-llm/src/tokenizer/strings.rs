@@ -1,5 +1,5 @@
-//! Many byte strings in one allocation, numbered in the order they came, found by their bytes. The hash is keyed at
-//! random, so no file can be made to collide.
+//! Byte strings in one allocation, numbered in the order of insertion, found by their bytes. The hash has a random key, so
+//! no file can cause collisions.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -17,7 +17,7 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// Room for `count` strings.
+    /// Returns an empty set with capacity for `count` strings.
     pub(crate) fn with_capacity(count: usize) -> Strings {
         Strings {
             bytes: Vec::with_capacity(count.saturating_mul(8)),
@@ -27,8 +27,8 @@ impl Strings {
         }
     }
 
-    /// Adds a string under the next number. If an earlier one has the same bytes, it is no longer found, and the
-    /// answer is its number.
+    /// Adds a string under the next number. An earlier string with the same bytes is no longer found; its number is
+    /// returned.
     pub(crate) fn push(&mut self, text: &[u8]) -> Option<u32> {
         let number = self.ends.len() as u32;
         self.bytes.extend_from_slice(text);
@@ -43,7 +43,7 @@ impl Strings {
         None
     }
 
-    /// The number of a string, which is added if it is new.
+    /// Returns the number of a string, which is added if it is new.
     pub(crate) fn intern(&mut self, text: &[u8]) -> u32 {
         self.find(text).unwrap_or_else(|| {
             let number = self.ends.len() as u32;
@@ -52,9 +52,9 @@ impl Strings {
         })
     }
 
-    /// The number of a string.
+    /// Returns the number of a string.
     pub(crate) fn find(&self, text: &[u8]) -> Option<u32> {
-        // Nothing is that long: no need to hash it.
+        // No string is that long, so no hash is needed.
         if text.len() > self.longest {
             return None;
         }
@@ -62,12 +62,12 @@ impl Strings {
         self.index.find(hash, |&other| slice(&self.bytes, &self.ends, other) == text).copied()
     }
 
-    /// The string of a number; empty if there is none.
+    /// Returns the string of a number; empty if there is none.
     pub(crate) fn get(&self, number: u32) -> &[u8] {
         slice(&self.bytes, &self.ends, number)
     }
 
-    /// The bytes of the longest one.
+    /// Returns the length of the longest string, in bytes.
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }

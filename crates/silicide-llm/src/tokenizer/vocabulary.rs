@@ -12,9 +12,9 @@ pub enum Kind {
     Unknown,
     /// Structure, such as the end of a turn: never produced from text unless special tokens are requested.
     Control,
-    /// Text that is cut out as it is before anything else happens.
+    /// Text that is found before splitting.
     UserDefined,
-    /// A number without a use.
+    /// An id without a use.
     Unused,
     /// One byte.
     Byte,
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind that GGUF has a number for.
+    /// Returns the kind with GGUF's `number`.
     pub(super) fn from_gguf(number: i64) -> Kind {
         match number {
             1 => Kind::Normal,
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Whether the token is invisible in plain text.
+    /// Returns whether the token is invisible in plain text.
     pub fn is_hidden(self) -> bool {
         matches!(self, Kind::Control | Kind::Unknown)
     }
@@ -45,18 +45,18 @@ impl Kind {
 /// The tokens of a model, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Vocabulary {
-    /// Tokens first; merges may add texts that are no tokens.
+    /// Tokens first; merges may add texts that are not tokens.
     strings: Strings,
     /// One for each token.
     kinds: Vec<Kind>,
     /// One for each token, or none at all.
     scores: Vec<f32>,
-    /// Tokens whose text a later one has.
+    /// The number of tokens whose text a later token has.
     shadowed: usize,
 }
 
 impl Vocabulary {
-    /// Room for `count` tokens.
+    /// Returns an empty vocabulary with capacity for `count` tokens.
     pub(super) fn with_capacity(count: usize) -> Vocabulary {
         Vocabulary {
             strings: Strings::with_capacity(count),
@@ -67,39 +67,39 @@ impl Vocabulary {
 
     /// Adds the next token.
     pub(super) fn push(&mut self, text: &[u8], kind: Kind) {
-        // Nothing may have no text: it would be found everywhere.
+        // An empty text would be found everywhere.
         let named = format!("[EMPTY_{}]", self.kinds.len());
         let text = if text.is_empty() { named.as_bytes() } else { text };
         self.shadowed += usize::from(self.strings.push(text).is_some());
         self.kinds.push(kind);
     }
 
-    /// Sets the scores: as many as there are tokens.
+    /// Sets the scores, one for each token.
     pub(super) fn set_scores(&mut self, scores: Vec<f32>) {
         self.scores = scores;
     }
 
-    /// The number of a text, which becomes one beyond the tokens if it is none of them.
+    /// Returns the id of a text. A text that is not a token gets an id beyond the tokens.
     pub(super) fn intern(&mut self, text: &[u8]) -> u32 {
         self.strings.intern(text)
     }
 
-    /// The number of a text: a token, or something that merges need.
+    /// Returns the id of a text: a token, or a symbol of merges.
     pub(super) fn symbol(&self, text: &[u8]) -> Option<u32> {
         self.strings.find(text)
     }
 
-    /// The number of the token with this text.
+    /// Returns the id of the token with this text.
     pub(crate) fn find(&self, text: &[u8]) -> Option<u32> {
         self.strings.find(text).filter(|&id| self.is_token(id))
     }
 
-    /// Whether a number is that of a token.
+    /// Returns whether an id is that of a token.
     pub(crate) fn is_token(&self, id: u32) -> bool {
         (id as usize) < self.kinds.len()
     }
 
-    /// The text of a token or symbol, as the file has it.
+    /// Returns the text of a token or symbol, as the file has it.
     pub(crate) fn text(&self, id: u32) -> &[u8] {
         self.strings.get(id)
     }
@@ -120,22 +120,22 @@ impl Vocabulary {
         self.scores.get(id as usize).copied().unwrap_or(0.0)
     }
 
-    /// The tokens of a kind.
+    /// Returns the tokens whose kind is `wanted`.
     pub(super) fn of_kind(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = u32> {
         (0..).zip(&self.kinds).filter(move |(_, kind)| wanted(**kind)).map(|(id, _)| id)
     }
 
-    /// The number of tokens.
+    /// Returns the number of tokens.
     pub(crate) fn len(&self) -> usize {
         self.kinds.len()
     }
 
-    /// The bytes of the longest text.
+    /// Returns the bytes of the longest text.
     pub(super) fn longest(&self) -> usize {
         self.strings.longest()
     }
 
-    /// How many tokens have the text of a later one.
+    /// Returns how many tokens have the text of a later token.
     pub(super) fn shadowed(&self) -> usize {
         self.shadowed
     }

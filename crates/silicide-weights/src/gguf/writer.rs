@@ -135,7 +135,7 @@ impl GgufWriter {
         Ok(())
     }
 
-    /// Bytes that the file will have: the header, the tensors, and the padding between them.
+    /// Returns the bytes that the file will have: the header, the tensors, and the padding between them.
     pub fn bytes(&self) -> u64 {
         let padded = |bytes: u64| bytes.checked_next_multiple_of(self.alignment).unwrap_or(u64::MAX);
         let mut header = Vec::new();

@@ -48,7 +48,7 @@ impl Registry {
     }
 }
 
-/// The names of an architecture in files of `layout`.
+/// Returns the names of an architecture in files of `layout`.
 fn names(architecture: &dyn Architecture, layout: Layout) -> Vec<&'static str> {
     match layout {
         Layout::Gguf => vec![architecture.name()],

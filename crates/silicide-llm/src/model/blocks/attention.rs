@@ -1,4 +1,4 @@
-//! The attention part of a layer: projections, norms of heads, rotation, the cache, and the sum over it.
+//! The attention part of a layer: projections, head norms, RoPE, KV cache, attention.
 
 use super::{Linear, Norm};
 use crate::error::{Error, Result};
@@ -42,7 +42,7 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// The attention of layer `layer`.
+    /// Loads the attention of layer `layer`.
     pub fn load(tensors: &mut Tensors<'_>, layer: usize, options: AttentionOptions) -> Result<Attention> {
         let config = tensors.config().clone();
         let (heads, kv_heads) = (config.heads, config.kv_heads);
@@ -80,7 +80,7 @@ impl Attention {
         })
     }
 
-    /// Records the part: keys and values of `x` go to the cache, queries look at it.
+    /// Records attention: writes the keys and values of `x` to the cache, and attends over the cache.
     pub fn apply<R: Recorder>(
         &self,
         recorder: &mut R,

@@ -1,4 +1,4 @@
-//! Tokens to vectors, and vectors to logits.
+//! The token embedding and the output projection.
 
 use super::Norm;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use silicide_core::{Recorder, Weight};
 use silicide_ops as ops;
 use silicide_quant::DType;
 
-/// The table of token vectors.
+/// The token embedding.
 #[derive(Clone, Debug)]
 pub struct Embedding {
     table: Weight,
@@ -15,13 +15,13 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// The table of the file; rows are multiplied by `scale` where given.
+    /// Loads the token embedding. Rows are multiplied by `scale` if it is given.
     pub fn load(tensors: &mut Tensors<'_>, scale: Option<f32>) -> Result<Embedding> {
         let extents = [tensors.vocabulary(), tensors.config().hidden];
         Ok(Embedding { table: tensors.matrix("token_embd.weight", extents)?, scale })
     }
 
-    /// Records the vectors of a pass's tokens, `[tokens, hidden]`.
+    /// Records the embeddings of a pass's tokens, `[tokens, hidden]`.
     pub fn apply<R: Recorder>(&self, recorder: &mut R, inputs: &ForwardInputs<R::Value>) -> Result<R::Value> {
         let table = self.table.constant(recorder);
         let x = ops::gather_rows(recorder, &table, &inputs.tokens, DType::F32)?;

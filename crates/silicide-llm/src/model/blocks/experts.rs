@@ -1,4 +1,4 @@
-//! A mixture of experts: the feed-forward of each token is the weighted sum of a few of many.
+//! A mixture of experts: each token's feed-forward is the weighted sum of a few experts.
 
 use super::{FeedForward, Linear};
 use crate::error::Result;
@@ -21,7 +21,7 @@ pub struct Experts {
 }
 
 impl Experts {
-    /// The experts of layer `layer`.
+    /// Loads the experts of layer `layer`.
     pub fn load(
         tensors: &mut Tensors<'_>,
         layer: usize,

@@ -1,4 +1,4 @@
-//! Root mean square norms.
+//! RMS norms.
 
 use crate::error::Result;
 use crate::model::Tensors;
@@ -13,7 +13,7 @@ pub struct Norm {
 }
 
 impl Norm {
-    /// The norm whose weights are the tensor `name.weight` of `length` numbers.
+    /// Loads the norm with the weights `name.weight`, of `length` elements.
     pub fn load(tensors: &mut Tensors<'_>, name: &str, length: usize) -> Result<Norm> {
         let weight = tensors.norm(&format!("{name}.weight"), length)?;
         Ok(Norm { weight, epsilon: tensors.config().epsilon })

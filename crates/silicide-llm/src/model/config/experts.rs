@@ -20,11 +20,11 @@ const DENSE_LAYERS: Key = Key::hf("mlp_only_layers");
 /// Whether models of an architecture have experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mixture {
-    /// None have.
+    /// No model has experts.
     Never,
-    /// Some have.
+    /// Some models have experts.
     Possible,
-    /// All have.
+    /// All models have experts.
     Always,
 }
 
@@ -97,12 +97,12 @@ impl ExpertConfig {
             None => settings.optional_extent(WIDTH)?.map_or_else(|| settings.extent(EXPERT_WIDTH), Ok)?,
         };
         let normalized = match settings.layout() {
-            // Not in the file: the architectures here have no other way.
+            // GGUF does not have the setting; the architectures here always normalize.
             Layout::Gguf => true,
-            // Mixtral's weights are a softmax over the chosen: the same as being divided by their sum.
+            // Mixtral's weights are a softmax over the chosen experts, which equals dividing by their sum.
             Layout::Checkpoint => settings.optional_flag(NORMALIZED)?.unwrap_or(key == LOCAL_COUNT),
         };
-        // 0 is how files say that weights are not scaled.
+        // Files write 0 for weights that are not scaled.
         let scale = settings.optional_number(SCALE)?.filter(|&scale| scale != 0.0).unwrap_or(1.0) as f32;
         Ok(Some(ExpertConfig { count, used, width, normalized, scale }))
     }

@@ -93,7 +93,7 @@ impl RopeConfig {
     }
 }
 
-/// A frequency of which the part `kept` is kept and the rest divided by `factor`.
+/// Returns a frequency of which the part `kept` is kept and the rest divided by `factor`.
 fn mixed(frequency: f64, factor: f64, kept: f64) -> f64 {
     frequency * kept + frequency / factor * (1.0 - kept)
 }

@@ -20,7 +20,7 @@ pub(super) fn members(source: &Source) -> Result<(String, Map<String, Value>)> {
     match outer.remove("text_config") {
         None | Some(Value::Null) => Ok((name, outer)),
         Some(Value::Object(mut text)) => {
-            // Some files have this one beside the part that it belongs to.
+            // Some files have this setting outside of `text_config`.
             let tied = "tie_word_embeddings";
             if let (None | Some(Value::Null), Some(value)) = (text.get(tied), outer.remove(tied)) {
                 text.insert(tied.to_owned(), value);
@@ -31,7 +31,7 @@ pub(super) fn members(source: &Source) -> Result<(String, Map<String, Value>)> {
     }
 }
 
-/// The type of a value, or the value itself if it is short, for errors.
+/// Returns the type of a value, or the value itself if it is short, for errors.
 pub(super) fn kind(value: &Value) -> String {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),

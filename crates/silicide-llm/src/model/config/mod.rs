@@ -42,7 +42,7 @@ const EPSILON: Key = Key::new("attention.layer_norm_rms_epsilon", "rms_norm_eps"
 const ATTENTION_SCALE: Key = Key::gguf("attention.scale");
 const TIED: Key = Key::hf("tie_word_embeddings");
 
-/// Kinds of files, which name and store the same model in two ways.
+/// Kinds of files: GGUF and checkpoints name and store the same model differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// GGUF. Architectures that rotate adjacent elements have rows of query and key heads permuted for it.
@@ -113,7 +113,7 @@ impl ConfigDefaults {
         tied: false,
     };
 
-    /// These defaults for `config.json`. GGUF has its own: those of Llama without a context.
+    /// Returns these defaults for `config.json`. GGUF has its own: those of Llama without a context.
     fn of(&self, layout: Layout) -> &ConfigDefaults {
         match layout {
             Layout::Gguf => &ConfigDefaults::NONE,
@@ -144,7 +144,7 @@ impl Config {
             (None, Some(epsilon)) => epsilon,
             (None, None) => settings.number(EPSILON)? as f32,
         };
-        // 0 is how files say that the scale is the usual one.
+        // Files write 0 for the usual scale.
         let scale = settings.optional_number(ATTENTION_SCALE)?.map(|scale| scale as f32);
         let config = Config {
             layout,
@@ -172,7 +172,7 @@ impl Config {
             |key: Key, expected: &str, got: usize| Err(settings.wrong(key, expected, &got.to_string()));
         let tensors = settings.source().len();
         if self.layers > tensors {
-            // Before anything is made for each of them.
+            // Checked before anything is allocated per layer.
             return refuse(
                 LAYERS,
                 &format!("at most one layer for each of the {tensors} tensors"),

@@ -17,7 +17,7 @@ const PLACES: [(&str, &str); 3] = [
     ("model.language_model", "lm_head"),
 ];
 
-/// The vision parts of a model.
+/// Prefixes of a vision tower's tensors.
 const PICTURES: [&str; 4] =
     ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
 
@@ -76,13 +76,13 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names in files of language models alone, with the `conventions` of their architecture.
+    /// Returns the names in files of language models alone, with the `conventions` of their architecture.
     pub fn of(layout: Layout, conventions: &Conventions) -> Names {
         let [(body, head), ..] = PLACES;
         Names { layout, modules: conventions.modules, block_sparse: false, body, head }
     }
 
-    /// The names in a source, of which the language model may be a part.
+    /// Returns the names in a source, of which the language model may be a part.
     pub fn in_source(source: &Source, layout: Layout, conventions: &Conventions) -> Names {
         let names = Names::of(layout, conventions);
         let placed = PLACES.map(|(body, head)| Names { body, head, ..names });
@@ -149,14 +149,13 @@ impl Names {
 
     fn layer_modules(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
         let experts: &[_] = if self.block_sparse { &BLOCK_SPARSE } else { &[] };
-        // The first that matches counts.
+        // The first match is used.
         self.modules.iter().chain(experts).chain(&LAYER_MODULES)
     }
 
-    /// Returns whether a tensor may stay unused: a table that can be computed, a head that is the embedding again, a vision
-    /// part.
+    /// Returns whether a tensor may stay unused: a table that can be computed, a tied head, a vision tower.
     pub fn may_be_left(&self, name: &str) -> bool {
-        // A bias of the head is nothing that the embedding has.
+        // The embedding has no bias, so a head with one is not tied to it.
         let head = || name.strip_prefix(self.head) == Some(".weight");
         name.ends_with("rotary_emb.inv_freq")
             || (self.layout == Layout::Checkpoint

@@ -38,7 +38,7 @@ pub struct RopeConfig {
 }
 
 impl RopeConfig {
-    /// A rotation without scaling.
+    /// Returns a rotation without scaling.
     pub fn new(base: f64, rotated: usize) -> RopeConfig {
         RopeConfig { base, rotated, scaling: RopeScaling::None }
     }
@@ -101,7 +101,7 @@ fn gguf_scaling(settings: &Settings<'_>) -> Result<RopeScaling> {
     };
     match settings.optional_text(TYPE)? {
         Some("none") => Ok(RopeScaling::None),
-        // Files from before there was a type have the factor alone.
+        // Older files have a factor and no type.
         None | Some("linear") if factor == 1.0 || factor == 0.0 => Ok(RopeScaling::None),
         None | Some("linear") => Ok(RopeScaling::Linear { factor }),
         Some("yarn") => {
@@ -129,7 +129,7 @@ struct Rotation<'s> {
 }
 
 impl<'s> Rotation<'s> {
-    /// `rope_parameters`, or `rope_scaling` of older files.
+    /// Returns `rope_parameters`, or `rope_scaling` of older files.
     fn whole(settings: &'s Settings<'_>) -> Result<Option<Rotation<'s>>> {
         for name in ["rope_parameters", "rope_scaling"] {
             let key = Key::hf(name);
@@ -144,13 +144,13 @@ impl<'s> Rotation<'s> {
         Ok(None)
     }
 
-    /// The rotation of all layers, or of those with full attention.
+    /// Returns the rotation of all layers, or of those with full attention.
     fn find(settings: &'s Settings<'_>) -> Result<Option<Rotation<'s>>> {
         let Some(whole) = Rotation::whole(settings)? else { return Ok(None) };
         Ok(Some(whole.part("full_attention")?.unwrap_or(whole)))
     }
 
-    /// The rotation of layers with a sliding window, if the file tells them apart.
+    /// Returns the rotation of layers with a sliding window, if the file tells them apart.
     fn find_local(settings: &'s Settings<'_>) -> Result<Option<Rotation<'s>>> {
         let Some(whole) = Rotation::whole(settings)? else { return Ok(None) };
         match whole.part("full_attention")? {
@@ -182,7 +182,7 @@ impl<'s> Rotation<'s> {
         }
     }
 
-    /// A number above zero that must be there.
+    /// Returns the member `name`, which must be a number above zero.
     fn positive(&self, name: &str) -> Result<f64> {
         let number = self.number(name)?;
         let got = number.map_or("none".to_owned(), |number| number.to_string());
@@ -191,7 +191,7 @@ impl<'s> Rotation<'s> {
             .ok_or_else(|| self.wrong(name, "a number above 0", &got))
     }
 
-    /// Its type; some files have both names of it.
+    /// Returns the type of the rotation. Some files have both names of it.
     fn kind(&self) -> Result<Option<&'s str>> {
         for name in ["rope_type", "type"] {
             match self.members.get(name) {
@@ -212,7 +212,7 @@ impl<'s> Rotation<'s> {
             return Err(self.wrong(name, expected, &value.to_string()));
         }
         let kind = self.kind()?;
-        // A base alone is a whole setting; a factor without a type could mean anything.
+        // A base alone is complete; a factor without a type is ambiguous.
         if kind.is_none() && self.number("factor")?.is_some() {
             return Err(self.wrong("rope_type", TYPES, "none"));
         }

@@ -13,7 +13,7 @@ use silicide_weights::{Container, Source};
 /// The largest count that is accepted: far above every model, far below what overflows.
 const LARGEST: u64 = 1 << 24;
 
-/// What an error got for a key that the file does not have.
+/// The `got` of errors about keys that the file does not have.
 pub(super) const MISSING: &str = "nothing: the key is missing";
 
 /// The names of a setting.
@@ -24,17 +24,17 @@ pub struct Key {
 }
 
 impl Key {
-    /// A setting that GGUF calls `{architecture}.{gguf}` and `config.json` calls `hf`.
+    /// Returns a setting that GGUF calls `{architecture}.{gguf}` and `config.json` calls `hf`.
     pub const fn new(gguf: &'static str, hf: &'static str) -> Key {
         Key { gguf: Some(gguf), hf: Some(hf) }
     }
 
-    /// A setting of GGUF alone.
+    /// Returns a setting of GGUF alone.
     pub const fn gguf(name: &'static str) -> Key {
         Key { gguf: Some(name), hf: None }
     }
 
-    /// A setting of `config.json` alone.
+    /// Returns a setting of `config.json` alone.
     pub const fn hf(name: &'static str) -> Key {
         Key { gguf: None, hf: Some(name) }
     }
@@ -139,7 +139,7 @@ impl<'a> Settings<'a> {
         value.as_str().map(Some).ok_or_else(|| self.wrong(key, "a text", &value.kind()))
     }
 
-    /// Returns the yes or no of `key`, if the file has it.
+    /// Returns the boolean of `key`, if the file has it.
     pub fn optional_flag(&self, key: Key) -> Result<Option<bool>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         value.as_bool().map(Some).ok_or_else(|| self.wrong(key, "true or false", &value.kind()))
@@ -225,7 +225,7 @@ fn gguf_architecture(source: &Source) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// An error about the setting `key` of `source`.
+/// Returns an error about the setting `key` of `source`.
 pub(in crate::model) fn wrong(source: &Source, key: &str, expected: &str, got: &str) -> Error {
     Error::Setting {
         path: source.path().to_owned(),
@@ -264,7 +264,7 @@ impl<'s> Setting<'s> {
         }
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(super) fn items(&self) -> Option<Vec<Setting<'s>>> {
         match self {
             Setting::Metadata(value) => Some(value.as_array()?.iter().map(Setting::Metadata).collect()),
@@ -272,7 +272,7 @@ impl<'s> Setting<'s> {
         }
     }
 
-    /// The type of the value, or the value itself if it is short, for errors.
+    /// Returns the type of the value, or the value itself if it is short, for errors.
     pub(super) fn kind(&self) -> String {
         match self {
             Setting::Metadata(value) => value.kind().name().to_owned(),

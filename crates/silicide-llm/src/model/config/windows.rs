@@ -48,7 +48,7 @@ impl LocalLayers {
     }
 }
 
-/// The key and the entries of a list with an entry for each layer.
+/// Returns the key and the entries of a list with an entry for each layer.
 fn listed(settings: &Settings<'_>) -> Result<Option<(Key, Vec<bool>)>> {
     let key = match settings.layout() {
         Layout::Gguf => PATTERN,

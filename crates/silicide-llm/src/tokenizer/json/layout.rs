@@ -1,4 +1,4 @@
-//! The files as they are written. Texts borrow from the file unless they have escapes.
+//! The structure of the files. Texts borrow from the file unless they have escapes.
 
 use super::super::vocabulary::Kind;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ pub(super) struct TokenizerModel<'a> {
     pub(super) unk_token: Option<String>,
 }
 
-/// A token that is not among the learnt ones.
+/// A token of `added_tokens`.
 #[derive(Deserialize)]
 pub(super) struct Added<'a> {
     pub(super) id: u32,
@@ -52,7 +52,7 @@ impl Added<'_> {
     }
 }
 
-/// Texts and numbers, in the order of the file. Vocabularies of other kinds are lists: they are stepped over.
+/// Texts and ids, in the order of the file. Vocabularies of other kinds are lists, which are skipped.
 #[derive(Default)]
 pub(super) struct Entries<'a>(pub(super) Vec<(Cow<'a, str>, u32)>);
 
@@ -144,7 +144,7 @@ pub(super) enum End {
 }
 
 impl File<'_> {
-    /// The special token that goes to an end of every text.
+    /// Returns the special token that is added at `end` of every text.
     pub(super) fn adds(&self, end: End) -> Option<&str> {
         let processor = self.post_processor.as_ref()?;
         let processors = processor.get("processors").and_then(Value::as_array);
@@ -182,7 +182,7 @@ impl TokenizerConfig {
     }
 }
 
-/// A token is a text, or an object that has it.
+/// Returns the text of a token, which is a string or an object with `content`.
 fn content(token: Option<&Value>) -> Option<&str> {
     let token = token?;
     token.as_str().or_else(|| token.get("content")?.as_str())
@@ -201,7 +201,7 @@ pub(super) struct GenerationConfig {
     pub(super) eos_token_id: Option<Several>,
 }
 
-/// A number, or several.
+/// One id or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum Several {

@@ -1,11 +1,11 @@
-//! Vocabularies in the `tokenizer.json` that lies beside a checkpoint, with what `tokenizer_config.json`,
-//! `config.json` and `generation_config.json` add.
+//! Vocabularies in the `tokenizer.json` beside a checkpoint, with `tokenizer_config.json`, `config.json` and
+//! `generation_config.json`.
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod.rs` | putting a tokenizer together |
-//! | `layout.rs` | the files as they are written |
-//! | `rules.rs` | how text is prepared and split |
+//! | `mod.rs` | builds a tokenizer |
+//! | `layout.rs` | the structure of the files |
+//! | `rules.rs` | the preparation and splitting of text |
 
 mod layout;
 mod rules;
@@ -101,7 +101,7 @@ pub(super) fn load(source: &Source) -> Result<Tokenizer, TokenizerError> {
     })
 }
 
-/// The splitter that the file describes, or a common one if its pattern can't be used.
+/// Returns the splitter of the file, or [`COMMON`] if its pattern can't be used.
 fn splitter(
     preparation: &Preparation<'_>,
     warnings: &mut Vec<Warning>,
@@ -119,12 +119,12 @@ fn splitter(
     })
 }
 
-/// The tokens in the order of their numbers. Numbers without a token get one that nothing produces.
+/// Returns the tokens in the order of their ids. Unused ids get a token that no text produces.
 fn vocabulary(file: &File<'_>, path: &Path) -> Result<Vocabulary, TokenizerError> {
     let largest =
         file.model.vocab.0.iter().map(|(_, id)| *id).chain(file.added_tokens.iter().map(|token| token.id));
     let count = largest.max().map_or(0, |id| id as usize + 1);
-    // Holes are cheap, but a number is no reason to make billions of them.
+    // Limits the unused ids: one large id must not cause billions of them.
     let most = gguf::TOKENS.min((file.model.vocab.0.len() + file.added_tokens.len()) * 4 + 4096);
     if count > most {
         return Err(TokenizerError::Malformed {
@@ -173,7 +173,7 @@ fn read(path: &Path) -> Result<Option<String>, TokenizerError> {
     Ok(Some(text))
 }
 
-/// A file in the same directory; what it says by default if it is not there.
+/// Reads a file in the same directory; the default if it does not exist.
 fn side<T: DeserializeOwned + Default>(path: &Path, name: &str) -> Result<T, TokenizerError> {
     let path = path.with_file_name(name);
     let Some(text) = read(&path)? else { return Ok(T::default()) };

@@ -1,4 +1,4 @@
-//! How text is prepared and split according to `tokenizer.json`. Parts that are not supported become warnings.
+//! The preparation and splitting of text by `tokenizer.json`. Parts that are not supported become warnings.
 
 use super::super::Prefix;
 use super::super::alphabet::SPACE_MARK;
@@ -8,16 +8,16 @@ use super::super::split::{self, Rule};
 use super::layout::File;
 use serde_json::Value;
 
-/// The rules that are used where a pattern can't be.
+/// The rules that replace a pattern that can't be used.
 pub(super) const COMMON: &str = "gpt-2";
 /// The pattern that a byte-level step splits by.
 const WORDS: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-/// Patterns that look further ahead than an automaton can, and say what a rule of our own does.
+/// Patterns that an automaton can't match, and that mean [`Rule::Thousands`].
 const THOUSANDS: [&str; 2] = [r"\d{1,3}(?=(?:\d{3})*\b)", r"(?=(\d{3})+(?!\d))"];
 /// Deepest nesting of sequences.
 const DEPTH: usize = 8;
 
-/// How text is prepared and split.
+/// The preparation and splitting of text.
 pub(super) struct Preparation<'a> {
     pub(super) steps: Vec<Rule<'a>>,
     pub(super) alphabet: Alphabet,
@@ -25,7 +25,7 @@ pub(super) struct Preparation<'a> {
     pub(super) marks_spaces: bool,
 }
 
-/// The rules under the name of [`COMMON`].
+/// Returns the rules under the name of [`COMMON`].
 pub(super) fn common() -> &'static [Rule<'static>] {
     split::recipe(COMMON).map_or(&[], |recipe| recipe.rules)
 }
@@ -54,7 +54,7 @@ impl<'a> Preparation<'a> {
             Some("Replace") if pattern(step) == Some((" ", true)) && text("content") == Some(SPACE_MARK) => {
                 self.marks_spaces = true;
             }
-            // Composed characters are what people type; models see the others as they are.
+            // Typed text is composed already; other text is left as it is.
             Some("NFC") => {}
             kind => warnings.push(ignored("normalizer", kind)),
         }
@@ -91,7 +91,7 @@ impl<'a> Preparation<'a> {
             }
             Some("Split") => match pattern(step) {
                 Some((regex, false)) if isolates(step) => self.steps.push(rule(regex)),
-                // Spaces are marks by now: there is nothing to split at.
+                // Spaces are marks already: there is no space to split at.
                 Some((" ", true)) if self.marks_spaces => {}
                 _ => warnings.push(ignored("pre-tokenizer", Some("Split"))),
             },
@@ -104,20 +104,20 @@ fn rule(regex: &str) -> Rule<'_> {
     if THOUSANDS.contains(&regex) { Rule::Thousands } else { Rule::Match(regex) }
 }
 
-/// The pattern of a step, and whether it is just a text.
+/// Returns the pattern of a step, and whether it is a plain text.
 fn pattern(step: &Value) -> Option<(&str, bool)> {
     let pattern = step.get("pattern")?;
     let text = |key: &str| pattern.get(key).and_then(Value::as_str);
     text("Regex").map(|regex| (regex, false)).or_else(|| text("String").map(|string| (string, true)))
 }
 
-/// Whether matches become pieces, which is the same as that what lies between them is removed from none.
+/// Returns whether matches become pieces and no text is removed.
 fn isolates(step: &Value) -> bool {
     let behavior = step.get("behavior").and_then(Value::as_str);
     let inverted = step.get("invert").and_then(Value::as_bool).unwrap_or(false);
     match behavior {
         Some("Isolated") => true,
-        // Older files keep the matches and drop what lies between, which is nothing.
+        // Older files keep the matches and remove the text between them, which is empty.
         Some("Removed") => inverted,
         _ => false,
     }
@@ -127,7 +127,7 @@ fn ignored(what: &str, kind: Option<&str>) -> Warning {
     Warning::Ignored { what: format!("the {what} {:?}", kind.unwrap_or("without a type")) }
 }
 
-/// The steps of a sequence, or the one step that there is.
+/// Returns the steps of a sequence, or the one step.
 fn flatten<'a>(step: Option<&'a Value>, key: &str) -> Vec<&'a Value> {
     let mut steps: Vec<&Value> = step.filter(|step| !step.is_null()).into_iter().collect();
     for _ in 0..DEPTH {

@@ -1,8 +1,8 @@
-//! Splitting text into words before merging, by the rules that a model was trained with.
+//! Splits text into words before merging, by the rules that a model was trained with.
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod.rs` | running rules |
+//! | `mod.rs` | applies rules |
 //! | `pattern.rs` | a rule that is a regular expression, in linear time |
 //! | `table.rs` | the rules that GGUF files name |
 
@@ -14,7 +14,7 @@ pub(crate) use table::{FALLBACK, recipe};
 use pattern::Pattern;
 use std::ops::Range;
 
-/// A step of splitting: each piece that the step before left is split further.
+/// A step of splitting. Each step splits the pieces of the step before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule<'a> {
     /// Matches of a regular expression become pieces, and what lies between them.
@@ -36,7 +36,7 @@ enum Step {
 }
 
 impl Splitter {
-    /// Prepares rules; the error is the first pattern that can't be used.
+    /// Compiles rules. The error is the first pattern that can't be used.
     pub(crate) fn new<'a>(rules: &[Rule<'a>]) -> Result<Splitter, &'a str> {
         let prepare = |rule: &Rule<'a>| match *rule {
             Rule::Match(pattern) => Pattern::new(pattern).map(Step::Match).ok_or(pattern),
@@ -45,7 +45,7 @@ impl Splitter {
         Ok(Splitter { steps: rules.iter().map(prepare).collect::<Result<_, _>>()? })
     }
 
-    /// The words of a text, as ranges of its bytes, in order and without gaps.
+    /// Returns the words of a text, as ranges of its bytes, in order and without gaps.
     pub(crate) fn split(&self, text: &str) -> Vec<Range<usize>> {
         let mut words = Vec::new();
         if !text.is_empty() {
@@ -76,7 +76,7 @@ impl Splitter {
     }
 }
 
-/// Groups of three digits, counted from the right of each run.
+/// Splits runs of digits into groups of three, counted from the right.
 fn thousands(text: &str, add: &mut impl FnMut(Range<usize>)) {
     let mut starts = Vec::new();
     let mut flush = |starts: &mut Vec<usize>, end: usize| {

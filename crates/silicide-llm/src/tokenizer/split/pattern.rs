@@ -1,14 +1,14 @@
 //! A regular expression, matched in linear time.
 //!
-//! Tokenizers are full of `\s+(?!\S)`: spaces that no other character follows. An automaton can't look ahead, but it
-//! need not: such spaces end the text, or are followed by one more space. Two alternatives say that, and of what the
-//! second one matches the last space is given back.
+//! Many patterns contain `\s+(?!\S)`: spaces that no other character follows. An automaton can't look ahead. But such
+//! spaces end the text, or are followed by one more space, so two alternatives express it: `\s+$`, and `\s+\s`, whose
+//! match is shortened by the last space.
 
 use regex_automata::meta::{Config, Regex};
 use regex_automata::util::syntax;
 use std::ops::Range;
 
-/// What may follow an alternative that is made of white space.
+/// The look-ahead after an alternative of white space.
 const NO_WORD: &str = r"(?!\S)";
 /// Memory that a compiled pattern may take. The largest one that models have takes a tenth.
 const SIZE: usize = 32 << 20;
@@ -17,12 +17,12 @@ const SIZE: usize = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: Regex,
-    /// For each alternative, whether its last character is given back.
+    /// For each alternative, whether its match is shortened by the last character.
     gives_back: Vec<bool>,
 }
 
 impl Pattern {
-    /// Compiles a pattern; `None` if it is none, or needs what can't be done in linear time.
+    /// Compiles a pattern; `None` if it is invalid, or can't be matched in linear time.
     pub(super) fn new(pattern: &str) -> Option<Pattern> {
         let (mut expressions, mut gives_back) = (Vec::new(), Vec::new());
         let mut add = |expression: String, back: bool| {
@@ -55,7 +55,7 @@ impl Pattern {
     pub(super) fn matches(&self, text: &str, add: &mut impl FnMut(Range<usize>)) {
         let mut at = 0;
         while let Some(found) = text.get(at..).and_then(|rest| self.find(text, rest, at)) {
-            // A match without characters would not move on.
+            // An empty match would not advance.
             at = if found.is_empty() { after(text, found.end) } else { found.end };
             add(found);
         }
@@ -72,12 +72,12 @@ impl Pattern {
     }
 }
 
-/// Where the character after `at` begins.
+/// Returns the start of the character after the one at `at`.
 fn after(text: &str, at: usize) -> usize {
     at + text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
 }
 
-/// The alternatives of a pattern that are not inside a group.
+/// Returns the alternatives of a pattern that are not inside a group.
 fn alternatives(pattern: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut groups, mut class, mut escaped) = (0, 0u32, 0u32, false);

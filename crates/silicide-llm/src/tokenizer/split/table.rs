@@ -1,20 +1,20 @@
-//! The rules that GGUF files name. A name stands for what llama.cpp does under that name, as that is what writes the
-//! files; where it can only approximate the pattern that a model was trained with, the model's own one is used.
+//! The pre-tokenizers that GGUF files name. A name means the rules of llama.cpp, which writes the files. Where those only
+//! approximate the pattern that a model was trained with, the model's own is used.
 
 use super::super::bpe::Alphabet;
 use super::Rule;
 use Rule::{Match, Thousands};
 
-/// The rules that are used where a name is not known.
+/// The rules for unknown names.
 pub(crate) const FALLBACK: &str = "default";
 
-/// How the text of a byte-pair vocabulary is prepared.
+/// The preparation of text for a BPE vocabulary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recipe {
     pub(crate) rules: &'static [Rule<'static>],
-    /// Whether a word that is a token is not taken apart.
+    /// Whether a word that is a token is taken as it is.
     pub(crate) whole_words: bool,
-    /// Whether texts begin with the BOS token, unless the file says.
+    /// Whether texts begin with the BOS token, if the file lacks the setting.
     pub(crate) add_bos: bool,
     pub(crate) alphabet: Alphabet,
 }
@@ -217,7 +217,7 @@ const RECIPES: &[(&[&str], Recipe)] = &[
     (&["sarvam-moe"], marked(LINES)),
 ];
 
-/// The recipe of a name.
+/// Returns the recipe of a name.
 pub(crate) fn recipe(name: &str) -> Option<Recipe> {
     RECIPES.iter().find(|(names, _)| names.contains(&name)).map(|(_, recipe)| *recipe)
 }
