@@ -98,7 +98,7 @@ pub(crate) fn add_outer<I: DenseLanes, const ROWS: usize, const VECTORS: usize>(
     x: impl Fn(usize) -> f32,
     vector: impl Fn(usize) -> I::Floats,
 ) {
-    if ROWS < VECTORS {
+    if const { ROWS < VECTORS } {
         let mut factors = [isa.zeros(); ROWS];
         for (row, factor) in factors.iter_mut().enumerate() {
             *factor = isa.broadcast(x(row));

@@ -86,23 +86,23 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> Task for StripScores<'_, I, T
 
     #[inline(always)]
     fn run(self) {
-        let most = const { sums_beside::<I>(ROWS) };
         let vectors = self.0.sets.rows() * KEY_LANES / I::LANES;
         let mut first = 0;
         // SAFETY: `LANES` divides a set, so there are `vectors` vectors of keys, and as many of outputs.
         unsafe {
             while first < vectors {
-                let left = vectors - first;
-                first += if most >= 8 && left >= 8 {
-                    self.vectors::<8>(first * I::LANES)
-                } else if most >= 4 && left >= 4 {
-                    self.vectors::<4>(first * I::LANES)
-                } else if most >= 3 && left >= 3 {
-                    self.vectors::<3>(first * I::LANES)
-                } else if most >= 2 && left >= 2 {
-                    self.vectors::<2>(first * I::LANES)
+                let (key, left) = (first * I::LANES, vectors - first);
+                // A condition that is a constant by itself: the arm that it excludes is not compiled.
+                first += if const { sums_beside::<I>(ROWS) == 8 } && left >= 8 {
+                    self.vectors::<8>(key)
+                } else if const { sums_beside::<I>(ROWS) == 4 } && left >= 4 {
+                    self.vectors::<4>(key)
+                } else if const { sums_beside::<I>(ROWS) == 3 } && left >= 3 {
+                    self.vectors::<3>(key)
+                } else if const { sums_beside::<I>(ROWS) >= 2 } && left >= 2 {
+                    self.vectors::<2>(key)
                 } else {
-                    self.vectors::<1>(first * I::LANES)
+                    self.vectors::<1>(key)
                 };
             }
         }

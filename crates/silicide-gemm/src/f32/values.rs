@@ -109,7 +109,6 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> Task for StripValues<'_, I, T
     #[inline(always)]
     fn run(self) {
         let Ok(ranges) = <[[usize; 2]; ROWS]>::try_from(self.0.call.ranges) else { return };
-        let most = const { sums_beside::<I>(ROWS) };
         let keys = StripKeys::of(&ranges);
         let dim = self.0.values.columns();
         let mut column = 0;
@@ -117,14 +116,15 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> Task for StripValues<'_, I, T
         unsafe {
             while column < dim {
                 let left = dim - column;
+                // Conditions that are constants by themselves: the arms that they exclude are not compiled.
                 column += I::LANES
-                    * if most >= 8 && left >= 8 * I::LANES {
+                    * if const { sums_beside::<I>(ROWS) == 8 } && left >= 8 * I::LANES {
                         self.vectors::<8, true>(column, &keys, &ranges)
-                    } else if most >= 4 && left >= 4 * I::LANES {
+                    } else if const { sums_beside::<I>(ROWS) == 4 } && left >= 4 * I::LANES {
                         self.vectors::<4, true>(column, &keys, &ranges)
-                    } else if most >= 3 && left >= 3 * I::LANES {
+                    } else if const { sums_beside::<I>(ROWS) == 3 } && left >= 3 * I::LANES {
                         self.vectors::<3, true>(column, &keys, &ranges)
-                    } else if most >= 2 && left >= 2 * I::LANES {
+                    } else if const { sums_beside::<I>(ROWS) >= 2 } && left >= 2 * I::LANES {
                         self.vectors::<2, true>(column, &keys, &ranges)
                     } else if left >= I::LANES {
                         self.vectors::<1, true>(column, &keys, &ranges)
@@ -231,13 +231,13 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> StripValues<'_, I, T, ROWS> {
         // SAFETY: the key's value has these elements, by the caller; of a vector that is not whole, as many as are left.
         let load = |i: usize| unsafe {
             let from = from.wrapping_add(i * I::LANES);
-            if WHOLE { T::load(isa, from) } else { load_part(isa, from, values.columns() - column) }
+            if const { WHOLE } { T::load(isa, from) } else { load_part(isa, from, values.columns() - column) }
         };
         // SAFETY: there is a weight for each row and key, by the caller.
         let weight = |row: usize| unsafe {
             weights.as_ptr().wrapping_add(row * weights.stride() + key).read_unaligned()
         };
-        if !SOME {
+        if const { !SOME } {
             return add_outer(isa, parts, weight, load);
         }
         for (row, (parts, [start, end])) in parts.iter_mut().zip(ranges).enumerate() {
