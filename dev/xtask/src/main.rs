@@ -7,7 +7,7 @@
 //! | `lines` | no source file is too long |
 //! | `deps` | licences, sources and duplicate versions of dependencies, by `deny.toml` |
 //! | `package` | metadata of the published crates, and the Rust version in all places |
-//! | `probes` | no function of a program has a frame whose stack probe can destroy a register |
+//! | `probes` | no function of a program has a frame whose stack probe can destroy a register; lane operations are inlined |
 //! | `isas` | the instruction sets that tests ran with, and those that they did not |
 #![forbid(unsafe_code)]
 

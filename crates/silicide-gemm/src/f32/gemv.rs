@@ -116,6 +116,25 @@ unsafe fn add_products<I: DenseLanes, const ROWS: usize, const VECTORS: usize>(
     }
 }
 
+/// Loads a vector of each stream of weights, `at` elements after its start.
+///
+/// # Safety
+/// `LANES` elements can be read there.
+#[inline(always)]
+unsafe fn load_vectors<I: DenseLanes, T: Element, const VECTORS: usize>(
+    isa: I,
+    streams: &[*const T; VECTORS],
+    at: usize,
+) -> [I::Floats; VECTORS] {
+    let mut weights = [isa.zeros(); VECTORS];
+    // Not by `map`: its closure would be compiled without the instruction set, and called.
+    for (weights, stream) in weights.iter_mut().zip(streams) {
+        // SAFETY: the caller vouches for the elements.
+        *weights = unsafe { T::load(isa, stream.wrapping_add(at)) };
+    }
+    weights
+}
+
 /// A GEMV over interleaved weights, `ROWS` rows and `VECTORS` vectors of outputs at a time.
 pub(crate) struct GemvInterleaved<'a, I, T, const ROWS: usize, const VECTORS: usize> {
     isa: I,
@@ -165,7 +184,7 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize>
                     // SAFETY: sets have `k` vectors of sixteen elements, and rows `k` elements.
                     unsafe {
                         let at = at + word;
-                        let weights = weights.map(|from| T::load(isa, from.wrapping_add(at * INTERLEAVE)));
+                        let weights = load_vectors(isa, &weights, at * INTERLEAVE);
                         add_products(isa, &mut sums, &x, at, weights);
                     }
                 }
@@ -173,7 +192,7 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize>
             for at in whole..k {
                 // SAFETY: `at` is below `k`: sets have `k` vectors of sixteen elements, and rows `k` elements.
                 unsafe {
-                    let weights = weights.map(|from| T::load(isa, from.wrapping_add(at * INTERLEAVE)));
+                    let weights = load_vectors(isa, &weights, at * INTERLEAVE);
                     add_products(isa, &mut sums, &x, at, weights);
                 }
             }
