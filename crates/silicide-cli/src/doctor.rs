@@ -32,6 +32,9 @@ pub(crate) struct Doctor {
     /// Seconds for the kernels, all devices together
     #[arg(long, default_value_t = 15, value_name = "N", help_heading = "Device")]
     seconds: u32,
+    /// The same as --seconds 3
+    #[arg(long, conflicts_with = "seconds", help_heading = "Device")]
+    quick: bool,
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -99,7 +102,8 @@ impl Doctor {
         // The CPU first: it is quick, and always there.
         let mut devices = listing.devices;
         devices.sort_by_key(DeviceInfo::is_gpu);
-        let share = Duration::from_secs(self.seconds.into()) / devices.len().max(1) as u32;
+        let seconds = if self.quick { 3 } else { self.seconds };
+        let share = Duration::from_secs(seconds.into()) / devices.len().max(1) as u32;
         for info in &devices {
             let mut checked = Checked {
                 device: info.id.clone(),

@@ -40,7 +40,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Device(#[from] silicide::Error),
     /// A model.
-    #[error(transparent)]
+    #[error("{}", with_flags(.0))]
     Model(#[from] silicide_llm::Error),
     /// A file can't be written.
     #[error("can't write {}: {error}", path.display())]
@@ -135,6 +135,22 @@ impl Error {
             Error::Unwell { .. } => Exit::Device,
             _ => Exit::Input,
         }
+    }
+}
+
+/// Returns the message of a model's error, with the flags that help.
+fn with_flags(error: &silicide_llm::Error) -> String {
+    use silicide_llm::Error::{ContextFull, DoesNotFit, TextTooShort};
+    match error {
+        ContextFull { tokens, .. } => format!("{error}; raise -c above {tokens}, or shorten the text"),
+        TextTooShort { tokens: tokens @ 4.., .. } => {
+            format!("{error}; give -c {tokens} or less, or a longer text")
+        }
+        DoesNotFit { fits, trained, .. } if fits > trained => format!("{error}: give -c {trained}"),
+        DoesNotFit { fits: fits @ 1.., .. } => {
+            format!("{error}: give -c {fits}, or a smaller cache type (-ctk, -ctv)")
+        }
+        error => error.to_string(),
     }
 }
 

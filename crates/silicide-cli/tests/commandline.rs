@@ -99,6 +99,11 @@ fn a_prompt_without_quotes_or_model_is_answered_with_the_right_command() {
     refused(&["run", "why", "is", "it"], 1, &["\"why\" is not a model", advice]);
     refused(&["run", "why is it"], 1, &["\"why is it\" is not a model", advice]);
     refused(&["run", "hi", "there"], 1, &["\"hi\" is not a model", "silicide run smollm2 \"hi there\""]);
+    refused(
+        &["run", &model, "--raw", "why is it", "-c", "2", "-t", "1"],
+        2,
+        &["do not fit", "raise -c above"],
+    );
     // Prompts in quotes are not cut; there is one too many.
     refused(&["run", &model, "why is it", "so blue"], 1, &["one argument", "\"so blue\" is one too many"]);
     // A name or a path that is nearly right is a model.

@@ -81,8 +81,8 @@ pub enum Error {
     },
     /// The model with its cache and working memory does not fit in the available memory.
     #[error(
-        "{device}: {} are needed ({} weights + {} cache for {context} tokens + {} working memory), {} are there; {advice}",
-        size(*needed), size(*weights), size(*cache), size(*activations), size(*available)
+        "{device}: {} are needed ({} weights + {} cache for {context} tokens + {} working memory), {} are there; {}",
+        size(*needed), size(*weights), size(*cache), size(*activations), size(*available), largest(*fits, *trained)
     )]
     DoesNotFit {
         /// The device.
@@ -99,11 +99,13 @@ pub enum Error {
         context: usize,
         /// Available bytes.
         available: u64,
-        /// The largest context that fits, as a sentence.
-        advice: String,
+        /// The largest context that fits, in tokens. 0 if not even one token fits.
+        fits: usize,
+        /// The context that the model was trained on, in tokens.
+        trained: usize,
     },
     /// More tokens than the context holds.
-    #[error("{tokens} tokens do not fit a context of {context}; raise it with -c, or shorten the text")]
+    #[error("{tokens} tokens do not fit a context of {context}")]
     ContextFull {
         /// Tokens requested, those before included.
         tokens: usize,
@@ -111,9 +113,7 @@ pub enum Error {
         context: usize,
     },
     /// The text has too few tokens for perplexity.
-    #[error(
-        "the text has {tokens} tokens, at least {needed} are needed to fill one window; use a longer text or a smaller -c"
-    )]
+    #[error("the text has {tokens} tokens, at least {needed} are needed to fill one window")]
     TextTooShort {
         /// Tokens of the text.
         tokens: usize,
@@ -146,6 +146,19 @@ pub enum Error {
         /// The position.
         position: usize,
     },
+}
+
+/// Returns a sentence about the largest context that fits.
+fn largest(fits: usize, trained: usize) -> String {
+    match fits {
+        0 => "not even one token fits: take a smaller model or a smaller format".to_owned(),
+        _ if fits > trained => {
+            format!(
+                "the model was trained on {trained} tokens, which fit; the largest context that fits is {fits}"
+            )
+        }
+        _ => format!("the largest context that fits is {fits}"),
+    }
 }
 
 /// Returns a number of bytes with a unit.

@@ -5,7 +5,14 @@
 
 use silicide::prelude::*;
 
-fn main() -> Result<(), Error> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Error> {
     let name = std::env::args().nth(1).unwrap_or("best".into());
     let device = Device::open(&name)?;
     println!("device: {} ({})", device.info().id, device.info().name);

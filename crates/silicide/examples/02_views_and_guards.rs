@@ -3,7 +3,14 @@
 use silicide::ops::binary::Binary;
 use silicide::prelude::*;
 
-fn main() -> Result<(), Error> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Error> {
     let device = Device::open(&std::env::args().nth(1).unwrap_or("best".into()))?;
     let table = Buffer::new(&device, DType::F32, [4, 3])?;
     println!("allocated before first use: {}", table.is_allocated());

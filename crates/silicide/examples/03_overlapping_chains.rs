@@ -2,7 +2,14 @@
 
 use silicide::prelude::*;
 
-fn main() -> Result<(), Error> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Error> {
     let device = Device::open(&std::env::args().nth(1).unwrap_or("best".into()))?;
     let input: Vec<f32> = (0..4096).map(|i| (i as f32 / 500.0).sin()).collect();
     let x = Buffer::from_slice(&device, [64, 64], &input)?;

@@ -85,7 +85,14 @@ impl Kernel for Elements {
     }
 }
 
-fn main() -> Result<(), Error> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Error> {
     let device = Device::open(&std::env::args().nth(1).unwrap_or("best".into()))?;
     let x = Buffer::from_slice(&device, [5], &[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
     let mut encoder = CommandEncoder::new(&device);

@@ -9,7 +9,14 @@ use std::path::PathBuf;
 /// A tiny model whose matrices are in a block format of 8 bits.
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/models/llama-tied-q8_0.gguf");
 
-fn main() -> Result<(), Error> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
     let device = Device::open(&arguments.next().unwrap_or("best".into()))?;
     let path = arguments.next().map_or(SAMPLE.into(), PathBuf::from);

@@ -126,7 +126,14 @@ impl Model {
     }
 }
 
-fn main() -> Result<()> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let device = Device::open(&arguments.next().unwrap_or("best".into()))?;
     let path = arguments.next().map_or(SAMPLE.into(), PathBuf::from);

@@ -8,7 +8,14 @@ use std::io::Write;
 /// A tiny model with random weights: its text means nothing.
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/models/llama-chat.gguf");
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let device = Device::open(&arguments.next().unwrap_or("best".into()))?;
     let model = Model::options().device(&device).open(arguments.next().unwrap_or(SAMPLE.into()))?;

@@ -107,7 +107,14 @@ impl Decoder for ParallelModel {
     }
 }
 
-fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let device = Device::open(&arguments.next().unwrap_or("best".into()))?;
     let path = arguments.next().unwrap_or(SAMPLE.into());
@@ -115,7 +122,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     architectures.add(Parallel);
     let model = Model::options().device(&device).architectures(architectures).open(path)?;
     for piece in model.complete_with("Once upon a time", GenerateOptions::default().max_tokens(20))? {
-        print!("{}", piece?);
+        // Random weights choose tokens of any bytes.
+        print!("{}", piece?.escape_default());
     }
     println!();
     Ok(())

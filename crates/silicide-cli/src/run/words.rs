@@ -64,7 +64,7 @@ impl PromptWords {
         let (first, prompt) =
             (self.words.first().map(String::as_str).unwrap_or_default(), self.words.join(" "));
         format!(
-            "{first:?} is not a model; write one before the prompt, and the prompt in quotes: silicide run smollm2 {prompt:?}"
+            "{first:?} is not a model (a file, a folder or a known name); write one before the prompt, and the prompt in quotes: silicide run smollm2 {prompt:?}"
         )
     }
 }

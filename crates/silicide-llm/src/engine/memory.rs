@@ -63,16 +63,6 @@ impl MemoryEstimate {
                 too_large = middle
             }
         }
-        let advice = match fits {
-            0 => "not even one token fits: take a smaller model or a smaller format".to_owned(),
-            _ if fits > description.config.trained_context => format!(
-                "the model was trained on {trained} tokens, which fit: give -c {trained} (the largest context that fits is {fits})",
-                trained = description.config.trained_context
-            ),
-            _ => format!(
-                "the largest context that fits is {fits}: give -c {fits}, or a smaller cache type (-ctk, -ctv)"
-            ),
-        };
         Err(Error::DoesNotFit {
             device: device.info().id.clone(),
             needed: estimate.needed(),
@@ -81,7 +71,8 @@ impl MemoryEstimate {
             activations: estimate.activations + estimate.workspaces,
             context: options.context,
             available,
-            advice,
+            fits,
+            trained: description.config.trained_context,
         })
     }
 }
