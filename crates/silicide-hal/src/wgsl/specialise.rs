@@ -40,15 +40,15 @@ pub(super) enum ParameterSpace {
 }
 
 impl ParameterSpace {
-    /// Returns the text of `kernel` with its parameters in this space.
-    fn source(self, kernel: &WgslKernel) -> String {
-        let source = kernel.source();
-        match self {
-            ParameterSpace::Immediate => source,
-            ParameterSpace::Storage => {
-                let storage = format!("@group(0) @binding({}) var<storage, read>", kernel.bindings);
-                source.replace("var<immediate>", &storage)
-            }
+    /// Moves the parameters of a parsed kernel to this space. The kernel has no binding behind those that it declares.
+    fn place(self, kernel: &WgslKernel, module: &mut Module) {
+        if self == ParameterSpace::Immediate {
+            return;
+        }
+        let globals = module.global_variables.iter_mut().map(|(_, global)| global);
+        for global in globals.filter(|global| global.space == AddressSpace::Immediate) {
+            global.space = AddressSpace::Storage { access: StorageAccess::LOAD };
+            global.binding = Some(naga::ResourceBinding { group: 0, binding: kernel.bindings });
         }
     }
 }
@@ -59,14 +59,15 @@ pub(super) fn specialise(
     allowed: Capabilities,
     space: ParameterSpace,
 ) -> Result<Specialised> {
-    let source = space.source(kernel);
+    let source = kernel.source();
     let mut front = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
         parse_doc_comments: false,
         capabilities: allowed,
     });
-    let module =
+    let mut module =
         front.parse(&source).map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
-    check_declaration(kernel, &module, space)?;
+    check_declaration(kernel, &module)?;
+    space.place(kernel, &mut module);
     let mut validator = Validator::new(ValidationFlags::all(), allowed);
     if allowed.contains(Capabilities::SUBGROUP) {
         validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SUBGROUP_OPERATIONS);
@@ -98,7 +99,7 @@ pub(super) fn compile_error(kernel: &WgslKernel, detail: impl Into<String>) -> H
 
 /// Compares the text with `bindings` and `words`: a kernel that reads past its parameters or lacks a binding
 /// would otherwise show up as wrong numbers on some device.
-fn check_declaration(kernel: &WgslKernel, module: &Module, space: ParameterSpace) -> Result<()> {
+fn check_declaration(kernel: &WgslKernel, module: &Module) -> Result<()> {
     if !module.entry_points.iter().any(|entry| entry.name == ENTRY && entry.stage == ShaderStage::Compute) {
         return Err(compile_error(kernel, "there is no `@compute fn main`"));
     }
@@ -106,10 +107,7 @@ fn check_declaration(kernel: &WgslKernel, module: &Module, space: ParameterSpace
     let (mut immediate_bytes, mut written) = (0, 0u32);
     for (_, global) in module.global_variables.iter() {
         let name = global.name.as_deref().unwrap_or("?");
-        let is_after =
-            |binding: &naga::ResourceBinding| binding.group == 0 && binding.binding == kernel.bindings;
-        let is_stored = space == ParameterSpace::Storage && global.binding.as_ref().is_some_and(is_after);
-        if global.space == AddressSpace::Immediate || is_stored {
+        if global.space == AddressSpace::Immediate {
             immediate_bytes = module.types[global.ty].inner.size(module.to_ctx());
         } else if let Some(binding) = &global.binding {
             let AddressSpace::Storage { access } = global.space else {
