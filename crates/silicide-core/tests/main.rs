@@ -24,6 +24,7 @@ mod pool;
 mod recording;
 mod registry;
 mod rules;
+mod rules_extents;
 mod rules_graph;
 mod rules_inputs;
 mod rules_needs;

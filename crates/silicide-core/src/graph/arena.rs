@@ -3,8 +3,7 @@
 //! A lifetime is counted in groups of commands, and both ends belong to it: what is last used in one group and what is first
 //! used in the next have a barrier between them. So sharing never needs a barrier of its own.
 
-/// Offsets are multiples of this, which is what every device binds from and what blocks are aligned to.
-pub(super) const ALIGNMENT: usize = 256;
+use crate::memory::ALIGNMENT;
 
 /// A value or scratch memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

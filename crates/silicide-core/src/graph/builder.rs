@@ -108,6 +108,52 @@ impl GraphBuilder {
         Ok(self.graph)
     }
 
+    /// As [`Recorder::run`], for an op without its type.
+    pub fn record(
+        &mut self,
+        op: Arc<dyn DynOp>,
+        inputs: &[&GraphValue],
+    ) -> Result<SmallVec<[GraphValue; 2]>> {
+        let (operands, arguments) = self.operands(&*op, inputs)?;
+        let inferred = rules::check_inputs(&*op, &arguments)?;
+        rules::check_new_outputs(&self.graph.device, &*op, &inferred)?;
+        let probes = self.graph.probe_outputs(&*op, &operands, &inferred)?;
+        let new = |(info, probes): (&TensorInfo, Probes)| {
+            self.tensor(TensorInfo::new(info.dtype, info.shape), Origin::Arena, probes)
+        };
+        let values: SmallVec<[GraphValue; 2]> = inferred.iter().zip(probes).map(new).collect();
+        let outputs = values.iter().map(|value| self.operand(value, op.name())).collect::<Result<_>>()?;
+        self.push(op, operands, outputs);
+        Ok(values)
+    }
+
+    /// As [`Recorder::run_into`], for an op without its type.
+    pub fn record_into(
+        &mut self,
+        op: Arc<dyn DynOp>,
+        inputs: &[&GraphValue],
+        outputs: &[&GraphValue],
+    ) -> Result<()> {
+        let (operands, arguments) = self.operands(&*op, inputs)?;
+        let inferred = rules::check_inputs(&*op, &arguments)?;
+        let (_, given) = self.operands::<2>(&*op, outputs)?;
+        rules::check_outputs(&*op, &arguments, &inferred, &given)?;
+        let probes = self.graph.probe_outputs(&*op, &operands, &inferred)?;
+        for (output, probes) in outputs.iter().zip(&probes) {
+            let current = self.operand(output, op.name())?.value;
+            // rule: live-outside
+            if !probes.is_empty() && self.graph.is_outside(current) {
+                let what = "live rows written to memory from outside, which has a fixed shape".to_owned();
+                return Err(Error::BadParameter { op: op.name(), what });
+            }
+        }
+        let made = outputs.iter().zip(output_slots(&*op)).zip(probes);
+        let made =
+            made.filter_map(|((output, slot), probes)| self.overwrite(output, slot.access, probes)).collect();
+        self.push(op, operands, made);
+        Ok(())
+    }
+
     fn tensor(&mut self, info: TensorInfo, origin: Origin, probes: Probes) -> GraphValue {
         let value = self.graph.push_value(info, origin, probes);
         self.tensors.push(value);
@@ -191,39 +237,11 @@ impl Recorder for GraphBuilder {
     }
 
     fn run<O: Op>(&mut self, op: O, inputs: &[&GraphValue]) -> Result<SmallVec<[GraphValue; 2]>> {
-        let (operands, arguments) = self.operands(&op, inputs)?;
-        let inferred = rules::check_inputs(&op, &arguments)?;
-        rules::check_new_outputs(&self.graph.device, &op, &inferred)?;
-        let probes = self.graph.probe_outputs(&op, &operands, &inferred)?;
-        let new = |(info, probes): (&TensorInfo, Probes)| {
-            self.tensor(TensorInfo::new(info.dtype, info.shape), Origin::Arena, probes)
-        };
-        let values: SmallVec<[GraphValue; 2]> = inferred.iter().zip(probes).map(new).collect();
-        let outputs =
-            values.iter().map(|value| self.operand(value, DynOp::name(&op))).collect::<Result<_>>()?;
-        self.push(Arc::new(op), operands, outputs);
-        Ok(values)
+        self.record(Arc::new(op), inputs)
     }
 
     fn run_into<O: Op>(&mut self, op: O, inputs: &[&GraphValue], outputs: &[&GraphValue]) -> Result<()> {
-        let (operands, arguments) = self.operands(&op, inputs)?;
-        let inferred = rules::check_inputs(&op, &arguments)?;
-        let (_, given) = self.operands::<2>(&op, outputs)?;
-        rules::check_outputs(&op, &arguments, &inferred, &given)?;
-        let probes = self.graph.probe_outputs(&op, &operands, &inferred)?;
-        for (output, probes) in outputs.iter().zip(&probes) {
-            let current = self.operand(output, DynOp::name(&op))?.value;
-            // rule: live-outside
-            if !probes.is_empty() && self.graph.is_outside(current) {
-                let what = "live rows written to memory from outside, which has a fixed shape".to_owned();
-                return Err(Error::BadParameter { op: DynOp::name(&op), what });
-            }
-        }
-        let made = outputs.iter().zip(output_slots(&op)).zip(probes);
-        let made =
-            made.filter_map(|((output, slot), probes)| self.overwrite(output, slot.access, probes)).collect();
-        self.push(Arc::new(op), operands, made);
-        Ok(())
+        self.record_into(Arc::new(op), inputs, outputs)
     }
 
     fn scope<T>(&mut self, label: &'static str, f: impl FnOnce(&mut GraphBuilder) -> T) -> T {

@@ -3,7 +3,7 @@
 //!
 //! Nothing is allocated or compiled here, so a graph can be measured before there is memory for it.
 
-use super::compute::{ComputeGraph, Node, Operand, ValueId};
+use super::compute::{ComputeGraph, Node, Operand, Origin, ValueId};
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Arg, Io, Operand as PlanOperand, Plan, Step, TensorInfo, select};
 use crate::record::rules::{Extent, Memory, output_slots};
@@ -96,9 +96,10 @@ impl Commands {
 
     /// The room of a value in the arena.
     pub(super) fn room_of(&self, graph: &ComputeGraph, value: ValueId) -> Option<u32> {
-        match graph.extent(value).memory {
-            memory @ Memory::Value(_) => self.keys.get(&Key::Values(memory)).copied(),
-            _ => None,
+        let root = graph.root(value);
+        match graph.origin(root)? {
+            Origin::Constant(_) | Origin::Input(_) | Origin::Parameter(_) => None,
+            _ => self.keys.get(&Key::Values(Memory::Value(root.0))).copied(),
         }
     }
 

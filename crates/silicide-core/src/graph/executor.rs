@@ -1,17 +1,20 @@
 //! The executor: a graph that was rewritten, put in order and given an arena, for any number of sessions.
 
-use super::arena::{self, ALIGNMENT, Arena, Lifetime};
+use super::arena::{self, Arena, Lifetime};
 use super::commands::{Commands, InPlace};
 use super::compute::{ComputeGraph, Operand};
-use super::extents::{LiveNode, live_node};
+use super::extents::{LiveNode, live_steps};
 use super::pass::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Pass, PassReport};
 use super::schedule::{Schedule, schedule};
 use super::session::{GraphArena, GraphSession};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::kernel::{Io, Outputs, TensorInfo};
+use crate::memory::ALIGNMENT;
 use crate::profile::ProfiledCall;
 use crate::record::MemRanges;
+use rustc_hash::FxHashMap;
+use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
 
@@ -144,9 +147,15 @@ impl GraphExecutor {
         let mut launch_bytes = 0;
         let numbered = graph.nodes().iter().zip(&commands.calls).enumerate();
         let mut live = Vec::new();
+        // An op is a plain value, and its text has all of it.
+        let mut alike: FxHashMap<(TypeId, String, usize), usize> = FxHashMap::default();
         for (index, (node, call)) in numbered.filter(|(_, (node, _))| graph.is_live(node)) {
-            match live_node(index, &call.plan, graph.device().info(), &mut launch_bytes) {
-                Some(node) => live.push(node),
+            match live_steps(&call.plan, graph.device().info(), &mut launch_bytes) {
+                Some(steps) => {
+                    let key = (node.op.as_any().type_id(), format!("{:?}", node.op), call.kernel);
+                    let like = *alike.entry(key).or_insert(index);
+                    live.push(LiveNode { node: index, like, steps });
+                }
                 // It computes all planned rows.
                 None if node.op.ignores_later_rows() => (),
                 None => {

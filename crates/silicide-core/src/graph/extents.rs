@@ -8,10 +8,10 @@
 //! again ([`Kernel::plan`](crate::kernel::Kernel::plan)) at the live shapes. The new parameter words, grids and lengths go to
 //! the launch words of the session ([`LaunchWords`](silicide_hal::LaunchWords)); they pass the same checks as the first.
 
-use super::arena::ALIGNMENT;
 use super::compute::{ComputeGraph, Node, Operand, Origin, ValueId};
 use crate::error::{Error, Result};
-use crate::kernel::{DynOp, Launch, Plan, Step, TensorInfo};
+use crate::kernel::{DynOp, Launch, Outputs, Plan, Step, TensorInfo};
+use crate::memory::ALIGNMENT;
 use silicide_hal::{DeviceInfo, LaunchWords, Program};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
@@ -33,18 +33,21 @@ pub(super) struct ExtentSlot {
 }
 
 impl ExtentSlot {
-    /// Another value than the largest, to find out what follows the extent.
-    fn probe(&self) -> usize {
-        self.max.saturating_sub(1).max(1)
+    /// Values beside the largest, to find out what follows the extent.
+    fn probes(&self) -> [usize; PROBES] {
+        [self.max.saturating_sub(1).max(1), 1]
     }
 }
+
+/// Values at which each extent is probed. Sessions check again what ops infer at the values that they set.
+const PROBES: usize = 2;
 
 /// A value for each extent of a graph.
 pub(super) type Extents = SmallVec<[usize; 2]>;
 
-/// The elements that a value has if one extent has its probe and the others are largest, for each extent. Empty for values that follow
-/// none.
-pub(super) type Probes = SmallVec<[usize; 2]>;
+/// The elements that a value has if one extent has one of its probes and the others are largest, for each probe of each extent.
+/// Empty for values that follow none.
+pub(super) type Probes = SmallVec<[usize; 2 * PROBES]>;
 
 /// A launch of a node that is live: its launch words begin at byte `offset`.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +62,13 @@ pub(super) struct LiveStep {
 #[derive(Clone, Debug)]
 pub(super) struct LiveNode {
     pub(super) node: usize,
-    pub(super) steps: SmallVec<[LiveStep; 1]>,
+    /// The first node with the same op and kernel: at the same live shapes, both have the same plan.
+    pub(super) like: usize,
+    pub(super) steps: LiveSteps,
 }
+
+/// The launches of a live node.
+pub(super) type LiveSteps = SmallVec<[LiveStep; 1]>;
 
 impl ComputeGraph {
     /// Adds an extent of at most `max` rows.
@@ -106,11 +114,15 @@ impl ComputeGraph {
                 format!("a first axis that is a multiple of {}, the extent {}", slot.max, slot.name);
             return Err(Error::Shape { op: "parameter", slot: "shape", expected, got: info.shape });
         }
-        let probe = |number: usize| {
+        if slot.max == 1 {
+            return Ok(Probes::new());
+        }
+        let probes = (0..self.extents.len()).flat_map(|number| {
             let is_this = number == extent.number as usize;
-            if is_this { info.elements() / slot.max * slot.probe() } else { info.elements() }
-        };
-        Ok((0..self.extents.len()).map(probe).filter(|_| slot.max > 1).collect())
+            slot.probes()
+                .map(|rows| if is_this { info.elements() / slot.max * rows } else { info.elements() })
+        });
+        Ok(probes.collect())
     }
 
     /// Returns type and shape of an operand whose value has `elements` elements.
@@ -135,12 +147,20 @@ impl ComputeGraph {
         if !inputs.iter().any(|input| self.is_live_value(input.value)) {
             return Ok(probes);
         }
-        for number in 0..self.extents.len() {
+        for number in 0..self.extents.len() * PROBES {
+            if self.extents.get(number / PROBES).is_none_or(|slot| slot.max == 1) {
+                inferred
+                    .iter()
+                    .zip(&mut probes)
+                    .for_each(|(planned, probes)| probes.push(planned.elements()));
+                continue;
+            }
             let info = |input: &Operand| self.info_with(*input, probed(input, number)?);
             let infos = inputs.iter().map(info).collect::<Option<SmallVec<[TensorInfo; 4]>>>();
             let outputs = op.infer(&infos.ok_or(Error::WrongGraph { what: op.name() })?)?;
             for ((planned, probed), probes) in inferred.iter().zip(&outputs).zip(&mut probes) {
                 let elements = probed.elements();
+                // rule: live-shape
                 if scaled(planned.shape, elements, planned.elements()) != Some(probed.shape) {
                     let what =
                         format!("an output of {planned} that becomes {probed}: live rows are the first axis");
@@ -167,9 +187,12 @@ impl ComputeGraph {
         node.inputs.iter().chain(&node.outputs).any(|operand| self.is_live_value(operand.value))
     }
 
-    /// The elements of every value where extents have these values.
+    /// The elements of every value where extents have these values. The outputs of live nodes are inferred again.
     pub(super) fn sizes_at(&self, extents: &[usize]) -> Result<Sizes> {
         let mut sizes: Vec<usize> = self.values.iter().map(|value| value.info.elements()).collect();
+        if extents == self.largest_extents().as_slice() {
+            return Ok(Sizes(sizes));
+        }
         for (value, size) in self.values.iter().zip(&mut sizes) {
             let Origin::Parameter(number) = value.origin else { continue };
             let live = self.parameters.get(number).and_then(|slot| slot.live).map(|live| live as usize);
@@ -183,14 +206,28 @@ impl ComputeGraph {
             let op = node.op.name();
             let inputs = node.inputs.iter().map(|input| sizes.info(self, *input, op));
             let outputs = node.op.infer(&inputs.collect::<Result<SmallVec<[TensorInfo; 4]>>>()?)?;
-            for (output, inferred) in node.outputs.iter().zip(&outputs) {
+            for (number, (output, inferred)) in node.outputs.iter().zip(&outputs).enumerate() {
+                let Some(size) = sizes.0.get_mut(output.value.0 as usize) else { continue };
                 let is_live = self.is_live_value(output.value);
-                if let Some(size) = sizes.0.get_mut(output.value.0 as usize).filter(|_| is_live) {
+                // rule: live-size
+                if !is_live && *size != inferred.elements() && self.changes(node, number, inferred)? {
+                    let what = format!("an output of {inferred} at live rows, which no probe had shown");
+                    return Err(Error::BadParameter { op, what });
+                }
+                if is_live {
                     *size = inferred.elements();
                 }
             }
         }
         Ok(sizes)
+    }
+
+    /// Whether output `number` of a node has other elements than it is inferred to have at the largest extents. The output itself may be
+    /// a part of a larger tensor.
+    fn changes(&self, node: &Node, number: usize, inferred: &TensorInfo) -> Result<bool> {
+        let inputs: SmallVec<[TensorInfo; 4]> = node.inputs.iter().map(|input| self.info(*input)).collect();
+        let planned: Outputs = node.op.infer(&inputs)?;
+        Ok(planned.get(number).is_none_or(|planned| planned.elements() != inferred.elements()))
     }
 }
 
@@ -229,18 +266,21 @@ fn scaled(shape: Shape, elements: usize, planned: usize) -> Option<Shape> {
 
 /// The live launches of a node's plan, with words from byte `end` on, which grows. None if the device cannot run all of its
 /// launches live: it then computes all planned rows.
-pub(super) fn live_node(node: usize, plan: &Plan, on: &DeviceInfo, end: &mut usize) -> Option<LiveNode> {
+pub(super) fn live_steps(plan: &Plan, on: &DeviceInfo, end: &mut usize) -> Option<LiveSteps> {
     let mut next = *end;
     let steps = plan.steps.iter().enumerate().map(|(step, planned)| {
         let Step::Dispatch(launch) = planned else { return None };
         let words = words_of(launch, on)?;
-        let offset = next.next_multiple_of(ALIGNMENT);
+        // The CPU reads words in place. Other devices bind them.
+        let alignment =
+            if matches!(launch.program, Program::Native(_)) { size_of::<u32>() } else { ALIGNMENT };
+        let offset = next.next_multiple_of(alignment);
         next = offset.saturating_add(words * 4);
         Some(LiveStep { step, offset, words })
     });
-    let steps = steps.collect::<Option<SmallVec<[LiveStep; 1]>>>()?;
+    let steps = steps.collect::<Option<LiveSteps>>()?;
     *end = next;
-    Some(LiveNode { node, steps })
+    Some(steps)
 }
 
 /// The launch words of a launch, if the device can run it live.

@@ -20,6 +20,7 @@ mod compute;
 mod dump;
 mod executor;
 mod extents;
+mod launches;
 mod parameters;
 mod pass;
 mod schedule;

@@ -10,14 +10,11 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::TensorInfo;
-use crate::memory::{Purpose, Request};
+use crate::memory::{ALIGNMENT, Purpose, Request};
 use silicide_hal::MemoryKind;
 use silicide_quant::{DType, Element, Shape};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Parameters begin at multiples of this, as all memory of tensors does.
-const ALIGNMENT: usize = 256;
 
 /// A parameter of a graph: what [`GraphBuilder::parameter`](super::GraphBuilder::parameter) gives, and sessions set by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

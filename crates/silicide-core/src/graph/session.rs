@@ -3,12 +3,13 @@
 use super::commands::{Call, Piece};
 use super::compute::{Node, Operand, Origin};
 use super::executor::{Compiled, GraphExecutor};
-use super::extents::{Extents, LiveExtent, LiveNode, Sizes, replaces};
+use super::extents::{LiveExtent, LiveNode, Sizes};
+use super::launches::LaunchMemory;
 use super::parameters::{Parameter, Parameters};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::kernel::{Access, Io, Plan, Step, TensorInfo};
+use crate::kernel::{Access, TensorInfo};
 use crate::memory::{Purpose, Request};
 use crate::profile::ProfiledCall;
 use crate::record::rules::{self, Argument, Extent, Memory, check_device, check_graph};
@@ -55,7 +56,7 @@ impl GraphArena {
 }
 
 /// Memory of a session, which the host may write.
-fn memory(device: &Device, dtype: DType, elements: usize, what: &'static str) -> Result<Buffer> {
+pub(super) fn memory(device: &Device, dtype: DType, elements: usize, what: &'static str) -> Result<Buffer> {
     let shape = Shape::new(&[elements]).map_err(|error| Error::bad_shape(what, error))?;
     let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape(what, error))?;
     let request = Request { bytes, purpose: Purpose::Activations, kind: MemoryKind::Shared, zeroed: false };
@@ -194,31 +195,10 @@ impl GraphSession {
     }
 }
 
-/// The launch words of a session, and the extents that they are for.
-#[derive(Debug)]
-struct LaunchMemory {
-    memory: Option<Buffer>,
-    extents: Extents,
-    /// Whether extents differ from those that the words are for.
-    changed: bool,
-    words: Vec<u32>,
-    padded: Vec<&'static str>,
-}
-
-impl LaunchMemory {
-    fn new(compiled: &Compiled) -> Result<LaunchMemory> {
-        let words = compiled.launch_bytes.div_ceil(4);
-        let device = compiled.graph.device();
-        let memory = if words == 0 { None } else { Some(memory(device, DType::U32, words, "launch words")?) };
-        let extents = compiled.graph.largest_extents();
-        Ok(LaunchMemory { memory, extents, changed: true, words: vec![0; words], padded: Vec::new() })
-    }
-}
-
 /// The buffers of a node's operands.
-struct NodeBuffers {
-    inputs: SmallVec<[Buffer; 4]>,
-    outputs: SmallVec<[Buffer; 4]>,
+pub(super) struct NodeBuffers {
+    pub(super) inputs: SmallVec<[Buffer; 4]>,
+    pub(super) outputs: SmallVec<[Buffer; 4]>,
 }
 
 /// A node with the kernel that computes it and the buffers that it works on.
@@ -231,111 +211,25 @@ struct BoundCall<'a> {
 
 /// A graph with the memory of one session.
 #[derive(Debug)]
-struct Bound {
+pub(super) struct Bound {
     executor: GraphExecutor,
     inputs: Vec<Buffer>,
     arena: Option<Buffer>,
     parameters: Option<Parameters>,
-    launches: LaunchMemory,
+    pub(super) launches: LaunchMemory,
 }
 
 impl Bound {
-    fn compiled(&self) -> &Compiled {
+    pub(super) fn compiled(&self) -> &Compiled {
         &self.executor.compiled
     }
 
-    fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &Device {
         self.executor.compiled.graph.device()
     }
 
-    /// Writes the launch words of the extents that were set, unless they are there.
-    fn update_launches(&mut self) -> Result<()> {
-        if !self.launches.changed {
-            return Ok(());
-        }
-        let mut words = std::mem::take(&mut self.launches.words);
-        let written = self.write_launches(&mut words);
-        self.launches.words = words;
-        self.launches.padded = written?;
-        if let Some(memory) = &self.launches.memory {
-            memory.copy_in(&self.launches.words)?;
-        }
-        self.launches.changed = false;
-        Ok(())
-    }
-
-    /// Plans live launches for the extents that were set. Returns the ops that keep their planned launches.
-    fn write_launches(&self, words: &mut [u32]) -> Result<Vec<&'static str>> {
-        let (compiled, device) = (self.compiled(), self.device());
-        let graph = &compiled.graph;
-        let mut padded = Vec::new();
-        let mut launch_words = Vec::new();
-        let sizes = graph.sizes_at(&self.launches.extents)?;
-        let mut largest = None;
-        let is_largest = self.launches.extents == graph.largest_extents();
-        for live in &compiled.live {
-            let node_and_call = graph.nodes().get(live.node).zip(compiled.commands.calls.get(live.node));
-            let Some((node, call)) = node_and_call else { continue };
-            let planned = if is_largest { None } else { self.live_plan(node, call, &sizes)? };
-            if planned.is_none() && !is_largest {
-                let op = node.op.name();
-                if !node.op.ignores_later_rows() {
-                    let what =
-                        "for fewer rows, a launch that can't replace the one that was baked".to_owned();
-                    return Err(Error::BadPlan { kernel: node.op.kernel_name(call.kernel), what });
-                }
-                padded.push(op);
-            }
-            let (plan, sizes) = match &planned {
-                Some(plan) => (plan, &sizes),
-                None => {
-                    let known = match largest.take() {
-                        Some(sizes) => sizes,
-                        None => graph.sizes_at(&graph.largest_extents())?,
-                    };
-                    (&call.plan, &*largest.insert(known))
-                }
-            };
-            let buffers = self.buffers_at(node, sizes)?;
-            let scratch = call.scratch.iter().zip(&plan.scratch);
-            let scratch = scratch.map(|(&room, &bytes)| self.scratch(room, bytes)).collect::<Result<_>>()?;
-            let own = Own::new(device, plan, scratch)?;
-            let inputs: SmallVec<[&Buffer; 4]> = buffers.inputs.iter().collect();
-            let outputs: SmallVec<[&Buffer; 4]> = buffers.outputs.iter().collect();
-            let kernel = node.op.kernel_name(call.kernel);
-            let lowered = Lowered { device, op: &*node.op, kernel, inputs: &inputs, outputs: &outputs };
-            for step in &live.steps {
-                let Some(Step::Dispatch(launch)) = plan.steps.get(step.step) else { continue };
-                launch_words.clear();
-                lowered.launch_words(&own, launch, &mut launch_words)?;
-                let slot = words.get_mut(step.offset / 4..).and_then(|words| words.get_mut(..step.words));
-                let Some(slot) = slot.filter(|slot| slot.len() == launch_words.len()) else {
-                    let what = format!("{} launch words instead of {}", launch_words.len(), step.words);
-                    return Err(Error::BadPlan { kernel, what });
-                };
-                slot.copy_from_slice(&launch_words);
-            }
-        }
-        Ok(padded)
-    }
-
-    /// The plan of a node's kernel where values have these sizes, if it can replace the one that was baked.
-    fn live_plan(&self, node: &Node, call: &Call, sizes: &Sizes) -> Result<Option<Plan>> {
-        let (graph, on) = (&self.compiled().graph, self.device().info());
-        let infos = |operands: &[Operand]| -> Result<SmallVec<[TensorInfo; 4]>> {
-            operands.iter().map(|operand| sizes.info(graph, *operand, node.op.name())).collect()
-        };
-        let (inputs, outputs) = (infos(&node.inputs)?, infos(&node.outputs)?);
-        let io = Io { inputs: &inputs, outputs: &outputs };
-        if node.op.kernel_fits(call.kernel, &io, on).is_err() {
-            return Ok(None);
-        }
-        let plan = node.op.kernel_plan(call.kernel, &io, on);
-        Ok(replaces(&plan, &call.plan).then_some(plan))
-    }
-
     /// The buffers of a node's operands where values have these sizes.
-    fn buffers_at(&self, node: &Node, sizes: &Sizes) -> Result<NodeBuffers> {
+    pub(super) fn buffers_at(&self, node: &Node, sizes: &Sizes) -> Result<NodeBuffers> {
         let graph = &self.compiled().graph;
         let buffers = |operands: &[Operand]| -> Result<SmallVec<[Buffer; 4]>> {
             let buffer = |operand: &Operand| {
@@ -500,7 +394,7 @@ impl Bound {
         lowered.record(&own, step, recording, place.as_ref())
     }
 
-    fn scratch(&self, room: u32, bytes: usize) -> Result<Buffer> {
+    pub(super) fn scratch(&self, room: u32, bytes: usize) -> Result<Buffer> {
         let shape =
             Shape::new(&[scratch_bytes(bytes)]).map_err(|error| Error::bad_shape("scratch", error))?;
         self.within(room, DType::U8, shape)

@@ -22,12 +22,12 @@ pub(crate) struct Call<'a> {
     pub(crate) outputs: &'a [&'a Buffer],
 }
 
-/// What becomes of a step that keeps the rules.
+/// What lowering does with a step that keeps the rules.
 #[derive(Clone, Copy)]
-enum Doing<'a> {
-    /// Nothing.
+enum StepMode<'a> {
+    /// Checks it.
     Check,
-    /// It is recorded; a launch with launch words in this place, if there is one.
+    /// Checks and records it. A launch has its launch words in this place, if there is one.
     Record(Option<&'a Place<'a>>),
 }
 
@@ -125,7 +125,7 @@ fn tables(device: &Device, plan: &Plan) -> Result<Tables> {
 impl Call<'_> {
     /// Checks a step.
     fn check(&self, own: &Own, step: &Step, recording: &mut Recording) -> Result<()> {
-        self.step(own, step, recording, Doing::Check)
+        self.step(own, step, recording, StepMode::Check)
     }
 
     /// Checks a step and records it. On failure nothing has changed. `live` is where a launch has its launch words, if it is
@@ -137,7 +137,7 @@ impl Call<'_> {
         recording: &mut Recording,
         live: Option<&Place<'_>>,
     ) -> Result<()> {
-        self.step(own, step, recording, Doing::Record(live))
+        self.step(own, step, recording, StepMode::Record(live))
     }
 
     /// Checks a launch, and appends its launch words.
@@ -148,10 +148,10 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn step(&self, own: &Own, step: &Step, recording: &mut Recording, doing: Doing<'_>) -> Result<()> {
-        let record = matches!(doing, Doing::Record(_));
+    fn step(&self, own: &Own, step: &Step, recording: &mut Recording, mode: StepMode<'_>) -> Result<()> {
+        let record = matches!(mode, StepMode::Record(_));
         match step {
-            Step::Dispatch(launch) => self.dispatch(own, launch, recording, doing),
+            Step::Dispatch(launch) => self.dispatch(own, launch, recording, mode),
             Step::Copy { from, to } => self.copy(own, from, to, recording, record),
             Step::Fill { to, value } => {
                 let (to, _) = self.locate(own, to)?;
@@ -249,16 +249,16 @@ impl Call<'_> {
         own: &Own,
         launch: &Launch,
         recording: &mut Recording,
-        doing: Doing<'_>,
+        mode: StepMode<'_>,
     ) -> Result<()> {
         let BoundLaunch { places, bindings, params } = self.bind(own, launch)?;
         self.check_room(recording, bindings.len(), params.len())?;
-        let live = if let Doing::Record(live) = doing { live } else { None };
+        let live = if let StepMode::Record(live) = mode { live } else { None };
         let pipeline = match live {
             Some(_) => self.device.kernels().pipeline(&launch.program.live())?,
             None => self.device.kernels().pipeline(&launch.program)?,
         };
-        if matches!(doing, Doing::Record(_)) {
+        if matches!(mode, StepMode::Record(_)) {
             // Reads first: where an output is an input, what was there is read before it is replaced.
             let (reads, writes): (SmallVec<[_; 8]>, SmallVec<[_; 8]>) =
                 places.iter().map(|(place, _)| place).partition(|place| place.access.reads());

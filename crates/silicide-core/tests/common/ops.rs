@@ -7,7 +7,7 @@ use silicide_core::{DeviceInfo, Error, Isa, Result};
 use silicide_hal::{
     LaunchShape, NativeFn, NativeKernel, NativeVariant, Needs, Part, Program, Snippet, Tile, WgslKernel,
 };
-use silicide_quant::DType;
+use silicide_quant::{DType, Shape};
 use std::marker::PhantomData;
 
 /// Elements of a tile or a workgroup.
@@ -32,6 +32,20 @@ pub(crate) struct Triple;
 /// `y = x`, f32, whose native kernel panics on the first tile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Panics;
+
+/// `y = x`, f32, of `[columns, rows]`: rows leave the first axis. It has no kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transpose;
+
+/// The first two elements of `x`, f32; one element where `x` has this number of rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Odd(pub(crate) usize);
+
+/// `y = 3 x`, f32, by one program for `at` elements and by another for any other number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Switching {
+    pub(crate) at: usize,
+}
 
 /// Types of the inputs must be f32, and their shapes equal; the output is like them.
 fn like_inputs(op: &'static str, slots: &[Slot], inputs: &[TensorInfo]) -> Result<Outputs> {
@@ -108,6 +122,47 @@ op!(
     |_, x, _| 3.0 * x[0],
     [native(&ADD), shader(&ADD_WGSL)]
 );
+op!(Switching, "switching", [Slot::input("x"), Slot::output("y")], |_, x, _| 3.0 * x[0], [native(&SCALE)]);
+
+/// The slots of an op with one input and one output.
+const ONE_TO_ONE: &[Slot] = &[Slot::input("x"), Slot::output("y")];
+
+impl Op for Transpose {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+    fn slots(&self) -> &'static [Slot] {
+        ONE_TO_ONE
+    }
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs> {
+        let axes: Vec<usize> = inputs[0].shape.axes().iter().rev().copied().collect();
+        Ok([TensorInfo::new(DType::F32, Shape::new(&axes).unwrap())].into_iter().collect())
+    }
+    fn reference(&self, _: &[Host], _: &mut [Host]) {}
+    fn kernels() -> &'static [&'static dyn Kernel<Op = Transpose>] {
+        &[]
+    }
+}
+
+impl Op for Odd {
+    fn name(&self) -> &'static str {
+        "odd"
+    }
+    fn slots(&self) -> &'static [Slot] {
+        ONE_TO_ONE
+    }
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs> {
+        let elements = if inputs[0].shape.axes()[0] == self.0 { 1 } else { 2 };
+        Ok([TensorInfo::new(DType::F32, Shape::new(&[elements]).unwrap())].into_iter().collect())
+    }
+    fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
+        outputs[0].values.iter_mut().zip(&inputs[0].values).for_each(|(y, x)| *y = *x);
+    }
+    fn kernels() -> &'static [&'static dyn Kernel<Op = Odd>] {
+        &[&const { native(&SCALE) }]
+    }
+}
+
 op!(Panics, "panics", [Slot::input("x"), Slot::output("y")], |_, x, _| x[0], [native(&PANICS)]);
 
 /// How the same launches serve several ops: what a kernel of this file needs to know of its op.
@@ -140,6 +195,20 @@ impl Launches for Triple {
         let sums = [Arg::scratch(twice, Access::Read), Arg::slot(0), Arg::slot(1)];
         plan.push(program, &sums, &[elements], grid);
         plan
+    }
+}
+impl Launches for Odd {
+    fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan {
+        Plan::launch(program, &[Arg::slot(0), Arg::slot(1)], &[elements, 1f32.to_bits()], grid)
+    }
+}
+impl Launches for Switching {
+    fn launches(&self, program: Program, elements: u32, grid: [u32; 3]) -> Plan {
+        let (program, factor) = match elements as usize == self.at {
+            true => (program, 3f32),
+            false => (Program::Native(&SCALE_BY_HALF), 6f32),
+        };
+        Plan::launch(program, &[Arg::slot(0), Arg::slot(1)], &[elements, factor.to_bits()], grid)
     }
 }
 impl Launches for Panics {
@@ -267,6 +336,7 @@ macro_rules! native_kernels {
 native_kernels! {
     ADD = "add.cpu", add, two_to_one;
     SCALE = "scale.cpu", scale, one_to_one;
+    SCALE_BY_HALF = "scale_by_half.cpu", scale_by_half, one_to_one;
     ACCUMULATE = "accumulate.cpu", accumulate, one_into_one;
     PANICS = "panics.cpu", panics, one_to_one;
 }
@@ -296,6 +366,17 @@ unsafe fn scale(tile: &Tile<'_>) {
     let (x, y) = unsafe { (tile.read_part::<f32>(0, part.clone()), tile.write::<f32>(1, part)) };
     for (y, x) in y.iter_mut().zip(x) {
         *y = tile.param_f32(1) * x;
+    }
+}
+
+/// # Safety
+/// As for `add`.
+unsafe fn scale_by_half(tile: &Tile<'_>) {
+    let part = part(tile);
+    // SAFETY: the tile's own elements.
+    let (x, y) = unsafe { (tile.read_part::<f32>(0, part.clone()), tile.write::<f32>(1, part)) };
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = tile.param_f32(1) / 2.0 * x;
     }
 }
 
