@@ -8,6 +8,7 @@
 //! | `deps` | licences, sources and duplicate versions of dependencies, by `deny.toml` |
 //! | `package` | metadata of the published crates, and the Rust version in all places |
 //! | `probes` | no function of a program has a frame whose stack probe can destroy a register; lane operations are inlined |
+//! | `isa` | every kernel by Mesa's compiler for Radeons: spills, and growth over a baseline |
 //! | `isas` | the instruction sets that tests ran with, and those that they did not |
 #![forbid(unsafe_code)]
 
@@ -74,6 +75,24 @@ enum Command {
         #[arg(required = true, value_name = "PROGRAM")]
         programs: Vec<PathBuf>,
     },
+    /// Compiles every kernel by Mesa for Radeons that are not there; fails on spills and on growth over the baseline.
+    Isa {
+        /// Write the baseline of this version of Mesa, and docs/gpu-kernels.md.
+        #[arg(long, conflicts_with = "only")]
+        write: bool,
+        /// Only print the figures of kernels whose name contains this, such as "linear/1/q4_k".
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+        /// Write the assembly of each kernel to this directory.
+        #[arg(long, value_name = "DIRECTORY")]
+        listings: Option<PathBuf>,
+        /// Only this family, as RADV_FORCE_FAMILY already says. For the processes that the command starts.
+        #[arg(long, hide = true)]
+        family: Option<String>,
+        /// Only open the device of that family.
+        #[arg(long, hide = true, requires = "family")]
+        probe: bool,
+    },
     /// Prints the instruction sets that tests ran with.
     Isas {
         /// The file that SILICIDE_ISA_LOG named.
@@ -101,6 +120,13 @@ fn main() -> ExitCode {
         Command::Deps => deps::check(),
         Command::Package => package::check(),
         Command::Probes { programs } => probes::check(&programs),
+        Command::Isa { write, only, listings, family, probe } => {
+            let options = isa::Options { write, listings, only, probe };
+            match family {
+                Some(family) => isa::run_family(&family, &options),
+                None => isa::run(&metadata::root(), &options),
+            }
+        }
         Command::Isas { log } => isas::table(&log),
     };
     match outcome {
