@@ -1,5 +1,5 @@
 //! Numbers in memory: element types ([`DType`]), the block formats among them ([`Format`]), shapes ([`Shape`]), and the Rust
-//! types of plain elements ([`Element`]). Nothing here depends on a device.
+//! types of plain elements ([`Element`]). [`turbo`] compresses vectors of KV caches. Nothing here depends on a device.
 #![deny(unsafe_code)]
 
 mod convert;
@@ -14,6 +14,7 @@ mod parallel;
 mod shape;
 #[allow(unsafe_code)]
 mod simd;
+pub mod turbo;
 
 pub use convert::{decode, decode_into, encode, encode_into};
 pub use dtype::DType;
