@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa};
-use silicide_ops::attention::{Attention, AttentionInputs, KEY_LANES, attention};
+use silicide_ops::attention::{Attention, AttentionInputs, KEY_LANES, Visibility, WorkList, attention};
 use silicide_ops::cache_write;
 use silicide_ops::case::{Data, Input};
 use silicide_quant::{DType, Format};
@@ -37,7 +37,6 @@ struct Run {
     /// Tokens of a call.
     chunk: usize,
     capacity: usize,
-    limit: u32,
     window: Option<u32>,
     softcap: Option<f32>,
     sinks: bool,
@@ -54,7 +53,7 @@ fn fill(buffer: &Buffer) {
 /// Runs a sequence in chunks over a cache whose unwritten slots are NaN. Returns the bits of all outputs.
 fn run(device: &Device, sequence: &Sequence, run: Run) -> Vec<u32> {
     let Sequence { heads, kv_heads, dim, value_dim, ref q, ref k, ref v } = *sequence;
-    let Run { chunk, capacity, limit, window, softcap, .. } = run;
+    let Run { chunk, capacity, window, softcap, .. } = run;
     let tokens = q.len() / (heads * dim);
     let keys = if run.in_lanes {
         Buffer::allocate(device, run.types[0], [kv_heads, capacity / KEY_LANES, dim, KEY_LANES]).unwrap()
@@ -67,7 +66,8 @@ fn run(device: &Device, sequence: &Sequence, run: Run) -> Vec<u32> {
     let sinks: Vec<f32> = (0..heads).map(|head| head as f32 / 4.0).collect();
     let sinks = Buffer::from_slice(device, [heads], &sinks).unwrap();
     let scale = 1.0 / (dim as f32).sqrt();
-    let rule = Attention { scale, causal: true, window, softcap, limit };
+    let rule = Attention { scale, softcap };
+    let seen = Visibility { window, ..Visibility::causal(capacity) };
     let mut bits = Vec::new();
     let mut start = 0;
     while start < tokens {
@@ -78,13 +78,13 @@ fn run(device: &Device, sequence: &Sequence, run: Run) -> Vec<u32> {
         };
         let slots: Vec<u32> = (start..start + count).map(|position| (position % capacity) as u32).collect();
         let slots = Buffer::from_slice(device, [count], &slots).unwrap();
-        let position = Buffer::from_slice(device, [1], &[start as u32]).unwrap();
+        let work = WorkList::buffer(device, &seen, start, count).unwrap();
         let q = rows(q, heads, dim);
         let mut encoder = CommandEncoder::new(device);
         cache_write(&mut encoder, &rows(k, kv_heads, dim), &slots, &keys).unwrap();
         cache_write(&mut encoder, &rows(v, kv_heads, value_dim), &slots, &values).unwrap();
         let sinks = run.sinks.then_some(&sinks);
-        let inputs = AttentionInputs { q: &q, k: &keys, v: &values, start: &position, sinks };
+        let inputs = AttentionInputs { q: &q, k: &keys, v: &values, work: &work, sinks };
         let y = attention(&mut encoder, rule, &inputs).unwrap();
         encoder.submit().unwrap().wait().unwrap();
         bits.extend(y.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits));
@@ -106,7 +106,7 @@ fn devices() -> impl Iterator<Item = (Isa, [Device; 3])> {
     })
 }
 
-/// Compares runs of a sequence: each chunk on each number of threads, other capacities and limits, both layouts.
+/// Compares runs of a sequence: each chunk on each number of threads, other capacities, both layouts.
 fn compare(tokens: usize, shape: [usize; 4], plain: Run, capacities: &[usize]) {
     let sequence = Sequence::new(tokens, shape);
     for (isa, devices) in devices() {
@@ -129,11 +129,10 @@ fn compare(tokens: usize, shape: [usize; 4], plain: Run, capacities: &[usize]) {
             check(device, plain);
         }
         for &capacity in capacities {
-            let limit = if capacity % 3 == 0 { u32::MAX / 4 } else { plain.limit + 1000 };
             let in_lanes = plain.in_lanes && capacity % KEY_LANES == 0;
             // A call of more tokens than slots beside the window would overwrite what its first queries see.
             let chunk = plain.window.map_or(33, |window| (capacity - window as usize + 1).min(33));
-            check(device, Run { chunk, capacity, limit, in_lanes, ..plain });
+            check(device, Run { chunk, capacity, in_lanes, ..plain });
         }
     }
 }
@@ -141,8 +140,7 @@ fn compare(tokens: usize, shape: [usize; 4], plain: Run, capacities: &[usize]) {
 fn plain(tokens: usize, types: [DType; 2]) -> Run {
     let capacity = tokens.next_multiple_of(KEY_LANES);
     let in_lanes = !types[0].is_block();
-    let limit = tokens as u32;
-    Run { chunk: tokens, capacity, limit, window: None, softcap: None, sinks: false, in_lanes, types }
+    Run { chunk: tokens, capacity, window: None, softcap: None, sinks: false, in_lanes, types }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p silicide --example 06_forward_pass -- [device] [model.gguf] [token,token,...]`
 
-use silicide::ops::attention::{Attention, AttentionInputs};
+use silicide::ops::attention::{Attention, AttentionInputs, Visibility, WorkList};
 use silicide::ops::glu::Activation;
 use silicide::ops::rope::{Frequencies, RopeStyle};
 use silicide::weights::{LoadOptions, Loader, Source, Weight};
@@ -88,10 +88,11 @@ impl Model {
         self.frequencies.table(positions.clone(), &mut angles);
         let angles = Buffer::from_slice(device, [count, head_dim / 2, 2], &angles)?;
         let slots = Buffer::from_slice(device, [count], &positions.collect::<Vec<u32>>())?;
-        let first = Buffer::from_slice(device, [1], &[start])?;
+        // Which keys each query sees: those of the tokens up to its own.
+        let work = WorkList::buffer(device, &Visibility::causal(CONTEXT), self.length, count)?;
         let tokens = Buffer::from_slice(device, [count], tokens)?;
         let scale = (head_dim as f32).powf(-0.5);
-        let rule = Attention { scale, causal: true, window: None, softcap: None, limit: CONTEXT as u32 };
+        let rule = Attention { scale, softcap: None };
 
         let mut commands = CommandEncoder::new(device);
         let encoder = &mut commands;
@@ -108,7 +109,7 @@ impl Model {
             ops::cache_write(encoder, &k, &slots, keys)?;
             ops::cache_write(encoder, &v, &slots, values)?;
             // Each query takes the mean of the values it sees, by how well their keys fit.
-            let inputs = AttentionInputs { q: &q, k: keys, v: values, start: &first, sinks: None };
+            let inputs = AttentionInputs { q: &q, k: keys, v: values, work: &work, sinks: None };
             let seen = ops::attention(encoder, rule, &inputs)?.reshape([count, self.heads * head_dim])?;
             let h = ops::linear(encoder, &seen, wo, None)?;
             // The feed-forward part looks at each token alone. What attention found is added to it first.

@@ -61,7 +61,7 @@ impl ModelConfig for ParallelConfig {
     fn load(&self, tensors: &mut Tensors<'_>) -> Result<Box<dyn Decoder>> {
         let hidden = self.config.hidden;
         let style = self.config.rope_style(RopeStyle::Interleaved);
-        let options = AttentionOptions { style, rope: 0, window: None, qkv_bias: false, head_norms: false };
+        let options = AttentionOptions { style, rope: 0, qkv_bias: false, head_norms: false };
         let embedding = Embedding::load(tensors, None)?;
         let layers = (0..self.config.layers).map(|layer| {
             Ok(Layer {

@@ -4,7 +4,7 @@
 use crate::measure::{alternate, ratio};
 use crate::report::{Report, Target};
 use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions};
-use silicide_ops::attention::{Attention, AttentionInputs, KEY_LANES, attention_into};
+use silicide_ops::attention::{Attention, AttentionInputs, KEY_LANES, Visibility, WorkList, attention_into};
 use silicide_ops::matmul;
 use silicide_quant::{DType, f16};
 use std::hint::black_box;
@@ -32,8 +32,10 @@ pub(crate) struct Bench {
     caches: Vec<[Buffer; 2]>,
     q: Buffer,
     y: Buffer,
-    start: Buffer,
+    work: Buffer,
     rule: Attention,
+    /// Keys that the last query sees.
+    keys: usize,
 }
 
 impl Bench {
@@ -56,21 +58,21 @@ impl Bench {
             .map(|_| anyhow::Ok([cache(true)?, cache(false)?]))
             .collect::<anyhow::Result<Vec<_>>>()?;
         let queries = || Buffer::allocate(device, DType::F32, [tokens, model.heads, model.dim]);
-        let (q, y, position) = (queries()?, queries()?, Buffer::allocate(device, DType::U32, 1)?);
+        let (q, y) = (queries()?, queries()?);
         for (i, value) in q.write::<f32>()?.iter_mut().enumerate() {
             *value = (i % 89) as f32 / 44.0 - 1.0;
         }
-        position.write::<u32>()?.fill(start as u32);
+        let work = WorkList::buffer(device, &Visibility::causal(capacity), start, tokens)?;
         let scale = 1.0 / (model.dim as f32).sqrt();
-        let rule = Attention { scale, causal: true, window: None, softcap: None, limit: keys as u32 };
-        Ok(Bench { device: device.clone(), model, caches, q, y, start: position, rule })
+        let rule = Attention { scale, softcap: None };
+        Ok(Bench { device: device.clone(), model, caches, q, y, work, rule, keys })
     }
 
     /// Every layer, one after the other.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let mut encoder = CommandEncoder::new(&self.device);
         for [k, v] in &self.caches {
-            let inputs = AttentionInputs { q: &self.q, k, v, start: &self.start, sinks: None };
+            let inputs = AttentionInputs { q: &self.q, k, v, work: &self.work, sinks: None };
             attention_into(&mut encoder, self.rule, &inputs, &self.y)?;
         }
         Ok(encoder.submit()?.wait()?)
@@ -119,7 +121,7 @@ fn decode(report: &mut Report, bench: &Bench, threads: usize) -> anyhow::Result<
         ],
     )?;
     let [reading, attending] = times.as_slice() else { return Ok(()) };
-    let depth = bench.rule.limit;
+    let depth = bench.keys;
     let (speed, spread) = ratio(reading, attending);
     report.row(&format!("one query at {depth}, of reading the cache"), speed, spread, "x", Target::None);
     let rate = bench.cache_bytes() as f64 / attending.median() / 1e9;
@@ -142,7 +144,7 @@ fn prefill(report: &mut Report, bench: &Bench) -> anyhow::Result<()> {
     };
     let times = alternate(Duration::from_millis(700), &mut [&mut multiply, &mut || bench.run()])?;
     let [multiplying, attending] = times.as_slice() else { return Ok(()) };
-    let tokens = f64::from(bench.rule.limit);
+    let tokens = bench.keys as f64;
     // Only what queries see counts: half of the square.
     let flops = 4.0 * (bench.model.heads * bench.model.dim) as f64 * tokens * (tokens + 1.0) / 2.0;
     let peer = 2.0 * (SIZE as f64).powi(3);

@@ -4,7 +4,7 @@
 use crate::report::{Report, Target};
 use silicide_core::kernel::{Cost, DynOp, Io, TensorInfo};
 use silicide_core::{Buffer, CommandEncoder, Device, EncoderOptions};
-use silicide_ops::attention::{Attend, Attention};
+use silicide_ops::attention::{Attend, Attention, Visibility, WorkList};
 use silicide_ops::case::{Data, Input};
 use silicide_ops::matmul::Matmul;
 use silicide_ops::rms_norm::RmsNorm;
@@ -45,10 +45,10 @@ pub(crate) fn run(report: &mut Report, device: &str) -> anyhow::Result<()> {
     }
     for (tokens, keys) in [(1, 256), (1, 4096), (4, 1024), (32, 1024), (256, 1024)] {
         let (heads, kv_heads, dim) = (9, 3, 64);
-        let start = Buffer::from_slice(&device, [1], &[(keys - tokens) as u32])?;
+        let work = WorkList::buffer(&device, &Visibility::causal(keys), keys - tokens, tokens)?;
         let cache = || buffer(&device, DType::F16, &[kv_heads, keys, dim]);
-        let inputs = vec![buffer(&device, DType::F32, &[tokens, heads, dim])?, cache()?, cache()?, start];
-        let rule = Attention { scale: 0.125, causal: true, window: None, softcap: None, limit: keys as u32 };
+        let inputs = vec![buffer(&device, DType::F32, &[tokens, heads, dim])?, cache()?, cache()?, work];
+        let rule = Attention { scale: 0.125, softcap: None };
         let op = Attend::new(rule, false);
         let label = format!("attention, {tokens} tokens over {keys}");
         compare(report, &device, &Subject { label, op: Box::new(op), inputs })?;

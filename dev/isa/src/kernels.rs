@@ -4,7 +4,7 @@ use conformance::Call;
 use silicide_core::kernel::Step;
 use silicide_hal::wgsl::SpirvTarget;
 use silicide_hal::{DeviceInfo, Program, WgslKernel};
-use silicide_ops::attention::{Attend, Attention};
+use silicide_ops::attention::{Attend, Attention, ENTRY_WORDS, ITEM_QUERIES};
 use silicide_ops::expert_linear::ExpertLinear;
 use silicide_ops::gather_rows::GatherRows;
 use silicide_ops::glu::Activation;
@@ -115,18 +115,18 @@ fn attention(calls: &mut Vec<NamedCall>) {
     for tokens in [1usize, 512] {
         for (cache, dtype) in [("f16", DType::F16), ("q8_0", DType::Block(Format::Q8_0))] {
             for dim in [64, DIM] {
-                let rule = Attention {
-                    scale: 0.1,
-                    causal: true,
-                    window: None,
-                    softcap: None,
-                    limit: CAPACITY as u32,
-                };
+                let rule = Attention { scale: 0.1, softcap: None };
+                // Only lists for few queries have items.
+                let entries = if tokens > ITEM_QUERIES { tokens } else { tokens + CAPACITY / 128 };
                 let inputs = vec![
                     Input::gaussian(DType::F32, &[tokens, HEADS, dim]),
                     Input::gaussian(dtype, &[KV_HEADS, CAPACITY, dim]),
                     Input::gaussian(dtype, &[KV_HEADS, CAPACITY, dim]),
-                    Input::of(DType::U32, &[1], Data::Values(vec![100.0])),
+                    Input::of(
+                        DType::U32,
+                        &[entries, ENTRY_WORDS],
+                        Data::Values(vec![0.0; entries * ENTRY_WORDS]),
+                    ),
                 ];
                 let case = Case::new("", Attend { rule, sinks: false, quantized: false }, inputs);
                 calls.push(NamedCall { name: format!("attention/{tokens}/{cache}/{dim}"), case });

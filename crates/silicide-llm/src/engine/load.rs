@@ -287,5 +287,5 @@ pub fn capture_pass(
         return Err(Error::BadOption { option: "tokens", expected, got });
     }
     let model = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
-    Ok(CapturedPass::new(device, model, PassClass::new(tokens, 1, cache.context))?.executor)
+    Ok(CapturedPass::new(device, model, PassClass::new(tokens, 1))?.executor)
 }

@@ -1,9 +1,7 @@
 //! Captured passes of a model. They are made when first needed, and its sessions share them.
 //!
-//! A pass is captured for a *class*: the most rows and logits that it may have, and the most positions that it may see. Rows and
-//! logits are live extents, and positions are read on the device, so one capture serves all passes of its class. A pass of
-//! one row is captured for limits of powers of two, so that short texts don't pay for long contexts; other passes are captured
-//! for the whole context.
+//! A pass is captured for a *class*: the most rows and logits that it may have. Rows, logits and items of attention's work lists are live
+//! extents, and positions are read on the device. So one capture serves all passes of its class, at any depth of the context.
 
 use super::inputs::{PassParameters, Span, declare};
 use crate::cache::CacheOptions;
@@ -12,9 +10,6 @@ use crate::model::{Decoder, Description};
 use silicide_core::{Device, GraphBuilder, GraphExecutor};
 use silicide_ops::fuse;
 use std::sync::{Mutex, PoisonError};
-
-/// The smallest limit.
-const SMALLEST: usize = 256;
 
 /// The most rows of each class; the largest class has those of the largest pass. Kernels of products change at 16 rows.
 const ROWS: [usize; 4] = [1, 4, 16, 64];
@@ -29,8 +24,6 @@ pub(super) struct PassClass {
     pub(super) rows: usize,
     /// The most rows with logits.
     pub(super) outputs: usize,
-    /// The most positions that it can see.
-    pub(super) limit: usize,
     /// Whether marks stand between ops, which then run one after the other.
     pub(super) is_marked: bool,
 }
@@ -40,35 +33,30 @@ impl PassClass {
     pub(super) fn of(span: &Span<'_>, model: &Description, options: &CacheOptions) -> PassClass {
         let rows = rows_of(span.tokens.len(), options.chunk);
         let outputs = if span.outputs <= 1 { 1 } else { rows.min(most_outputs(model, options)) };
-        let limit = if rows == 1 { limit_of(span.end(), options.context) } else { options.context };
-        PassClass::new(rows, outputs, limit)
+        PassClass::new(rows, outputs)
     }
 
     /// The class of the largest passes that a prompt has.
     pub(super) fn largest(options: &CacheOptions) -> PassClass {
-        PassClass::new(rows_of(options.chunk, options.chunk), 1, options.context)
+        PassClass::new(rows_of(options.chunk, options.chunk), 1)
     }
 
     /// Smaller classes than the largest.
     pub(super) fn smaller(options: &CacheOptions) -> Vec<PassClass> {
         let rows = ROWS.into_iter().filter(|&rows| rows < options.chunk);
-        rows.map(|rows| PassClass::new(rows, 1, options.context)).collect()
+        rows.map(|rows| PassClass::new(rows, 1)).collect()
     }
 
     /// The classes of short prompts and of the tokens that follow them.
     pub(super) fn usual(options: &CacheOptions) -> Vec<PassClass> {
-        let class = |rows: usize| {
-            let limit = if rows == 1 { limit_of(1, options.context) } else { options.context };
-            PassClass::new(rows, 1, limit)
-        };
         let mut rows = [64, 16, 1].map(|rows| rows_of(rows, options.chunk)).to_vec();
         rows.dedup();
-        rows.into_iter().map(class).collect()
+        rows.into_iter().map(|rows| PassClass::new(rows, 1)).collect()
     }
 
-    /// A class for up to `limit` positions.
-    pub(super) fn new(rows: usize, outputs: usize, limit: usize) -> PassClass {
-        PassClass { rows, outputs: outputs.min(rows), limit, is_marked: false }
+    /// The class of passes of up to `rows` rows, of which up to `outputs` have logits.
+    pub(super) fn new(rows: usize, outputs: usize) -> PassClass {
+        PassClass { rows, outputs: outputs.min(rows), is_marked: false }
     }
 
     /// The same with marks.
@@ -85,11 +73,6 @@ pub(super) fn most_outputs(model: &Description, options: &CacheOptions) -> usize
 /// The rows that a pass of `rows` rows is captured for, of at most `chunk`.
 fn rows_of(rows: usize, chunk: usize) -> usize {
     ROWS.into_iter().find(|&most| rows <= most).unwrap_or(chunk).min(chunk)
-}
-
-/// The limit that a pass of one row up to position `end` is captured for.
-fn limit_of(end: usize, context: usize) -> usize {
-    end.max(SMALLEST).checked_next_power_of_two().unwrap_or(context).min(context)
 }
 
 /// A model and the shape of its cache, from which passes are captured.
@@ -152,17 +135,6 @@ impl Passes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn limits_are_few_and_enough() {
-        for context in [1, 100, 256, 1000, 4096] {
-            let limits: Vec<usize> = (1..=context).map(|end| limit_of(end, context)).collect();
-            assert!((1..=context).zip(&limits).all(|(end, limit)| (end..=context).contains(limit)));
-            let mut different = limits.clone();
-            different.dedup();
-            assert!(different.len() <= 5, "{context}: {different:?}");
-        }
-    }
 
     #[test]
     fn classes_hold_their_rows() {

@@ -235,9 +235,6 @@ impl Session {
         }
         let captured = self.model.captured(class)?;
         let needed = captured.executor.arena_bytes();
-        // A pass for a shorter context is not used again.
-        let like = |other: PassClass| PassClass { limit: class.limit, ..other } == class;
-        self.passes.retain(|pass| !like(pass.class()));
         let arena = match self.arena.take().filter(|arena| arena.bytes() >= needed) {
             Some(arena) => arena,
             None => {

@@ -32,10 +32,6 @@ pub struct ForwardInputs<V> {
     pub count: usize,
     /// Their ids, `[count]` of u32.
     pub tokens: V,
-    /// The position of the first, `[1]` of u32.
-    pub start: V,
-    /// The number of positions that the pass can see, now or in a replay.
-    pub limit: u32,
     /// Cosines and sines of the pass's positions, one table for each kind of rotation.
     pub ropes: Vec<V>,
     /// The cache of each layer.
@@ -44,7 +40,7 @@ pub struct ForwardInputs<V> {
     pub outputs: Option<V>,
 }
 
-/// Keys and values of one layer, `[kv heads, capacity, dim]`, and where the pass's tokens go, `[count]` of u32.
+/// Keys and values of one layer, `[kv heads, capacity, dim]`, where the pass's tokens go, `[count]` of u32, and which keys they see.
 #[derive(Clone, Debug)]
 pub struct LayerCache<V> {
     /// The keys.
@@ -53,6 +49,8 @@ pub struct LayerCache<V> {
     pub values: V,
     /// Slots of the pass's tokens.
     pub slots: V,
+    /// The [work list](silicide_ops::attention::WorkList) of attention.
+    pub work: V,
 }
 
 /// The positional settings of a layer.

@@ -1,11 +1,11 @@
-// y = softmax(scale * q k^T, masked) v, with a running maximum: a workgroup has four queries that share a head of keys, and a run
-// of keys. It takes WG keys at a time: an invocation per key for scores, then an invocation per few elements of the values.
+// y = softmax(scale * q k^T, masked) v, with a running maximum: a workgroup has four queries that share a head of keys, and the keys of an
+// item of the work list, or all. It takes WG keys at a time: an invocation per key for scores, then an invocation per few elements of the values.
 // Rows of a head of keys are tokens, then heads of the group. The kernel adds `begin_row`: `begin_part` or `begin_whole`.
 struct Params {
     q_offset: u32,
     k_offset: u32,
     v_offset: u32,
-    start_offset: u32,
+    work_offset: u32,
     sinks_offset: u32,
     out_offset: u32,
     tokens: u32,
@@ -14,21 +14,16 @@ struct Params {
     dim: u32,
     value_dim: u32,
     capacity: u32,
-    // The largest start.
-    latest: u32,
+    // Items of the work list; 0 where a workgroup takes all keys of its queries.
+    items: u32,
     scale: f32,
     // 0 for none.
     softcap: f32,
-    // 0 for none.
-    window: u32,
-    // 1: causal, 2: with sinks.
+    // 2: with sinks.
     flags: u32,
     // The heads of keys that this launch sees.
     first: u32,
     count: u32,
-    // Keys of a run, and runs; all keys are one run where a workgroup need not share its queries with others.
-    keys: u32,
-    runs: u32,
 }
 var<immediate> p: Params;
 override WG: u32 = 64;
@@ -40,12 +35,33 @@ override COLUMNS: u32 = 1;
 var<workgroup> queries: array<vec4<f32>, DIM>;
 var<workgroup> scores: array<vec4<f32>, WG>;
 
-// The work of a workgroup: the first of its four rows, a head of keys as the launch counts them, and a range of keys.
+// The work of a workgroup: the first of its four rows, of `rows` rows from token `token` on, a head of keys as the launch counts them, an item.
 struct Work {
     row: u32,
     rows: u32,
+    token: u32,
     kv_head: u32,
-    run: u32,
+    item: u32,
+}
+
+// Positions below this are visible.
+const MOST_POSITIONS: u32 = 1u << 30u;
+// Queries and blocks of an item at most, and keys of a block.
+const ITEM_QUERIES: u32 = 16u;
+const ITEM_BLOCKS: u32 = 8u;
+const BLOCK: u32 = 128u;
+
+// The words of an entry of the work list.
+fn entry(i: u32) -> vec4<u32> {
+    return vec4<u32>(get_work(i * 4u), get_work(i * 4u + 1u), get_work(i * 4u + 2u), get_work(i * 4u + 3u));
+}
+
+// The positions that a row sees, of its token's entry: the first, and the end.
+fn visible_to(work: Work, i: u32) -> vec2<u32> {
+    let row = min(work.row + i, work.rows - 1u);
+    let bounds = entry(work.token + row / (p.heads / p.kv_heads));
+    let end = min(bounds.y, MOST_POSITIONS);
+    return vec2<u32>(max(bounds.x, end - min(end, p.capacity)), end);
 }
 
 // What four queries have seen.
@@ -73,7 +89,7 @@ fn capped(score: f32) -> f32 {
 fn query_row(work: Work, i: u32) -> u32 {
     let group = p.heads / p.kv_heads;
     let row = min(work.row + i, work.rows - 1u);
-    return row / group * p.heads + (p.first + work.kv_head) * group + row % group;
+    return (work.token + row / group) * p.heads + (p.first + work.kv_head) * group + row % group;
 }
 
 fn query(work: Work, i: u32, d: u32) -> f32 {
@@ -92,10 +108,11 @@ struct Target {
     factor: f32,
 }
 
-// A run leaves parts, to be joined: the largest score, the sum of weights, then values.
+// An item leaves a part for each of its rows, to be joined: the largest score, the sum of weights, then values.
 fn begin_part(work: Work, i: u32, mine: Mine, lane: u32) -> Target {
-    let head = work.run * p.kv_heads + p.first + work.kv_head;
-    let start = (head * work.rows + work.row + i) * (p.value_dim + 2u);
+    let head = work.item * p.kv_heads + p.first + work.kv_head;
+    let rows = min(p.tokens, ITEM_QUERIES) * (p.heads / p.kv_heads);
+    let start = (head * rows + work.row + i) * (p.value_dim + 2u);
     if lane == 0u {
         store_out(start, mine.largest);
         store_out(start + 1u, mine.sum);
@@ -103,7 +120,7 @@ fn begin_part(work: Work, i: u32, mine: Mine, lane: u32) -> Target {
     return Target(start + 2u, 1.0);
 }
 
-// All keys were one run: the results are whole but for the sink.
+// All keys were seen: the results are whole but for the sink.
 fn begin_whole(work: Work, i: u32, mine: Mine, lane: u32) -> Target {
     let row = query_row(work, i);
     var largest = mine.largest;
@@ -125,28 +142,37 @@ fn main(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let shared_by = p.heads / p.kv_heads;
-    let rows = p.tokens * shared_by;
-    let chunks = (rows + 3u) / 4u;
+    let is_part = p.items > 0u;
+    let most = select(p.tokens, min(p.tokens, ITEM_QUERIES), is_part);
+    let chunks = (most * shared_by + 3u) / 4u;
     let number = linear_group(group, groups);
-    let work = Work(number % chunks * 4u, rows, number / chunks / p.runs, number / chunks % p.runs);
-    if work.kv_head >= p.count {
+    let items = max(p.items, 1u);
+    let item = number / chunks % items;
+    var words = vec4<u32>(0u, p.tokens, 0u, 0u);
+    if is_part {
+        words = entry(p.tokens + item);
+    }
+    let token = min(words.x, p.tokens);
+    let tokens = min(min(words.y, most), p.tokens - token);
+    let work = Work(number % chunks * 4u, tokens * shared_by, token, number / chunks / items, item);
+    if work.kv_head >= p.count || work.row >= work.rows {
         return;
     }
-    let start = min(get_start(0u), p.latest);
-    let total = start + p.tokens;
-    let rows_at = min(vec4<u32>(work.row) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(rows - 1u));
-    let positions = vec4<u32>(start) + rows_at / shared_by;
-    let causal = (p.flags & 1u) == 1u;
-    // Runs are of what all queries see between them, so that every workgroup cuts them in the same places.
-    let shared_first = select(positions.x, start, p.runs > 1u);
-    let shared_last = select(positions.w, total - 1u, p.runs > 1u);
-    var begin = total - min(total, p.capacity);
-    if p.window > 0u {
-        begin = max(begin, shared_first + 1u - min(shared_first + 1u, p.window));
+    let row0 = visible_to(work, 0u);
+    let row1 = visible_to(work, 1u);
+    let row2 = visible_to(work, 2u);
+    let row3 = visible_to(work, 3u);
+    let firsts = vec4<u32>(row0.x, row1.x, row2.x, row3.x);
+    let ends = vec4<u32>(row0.y, row1.y, row2.y, row3.y);
+    // Rows that see nothing have no part in the range.
+    let opens = select(vec4<u32>(MOST_POSITIONS), firsts, firsts < ends);
+    var end = max(max(ends.x, ends.y), max(ends.z, ends.w));
+    var begin = max(min(min(opens.x, opens.y), min(opens.z, opens.w)), end - min(end, p.capacity));
+    if is_part {
+        let block = min(words.z, MOST_POSITIONS / BLOCK);
+        begin = max(begin, block * BLOCK);
+        end = min(end, (block + min(words.w, ITEM_BLOCKS)) * BLOCK);
     }
-    let closes = select(total, shared_last + 1u, causal);
-    begin += work.run * p.keys;
-    let end = min(begin + p.keys, closes);
 
     for (var d = lane; d < p.dim; d += WG) {
         queries[d] = vec4<f32>(query(work, 0u, d), query(work, 1u, d), query(work, 2u, d), query(work, 3u, d));
@@ -168,9 +194,7 @@ fn main(
             }
             score *= p.scale;
             score = vec4<f32>(capped(score.x), capped(score.y), capped(score.z), capped(score.w));
-            let later = vec4<u32>(position) > positions;
-            let outside = vec4<u32>(position + p.window) <= positions;
-            visible = !((later & vec4<bool>(causal)) | (outside & vec4<bool>(p.window > 0u)));
+            visible = (vec4<u32>(position) >= firsts) & (vec4<u32>(position) < ends);
         }
         scores[lane] = select(vec4<f32>(LOWEST), score, visible);
         workgroupBarrier();
@@ -200,7 +224,7 @@ fn main(
         }
         workgroupBarrier();
     }
-    let left = rows - work.row;
+    let left = work.rows - work.row;
     for (var i = 0u; i < min(left, 4u); i++) {
         let place = begin_row(work, i, Mine(seen.largest[i], seen.sum[i]), lane);
         for (var c = 0u; c < COLUMNS; c++) {

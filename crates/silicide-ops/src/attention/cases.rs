@@ -1,7 +1,7 @@
-//! Calls of `attention`: one query and many, grouped heads, heads of every length, windows, rings that have wrapped, caps,
-//! sinks, every type of cache, and queries that see nothing.
+//! Calls of `attention`: one query and many, grouped heads, heads of every length, windows, chunks, rings that have wrapped, caps,
+//! sinks, every type of cache, queries that see nothing, and both ways to share keys among items.
 
-use super::{Attend, Attention, KEY_LANES};
+use super::{Attend, Attention, ENTRY_WORDS, KEY_LANES, Visibility, WorkList, work::Sharing};
 use crate::case::{Case, Data, Input};
 use silicide_quant::{DType, Format};
 
@@ -15,9 +15,14 @@ struct Sketch {
     dim: usize,
     value_dim: usize,
     capacity: usize,
-    start: f64,
+    start: usize,
     types: [DType; 2],
     rule: Attention,
+    causal: bool,
+    window: Option<u32>,
+    /// Positions of a chunk: queries see no earlier ones.
+    chunk: Option<usize>,
+    sharing: Sharing,
     sinks: Option<f64>,
     scale: f64,
     /// Whether the outputs are quantized too.
@@ -29,13 +34,7 @@ struct Sketch {
 /// A plain call.
 fn sketch(label: &'static str, tokens: usize, start: usize, [heads, kv_heads, dim]: [usize; 3]) -> Sketch {
     let capacity = start + tokens + 5;
-    let rule = Attention {
-        scale: 1.0 / (dim as f32).sqrt(),
-        causal: true,
-        window: None,
-        softcap: None,
-        limit: capacity as u32,
-    };
+    let rule = Attention { scale: 1.0 / (dim as f32).sqrt(), softcap: None };
     Sketch {
         label,
         tokens,
@@ -44,9 +43,13 @@ fn sketch(label: &'static str, tokens: usize, start: usize, [heads, kv_heads, di
         dim,
         value_dim: dim,
         capacity,
-        start: start as f64,
+        start,
         types: [DType::F16; 2],
         rule,
+        causal: true,
+        window: None,
+        chunk: None,
+        sharing: Sharing::CPU,
         sinks: None,
         scale: 1.0,
         quantized: false,
@@ -72,13 +75,21 @@ impl Sketch {
         let rows = [kv_heads, capacity, dim];
         let lanes = [kv_heads, capacity / KEY_LANES, dim, KEY_LANES];
         let keys = if in_lanes { lanes.as_slice() } else { &rows };
-        let kind = if start < 0.0 { DType::I32 } else { DType::U32 };
+        let seen = Visibility { causal: self.causal, window: self.window, capacity };
+        let mut list = WorkList::shared(capacity, self.sharing);
+        let ranges = seen.ranges(start, tokens).map(|range| {
+            let chunk = self.chunk.map_or(0, |chunk| range.end.saturating_sub(1) / chunk * chunk);
+            range.start.max(chunk)..range.end
+        });
+        // A list that is refused leaves a case without entries, which the op refuses.
+        let _ = list.set(ranges);
+        let work = list.words().iter().map(|word| f64::from(*word)).collect();
         let scale = self.scale;
         let mut inputs = vec![
             Input::of(DType::F32, &[tokens, heads, dim], Data::Gaussian { scale }),
             Input::gaussian(self.types[0], keys),
             Input::gaussian(self.types[1], &[kv_heads, capacity, value_dim]),
-            Input::of(kind, &[1], Data::Values(vec![start])),
+            Input::of(DType::U32, &[list.entries(), ENTRY_WORDS], Data::Values(work)),
         ];
         let sink = |mean: f64| Input::of(DType::F32, &[heads], Data::Uniform { low: mean, high: mean + 2.0 });
         inputs.extend(self.sinks.map(sink));
@@ -115,18 +126,16 @@ pub fn cases() -> Vec<Case> {
         let mixed = [DType::Block(Format::Q8_0), DType::F16];
         all.push(plain("types", [4, 2, 96]).with(|call| call.types = mixed));
         for (label, window) in [("a window of 1", 1), ("of 7", 7), ("of 45", 45), ("of 1000", 1000)] {
-            all.push(plain(label, [4, 2, 32]).with(|call| call.rule.window = Some(window)));
+            all.push(plain(label, [4, 2, 32]).with(|call| call.window = Some(window)));
         }
         all.push(plain("a wrapped ring", [4, 2, 32]).with(|call| {
             call.capacity = 90;
-            call.start = 1000.0;
-            call.rule.limit = 2000;
+            call.start = 1000;
         }));
         all.push(plain("a wrapped ring in a window", [4, 2, 32]).with(|call| {
             call.capacity = 60;
-            call.start = 1000.0;
-            call.rule.limit = 1100;
-            call.rule.window = Some(33);
+            call.start = 1000;
+            call.window = Some(33);
         }));
         all.push(plain("a cap", [4, 2, 64]).with(|call| {
             call.rule.softcap = Some(2.0);
@@ -135,13 +144,15 @@ pub fn cases() -> Vec<Case> {
         all.push(plain("sinks", [4, 2, 64]).with(|call| call.sinks = Some(-1.0)));
         all.push(plain("large sinks in a window", [4, 2, 64]).with(|call| {
             call.sinks = Some(20.0);
-            call.rule.window = Some(16);
+            call.window = Some(16);
         }));
-        all.push(plain("all see all", [4, 2, 64]).with(|call| call.rule.causal = false));
+        all.push(plain("all see all", [4, 2, 64]).with(|call| call.causal = false));
         all.push(plain("large scores", [4, 2, 64]).with(|call| call.scale = 30.0));
-        all.push(
-            plain("a limit just reached", [2, 2, 16]).with(|call| call.rule.limit = (tokens + start) as u32),
-        );
+        all.push(plain("all see all in a window", [4, 2, 64]).with(|call| {
+            call.causal = false;
+            call.window = Some(60);
+        }));
+        all.push(plain("chunks", [2, 2, 16]).with(|call| call.chunk = Some(40)));
     }
     for (tokens, shape) in
         [(1, [9, 3, 64]), (3, [8, 2, 48]), (2, [8, 8, 32]), (21, [9, 3, 64]), (40, [34, 1, 16])]
@@ -159,9 +170,19 @@ pub fn cases() -> Vec<Case> {
         call.capacity = 2;
         call.sinks = Some(0.0);
     }));
-    // A start beyond the limit counts as the largest allowed.
-    for start in [1000.0, -1.0] {
-        all.push(sketch("too far", 2, 30, [2, 1, 16]).with(|call| call.start = start));
+    // Deep enough for items of whole groups on the CPU; on GPUs they are pairs of blocks.
+    for (labels, sharing) in [
+        (["far", "far in a window"], Sharing::CPU),
+        (["far, in items for GPUs", "far in a window, in items for GPUs"], Sharing::GPU),
+    ] {
+        for tokens in [1, 3] {
+            all.push(sketch(labels[0], tokens, 4500, [2, 1, 16]).with(|call| call.sharing = sharing));
+            all.push(sketch(labels[1], tokens, 40_000, [2, 1, 8]).with(|call| {
+                call.capacity = 4300;
+                call.window = Some(4250);
+                call.sharing = sharing;
+            }));
+        }
     }
     // The same with keys in lanes: the least capacity of whole sets.
     let sets: Vec<Sketch> = all.iter().filter(|call| !call.types[0].is_block()).cloned().collect();

@@ -19,11 +19,14 @@
 //! ```
 //!
 //! So the bits of a result depend on the query, on the keys and values that it sees, and on their positions. They do not depend on other
-//! rows of the call, on `limit`, on the capacity of the cache, on its layout, on tiles or on threads. Keys that a query does not see are
+//! rows of the call, on the capacity of the cache, on its layout, on tiles or on threads. Keys that a query does not see are
 //! not multiplied into its result.
 //!
-//! For few queries, groups of blocks are tiles, and a second launch folds their parts ([`split`]). For many, a tile is some queries that go
+//! For few queries, items of the work list are tiles, and a second launch folds their parts ([`split`]). For many, a tile is some queries that go
 //! through the groups in order ([`tiled`]). Both call [`rows`] for a block: the same microkernels for one row and for many.
+//!
+//! Microkernels check the extents of what they are given. Here these follow from one checked call, so no microkernel refuses; if one did, the
+//! rows of the tile would be NaN, which sampling refuses.
 
 mod needs;
 mod page;
@@ -32,7 +35,8 @@ mod softmax;
 mod split;
 mod tiled;
 
-use super::{Attend, Attention, Extents};
+use super::work::{BLOCK_KEYS, GROUP_BLOCKS};
+use super::{Attend, Attention, ENTRY_WORDS, Entries, Extents};
 use crate::cpu::{Simd, native_kernel};
 use crate::elementwise::fits_cpu;
 use crate::product::needs::check_alignment;
@@ -46,16 +50,16 @@ use split::{fold_quantized, fold_tile, split_keys};
 use std::ops::Range;
 use tiled::{tile_quantized, tile_queries};
 
-/// Keys of a block. A part of the definition: results have other bits with another number.
-const PAGE: usize = 128;
-/// Blocks of a group. A part of the definition, as [`PAGE`].
-const BLOCKS: usize = 8;
+/// Keys of a block.
+const PAGE: usize = BLOCK_KEYS;
+/// Blocks of a group.
+const BLOCKS: usize = GROUP_BLOCKS;
 
 /// Bindings; without sinks, `q` stands in for them.
 const Q: usize = 0;
 const K: usize = 1;
 const V: usize = 2;
-const START: usize = 3;
+const WORK: usize = 3;
 const SINKS: usize = 4;
 /// The binding that is written: outputs, or parts of them.
 const OUT: usize = 5;
@@ -67,15 +71,12 @@ const QUANTIZED: usize = 7;
 const TILED_QUANTIZED: usize = 6;
 
 /// Parameter words that every program has; its own come after them.
-const HEADER: usize = 13;
-
-/// Queries at most for which keys are split.
-const FEW_TOKENS: usize = 16;
+const HEADER: usize = 12;
 
 // SAFETY: a tile reads the queries of its rows and the sets of keys and the values that they see, in slots below the capacity, and writes the
 // parts of its own blocks and rows.
 native_kernel!(unsafe SPLIT, "attention.split.cpu", split_keys::<S>, needs needs::split, workspace size_of::<TileWorkspace>());
-// SAFETY: a tile reads the parts of its heads of one token, at most as many as `most_tiles` counts, and writes their outputs.
+// SAFETY: a tile reads the parts of its heads of one token, of items below `items`, and writes their outputs.
 native_kernel!(unsafe FOLD, "attention.split.fold.cpu", fold_tile::<S>, needs needs::fold);
 // SAFETY: as above; the outputs of a tile are whole groups of its token's row, which it quantizes.
 native_kernel!(unsafe FOLD_QUANTIZED, "attention.split.fold.quantized.cpu", fold_quantized::<S>, needs needs::fold_quantized);
@@ -92,8 +93,7 @@ struct Call<'a> {
     rule: Attention,
     sinks: bool,
     types: [u32; 2],
-    /// The position of the first query.
-    start: usize,
+    work: Entries<'a>,
 }
 
 impl<'a> Call<'a> {
@@ -102,6 +102,7 @@ impl<'a> Call<'a> {
     #[inline(always)]
     unsafe fn of(tile: &'a Tile<'a>) -> Call<'a> {
         let word = |i: usize| tile.param(i) as usize;
+        let flags = tile.param(9);
         let extents = Extents {
             tokens: word(0),
             heads: word(1),
@@ -109,28 +110,26 @@ impl<'a> Call<'a> {
             dim: word(3),
             value_dim: word(4),
             capacity: word(5),
-            in_lanes: tile.param(10) & 4 != 0,
+            items: word(6),
+            in_lanes: flags & 4 != 0,
         };
-        let flags = tile.param(10);
-        let rule = Attention {
-            scale: tile.param_f32(7),
-            causal: flags & 1 != 0,
-            window: Some(tile.param(9)).filter(|&window| window > 0),
-            softcap: Some(tile.param_f32(8)).filter(|&cap| cap > 0.0),
-            limit: tile.param(6),
-        };
-        // SAFETY: `needs` requires one word. One that is negative counts as too large.
-        let start = unsafe { tile.read_part::<u32>(START, 0..1) }.first().copied().unwrap_or(0) as usize;
-        let start = start.min(rule.limit as usize - extents.tokens);
-        Call { tile, extents, rule, sinks: flags & 2 != 0, types: [tile.param(11), tile.param(12)], start }
+        let rule =
+            Attention { scale: tile.param_f32(7), softcap: Some(tile.param_f32(8)).filter(|&cap| cap > 0.0) };
+        let words = (extents.tokens + extents.items) * ENTRY_WORDS;
+        // SAFETY: `needs` requires an entry for each query and item.
+        let work =
+            Entries::new(unsafe { tile.read_part::<u32>(WORK, 0..words) }, extents.tokens, extents.capacity);
+        Call { tile, extents, rule, sinks: flags & 2 != 0, types: [tile.param(10), tile.param(11)], work }
     }
 
-    /// The positions of the keys that queries `tokens` see between them.
+    /// The positions that queries `tokens` see between them, without those that the cache can't keep.
     #[inline(always)]
     fn seen(&self, tokens: Range<usize>) -> Range<usize> {
-        let total = self.start + self.extents.tokens;
-        let (first, last) = (self.start + tokens.start, self.start + tokens.end.max(1) - 1);
-        self.rule.seen(first, last, total, self.extents.capacity)
+        let seen = rows::hull(tokens.map(|token| {
+            let Range { start, end } = self.work.range(token);
+            [start, end]
+        }));
+        seen.start.max(seen.end.saturating_sub(self.extents.capacity))..seen.end
     }
 
     /// The sink of a head.
@@ -159,17 +158,17 @@ pub(super) struct Tiled;
 
 /// Bindings and the first parameter words.
 fn plan_header(op: &Attend, io: &Io<'_>, extents: &Extents) -> ([Arg; 5], SmallVec<[u32; 16]>) {
-    let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, in_lanes } = *extents;
-    let Attention { scale, causal, window, softcap, limit } = op.rule;
+    let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, items, in_lanes } = *extents;
+    let Attention { scale, softcap } = op.rule;
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
-    let mut params: SmallVec<[u32; 16]> =
-        [tokens, heads, kv_heads, dim, value_dim, capacity].map(|extent| extent as u32).into_iter().collect();
+    let mut params: SmallVec<[u32; 16]> = [tokens, heads, kv_heads, dim, value_dim, capacity, items]
+        .map(|extent| extent as u32)
+        .into_iter()
+        .collect();
     params.extend([
-        limit,
         scale.to_bits(),
         softcap.unwrap_or(0.0).to_bits(),
-        window.unwrap_or(0),
-        u32::from(causal) | u32::from(op.sinks) << 1 | u32::from(in_lanes) << 2,
+        u32::from(op.sinks) << 1 | u32::from(in_lanes) << 2,
         io.input(1).dtype.code(),
         io.input(2).dtype.code(),
     ]);
@@ -184,7 +183,12 @@ fn output(op: &Attend) -> Arg {
 fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> {
     fits_cpu(on)?;
     let extents = Extents::of(io).ok_or(Decline("takes three axes, or keys in lanes"))?;
-    let counted = [extents.tokens, extents.heads, extents.capacity].iter().all(|&n| u32::try_from(n).is_ok());
+    if io.input(3).shape.axes().first().is_none_or(|&entries| entries < extents.tokens) {
+        return Err(Decline("takes a work list with an entry for each query"));
+    }
+    let counted = [extents.tokens, extents.heads, extents.capacity, extents.items]
+        .iter()
+        .all(|&n| u32::try_from(n).is_ok());
     if !counted {
         return Err(Decline("takes extents of at most 32 bits"));
     }
@@ -211,8 +215,8 @@ impl Kernel for Split {
 
     fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let extents = check(op, io, on)?;
-        if extents.tokens > FEW_TOKENS {
-            return Err(Decline("is for few queries"));
+        if extents.items == 0 {
+            return Err(Decline("is for work lists with items"));
         }
         Ok(Cost::BEST)
     }
@@ -220,15 +224,14 @@ impl Kernel for Split {
     fn plan(&self, op: &Attend, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         let Some(extents) = Extents::of(io) else { return Plan::default() };
         let rows = extents.tokens * extents.group();
-        let [tiles, most_parts] = split::most_tiles(op.rule.most_seen(extents.tokens, extents.capacity));
         let mut plan = Plan::default();
         let part_bytes = split::part_words(extents.value_dim) * 4;
-        let parts = plan.scratch(most_parts * extents.kv_heads * rows * part_bytes);
-        let ([q, k, v, start, sinks], params) = plan_header(op, io, &extents);
+        let parts = plan.scratch(split::most_parts(extents.items) * extents.kv_heads * rows * part_bytes);
+        let ([q, k, v, work, sinks], params) = plan_header(op, io, &extents);
         let chunks = rows.div_ceil(most_rows(extents.dim, extents.value_dim));
-        let grid = [tiles, extents.kv_heads, chunks].map(|n| n as u32);
+        let grid = [extents.items, extents.kv_heads, chunks].map(|n| n as u32);
         let out = Arg::scratch(parts, Access::Write);
-        plan.push(Program::Native(&SPLIT), &[q, k, v, start, sinks, out], &params, grid);
+        plan.push(Program::Native(&SPLIT), &[q, k, v, work, sinks, out], &params, grid);
         // Folding reads neither queries nor keys.
         let y = output(op);
         let parts = Arg::scratch(parts, Access::Read);
@@ -237,10 +240,10 @@ impl Kernel for Split {
             let (quantized, groups) = quantized(op, &extents);
             let mut params = params;
             params.push(groups);
-            let args = [start, start, start, start, sinks, y, parts, quantized];
+            let args = [work, work, work, work, sinks, y, parts, quantized];
             plan.push(Program::Native(&FOLD_QUANTIZED), &args, &params, grid);
         } else {
-            plan.push(Program::Native(&FOLD), &[start, start, start, start, sinks, y, parts], &params, grid);
+            plan.push(Program::Native(&FOLD), &[work, work, work, work, sinks, y, parts], &params, grid);
         }
         plan
     }
@@ -259,7 +262,7 @@ impl Kernel for Tiled {
 
     fn plan(&self, op: &Attend, io: &Io<'_>, _on: &DeviceInfo) -> Plan {
         let Some(extents) = Extents::of(io) else { return Plan::default() };
-        let ([q, k, v, start, sinks], mut params) = plan_header(op, io, &extents);
+        let ([q, k, v, work, sinks], mut params) = plan_header(op, io, &extents);
         let heads = extents.group().min(tiled::MOST_HEADS);
         let tokens = (most_rows(extents.dim, extents.value_dim) / heads).min(extents.tokens);
         params.extend([tokens as u32, heads as u32]);
@@ -268,9 +271,9 @@ impl Kernel for Tiled {
         if op.quantized {
             let (quantized, groups) = quantized(op, &extents);
             params.push(groups);
-            let args = [q, k, v, start, sinks, output(op), quantized];
+            let args = [q, k, v, work, sinks, output(op), quantized];
             return Plan::launch(Program::Native(&TILED_AND_QUANTIZED), &args, &params, grid);
         }
-        Plan::launch(Program::Native(&TILED), &[q, k, v, start, sinks, output(op)], &params, grid)
+        Plan::launch(Program::Native(&TILED), &[q, k, v, work, sinks, output(op)], &params, grid)
     }
 }

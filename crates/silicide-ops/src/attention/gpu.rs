@@ -1,10 +1,10 @@
-//! Attention on GPUs: one body, four queries and a run of keys to a workgroup, in two kernels.
+//! Attention on GPUs: one body, four queries to a workgroup, in two kernels.
 //!
-//! For few queries the keys are cut in runs, whose parts a second launch joins; otherwise a workgroup takes all keys of its
-//! queries. No subgroup size is assumed, and every sum has a fixed order. A cache larger than a binding is read in windows
+//! For few queries a workgroup takes the keys of an item of the work list, and a second launch joins the parts; otherwise it takes all keys
+//! of its queries. No subgroup size is assumed, and every sum has a fixed order. A cache larger than a binding is read in windows
 //! of whole heads.
 
-use super::{Attend, Attention, Extents, MOST_DIM};
+use super::{Attend, ENTRY_WORDS, Extents, ITEM_QUERIES, MOST_DIM, MOST_POSITIONS};
 use crate::elementwise::activation::ACTIVATION;
 use crate::needs::{TypedNeeds, dtype};
 use crate::wgsl::{self, row_spans};
@@ -33,12 +33,6 @@ static JOIN: Snippet = Snippet { name: "attention join", text: include_str!("joi
 const WORKGROUP: u32 = 64;
 /// Queries of a workgroup.
 const ROWS: usize = 4;
-/// Keys of a run.
-const KEYS: usize = 256;
-/// Queries at most for which keys are cut in runs.
-const FEW_TOKENS: usize = 8;
-/// The furthest position, so that sums of positions stay within 32 bits.
-const MOST_POSITIONS: u32 = 1 << 30;
 
 /// Few queries.
 pub(super) struct Split;
@@ -71,13 +65,16 @@ fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> 
         return Err(Decline("gives no quantized rows"));
     }
     let extents = Extents::of(io).ok_or(Decline("takes three axes"))?;
+    if io.input(3).shape.axes().first().is_none_or(|&entries| entries < extents.tokens) {
+        return Err(Decline("takes a work list with an entry for each query"));
+    }
     if extents.in_lanes {
         return Err(Decline("takes keys row by row"));
     }
     if extents.dim > MOST_DIM {
         return Err(Decline("takes keys of at most 512 elements"));
     }
-    if op.rule.limit > MOST_POSITIONS || extents.capacity > MOST_POSITIONS as usize {
+    if extents.capacity > MOST_POSITIONS {
         return Err(Decline("takes positions of at most 30 bits"));
     }
     if io.input(0).elements().max(io.output(0).elements()) > wgsl::most(4, on) {
@@ -89,31 +86,25 @@ fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> 
     Ok(extents)
 }
 
-/// The runs of keys of a call, and the words of their parts.
-fn parts(op: &Attend, extents: &Extents) -> (usize, usize) {
-    let runs = op.rule.most_seen(extents.tokens, extents.capacity).div_ceil(KEYS).max(1);
-    (runs, runs.saturating_mul(extents.tokens * extents.heads * (extents.value_dim + 2)))
+/// The words of the parts of a call.
+fn parts(extents: &Extents) -> usize {
+    extents.items.saturating_mul(extents.tokens * extents.heads * (extents.value_dim + 2))
 }
 
-/// Whether a call is causal, and whether it has sinks.
+/// Whether a call has sinks.
 fn flags(op: &Attend) -> u32 {
-    u32::from(op.rule.causal) | u32::from(op.sinks) << 1
+    u32::from(op.sinks) << 1
 }
 
-/// The window, or 0; one as long as all positions hides nothing.
-fn window(rule: &Attention) -> u32 {
-    rule.window.filter(|&window| window < rule.limit).unwrap_or(0)
-}
-
-/// The outputs of the body: whole ones, or partial sums over ranges of keys.
+/// The outputs of the body: whole ones, or parts of items.
 struct Written {
     out: Arg,
-    runs: Option<usize>,
+    items: Option<usize>,
 }
 
 /// Launches of the body, each over a window of heads.
 fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, written: Written) {
-    let Written { out, runs } = written;
+    let Written { out, items } = written;
     let Some(extents) = Extents::of(io) else { return };
     let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, .. } = extents;
     let (Some(single), Some(store), Some(keys), Some(values), Some(windows)) = (
@@ -130,16 +121,16 @@ fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, written: Wri
         Part::bound(single, "q", 0),
         Part::bound(keys, "k", 1),
         Part::bound(values, "v", 2),
-        Part::bound(wgsl::load_bits(DType::U32), "start", 3),
+        Part::bound(wgsl::load_bits(DType::U32), "work", 3),
         Part::bound(single, "sinks", 4),
         Part::bound(store, "out", 5),
-        Part::plain(if runs.is_some() { &PART } else { &WHOLE }),
+        Part::plain(if items.is_some() { &PART } else { &WHOLE }),
         Part::plain(&ACTIVATION),
         Part::plain(&wgsl::WEIGHT),
         Part::plain(&wgsl::LINEAR),
     ];
-    let name = if runs.is_some() { "attention.split.wgsl" } else { "attention.tiled.wgsl" };
-    let kernel = WgslKernel::new(name, &parts, 6, 15)
+    let name = if items.is_some() { "attention.split.wgsl" } else { "attention.tiled.wgsl" };
+    let kernel = WgslKernel::new(name, &parts, 6, 12)
         .constant("WG", WORKGROUP)
         .constant("DIM", dim as u32)
         .constant("COLUMNS", (value_dim as u32).div_ceil(WORKGROUP));
@@ -148,10 +139,10 @@ fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, written: Wri
         io.input(2).dtype.code(),
         dim as u32,
         (value_dim as u32).div_ceil(WORKGROUP),
-        u32::from(runs.is_some()),
+        u32::from(items.is_some()),
     ];
-    // SAFETY: rows past the last are the last one's, heads of keys past the last are left, and positions are taken modulo the
-    // capacity; a query has `DIM` places in shared memory, and at most eight columns fit an invocation's totals.
+    // SAFETY: rows past the last are the last one's, heads of keys past the last are left, words of the work list are cut to the
+    // queries of the call, and positions are taken modulo the capacity; a query has `DIM` places in shared memory, and at most eight columns fit an invocation's totals.
     let kernel = unsafe { kernel.unchecked(needs, &facts) };
     let [k_bytes, v_bytes] = head_bytes(io, &extents);
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
@@ -166,58 +157,53 @@ fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, written: Wri
             word(dim),
             word(value_dim),
             word(capacity),
-            op.rule.limit - word(tokens),
+            word(items.unwrap_or(0)),
             op.rule.scale.to_bits(),
             op.rule.softcap.unwrap_or(0.0).to_bits(),
-            window(&op.rule),
             flags(op),
             word(span.start),
             word(span.len()),
-            runs.map_or(op.rule.limit, |_| word(KEYS)),
-            word(runs.unwrap_or(1)),
         ];
-        let groups = span.len() * runs.unwrap_or(1) * (tokens * extents.group()).div_ceil(ROWS);
+        let groups = span.len() * items.unwrap_or(1) * (tokens * extents.group()).div_ceil(ROWS);
         plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(groups, on));
     }
 }
 
 /// Facts: the types of keys and values, elements of a head of keys, columns of an invocation, whether parts are left.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [tokens, heads, kv_heads, dim, value_dim, capacity, latest] =
+    let [tokens, heads, kv_heads, dim, value_dim, capacity, items] =
         [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
-    let [first, count, _, runs] = [11, 12, 13, 14].map(|i| launch.count(i));
+    let [first, count] = [10, 11].map(|i| launch.count(i));
     let (keys, values) = (dtype(launch.fact(0))?, dtype(launch.fact(1))?);
     let is_shared = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0) && first + count <= kv_heads;
-    let is_there = [tokens, heads, capacity, runs].iter().all(|extent| *extent != Count(0));
+    let is_part = launch.fact(4) != 0;
+    let is_there = [tokens, heads, capacity].iter().all(|extent| *extent != Count(0));
     let fits = launch.param(3) == launch.fact(2) && launch.fact(3) <= 8;
-    let is_bounded = latest + tokens <= Count::from(MOST_POSITIONS);
-    if !is_shared || !is_there || !fits || !is_bounded {
+    let is_bounded = tokens.max(capacity) <= Count::from(MOST_POSITIONS);
+    let is_listed =
+        if is_part { tokens <= Count::from(ITEM_QUERIES) && items != Count(0) } else { items == Count(0) };
+    if !is_shared || !is_there || !fits || !is_bounded || !is_listed {
         return None;
     }
-    let sinks = if launch.param(10) & 2 == 0 { Count(0) } else { heads * 4u32 };
+    let sinks = if launch.param(9) & 2 == 0 { Count(0) } else { heads * 4u32 };
     let needs = Needs::new().read(tokens * heads * dim * 4u32, 4);
     let needs = needs.elements(Access::Read, keys, count * capacity * dim)?;
-    let needs =
-        needs.elements(Access::Read, values, count * capacity * value_dim)?.read(4u32, 4).read(sinks, 4);
-    let is_part = launch.fact(4) != 0;
-    let words = if is_part { runs * (value_dim + 2u32) } else { value_dim };
-    (is_part || runs == Count(1)).then(|| needs.write(tokens * heads * words * 4u32, 4))
+    let needs = needs.elements(Access::Read, values, count * capacity * value_dim)?;
+    let needs = needs.read((tokens + items) * (ENTRY_WORDS * 4), 4).read(sinks, 4);
+    let words = if is_part { items * (value_dim + 2u32) } else { value_dim };
+    Some(needs.write(tokens * heads * words * 4u32, 4))
 }
 
-/// Parameters: tokens, heads, heads of keys, elements of a value, capacity, the latest start, window, flags, keys of a run.
+/// Parameters: tokens, heads, heads of keys, elements of a value, items, flags, NaN.
 fn join_need(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [tokens, heads, kv_heads, value_dim, capacity, latest, window, _, keys] =
-        [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|i| launch.count(i));
+    let [tokens, heads, kv_heads, value_dim, items] = [0, 1, 2, 3, 4].map(|i| launch.count(i));
     let is_shared = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0);
-    let total = latest + tokens;
-    if !is_shared || heads == Count(0) || tokens == Count(0) || total > Count::from(MOST_POSITIONS) {
+    if !is_shared || heads == Count(0) || tokens == Count(0) || tokens > Count::from(ITEM_QUERIES) {
         return None;
     }
-    let seen = if window == Count(0) { total } else { total.min(Count(window.0 + tokens.0 - 1)) };
-    let runs = seen.min(capacity).div_ceil(keys)?;
-    let sinks = if launch.param(7) & 2 == 0 { Count(0) } else { heads * 4u32 };
-    let parts = runs * tokens * heads * (value_dim + 2u32) * 4u32;
-    let needs = Needs::new().read(parts, 4).read(4u32, 4).read(sinks, 4);
+    let sinks = if launch.param(5) & 2 == 0 { Count(0) } else { heads * 4u32 };
+    let parts = items * tokens * heads * (value_dim + 2u32) * 4u32;
+    let needs = Needs::new().read(parts, 4).read((tokens + items) * (ENTRY_WORDS * 4), 4).read(sinks, 4);
     Some(needs.write(tokens * heads * value_dim * 4u32, 4))
 }
 
@@ -235,10 +221,10 @@ impl Kernel for Split {
 
     fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let extents = check(op, io, on)?;
-        if extents.tokens > FEW_TOKENS {
-            return Err(Decline("is for few queries"));
+        if extents.items == 0 {
+            return Err(Decline("is for work lists with items"));
         }
-        if parts(op, &extents).1 > wgsl::most(4, on) {
+        if parts(&extents) > wgsl::most(4, on) {
             return Err(Decline("the parts are larger than a binding"));
         }
         Ok(Cost::BEST)
@@ -251,37 +237,26 @@ impl Kernel for Split {
         else {
             return plan;
         };
-        let (runs, words) = parts(op, &extents);
-        let scratch = plan.scratch(words * 4);
-        let written = Written { out: Arg::scratch(scratch, Access::Write), runs: Some(runs) };
+        let scratch = plan.scratch(parts(&extents) * 4);
+        let written = Written { out: Arg::scratch(scratch, Access::Write), items: Some(extents.items) };
         push(&mut plan, op, io, on, written);
         let joined = [
             Part::plain(&JOIN),
             Part::bound(single, "parts", 0),
-            Part::bound(wgsl::load_bits(DType::U32), "start", 1),
+            Part::bound(wgsl::load_bits(DType::U32), "work", 1),
             Part::bound(single, "sinks", 2),
             Part::bound(store, "y", 3),
             Part::plain(&ACTIVATION),
             Part::plain(&wgsl::WEIGHT),
             Part::plain(&wgsl::LINEAR),
         ];
-        let kernel = WgslKernel::new("attention.join.wgsl", &joined, 4, 9).constant("WG", WORKGROUP);
-        // SAFETY: a workgroup has a row below their number, and reads the parts of as many runs as keys can be seen.
+        let kernel = WgslKernel::new("attention.join.wgsl", &joined, 4, 7).constant("WG", WORKGROUP);
+        // SAFETY: a workgroup has a row below their number, and reads the parts of items below their number.
         let kernel = unsafe { kernel.unchecked(join_need, &[]) };
-        let Extents { tokens, heads, kv_heads, value_dim, capacity, .. } = extents;
-        let [count, heads_word, kv_word, value_word, capacity] =
-            [tokens, heads, kv_heads, value_dim, capacity].map(|extent| extent as u32);
-        let params = [
-            count,
-            heads_word,
-            kv_word,
-            value_word,
-            capacity,
-            op.rule.limit - count,
-            window(&op.rule),
-            flags(op),
-            KEYS as u32,
-        ];
+        let Extents { tokens, heads, kv_heads, value_dim, items, .. } = extents;
+        let [count, query_heads, key_heads, length, items] =
+            [tokens, heads, kv_heads, value_dim, items].map(|extent| extent as u32);
+        let params = [count, query_heads, key_heads, length, items, flags(op), f32::NAN.to_bits()];
         let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
         let args = [Arg::scratch(scratch, Access::Read), Arg::slot(3), sinks, output(op)];
         plan.push(Program::Wgsl(kernel), &args, &params, wgsl::grid(tokens * heads, on));
@@ -302,7 +277,7 @@ impl Kernel for Tiled {
 
     fn plan(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let mut plan = Plan::default();
-        push(&mut plan, op, io, on, Written { out: output(op), runs: None });
+        push(&mut plan, op, io, on, Written { out: output(op), items: None });
         plan
     }
 }

@@ -2,12 +2,10 @@
 //! its products with their keys.
 //!
 //! The cache is a ring of `capacity` slots per head: the key of position `p` is in slot `p % capacity`, and a slot holds the
-//! last position that fell on it. The queries of a call are at positions `start..start + tokens`, and their own keys are
-//! in the cache already. `start` is read on the device, so that one recording serves many tokens: all that is known when
-//! recording is that `start + tokens` is at most `limit`. A larger `start` counts as the largest allowed.
+//! last position that fell on it. The keys of a call's own queries are in the cache already. A [work list](WorkList) has the positions that
+//! each query sees. It is read on the device, so that one recording serves all positions and depths.
 //!
-//! A score is `scale * q · k`, then capped, `c * tanh(score / c)`, then masked: a causal query sees no later position, one
-//! with a window only positions less than the window before its own. A sink is one more logit of the softmax, without
+//! A score is `scale * q · k`, then capped, `c * tanh(score / c)`. A sink is one more logit of the softmax, without
 //! a value. A query that sees nothing gives zeros. Keys and values that a query does not see, NaN included, do not reach its result.
 //!
 //! Keys lie row by row, `[kv_heads, capacity, dim]`, or in lanes, `[kv_heads, capacity / 16, dim, 16]`: sets of sixteen slots, element
@@ -19,13 +17,15 @@
 pub mod cases;
 mod cpu;
 mod gpu;
+mod work;
 
 use crate::elementwise::inputs;
 use crate::quantize_q8;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape};
-use std::ops::Range;
+pub use work::{ENTRY_WORDS, ITEM_QUERIES, MOST_POSITIONS, Visibility, WorkList};
+use work::{Entries, keys_of};
 
 /// The longest head of values.
 pub const MOST_DIM: usize = 512;
@@ -33,19 +33,13 @@ pub const MOST_DIM: usize = 512;
 pub const MOST_KEY_DIM: usize = 576;
 pub use silicide_gemm::f32::KEY_LANES;
 
-/// How scores are made, and which keys a query sees.
+/// How scores are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
     /// The factor of products of queries and keys; usually one over the square root of a head's length.
     pub scale: f32,
-    /// Whether queries see no position after their own.
-    pub causal: bool,
-    /// How many positions, its own included, a query sees back.
-    pub window: Option<u32>,
     /// The bound that scores are bent below.
     pub softcap: Option<f32>,
-    /// The largest `start + tokens`.
-    pub limit: u32,
 }
 
 /// The tensors of attention.
@@ -58,8 +52,8 @@ pub struct AttentionInputs<'a, V> {
     pub k: &'a V,
     /// Values: `[kv_heads, capacity, value_dim]` of f32, f16, bf16 or a block format.
     pub v: &'a V,
-    /// The position of the first query: i32 or u32 `[1]`.
-    pub start: &'a V,
+    /// The [work list](WorkList): u32 `[entries, 4]`, at least an entry for each query.
+    pub work: &'a V,
     /// One more logit for each head: f32 `[heads]`.
     pub sinks: Option<&'a V>,
 }
@@ -93,6 +87,8 @@ struct Extents {
     dim: usize,
     value_dim: usize,
     capacity: usize,
+    /// Items of the work list; 0 for more than [`ITEM_QUERIES`] queries.
+    items: usize,
     /// Whether keys lie in lanes.
     in_lanes: bool,
 }
@@ -101,9 +97,10 @@ impl Extents {
     fn of(io: &Io<'_>) -> Option<Extents> {
         let (q, k, v) = (io.input(0).shape, io.input(1).shape, io.input(2).shape);
         let CacheShape { heads: kv_heads, capacity, in_lanes, .. } = CacheShape::of(&k)?;
-        match (q.axes(), v.axes()) {
-            (&[tokens, heads, dim], &[_, _, value_dim]) => {
-                Some(Extents { tokens, heads, kv_heads, dim, value_dim, capacity, in_lanes })
+        match (q.axes(), v.axes(), io.input(3).shape.axes()) {
+            (&[tokens, heads, dim], &[_, _, value_dim], &[entries, _]) => {
+                let items = if tokens > ITEM_QUERIES { 0 } else { entries.saturating_sub(tokens) };
+                Some(Extents { tokens, heads, kv_heads, dim, value_dim, capacity, items, in_lanes })
             }
             _ => None,
         }
@@ -116,34 +113,13 @@ impl Extents {
 }
 
 impl Attention {
-    /// The positions of the keys that queries at `first..=last` see between them, of `total` of which `capacity` are kept.
-    fn seen(&self, first: usize, last: usize, total: usize, capacity: usize) -> Range<usize> {
-        let kept = total.saturating_sub(capacity);
-        let opens = self.window.map_or(0, |window| (first + 1).saturating_sub(window as usize));
-        let closes = if self.causal { total.min(last + 1) } else { total };
-        kept.max(opens)..closes
-    }
-
-    /// The most keys that the queries of a call see between them.
-    fn most_seen(&self, tokens: usize, capacity: usize) -> usize {
-        let window = self.window.map_or(usize::MAX, |window| (window as usize - 1).saturating_add(tokens));
-        (self.limit as usize).min(capacity).min(window)
-    }
-
-    fn check(&self, tokens: usize) -> Result<()> {
+    fn check(&self) -> Result<()> {
         let refuse = |what: String| Err(Error::BadParameter { op: "attention", what });
         if !self.scale.is_finite() {
             return refuse(format!("scale must be finite, got {}", self.scale));
         }
-        if self.window == Some(0) {
-            return refuse("a window of 0 positions shows nothing; leave it out for all".to_owned());
-        }
         if self.softcap.is_some_and(|cap| !(cap.is_finite() && cap > 0.0)) {
             return refuse(format!("softcap must be finite and above 0, got {:?}", self.softcap));
-        }
-        if (self.limit as usize) < tokens {
-            let limit = self.limit;
-            return refuse(format!("limit must be at least the number of queries, {tokens}, got {limit}"));
         }
         Ok(())
     }
@@ -209,18 +185,18 @@ impl Op for Attend {
 
     fn slots(&self) -> &'static [Slot] {
         const PLAIN: [Slot; 5] =
-            [Slot::input("q"), Slot::input("k"), Slot::input("v"), Slot::input("start"), Slot::output("y")];
+            [Slot::input("q"), Slot::input("k"), Slot::input("v"), Slot::input("work"), Slot::output("y")];
         const SINKS: [Slot; 6] = {
-            let [q, k, v, start, y] = PLAIN;
-            [q, k, v, start, Slot::input("sinks"), y]
+            let [q, k, v, work, y] = PLAIN;
+            [q, k, v, work, Slot::input("sinks"), y]
         };
         const PLAIN_QUANTIZED: [Slot; 6] = {
-            let [q, k, v, start, y] = PLAIN;
-            [q, k, v, start, y, quantize_q8::Q]
+            let [q, k, v, work, y] = PLAIN;
+            [q, k, v, work, y, quantize_q8::Q]
         };
         const SINKS_QUANTIZED: [Slot; 7] = {
-            let [q, k, v, start, sinks, y] = SINKS;
-            [q, k, v, start, sinks, y, quantize_q8::Q]
+            let [q, k, v, work, sinks, y] = SINKS;
+            [q, k, v, work, sinks, y, quantize_q8::Q]
         };
         match (self.sinks, self.quantized) {
             (false, false) => &PLAIN,
@@ -232,8 +208,8 @@ impl Op for Attend {
 
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let op = "attention";
-        let [q, k, v, start] = if self.sinks {
-            let [q, k, v, start, sinks] = inputs(op, self.slots(), given)?;
+        let [q, k, v, work] = if self.sinks {
+            let [q, k, v, work, sinks] = inputs(op, self.slots(), given)?;
             if sinks.dtype != DType::F32 {
                 let expected = "f32".to_owned();
                 return Err(Error::DTypeMismatch { op, slot: "sinks", expected, got: sinks.dtype });
@@ -242,19 +218,20 @@ impl Op for Attend {
                 let expected = format!("[heads] of q {}", q.shape);
                 return Err(Error::Shape { op, slot: "sinks", expected, got: sinks.shape });
             }
-            [q, k, v, start]
+            [q, k, v, work]
         } else {
             inputs(op, self.slots(), given)?
         };
         if q.dtype != DType::F32 {
             return Err(Error::DTypeMismatch { op, slot: "q", expected: "f32".to_owned(), got: q.dtype });
         }
-        if !matches!(start.dtype, DType::I32 | DType::U32) {
-            let expected = "i32 or u32".to_owned();
-            return Err(Error::DTypeMismatch { op, slot: "start", expected, got: start.dtype });
-        }
-        if start.elements() != 1 {
-            return Err(Error::Shape { op, slot: "start", expected: "[1]".to_owned(), got: start.shape });
+        if work.dtype != DType::U32 {
+            return Err(Error::DTypeMismatch {
+                op,
+                slot: "work",
+                expected: "u32".to_owned(),
+                got: work.dtype,
+            });
         }
         let CacheShape { heads: kv_heads, capacity, dim, .. } = check_cache("k", &k, MOST_KEY_DIM)?;
         let CacheShape { dim: value_dim, .. } = check_cache("v", &v, MOST_DIM)?;
@@ -269,7 +246,12 @@ impl Op for Attend {
                 return Err(Error::Shape { op, slot: "q", expected, got: q.shape });
             }
         };
-        self.rule.check(tokens)?;
+        // Kernels refuse fewer entries than queries. Here a graph infers outputs at single values of its live extents.
+        if !matches!(*work.shape.axes(), [_, ENTRY_WORDS]) {
+            let expected = format!("[entries, {ENTRY_WORDS}], an entry for each query");
+            return Err(Error::Shape { op, slot: "work", expected, got: work.shape });
+        }
+        self.rule.check()?;
         let shape = Shape::new(&[tokens, heads, value_dim]).map_err(|source| Error::bad_shape(op, source))?;
         let mut outputs = Outputs::from_slice(&[TensorInfo::new(DType::F32, shape)]);
         if self.quantized {
@@ -280,27 +262,26 @@ impl Op for Attend {
         Ok(outputs)
     }
 
-    /// Keys that the cache keeps follow from the last row.
+    /// Items of the work list follow the last row.
     fn ignores_later_rows(&self) -> bool {
         false
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
-        let ([q, k, v, start, sinks @ ..], [y, quantized @ ..]) = (inputs, outputs) else { return };
+        let ([q, k, v, work, sinks @ ..], [y, quantized @ ..]) = (inputs, outputs) else { return };
         let infos: Vec<TensorInfo> =
             inputs.iter().map(|host| TensorInfo::new(host.dtype, host.shape)).collect();
         let Some(extents) = Extents::of(&Io { inputs: &infos, outputs: &[] }) else { return };
         let Some(keys) = CacheShape::of(&k.shape) else { return };
         let Extents { tokens, heads, dim, value_dim, capacity, .. } = extents;
-        let latest = (self.rule.limit as usize - tokens) as f64;
-        let given = start.values.first().copied().unwrap_or(0.0);
-        let start = if given < 0.0 { latest } else { given.min(latest) } as usize;
+        let words: Vec<u32> = work.values.iter().map(|word| *word as u32).collect();
+        let entries = Entries::new(&words, tokens, capacity);
         for (row, (q, y)) in q.values.chunks_exact(dim).zip(y.values.chunks_exact_mut(value_dim)).enumerate()
         {
-            let (position, head) = (start + row / heads, row % heads);
+            let (token, head) = (row / heads, row % heads);
             let kv_head = head / extents.group();
             let mut scores = Vec::new();
-            for at in self.rule.seen(position, position, start + tokens, capacity) {
+            for at in entries.range(token) {
                 let slot = kv_head * capacity + at % capacity;
                 let key = |at_element: usize| {
                     let index = keys.element(kv_head, at % capacity, at_element);
@@ -342,13 +323,13 @@ impl Op for Attend {
 
     fn work(&self, io: &Io<'_>) -> Work {
         let Some(extents) = Extents::of(io) else { return Work::default() };
-        let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, .. } = extents;
-        let keys = self.rule.most_seen(tokens, capacity);
+        let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, items, .. } = extents;
+        let keys = if items == 0 { capacity } else { keys_of(items).min(capacity) };
         let row = |info: TensorInfo, dim: usize| dim / info.dtype.block_len().max(1) * info.dtype.size();
         let cache = kv_heads * keys * (row(io.input(1), dim) + row(io.input(2), value_dim));
         let bytes = io.input(0).bytes() + io.output(0).bytes() + cache;
-        // Of the keys up to its own, a causal query among many sees half on average.
-        let hidden = if self.rule.causal { tokens.saturating_sub(1).min(keys) / 2 } else { 0 };
+        // Of the keys up to its own, a query among many sees half on average.
+        let hidden = tokens.saturating_sub(1).min(keys) / 2;
         let flops = 2 * tokens * heads * (keys - hidden) * (dim + value_dim);
         Work { bytes: bytes as u64, flops: flops as u64 }
     }
@@ -364,10 +345,10 @@ pub fn attention<R: Recorder>(
     rule: Attention,
     inputs: &AttentionInputs<'_, R::Value>,
 ) -> Result<R::Value> {
-    let AttentionInputs { q, k, v, start, sinks } = *inputs;
+    let AttentionInputs { q, k, v, work, sinks } = *inputs;
     match sinks {
-        Some(sinks) => recorder.run_one(Attend::new(rule, true), &[q, k, v, start, sinks]),
-        None => recorder.run_one(Attend::new(rule, false), &[q, k, v, start]),
+        Some(sinks) => recorder.run_one(Attend::new(rule, true), &[q, k, v, work, sinks]),
+        None => recorder.run_one(Attend::new(rule, false), &[q, k, v, work]),
     }
 }
 
@@ -378,9 +359,9 @@ pub fn attention_into<R: Recorder>(
     inputs: &AttentionInputs<'_, R::Value>,
     y: &R::Value,
 ) -> Result<()> {
-    let AttentionInputs { q, k, v, start, sinks } = *inputs;
+    let AttentionInputs { q, k, v, work, sinks } = *inputs;
     match sinks {
-        Some(sinks) => recorder.run_into(Attend::new(rule, true), &[q, k, v, start, sinks], &[y]),
-        None => recorder.run_into(Attend::new(rule, false), &[q, k, v, start], &[y]),
+        Some(sinks) => recorder.run_into(Attend::new(rule, true), &[q, k, v, work, sinks], &[y]),
+        None => recorder.run_into(Attend::new(rule, false), &[q, k, v, work], &[y]),
     }
 }

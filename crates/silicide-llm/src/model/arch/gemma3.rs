@@ -131,7 +131,6 @@ impl ModelConfig for Gemma3Config {
             let attention = AttentionOptions {
                 style: RopeStyle::Halves,
                 rope: kind.rope,
-                window: kind.window,
                 qkv_bias: false,
                 head_norms: true,
             };

@@ -87,7 +87,6 @@ impl Architecture for LlamaVariant {
             attention: AttentionOptions {
                 style: config.rope_style(self.rope),
                 rope: 0,
-                window: None,
                 qkv_bias: self.qkv_bias,
                 head_norms: self.head_norms,
             },

@@ -16,8 +16,6 @@ pub struct AttentionOptions {
     pub style: RopeStyle,
     /// The index of the pass's table of angles.
     pub rope: usize,
-    /// Positions that are visible, the query's own included; `None`: all.
-    pub window: Option<u32>,
     /// Whether the file must have biases of queries, keys and values. Otherwise they are read if it has them.
     pub qkv_bias: bool,
     /// Whether queries and keys are normalised head by head before they are rotated.
@@ -108,20 +106,9 @@ impl Attention {
         let key = ops::rope(recorder, &key, table, self.options.style)?;
         ops::cache_write(recorder, &key, &cache.slots, &cache.keys)?;
         ops::cache_write(recorder, &value, &cache.slots, &cache.values)?;
-        let attention = ops::attention::Attention {
-            scale: self.scale,
-            causal: true,
-            window: self.options.window,
-            softcap: None,
-            limit: inputs.limit,
-        };
-        let operands = AttentionInputs {
-            q: &query,
-            k: &cache.keys,
-            v: &cache.values,
-            start: &inputs.start,
-            sinks: None,
-        };
+        let attention = ops::attention::Attention { scale: self.scale, softcap: None };
+        let operands =
+            AttentionInputs { q: &query, k: &cache.keys, v: &cache.values, work: &cache.work, sinks: None };
         let y = ops::attention(recorder, attention, &operands)?;
         let joined = Shape::new(&[inputs.count, self.heads * self.value_dim]).map_err(bad_shape)?;
         let y = recorder.reshape(&y, joined)?;

@@ -2,7 +2,7 @@
 
 use super::rows::most_rows;
 use super::{HEADER, split};
-use crate::attention::{Attention, MOST_DIM, MOST_KEY_DIM};
+use crate::attention::{ENTRY_WORDS, ITEM_QUERIES, MOST_DIM, MOST_KEY_DIM};
 use crate::cache_write::cache_bytes;
 use crate::product::needs as product;
 use silicide_gemm::q8::GROUP;
@@ -17,8 +17,7 @@ struct Header {
     group: Count,
     dim: Count,
     value_dim: Count,
-    /// The most keys that all queries see between them.
-    most_seen: usize,
+    items: Count,
     /// Bytes of queries, keys and values, and what the latter are aligned to.
     q: Count,
     caches: [(Count, usize); 2],
@@ -27,24 +26,18 @@ struct Header {
 }
 
 impl Header {
-    /// Reads and checks them: heads share heads of keys evenly, rows are whole blocks, and `start` has a place.
+    /// Reads and checks them: heads share heads of keys evenly, rows are whole blocks, and only lists for few queries have items.
     fn of(launch: &LaunchShape<'_>) -> Option<Header> {
-        let [tokens, heads, kv_heads, dim, value_dim, capacity, limit] =
+        let [tokens, heads, kv_heads, dim, value_dim, capacity, items] =
             [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
         let one_to = |most: Count, count: Count| count >= Count(1) && count <= most;
         let is_shaped = one_to(Count::from(MOST_KEY_DIM), dim) && one_to(Count::from(MOST_DIM), value_dim);
         let is_shared = one_to(heads, kv_heads) && heads.0.is_multiple_of(kv_heads.0);
-        if !is_shaped || !is_shared || capacity == Count(0) || !one_to(limit, tokens) {
+        let is_listed = items == Count(0) || tokens <= Count::from(ITEM_QUERIES);
+        if !is_shaped || !is_shared || !is_listed || capacity == Count(0) || tokens == Count(0) {
             return None;
         }
-        let rule = Attention {
-            scale: 0.0,
-            causal: false,
-            window: Some(launch.param(9)).filter(|window| *window > 0),
-            softcap: None,
-            limit: launch.param(6),
-        };
-        let in_lanes = launch.param(10) & 4 != 0;
+        let in_lanes = launch.param(9) & 4 != 0;
         Some(Header {
             tokens,
             heads,
@@ -52,21 +45,26 @@ impl Header {
             group: Count(heads.0 / kv_heads.0),
             dim,
             value_dim,
-            most_seen: rule.most_seen(launch.param(0) as usize, launch.param(5) as usize),
+            items,
             q: tokens * heads * dim * 4u32,
             caches: [
-                cache_bytes(launch.param(11), in_lanes, [kv_heads, capacity, dim])?,
-                cache_bytes(launch.param(12), false, [kv_heads, capacity, value_dim])?,
+                cache_bytes(launch.param(10), in_lanes, [kv_heads, capacity, dim])?,
+                cache_bytes(launch.param(11), false, [kv_heads, capacity, value_dim])?,
             ],
-            sinks: if launch.param(10) & 2 == 0 { Count(0) } else { heads * 4u32 },
+            sinks: if launch.param(9) & 2 == 0 { Count(0) } else { heads * 4u32 },
         })
     }
 
-    /// Queries, keys, values, start, sinks.
+    /// Bytes of the work list.
+    fn work(&self) -> Count {
+        (self.tokens + self.items) * (ENTRY_WORDS * 4)
+    }
+
+    /// Queries, keys, values, work list, sinks.
     fn inputs(&self) -> Needs {
         let [(keys, key_align), (values, value_align)] = self.caches;
         let needs = Needs::new().read(self.q, 4).read(keys, key_align).read(values, value_align);
-        needs.read(4u32, 4).read(self.sinks, 4)
+        needs.read(self.work(), 4).read(self.sinks, 4)
     }
 
     /// Bytes of the outputs.
@@ -79,10 +77,10 @@ impl Header {
         most_rows(self.dim.0 as usize, self.value_dim.0 as usize)
     }
 
-    /// Returns the tiles of a head's keys, and the bytes of all parts.
-    fn split(&self) -> [Count; 2] {
-        let [tiles, parts] = split::most_tiles(self.most_seen).map(Count::from);
-        [tiles, parts * self.tokens * self.heads * (self.value_dim + 2u32) * 4u32]
+    /// Returns the bytes of all parts.
+    fn parts(&self) -> Count {
+        let parts = Count::from(split::most_parts(self.items.0 as usize));
+        parts * self.tokens * self.heads * (self.value_dim + 2u32) * 4u32
     }
 
     /// Whether tiles of `heads` heads, and all heads of a head of keys, have whole groups of 32, of which a token's row has `groups`.
@@ -93,13 +91,12 @@ impl Header {
     }
 }
 
-/// The grid: tiles of blocks, heads of keys, rows of the queries that share one.
+/// The grid: items, heads of keys, rows of the queries that share one.
 pub(super) fn split(launch: &LaunchShape<'_>) -> Option<Needs> {
     let header = Header::of(launch)?;
-    let [tiles, parts] = header.split();
     let rows = (header.tokens * header.group).div_ceil(header.most_rows())?;
-    let is_covered = launch.grid.map(Count::from) == [tiles, header.kv_heads, rows];
-    is_covered.then(|| header.inputs().write(parts, 4))
+    let is_covered = launch.grid.map(Count::from) == [header.items, header.kv_heads, rows];
+    is_covered.then(|| header.inputs().write(header.parts(), 4))
 }
 
 /// The grid: tokens, heads of keys. Queries, keys and values are not touched.
@@ -107,9 +104,8 @@ pub(super) fn fold(launch: &LaunchShape<'_>) -> Option<Needs> {
     let header = Header::of(launch)?;
     let is_covered = launch.plane()? == [header.tokens, header.kv_heads];
     let unused = Needs::new().read(0u32, 1).read(0u32, 1).read(0u32, 1);
-    let needs = unused.read(4u32, 4).read(header.sinks, 4).write(header.out(), 4);
-    let [_, parts] = header.split();
-    is_covered.then(|| needs.read(parts, 4))
+    let needs = unused.read(header.work(), 4).read(header.sinks, 4).write(header.out(), 4);
+    is_covered.then(|| needs.read(header.parts(), 4))
 }
 
 /// As [`fold`]; the last parameter is the groups of a token's row.

@@ -69,10 +69,10 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the keys and values of `positions` of a head, which are of the block that begins at `base`. They are read in place if
-    /// `in_place`, where that is possible.
+    /// `in_place`, where that is possible. None if a microkernel refuses extents.
     ///
     /// # Safety
-    /// The CPU has `S`; `kv_head` is a head of the cache, and `positions` are at most the capacity back. `workspace` is the caller's alone,
+    /// The CPU has `S`; `kv_head` is a head of the cache. `workspace` is the caller's alone,
     /// until the page is no longer used.
     #[inline(always)]
     pub(super) unsafe fn page<S: Simd + F32Kernels>(
@@ -137,11 +137,11 @@ impl<'a> Call<'a> {
         } else {
             for (i, set) in sets.clone().enumerate() {
                 let lanes = positions.start.max(set * KEY_LANES)..positions.end.min((set + 1) * KEY_LANES);
-                // SAFETY: as above; the rows of `lanes` are in the cache, by the caller.
+                // SAFETY: as above; slots are positions modulo the capacity, so the cache has the rows of `lanes`.
                 unsafe {
                     let to = (&raw mut (*workspace).keys).cast::<f32>().add(i * each);
                     let to = zeros(to, each);
-                    self.transpose_set::<S>(kv_head, lanes, to, (&raw mut (*workspace).rows).cast());
+                    self.transpose_set::<S>(kv_head, lanes, to, (&raw mut (*workspace).rows).cast())?;
                 }
             }
         }
@@ -152,7 +152,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Makes a set of the keys of `positions`, which are of one set and lie row by row. `staging` has room for the rows of a set.
+    /// Makes a set of the keys of `positions`, which are of one set and lie row by row. `staging` has room for the rows of a set. None if
+    /// that is refused.
     ///
     /// # Safety
     /// As for [`Call::page`].
@@ -163,13 +164,13 @@ impl<'a> Call<'a> {
         positions: Range<usize>,
         set: &mut [f32],
         staging: *mut f32,
-    ) {
+    ) -> Option<()> {
         let (Extents { dim, capacity, .. }, code) = (self.extents, self.types[0]);
         let (slot, count) = (positions.start % capacity, positions.len());
         let is_whole = count == KEY_LANES && slot + count <= capacity;
         // SAFETY: the CPU has `S`, and the cache has the rows, by the caller.
-        let done = unsafe {
-            let rows = if is_whole && code < PLAIN {
+        let rows = unsafe {
+            if is_whole && code < PLAIN {
                 let start = (kv_head * capacity + slot) * dim * dtype(code).size();
                 DenseRows::from_raw_parts(dtype(code), self.tile.start(K).add(start), [count, dim], dim)
             } else {
@@ -181,10 +182,10 @@ impl<'a> Call<'a> {
                     }
                 }
                 DenseRows::from_raw_parts(DType::F32, staging.cast(), [KEY_LANES, dim], dim)
-            };
-            rows.map(|rows| transpose_keys(S::assume(), rows, set))
+            }
         };
-        debug_assert_eq!(done, Some(Ok(())));
+        // SAFETY: the CPU has `S`, by the caller.
+        transpose_keys(unsafe { S::assume() }, rows?, set).ok()
     }
 
     /// Returns the values of `positions`, and whether they are in place.

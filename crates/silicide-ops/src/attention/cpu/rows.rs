@@ -106,7 +106,7 @@ impl<'a> TileRows<'a> {
             let from = (token * heads + head) * dim;
             // SAFETY: `needs` requires a query for each token and head.
             query.copy_from_slice(unsafe { call.tile.read_part::<f32>(Q, from..from + dim) });
-            let positions = call.seen(token..token + 1);
+            let positions = call.work.range(token);
             *seen = [positions.start, positions.end];
         }
         TileRows { range, seen, states, sums, queries, scores, page }
@@ -153,13 +153,13 @@ impl<'a> TileRows<'a> {
         if positions.is_empty() {
             return;
         }
-        // SAFETY: the CPU has `S`, by the caller. `Call::seen` returns positions that are at most the capacity back, between all rows; the
-        // workspace is this tile's, and the page is used in this function alone.
+        // SAFETY: the CPU has `S`, by the caller. The positions are of one block. The workspace is this tile's, and the page is used in this
+        // function alone.
         let (isa, page) = unsafe {
             let in_place = count <= IN_PLACE_ROWS;
             (S::assume(), call.page::<S>(kv_head, base, positions, in_place, self.page))
         };
-        let Some(page) = page else { return };
+        let Some(page) = page else { return self.spoil() };
         let strips = count.div_ceil(STRIP);
         for strip in 0..strips {
             let rows = strip * count / strips..(strip + 1) * count / strips;
@@ -177,9 +177,17 @@ impl<'a> TileRows<'a> {
                 dim,
                 ahead: if rows.start == 0 { page.ahead } else { [None; 2] },
             };
-            let done = strip.take(isa, &call.rule, &page, taken);
-            debug_assert_eq!(done, Ok(()));
+            if strip.take(isa, &call.rule, &page, taken).is_none() {
+                return self.spoil();
+            }
         }
+    }
+
+    /// Makes the blocks that were taken NaN, for all rows: a microkernel refused one.
+    #[cold]
+    fn spoil(&mut self) {
+        self.states.fill(Softmax::NAN);
+        self.sums.fill(f32::NAN);
     }
 }
 
@@ -196,7 +204,7 @@ struct Strip<'s> {
 }
 
 impl Strip<'_> {
-    /// Takes a block: scores, weights, weighted values.
+    /// Takes a block: scores, weights, weighted values. None if a microkernel refuses extents.
     #[inline(always)]
     fn take<S: Simd + F32Kernels>(
         self,
@@ -204,21 +212,21 @@ impl Strip<'_> {
         rule: &Attention,
         page: &Page<'_>,
         taken: Taken,
-    ) -> Result<(), silicide_gemm::GemmError> {
+    ) -> Option<()> {
         let Strip { queries, visible, states, sums, scores, dim, ahead } = self;
         let count = visible.len();
         let keys = hull(visible.iter().copied());
         if keys.is_empty() {
-            return Ok(());
+            return Some(());
         }
         let sets = keys.start / KEY_LANES..keys.end.div_ceil(KEY_LANES);
         let columns = sets.start * KEY_LANES..sets.end * KEY_LANES;
         let stored =
-            page.keys.tile(sets.start - page.first_set..sets.end - page.first_set, 0..dim * KEY_LANES);
-        let Some(stored) = stored else { return Ok(()) };
+            page.keys.tile(sets.start - page.first_set..sets.end - page.first_set, 0..dim * KEY_LANES)?;
         let out = scores.as_flattened_mut().get_mut(columns.start..).unwrap_or_default();
-        let out = MatrixMut::new("scores", out, [count, columns.len()], PAGE)?;
-        key_scores(isa, Matrix::new("queries", queries, [count, dim], dim)?, stored, out, ahead[0])?;
+        let out = MatrixMut::new("scores", out, [count, columns.len()], PAGE).ok()?;
+        let queries = Matrix::new("queries", queries, [count, dim], dim).ok()?;
+        key_scores(isa, queries, stored, out, ahead[0]).ok()?;
         let mut factors = [[0.0; 2]; STRIP];
         for (((scores, state), &[start, end]), factors) in
             scores.iter_mut().zip(states).zip(visible).zip(&mut factors)
@@ -233,20 +241,20 @@ impl Strip<'_> {
         }
         let apart = sums.len() / count;
         let values = WeightedValues {
-            weights: Matrix::new("weights", scores.as_flattened(), [count, PAGE], PAGE)?,
+            weights: Matrix::new("weights", scores.as_flattened(), [count, PAGE], PAGE).ok()?,
             ranges: visible,
             values: page.values,
             first: page.first,
             factors: factors.get(..count).filter(|_| taken == Taken::Folded),
             ahead: ahead[1],
         };
-        values.fold(isa, MatrixMut::new("sums", sums, [count, apart], apart)?)
+        values.fold(isa, MatrixMut::new("sums", sums, [count, apart], apart).ok()?).ok()
     }
 }
 
 /// Returns the least range that has all of `ranges` that are not empty.
 #[inline(always)]
-fn hull(ranges: impl Iterator<Item = [usize; 2]>) -> Range<usize> {
+pub(super) fn hull(ranges: impl Iterator<Item = [usize; 2]>) -> Range<usize> {
     let (mut first, mut last) = (usize::MAX, 0);
     for [start, end] in ranges {
         if start < end {

@@ -20,6 +20,9 @@ impl Softmax {
     /// That of no keys.
     pub(super) const NOTHING: Softmax = Softmax { largest: f32::MIN, sum: 0.0 };
 
+    /// That of keys whose weights are unknown: results with it are NaN.
+    pub(super) const NAN: Softmax = Softmax { largest: f32::MIN, sum: f32::NAN };
+
     /// Turns the scores of a block into weights, relative to the largest of them. Scores of keys that are not `visible` are replaced before
     /// anything is computed of them.
     ///

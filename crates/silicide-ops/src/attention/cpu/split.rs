@@ -1,13 +1,18 @@
-//! Few queries: a tile takes some blocks of keys, for all queries that share a head of keys, and leaves a part for each of its queries: the
-//! largest score, the sum of weights, and the weighted sum of values. A second launch folds the parts.
+//! Few queries: a tile is an item of the work list and a head of keys. It takes the item's blocks for all queries that share the head, and
+//! leaves parts for each of its queries: the largest score, the sum of weights, and the weighted sum of values. A second launch folds the parts.
 //!
-//! Parts are groups of blocks, folded by the tile. Of few blocks there would be too few groups to share among threads: then each block is a
-//! part. Which of the two is used changes no bit.
+//! ```text
+//! parts of an item of 1 or 2 blocks:     each block by itself       # lists of up to MOST_PAIRS items; else of 1 block
+//! of more blocks, which are of a group:  one, folded
+//! ```
+//!
+//! Of few blocks there would be too few groups to share among threads, so their items are pairs. Which of the two is used changes no bit.
 
 use super::rows::{RowRange, Taken, TileRows, most_rows};
 use super::softmax::Softmax;
 use super::{BLOCKS, Call, Extents, HEADER, OUT, PAGE, PARTS, QUANTIZED};
-use crate::attention::MOST_DIM;
+use crate::attention::work::{Item, MOST_PAIRS};
+use crate::attention::{ITEM_QUERIES, MOST_DIM};
 use crate::cpu::Simd;
 use crate::quantize_q8::{BoundRow, quantize_part};
 use silicide_gemm::Matrix;
@@ -16,72 +21,60 @@ use silicide_gemm::q8::GROUP;
 use silicide_hal::Tile;
 use std::ops::Range;
 
-/// Up to this many blocks, a block is a part.
-const FEW_BLOCKS: usize = 32;
-/// Blocks of a tile, where a block is a part.
-const BLOCKS_OF_TILE: usize = 2;
-
 /// Words of a part: largest score, sum, and values.
 pub(super) fn part_words(value_dim: usize) -> usize {
     2 + value_dim
 }
 
-/// The most tiles, and parts, of a head's keys, of which at most `keys` are seen.
-pub(super) fn most_tiles(keys: usize) -> [usize; 2] {
-    // Keys that do not begin a block or a group reach into one more.
-    let [blocks, groups] = [PAGE, PAGE * BLOCKS].map(|keys_of| keys.div_ceil(keys_of) + 1);
-    let fine = blocks.min(FEW_BLOCKS);
-    let tiles = fine.div_ceil(BLOCKS_OF_TILE);
-    if blocks > FEW_BLOCKS { [tiles.max(groups), fine.max(groups)] } else { [tiles, fine] }
+/// The parts that memory is planned for; lists with fewer items never need more.
+pub(super) fn most_parts(items: usize) -> usize {
+    let pairs = items.min(MOST_PAIRS) * 2;
+    pairs.max(items)
 }
 
-/// The blocks that some query sees, and how they are shared among tiles.
-struct Split {
-    blocks: Range<usize>,
+/// Where parts lie: by item, then block of the item, then head of keys, then the rows of an item, which are tokens, then heads of the group.
+#[derive(Clone, Copy)]
+struct PartLayout {
+    /// The most parts of an item.
+    of_item: usize,
+    kv_heads: usize,
+    rows: usize,
+    value_dim: usize,
 }
 
-impl Split {
+impl PartLayout {
     #[inline(always)]
-    fn of(call: &Call<'_>) -> Split {
-        let seen = call.seen(0..call.extents.tokens);
-        let end = if seen.is_empty() { seen.start / PAGE } else { seen.end.div_ceil(PAGE) };
-        Split { blocks: seen.start / PAGE..end }
-    }
-
-    /// Whether a block is a part.
-    #[inline(always)]
-    fn by_block(&self) -> bool {
-        self.blocks.len() <= FEW_BLOCKS
-    }
-
-    /// Returns the blocks of a tile; none of one past the last.
-    #[inline(always)]
-    fn tile(&self, index: usize) -> Range<usize> {
-        let Range { start, end } = self.blocks;
-        if self.by_block() {
-            let first = start + index * BLOCKS_OF_TILE;
-            return first.min(end)..(first + BLOCKS_OF_TILE).min(end);
+    fn of(extents: &Extents) -> PartLayout {
+        PartLayout {
+            of_item: if extents.items <= MOST_PAIRS { 2 } else { 1 },
+            kv_heads: extents.kv_heads,
+            rows: extents.tokens.min(ITEM_QUERIES) * extents.group(),
+            value_dim: extents.value_dim,
         }
-        let group = start / BLOCKS + index;
-        (group * BLOCKS).max(start).min(end)..((group + 1) * BLOCKS).min(end)
     }
 
-    /// Returns the part that a block belongs to.
+    /// Whether each block of an item is a part.
     #[inline(always)]
-    fn part(&self, block: usize) -> usize {
-        if self.by_block() { block - self.blocks.start } else { block / BLOCKS - self.blocks.start / BLOCKS }
+    fn by_block(&self, item: &Item) -> bool {
+        item.blocks.len() <= self.of_item
+    }
+
+    /// Words from the first part of a row to the next.
+    #[inline(always)]
+    fn stride(&self) -> usize {
+        self.kv_heads * self.rows * part_words(self.value_dim)
+    }
+
+    /// Returns the words of a part of row `row` of an item.
+    #[inline(always)]
+    fn range(&self, part: usize, kv_head: usize, row: usize) -> Range<usize> {
+        let words = part_words(self.value_dim);
+        let start = part * self.stride() + (kv_head * self.rows + row) * words;
+        start..start + words
     }
 }
 
-/// Where the part of a row lies, in words: rows of a head are tokens, then heads of the group.
-#[inline(always)]
-fn part_range(extents: &Extents, part: usize, kv_head: usize, row: usize) -> Range<usize> {
-    let (rows, words) = (extents.tokens * extents.group(), part_words(extents.value_dim));
-    let start = ((part * extents.kv_heads + kv_head) * rows + row) * words;
-    start..start + words
-}
-
-/// A tile: blocks, a head of keys, some queries.
+/// A tile: an item, a head of keys, some of the rows.
 ///
 /// # Safety
 /// The CPU has `S`; the tile is of a launch that the kernel planned.
@@ -90,86 +83,169 @@ pub(super) unsafe fn split_keys<S: Simd + F32Kernels>(tile: &Tile<'_>) {
     // SAFETY: the kernel planned the launch, by the caller, so `plan_header` made its first parameters.
     let call = unsafe { Call::of(tile) };
     let [index, kv_head, chunk] = tile.index.map(|i| i as usize);
-    let (extents, split) = (call.extents, Split::of(&call));
-    let blocks = split.tile(index);
-    if blocks.is_empty() {
-        // The launch that folds does not read the parts of other tiles.
+    let (extents, layout) = (call.extents, PartLayout::of(&call.extents));
+    let Item { queries, blocks } = call.work.item(index);
+    let (all, most) = (queries.len() * extents.group(), most_rows(extents.dim, extents.value_dim));
+    let (start, count) = (chunk * most, most.min(all.saturating_sub(chunk * most)));
+    if blocks.is_empty() || count == 0 {
         return;
     }
-    let (all, most) = (extents.tokens * extents.group(), most_rows(extents.dim, extents.value_dim));
     let heads = kv_head * extents.group()..(kv_head + 1) * extents.group();
-    let range = RowRange { first_token: 0, heads, start: chunk * most, count: most.min(all - chunk * most) };
+    let range = RowRange { first_token: queries.start, heads, start, count };
     // SAFETY: the rows are of this launch, and this is the only use of the workspace.
     let mut rows = unsafe { TileRows::gather(&call, range) };
-    let store = |rows: &TileRows<'_>, blocks: Range<usize>| {
-        let part = split.part(blocks.start);
+    let store = |rows: &TileRows<'_>, part: usize, blocks: Range<usize>| {
         for (row, state, sums) in rows.parts(blocks.start * PAGE..blocks.end * PAGE, extents.value_dim) {
-            // SAFETY: the part is of this tile's row alone; `most_tiles` sized the parts.
-            let to = unsafe {
-                tile.write::<f32>(OUT, part_range(&extents, part, kv_head, rows.range.start + row))
-            };
+            let words = layout.range(part, kv_head, rows.range.start + row);
+            // SAFETY: `most_parts` sized the parts, of which every item has `of_item`. This one is of this tile's item, head and row alone.
+            let to = unsafe { tile.write::<f32>(OUT, words) };
             if let [largest, sum, values @ ..] = to {
                 (*largest, *sum) = (state.largest, state.sum);
                 values.copy_from_slice(sums);
             }
         }
     };
+    let first = index * layout.of_item;
     // SAFETY: the CPU has `S`, by the caller; the grid has a row of tiles for each head of keys.
     unsafe {
-        if split.by_block() {
-            for block in blocks {
+        if layout.by_block(&Item { queries, blocks: blocks.clone() }) {
+            for (part, block) in (first..).zip(blocks) {
                 rows.take_block::<S>(&call, kv_head, block, Taken::Alone);
-                store(&rows, block..block + 1);
+                store(&rows, part, block..block + 1);
             }
         } else {
             for block in blocks.clone() {
                 rows.take_block::<S>(&call, kv_head, block, Taken::Folded);
             }
-            store(&rows, blocks);
+            store(&rows, first, blocks);
         }
     }
 }
 
-/// Parts of a row, from one on.
-struct Parts {
-    start: *const f32,
-    /// Words from one part to the next.
-    stride: usize,
-    value_dim: usize,
+/// Consecutive parts of a row, at most [`BLOCKS`], each a block of one group.
+#[derive(Default)]
+struct PartRun {
+    group: usize,
+    first: usize,
+    count: usize,
 }
 
-impl Parts {
-    /// Returns the parts from `part` on, of a row of a head of keys.
+/// What is folded of a row: blocks into a group, groups into the outputs.
+struct RowFold<'a, S> {
+    isa: S,
+    tile: &'a Tile<'a>,
+    layout: PartLayout,
+    kv_head: usize,
+    /// The number of the row in an item.
+    row: usize,
+    /// The blocks of a group that were not folded yet.
+    run: PartRun,
+    /// The softmax of the blocks of the group that were folded; their values are `sums`.
+    state: Softmax,
+    /// Whether blocks of the group were folded.
+    is_open: bool,
+    sums: &'a mut [f32],
+    /// The groups that were folded.
+    total: Softmax,
+    y: &'a mut [f32],
+}
+
+impl<S: Simd + F32Kernels> RowFold<'_, S> {
+    /// Adds a part. None if a microkernel refuses extents.
     ///
     /// # Safety
-    /// The call is of a launch that folds parts, which has the part.
+    /// The CPU has `S`. The launch before wrote the part, of the row.
     #[inline(always)]
-    unsafe fn of(call: &Call<'_>, [part, kv_head, row]: [usize; 3]) -> Parts {
-        let extents = call.extents;
-        let range = part_range(&extents, part, kv_head, row);
-        let stride = extents.tokens * extents.heads * part_words(extents.value_dim);
-        // SAFETY: the binding has the part, by the caller.
-        let start = unsafe { call.tile.start(PARTS).cast::<f32>().add(range.start) };
-        Parts { start, stride, value_dim: extents.value_dim }
+    unsafe fn take(&mut self, part: usize, block: usize, by_block: bool) -> Option<()> {
+        let group = block / BLOCKS;
+        // SAFETY: this function has the conditions of both.
+        unsafe {
+            if !by_block {
+                self.end_group()?;
+                let (part, values) = (self.softmax(part), self.values(part, 1));
+                let factors = [self.total.fold::<S>(part)];
+                return fold_parts(self.isa, self.y, values, &factors).ok();
+            }
+            let run = &self.run;
+            if run.group != group {
+                self.end_group()?;
+            } else if run.first + run.count != part || run.count == BLOCKS {
+                self.end_run()?;
+            }
+        }
+        if self.run.count == 0 {
+            self.run = PartRun { group, first: part, count: 0 };
+        }
+        self.run.count += 1;
+        Some(())
+    }
+
+    /// Folds the parts of the run into the group.
+    ///
+    /// # Safety
+    /// As for [`RowFold::take`].
+    #[inline(always)]
+    unsafe fn end_run(&mut self) -> Option<()> {
+        let PartRun { first, count, .. } = self.run;
+        if count == 0 {
+            return Some(());
+        }
+        let mut factors = [[0.0; 2]; BLOCKS];
+        let factors = factors.get_mut(..count)?;
+        for (part, factors) in (first..).zip(&mut *factors) {
+            // SAFETY: the parts of a run were written, by `take`.
+            *factors = self.state.fold::<S>(unsafe { self.softmax(part) });
+        }
+        (self.run.count, self.is_open) = (0, true);
+        // SAFETY: as above.
+        fold_parts(self.isa, self.sums, unsafe { self.values(first, count) }, factors).ok()
+    }
+
+    /// Folds the group into the outputs.
+    ///
+    /// # Safety
+    /// As for [`RowFold::take`].
+    #[inline(always)]
+    unsafe fn end_group(&mut self) -> Option<()> {
+        // SAFETY: this function has the conditions.
+        unsafe { self.end_run()? };
+        if !self.is_open {
+            return Some(());
+        }
+        self.is_open = false;
+        let factors = [self.total.fold::<S>(self.state)];
+        let group = Matrix::new("sums", self.sums, [1, self.layout.value_dim], self.layout.value_dim).ok()?;
+        fold_parts(self.isa, self.y, group, &factors).ok()?;
+        self.state = Softmax::NOTHING;
+        self.sums.fill(0.0);
+        Some(())
     }
 
     /// # Safety
-    /// The launch before wrote part `part`, counted from the first.
+    /// The launch before wrote part `part` of the row.
     #[inline(always)]
     unsafe fn softmax(&self, part: usize) -> Softmax {
-        // SAFETY: a part has two words before its values, by the caller.
+        // SAFETY: the binding has the part, which has two words before its values.
         unsafe {
-            let at = self.start.add(part * self.stride);
+            let at = self
+                .tile
+                .start(PARTS)
+                .cast::<f32>()
+                .add(self.layout.range(part, self.kv_head, self.row).start);
             Softmax { largest: at.read(), sum: at.add(1).read() }
         }
     }
 
     /// # Safety
-    /// The launch before wrote the first `count` parts, which are not none.
+    /// The launch before wrote `count` parts of the row from `part` on, which are not none.
     #[inline(always)]
-    unsafe fn values<'a>(&self, count: usize) -> Matrix<'a, f32> {
-        // SAFETY: a part has `value_dim` values after two words, and parts are `stride` apart, by the caller.
-        unsafe { Matrix::from_raw_parts(self.start.add(2), [count, self.value_dim], self.stride) }
+    unsafe fn values<'v>(&self, part: usize, count: usize) -> Matrix<'v, f32> {
+        let range = self.layout.range(part, self.kv_head, self.row);
+        // SAFETY: the binding has the parts, `stride` apart; a part has `value_dim` values after two words.
+        unsafe {
+            let start = self.tile.start(PARTS).cast::<f32>().add(range.start + 2);
+            Matrix::from_raw_parts(start, [count, self.layout.value_dim], self.layout.stride())
+        }
     }
 }
 
@@ -182,49 +258,50 @@ pub(super) unsafe fn fold_tile<S: Simd + F32Kernels>(tile: &Tile<'_>) {
     // SAFETY: the kernel planned the launch, by the caller, so `plan_header` made its first parameters.
     let (call, isa) = unsafe { (Call::of(tile), S::assume()) };
     let [token, kv_head, _] = tile.index.map(|i| i as usize);
-    let (extents, split) = (call.extents, Split::of(&call));
+    let (extents, layout) = (call.extents, PartLayout::of(&call.extents));
     let (group, value_dim) = (extents.group(), extents.value_dim);
-    let seen = call.seen(token..token + 1);
-    let blocks = if seen.is_empty() { 0..0 } else { seen.start / PAGE..seen.end.div_ceil(PAGE) };
+    let seen = call.work.range(token);
+    let items = call.work.items_of(token);
     let mut memory = [0.0; MOST_DIM];
-    let sums = &mut memory[..value_dim];
     for member in 0..group {
         let head = kv_head * group + member;
         let out = (token * extents.heads + head) * value_dim;
         // SAFETY: the output is of this tile alone.
         let y = unsafe { tile.write::<f32>(OUT, out..out + value_dim) };
         y.fill(0.0);
-        let mut total = Softmax::NOTHING;
-        let row = token * group + member;
-        let mut first = blocks.start;
-        while first < blocks.end {
-            let end = (first / BLOCKS + 1) * BLOCKS;
-            // SAFETY: the launch before wrote the parts of all blocks that the row sees.
-            let parts = unsafe { Parts::of(&call, [split.part(first), kv_head, row]) };
-            let done = if split.by_block() {
-                let (mut state, mut factors) = (Softmax::NOTHING, [[0.0; 2]; BLOCKS]);
-                let count = end.min(blocks.end) - first;
-                for (part, factors) in factors.iter_mut().enumerate().take(count) {
-                    // SAFETY: `part` is below `count`, the parts of this group that the launch before wrote.
-                    *factors = state.fold::<S>(unsafe { parts.softmax(part) });
+        let sums = &mut memory[..value_dim];
+        sums.fill(0.0);
+        let (run, state, total) = (PartRun::default(), Softmax::NOTHING, Softmax::NOTHING);
+        let mut fold =
+            RowFold { isa, tile, layout, kv_head, row: 0, run, state, is_open: false, sums, total, y };
+        let mut done = Some(());
+        for index in items.clone() {
+            let item = call.work.item(index);
+            if !item.queries.contains(&token) {
+                done = None;
+                break;
+            }
+            fold.row = (token - item.queries.start) * group + member;
+            let by_block = layout.by_block(&item);
+            let first = index * layout.of_item;
+            let parts = if by_block { item.blocks.len() } else { 1 };
+            for part in 0..parts {
+                let (block, end) = if by_block {
+                    (item.blocks.start + part, item.blocks.start + part + 1)
+                } else {
+                    (item.blocks.start, item.blocks.end)
+                };
+                if seen.start.max(block * PAGE) >= seen.end.min(end * PAGE) {
+                    continue;
                 }
-                sums.fill(0.0);
-                // SAFETY: the launch before wrote `count` parts of this group.
-                let done = fold_parts(isa, sums, unsafe { parts.values(count) }, &factors[..count]);
-                debug_assert_eq!(done, Ok(()));
-                // Outside of the closure, which is compiled without the instruction set.
-                let factors = [total.fold::<S>(state)];
-                let group = Matrix::new("sums", sums, [1, value_dim], value_dim);
-                group.and_then(|group| fold_parts(isa, y, group, &factors))
-            } else {
-                // SAFETY: the launch before wrote one part for the group.
-                let (state, values) = unsafe { (parts.softmax(0), parts.values(1)) };
-                fold_parts(isa, y, values, &[total.fold::<S>(state)])
-            };
-            debug_assert_eq!(done, Ok(()));
-            first = end;
+                // SAFETY: the CPU has `S`, by the caller. The launch before wrote the parts of an item for its rows that see a key of them.
+                done = done.and(unsafe { fold.take(first + part, block, by_block) });
+            }
         }
-        call.finish::<S>(head, total, y);
+        // SAFETY: as above.
+        done = done.and(unsafe { fold.end_group() });
+        let RowFold { total, y, .. } = fold;
+        call.finish::<S>(head, if done.is_some() { total } else { Softmax::NAN }, y);
     }
 }
 
