@@ -2,12 +2,13 @@
 //! through the tokens in order, so that the last one for a slot is what stays. A set in lanes is of one tile too.
 
 use super::{CacheWrite, CacheWriteExtents};
-use crate::attention::KEY_LANES;
+use crate::attention::{KEY_LANES, MOST_KEY_DIM};
 use crate::cpu::element::{Float, code, size};
 use crate::cpu::{CHUNK, Simd, TILE, native_kernel};
 use crate::elementwise::{fits_cpu, is_float};
 use crate::needs::{bytes, dtype};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::f32::{DenseRows, F32Kernels, transpose_keys};
 use silicide_gemm::prefetch::{LINE, fetch};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::{DType, Format, bf16, f16};
@@ -153,6 +154,74 @@ pub(crate) fn prefetch_set(tile: &Tile<'_>, to: CacheRow, dim: usize) {
     for line in (0..bytes).step_by(LINE).filter(|_| to.in_lanes) {
         fetch::<true>(set.wrapping_add(line));
     }
+}
+
+/// The keys of a set in lanes: row by row, and element by element.
+#[repr(C, align(64))]
+pub(crate) struct SetWorkspace {
+    rows: [f32; KEY_LANES * MOST_KEY_DIM],
+    set: [f32; KEY_LANES * MOST_KEY_DIM],
+}
+
+impl SetWorkspace {
+    /// Returns memory for the rows and for the set of keys of `dim` elements, as zeros.
+    ///
+    /// # Safety
+    /// `memory` is a workspace of the caller alone; `dim` is at most [`MOST_KEY_DIM`].
+    #[inline(always)]
+    pub(crate) unsafe fn slices<'a>(memory: *mut SetWorkspace, dim: usize) -> [&'a mut [f32]; 2] {
+        // SAFETY: the fields have room for `KEY_LANES * dim` numbers, of which all bits zero are one; zeros are written before a slice is made.
+        unsafe {
+            [&raw mut (*memory).rows, &raw mut (*memory).set].map(|field| {
+                let start = field.cast::<f32>();
+                start.write_bytes(0, KEY_LANES * dim);
+                std::slice::from_raw_parts_mut(start, KEY_LANES * dim)
+            })
+        }
+    }
+}
+
+/// Stores the rows of a whole set, [`KEY_LANES`] from `to` on, which is in lanes: transposed in memory of its own, `set`, so that the cache is
+/// written in order. One row after the other has a few elements in each cache line of the set, and is half as fast.
+///
+/// # Safety
+/// As for [`store_row`], for each of the rows; `to.row` begins a set.
+#[inline(always)]
+pub(crate) unsafe fn store_set<S: Simd + F32Kernels>(
+    tile: &Tile<'_>,
+    to: CacheRow,
+    rows: &[f32],
+    set: &mut [f32],
+) {
+    let dim = rows.len() / KEY_LANES;
+    // SAFETY: `rows` has `KEY_LANES` rows of `dim` elements, and the CPU has `S`, by the caller.
+    let (isa, keys) = unsafe {
+        let keys = DenseRows::from_raw_parts(DType::F32, rows.as_ptr().cast(), [KEY_LANES, dim], dim);
+        (S::assume(), keys)
+    };
+    let is_transposed = keys.is_some_and(|keys| transpose_keys(isa, keys, set).is_ok());
+    // SAFETY: the cache has whole sets (`cache_bytes`), of which this one is the caller's alone.
+    unsafe {
+        match DType::ALL.get(to.code as usize) {
+            Some(DType::F32) if is_transposed => narrow_set::<f32>(isa, tile, to, set),
+            Some(DType::F16) if is_transposed => narrow_set::<f16>(isa, tile, to, set),
+            Some(DType::BF16) if is_transposed => narrow_set::<bf16>(isa, tile, to, set),
+            _ => {
+                for (lane, row) in rows.chunks_exact(dim.max(1)).enumerate() {
+                    store_row::<S>(tile, CacheRow { row: to.row + lane, ..to }, row);
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The cache is of `T` and has the set that begins with row `to.row`, which nothing else touches.
+#[inline(always)]
+unsafe fn narrow_set<T: Float>(isa: impl Simd, tile: &Tile<'_>, to: CacheRow, set: &[f32]) {
+    let start = to.row * (set.len() / KEY_LANES);
+    // SAFETY: the cache has the set, by the caller.
+    T::narrow(isa, set, unsafe { tile.write::<T>(to.binding, start..start + set.len()) });
 }
 
 /// Stores `values` in a row of a cache of `T`.

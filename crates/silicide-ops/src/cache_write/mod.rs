@@ -9,7 +9,7 @@ pub mod cases;
 mod cpu;
 mod gpu;
 
-pub(crate) use cpu::{CacheRow, cache_bytes, prefetch_set, store_row};
+pub(crate) use cpu::{CacheRow, SetWorkspace, cache_bytes, prefetch_set, store_row, store_set};
 
 use crate::attention::{CacheShape, KEY_LANES};
 use crate::elementwise::inputs;

@@ -54,6 +54,13 @@ pub fn cases() -> Vec<Case> {
             [BF16, q8_0],
             (U32, (5..23).map(|slot| f64::from(slot % 16)).collect()),
         );
+        let ring = |start: usize, count: usize, capacity: usize| -> (DType, Vec<f64>) {
+            (U32, (start..start + count).map(|position| (position % capacity) as f64).collect())
+        };
+        for dtype in [F32, F16, BF16] {
+            add([70, 4, 2, 40, 24, 12], 48, [dtype, F16], ring(35, 70, 48));
+        }
+        add([300, 9, 3, 64, 64, 32], 512, [F16, F16], ring(100, 300, 512));
         add([2, 1, 1, 2, 1, 1], 3, [F16, F16], (U32, vec![2.0, 1.0]));
     }
     cases

@@ -1,23 +1,22 @@
-//! `rope_cache` on GPUs: an invocation for a few pairs or elements, of queries first, then of keys, then of values. For few tokens:
-//! each checks whether a later one has the same slot.
+//! `rope_cache` on GPUs: a workgroup for some items of one token, which are pairs or elements of its queries, keys and values. It checks once
+//! whether a later token has the same slot.
 
 use super::{RopeCache, RopeCacheExtents};
-use crate::elementwise::gpu;
 use crate::rope::RopeStyle;
 use crate::wgsl;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Snippet, WgslKernel};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
 
 static BODY: Snippet = Snippet { name: "rope_cache", text: include_str!("rope_cache.wgsl") };
 
-/// The most tokens.
-const FEW: usize = 16;
+/// Items of an invocation.
+const EACH: u32 = 4;
 
 /// Bindings.
 const BINDINGS: u32 = 8;
 
-/// An invocation for a few items.
+/// A workgroup for some items of a token.
 pub(super) struct GpuRopeCache;
 
 impl Kernel for GpuRopeCache {
@@ -34,9 +33,6 @@ impl Kernel for GpuRopeCache {
         let extents = RopeCacheExtents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
         if extents.in_lanes != [false; 2] {
             return Err(Decline("writes row by row"));
-        }
-        if extents.tokens > FEW {
-            return Err(Decline("is for few tokens"));
         }
         if on.limits.max_bindings < BINDINGS {
             return Err(Decline("needs eight bindings"));
@@ -64,7 +60,6 @@ impl Kernel for GpuRopeCache {
         ) else {
             return plan;
         };
-        let [linear, main] = gpu::entry();
         let parts = [
             Part::plain(&BODY),
             Part::bound(load, "q", 0),
@@ -75,22 +70,24 @@ impl Kernel for GpuRopeCache {
             Part::bound(queries, "queries", 5),
             Part::bound(keys, "keys", 6),
             Part::bound(values, "values", 7),
-            linear,
-            main,
+            Part::plain(&wgsl::LINEAR),
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, BINDINGS, 12).writes(0b1110_0000);
+        let kernel = WgslKernel::new(self.name(), &parts, BINDINGS, 13).writes(0b1110_0000);
         let sizes = [1, 2].map(|output| io.output(output).dtype.size() as u32);
-        // SAFETY: items below the count are of the heads of queries, keys and values in turn; pairs lie in their head. A slot is
+        let workgroup = wgsl::workgroup(on);
+        let kernel = kernel.constant("WG", workgroup).constant("ITEMS", workgroup * EACH);
+        // SAFETY: items of a token are of its heads of queries, keys and values in turn; pairs lie in their head. A slot is
         // checked against the limit, which is at most the capacity, before it is used.
-        let kernel = unsafe { gpu::sized(kernel, on).unchecked(needs, &sizes) };
+        let kernel = unsafe { kernel.unchecked(needs, &sizes) };
         let RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities, .. } = extents;
         let [key_limit, value_limit] = extents.limits(io);
-        let turned = tokens * (heads + kv_heads) * (dim - pairs);
-        let count = turned + tokens * kv_heads * value_dim;
+        let items = (heads + kv_heads) * (dim - pairs) + kv_heads * value_dim;
+        let chunks = items.div_ceil((workgroup * EACH) as usize);
         let halves = usize::from(op.style == RopeStyle::Halves);
         let [key_capacity, value_capacity] = capacities;
         let params = [
-            count,
+            items,
+            chunks,
             tokens,
             heads,
             kv_heads,
@@ -104,23 +101,24 @@ impl Kernel for GpuRopeCache {
             value_limit,
         ];
         let args: smallvec::SmallVec<[Arg; 8]> = (0..8).map(Arg::slot).collect();
-        gpu::push(&mut plan, &kernel, &args, &params.map(|word| word as u32), on);
+        let grid = wgsl::grid(tokens * chunks, on);
+        plan.push(Program::Wgsl(kernel), &args, &params.map(|word| word as u32), grid);
         plan
     }
 }
 
 /// Facts: bytes of an element of keys and of values.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [count, tokens, heads, kv_heads, dim, value_dim, pairs] =
-        [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
-    let [key_capacity, value_capacity, key_limit, value_limit] = [8, 9, 10, 11].map(|i| launch.count(i));
+    let [count, chunks, tokens, heads, kv_heads, dim, value_dim, pairs] =
+        [0, 1, 2, 3, 4, 5, 6, 7].map(|i| launch.count(i));
+    let [key_capacity, value_capacity, key_limit, value_limit] = [9, 10, 11, 12].map(|i| launch.count(i));
     let is_inside = key_limit <= key_capacity && value_limit <= value_capacity && pairs * 2u32 <= dim;
-    let divides = heads != Count(0) && kv_heads != Count(0);
+    let divides = heads != Count(0) && kv_heads != Count(0) && chunks != Count(0);
     if !is_inside || !divides {
         return None;
     }
     let values = tokens * kv_heads * value_dim;
-    let items = tokens * (heads + kv_heads) * Count(dim.0 - pairs.0) + values;
+    let items = (heads + kv_heads) * Count(dim.0 - pairs.0) + kv_heads * value_dim;
     let [key, value] = [0, 1].map(|i| launch.fact(i));
     let q = tokens * heads * dim * 4u32;
     let needs = Needs::new()

@@ -1,5 +1,6 @@
 // Rotary embedding of queries and keys, as in `rope.wgsl`, and storage of keys and values, as in `cache_write.wgsl`.
-// Elements of the launch: pairs and copied elements of each head of queries, then of keys; then elements of values.
+// A workgroup has ITEMS items of one token: pairs and copied elements of its queries, then of its keys; then elements of its values. It
+// decides once whether a later token has the same slot.
 struct Params {
     q_offset: u32,
     k_offset: u32,
@@ -9,7 +10,9 @@ struct Params {
     queries_offset: u32,
     keys_offset: u32,
     values_offset: u32,
-    count: u32,
+    // Items of a token, and workgroups that share them.
+    items: u32,
+    chunks: u32,
     tokens: u32,
     heads: u32,
     kv_heads: u32,
@@ -26,15 +29,12 @@ struct Params {
 }
 var<immediate> p: Params;
 
-// Whether a token is stored: its slot exists, and no later token has the same.
-fn is_stored(token: u32, limit: u32) -> bool {
-    let slot = get_slots(token);
-    var stored = slot < limit;
-    for (var later = token + 1u; later < p.tokens; later++) {
-        stored = stored && get_slots(later) != slot;
-    }
-    return stored;
-}
+override WG: u32 = 256;
+// Items of a workgroup.
+override ITEMS: u32 = 1024;
+
+// 1 if a later token has the same slot.
+var<workgroup> taken: atomic<u32>;
 
 // Where the first element of an item lies in its head, and how far the second is from it.
 fn place(item: u32) -> vec2<u32> {
@@ -55,43 +55,66 @@ fn turned(token: u32, item: u32, a: f32, b: f32) -> vec2<f32> {
     return vec2<f32>(a * c - b * s, b * c + a * s);
 }
 
-fn element(i: u32) {
-    let items = p.dim - p.pairs;
-    let queries = p.tokens * p.heads * items;
-    let keys = p.tokens * p.kv_heads * items;
-    if i < queries {
-        let row = i / items;
-        let item = i % items;
-        let at = place(item) + vec2<u32>(row * p.dim, 0u);
-        let y = turned(row / p.heads, item, load_q(at.x), load_q(at.x + at.y));
-        store_queries(at.x, y.x);
-        if at.y != 0u {
-            store_queries(at.x + at.y, y.y);
-        }
+@compute @workgroup_size(WG)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let number = linear_group(group, groups);
+    let token = number / p.chunks;
+    if token >= p.tokens {
         return;
     }
-    if i < queries + keys {
-        let row = (i - queries) / items;
-        let item = (i - queries) % items;
-        let token = row / p.kv_heads;
-        if !is_stored(token, p.key_limit) {
-            return;
+    let begin = number % p.chunks * ITEMS;
+    let end = min(begin + ITEMS, p.items);
+    let pieces = p.dim - p.pairs;
+    let queries = p.heads * pieces;
+    let keys = queries + p.kv_heads * pieces;
+    var slot = 0xffffffffu;
+    if end > queries {
+        slot = get_slots(token);
+        if lane == 0u {
+            atomicStore(&taken, 0u);
         }
-        let inside = place(item);
-        let from_here = row * p.dim + inside.x;
-        let y = turned(token, item, load_k(from_here), load_k(from_here + inside.y));
-        let to = (row % p.kv_heads * p.key_capacity + get_slots(token)) * p.dim + inside.x;
-        store_keys(to, y.x);
-        if inside.y != 0u {
-            store_keys(to + inside.y, y.y);
+        workgroupBarrier();
+        for (var later = token + 1u + lane; later < p.tokens; later += WG) {
+            if get_slots(later) == slot {
+                atomicStore(&taken, 1u);
+            }
         }
-        return;
+        workgroupBarrier();
+        if atomicLoad(&taken) == 1u {
+            slot = 0xffffffffu;
+        }
     }
-    let at = i - queries - keys;
-    let row = at / p.value_dim;
-    let token = row / p.kv_heads;
-    if is_stored(token, p.value_limit) {
-        let head = row % p.kv_heads;
-        store_values((head * p.value_capacity + get_slots(token)) * p.value_dim + at % p.value_dim, load_v(at));
+    for (var i = begin + lane; i < end; i += WG) {
+        if i < queries {
+            let inside = place(i % pieces);
+            let at = (token * p.heads + i / pieces) * p.dim + inside.x;
+            let y = turned(token, i % pieces, load_q(at), load_q(at + inside.y));
+            store_queries(at, y.x);
+            if inside.y != 0u {
+                store_queries(at + inside.y, y.y);
+            }
+        } else if i < keys {
+            if slot < p.key_limit {
+                let head = (i - queries) / pieces;
+                let item = (i - queries) % pieces;
+                let inside = place(item);
+                let from_here = (token * p.kv_heads + head) * p.dim + inside.x;
+                let y = turned(token, item, load_k(from_here), load_k(from_here + inside.y));
+                let to = (head * p.key_capacity + slot) * p.dim + inside.x;
+                store_keys(to, y.x);
+                if inside.y != 0u {
+                    store_keys(to + inside.y, y.y);
+                }
+            }
+        } else if slot < p.value_limit {
+            let head = (i - keys) / p.value_dim;
+            let at = (i - keys) % p.value_dim;
+            let to = (head * p.value_capacity + slot) * p.value_dim + at;
+            store_values(to, load_v((token * p.kv_heads + head) * p.value_dim + at));
+        }
     }
 }
