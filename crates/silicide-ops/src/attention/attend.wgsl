@@ -1,5 +1,10 @@
 // y = softmax(scale * q k^T, masked) v, with a running maximum: a workgroup has four queries that share a head of keys, and the keys of an
-// item of the work list, or all. It takes WG keys at a time: an invocation per key for scores, then an invocation per few elements of the values.
+// item of the work list, or all. It takes WG keys at a time:
+//
+//   scores   an invocation per key, eight elements at a time
+//   maximum  of eight keys by each of eight invocations, then of those by all
+//   values   an invocation per eight elements; teams of VALUES / 8 invocations take turns with the keys, and are added at the end
+//
 // Rows of a head of keys are tokens, then heads of the group. The kernel adds `begin_row`: `begin_part` or `begin_whole`.
 struct Params {
     q_offset: u32,
@@ -26,14 +31,20 @@ struct Params {
     count: u32,
 }
 var<immediate> p: Params;
-override WG: u32 = 64;
-// Elements of a head of keys.
+// Eight times eight.
+const WG: u32 = 64u;
+// Elements of a head of keys, and of values.
 override DIM: u32 = 64;
-// Elements of the values for each invocation, rounded up.
-override COLUMNS: u32 = 1;
+override VALUES: u32 = 64;
+// Invocations of a team, and teams.
+override TEAM: u32 = 8;
+override TEAMS: u32 = 8;
 
 var<workgroup> queries: array<vec4<f32>, DIM>;
 var<workgroup> scores: array<vec4<f32>, WG>;
+var<workgroup> peaks: array<vec4<f32>, 8>;
+// Values of teams, to be added.
+var<workgroup> shares: array<f32, 512>;
 
 // The work of a workgroup: the first of its four rows, of `rows` rows from token `token` on, a head of keys as the launch counts them, an item.
 struct Work {
@@ -74,10 +85,6 @@ fn weights(d: vec4<f32>) -> vec4<f32> {
     return vec4<f32>(weight(d.x), weight(d.y), weight(d.z), weight(d.w));
 }
 
-fn largest_of(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
-    return vec4<f32>(larger(a.x, b.x), larger(a.y, b.y), larger(a.z, b.z), larger(a.w, b.w));
-}
-
 fn capped(score: f32) -> f32 {
     if p.softcap == 0.0 || is_nan(score) {
         return score;
@@ -93,7 +100,7 @@ fn query_row(work: Work, i: u32) -> u32 {
 }
 
 fn query(work: Work, i: u32, d: u32) -> f32 {
-    return load_q(query_row(work, i) * p.dim + d);
+    return load_q(query_row(work, i) * DIM + d);
 }
 
 // What one query has seen.
@@ -112,7 +119,7 @@ struct Target {
 fn begin_part(work: Work, i: u32, mine: Mine, lane: u32) -> Target {
     let head = work.item * p.kv_heads + p.first + work.kv_head;
     let rows = min(p.tokens, ITEM_QUERIES) * (p.heads / p.kv_heads);
-    let start = (head * rows + work.row + i) * (p.value_dim + 2u);
+    let start = (head * rows + work.row + i) * (VALUES + 2u);
     if lane == 0u {
         store_out(start, mine.largest);
         store_out(start + 1u, mine.sum);
@@ -132,7 +139,31 @@ fn begin_whole(work: Work, i: u32, mine: Mine, lane: u32) -> Target {
     }
     // Not `sum != 0`, which is false of NaN too.
     let factor = select(weight(mine.largest - largest) / sum, 0.0, sum == 0.0);
-    return Target(row * p.value_dim, factor);
+    return Target(row * VALUES, factor);
+}
+
+// Adds the teams' values of row `i`, and stores them.
+fn finish_row(work: Work, i: u32, mine: Mine, values: mat2x4<f32>, lane: u32) {
+    workgroupBarrier();
+    if lane < TEAM * TEAMS {
+        let at = lane / TEAM * VALUES + lane % TEAM * 8u;
+        for (var c = 0u; c < 4u; c++) {
+            shares[at + c] = values[0][c];
+            shares[at + 4u + c] = values[1][c];
+        }
+    }
+    workgroupBarrier();
+    if work.row + i >= work.rows {
+        return;
+    }
+    let place = begin_row(work, i, mine, lane);
+    for (var d = lane; d < VALUES; d += WG) {
+        var value = shares[d];
+        for (var team = 1u; team < TEAMS; team++) {
+            value += shares[team * VALUES + d];
+        }
+        store_out(place.start + d, value * place.factor);
+    }
 }
 
 @compute @workgroup_size(WG)
@@ -174,23 +205,34 @@ fn main(
         end = min(end, (block + min(words.w, ITEM_BLOCKS)) * BLOCK);
     }
 
-    for (var d = lane; d < p.dim; d += WG) {
+    for (var d = lane; d < DIM; d += WG) {
         queries[d] = vec4<f32>(query(work, 0u, d), query(work, 1u, d), query(work, 2u, d), query(work, 3u, d));
     }
     workgroupBarrier();
-    var totals: array<vec4<f32>, 8>;
-    for (var c = 0u; c < COLUMNS; c++) {
-        totals[c] = vec4<f32>();
-    }
+    let team = lane / TEAM;
+    let column = lane % TEAM * 8u;
+    let head = work.kv_head * p.capacity;
     var seen = Seen(vec4<f32>(LOWEST), vec4<f32>());
+    var values0 = mat2x4<f32>();
+    var values1 = mat2x4<f32>();
+    var values2 = mat2x4<f32>();
+    var values3 = mat2x4<f32>();
     for (var at = begin; at < end; at += WG) {
+        // A range is at most the capacity long, so it passes the end of the ring once.
+        let first = at % p.capacity;
+        let count = min(end - at, WG);
         let position = at + lane;
         var score = vec4<f32>();
         var visible = vec4<bool>(false);
-        if position < end {
-            let base = (work.kv_head * p.capacity + position % p.capacity) * p.dim;
-            for (var d = 0u; d < p.dim; d++) {
-                score += queries[d] * load_k(base + d);
+        if lane < count {
+            let slot = first + lane;
+            let base = (head + select(slot, slot - p.capacity, slot >= p.capacity)) * DIM;
+            for (var d = 0u; d < DIM; d += 8u) {
+                let keys = eight_k(base + d);
+                score += queries[d] * keys[0].x + queries[d + 1u] * keys[0].y
+                    + queries[d + 2u] * keys[0].z + queries[d + 3u] * keys[0].w;
+                score += queries[d + 4u] * keys[1].x + queries[d + 5u] * keys[1].y
+                    + queries[d + 6u] * keys[1].z + queries[d + 7u] * keys[1].w;
             }
             score *= p.scale;
             score = vec4<f32>(capped(score.x), capped(score.y), capped(score.z), capped(score.w));
@@ -198,40 +240,51 @@ fn main(
         }
         scores[lane] = select(vec4<f32>(LOWEST), score, visible);
         workgroupBarrier();
-        let count = min(end - at, WG);
-        var largest = seen.largest;
-        for (var key = 0u; key < count; key++) {
-            largest = largest_of(largest, scores[key]);
+        if lane < 8u {
+            var peak = scores[lane * 8u];
+            for (var key = 1u; key < 8u; key++) {
+                peak = max(peak, scores[lane * 8u + key]);
+            }
+            peaks[lane] = peak;
         }
         workgroupBarrier();
+        // Whatever this is of a score that is NaN: the weight of that key is NaN, and so is the sum.
+        var largest = seen.largest;
+        for (var part = 0u; part < 8u; part++) {
+            largest = max(largest, peaks[part]);
+        }
         scores[lane] = select(vec4<f32>(), weights(score - largest), visible);
         workgroupBarrier();
         let kept = weights(seen.largest - largest);
         seen = Seen(largest, seen.sum * kept);
-        for (var c = 0u; c < COLUMNS; c++) {
-            totals[c] *= kept;
-        }
-        for (var key = 0u; key < count; key++) {
-            let shares = scores[key];
-            seen.sum += shares;
-            let base = (work.kv_head * p.capacity + (at + key) % p.capacity) * p.value_dim;
-            for (var c = 0u; c < COLUMNS; c++) {
-                let column = c * WG + lane;
-                if column < p.value_dim {
-                    totals[c] += shares * load_v(base + column);
-                }
+        values0 *= kept.x;
+        values1 *= kept.y;
+        values2 *= kept.z;
+        values3 *= kept.w;
+        if team < TEAMS {
+            for (var key = team; key < count; key += TEAMS) {
+                let slot = first + key;
+                let row = head + select(slot, slot - p.capacity, slot >= p.capacity);
+                let values = eight_v(row * VALUES + column);
+                let share = scores[key];
+                seen.sum += share;
+                values0 += values * share.x;
+                values1 += values * share.y;
+                values2 += values * share.z;
+                values3 += values * share.w;
             }
         }
         workgroupBarrier();
     }
-    let left = work.rows - work.row;
-    for (var i = 0u; i < min(left, 4u); i++) {
-        let place = begin_row(work, i, Mine(seen.largest[i], seen.sum[i]), lane);
-        for (var c = 0u; c < COLUMNS; c++) {
-            let column = c * WG + lane;
-            if column < p.value_dim {
-                store_out(place.start + column, totals[c][i] * place.factor);
-            }
-        }
+    // The sums of teams.
+    scores[lane] = seen.sum;
+    workgroupBarrier();
+    var sum = scores[0];
+    for (var other = 1u; other < TEAMS; other++) {
+        sum += scores[other * TEAM];
     }
+    finish_row(work, 0u, Mine(seen.largest.x, sum.x), values0, lane);
+    finish_row(work, 1u, Mine(seen.largest.y, sum.y), values1, lane);
+    finish_row(work, 2u, Mine(seen.largest.z, sum.z), values2, lane);
+    finish_row(work, 3u, Mine(seen.largest.w, sum.w), values3, lane);
 }

@@ -74,6 +74,9 @@ fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> 
     if extents.dim > MOST_DIM {
         return Err(Decline("takes keys of at most 512 elements"));
     }
+    if [1, 2].iter().any(|&i| wgsl::has_table(io.input(i).dtype)) {
+        return Err(Decline("takes no types that are read with a table"));
+    }
     if extents.capacity > MOST_POSITIONS {
         return Err(Decline("takes positions of at most 30 bits"));
     }
@@ -130,19 +133,22 @@ fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, written: Wri
         Part::plain(&wgsl::LINEAR),
     ];
     let name = if items.is_some() { "attention.split.wgsl" } else { "attention.tiled.wgsl" };
+    let team = (value_dim as u32 / 8).max(1);
     let kernel = WgslKernel::new(name, &parts, 6, 12)
-        .constant("WG", WORKGROUP)
         .constant("DIM", dim as u32)
-        .constant("COLUMNS", (value_dim as u32).div_ceil(WORKGROUP));
+        .constant("VALUES", value_dim as u32)
+        .constant("TEAM", team)
+        .constant("TEAMS", WORKGROUP / team);
     let facts = [
         io.input(1).dtype.code(),
         io.input(2).dtype.code(),
         dim as u32,
-        (value_dim as u32).div_ceil(WORKGROUP),
+        value_dim as u32,
         u32::from(items.is_some()),
     ];
     // SAFETY: rows past the last are the last one's, heads of keys past the last are left, words of the work list are cut to the
-    // queries of the call, and positions are taken modulo the capacity; a query has `DIM` places in shared memory, and at most eight columns fit an invocation's totals.
+    // queries of the call, and positions are taken modulo the capacity; a query has `DIM` places in shared memory, and a team has at most
+    // the workgroup's invocations.
     let kernel = unsafe { kernel.unchecked(needs, &facts) };
     let [k_bytes, v_bytes] = head_bytes(io, &extents);
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
@@ -178,7 +184,8 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let is_shared = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0) && first + count <= kv_heads;
     let is_part = launch.fact(4) != 0;
     let is_there = [tokens, heads, capacity].iter().all(|extent| *extent != Count(0));
-    let fits = launch.param(3) == launch.fact(2) && launch.fact(3) <= 8;
+    let is_sized = dim == launch.fact(2).into() && value_dim == launch.fact(3).into();
+    let fits = is_sized && value_dim <= Count::from(MOST_DIM);
     let is_bounded = tokens.max(capacity) <= Count::from(MOST_POSITIONS);
     let is_listed =
         if is_part { tokens <= Count::from(ITEM_QUERIES) && items != Count(0) } else { items == Count(0) };
@@ -198,7 +205,8 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 fn join_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [tokens, heads, kv_heads, value_dim, items] = [0, 1, 2, 3, 4].map(|i| launch.count(i));
     let is_shared = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0);
-    if !is_shared || heads == Count(0) || tokens == Count(0) || tokens > Count::from(ITEM_QUERIES) {
+    let fits = value_dim.div_ceil(WORKGROUP)? == launch.fact(0).into() && launch.fact(0) <= 8;
+    if !is_shared || !fits || heads == Count(0) || tokens == Count(0) || tokens > Count::from(ITEM_QUERIES) {
         return None;
     }
     let sinks = if launch.param(5) & 2 == 0 { Count(0) } else { heads * 4u32 };
@@ -250,9 +258,11 @@ impl Kernel for Split {
             Part::plain(&wgsl::WEIGHT),
             Part::plain(&wgsl::LINEAR),
         ];
-        let kernel = WgslKernel::new("attention.join.wgsl", &joined, 4, 7).constant("WG", WORKGROUP);
+        let kernel = WgslKernel::new("attention.join.wgsl", &joined, 4, 7)
+            .constant("COLUMNS", (extents.value_dim as u32).div_ceil(WORKGROUP));
         // SAFETY: a workgroup has a row below their number, and reads the parts of items below their number.
-        let kernel = unsafe { kernel.unchecked(join_need, &[]) };
+        let kernel =
+            unsafe { kernel.unchecked(join_need, &[(extents.value_dim as u32).div_ceil(WORKGROUP)]) };
         let Extents { tokens, heads, kv_heads, value_dim, items, .. } = extents;
         let [count, query_heads, key_heads, length, items] =
             [tokens, heads, kv_heads, value_dim, items].map(|extent| extent as u32);

@@ -15,7 +15,17 @@ struct Params {
     missing: f32,
 }
 var<immediate> p: Params;
-override WG: u32 = 64;
+const WG: u32 = 64u;
+// Elements of the values for each invocation, rounded up.
+override COLUMNS: u32 = 1;
+
+// The largest score of some items; of WG items at a time, where their values lie, their factors, and their sums times these.
+var<workgroup> peaks: array<f32, WG>;
+var<workgroup> starts: array<u32, WG>;
+var<workgroup> factors: array<f32, WG>;
+var<workgroup> sums: array<f32, WG>;
+// 1 if an item does not have the query.
+var<workgroup> lacks: atomic<u32>;
 
 const ITEM_QUERIES: u32 = 16u;
 
@@ -52,31 +62,60 @@ fn main(
     let first = min(get_work(token * 4u + 2u), p.items);
     let end = first + min(get_work(token * 4u + 3u), p.items - first);
     var is_there = true;
-    var largest = LOWEST;
-    if (p.flags & 2u) == 2u {
-        largest = larger(largest, load_sinks(head));
+    if lane == 0u {
+        atomicStore(&lacks, 0u);
     }
-    for (var item = first; item < end; item++) {
+    workgroupBarrier();
+    var largest = LOWEST;
+    for (var item = first + lane; item < end; item += WG) {
         let part = part_of(item, token, head);
         largest = larger(largest, load_parts(part.start));
         is_there = is_there && part.is_there;
     }
+    peaks[lane] = largest;
+    if !is_there {
+        atomicStore(&lacks, 1u);
+    }
+    workgroupBarrier();
+    for (var other = 0u; other < WG; other++) {
+        largest = larger(largest, peaks[other]);
+    }
     var sum = 0.0;
     if (p.flags & 2u) == 2u {
+        largest = larger(largest, load_sinks(head));
         sum = weight(load_sinks(head) - largest);
     }
-    for (var item = first; item < end; item++) {
-        let part = part_of(item, token, head).start;
-        sum += load_parts(part + 1u) * weight(load_parts(part) - largest);
+    // At most 512 elements of a value.
+    var values: array<f32, 8>;
+    for (var at = first; at < end; at += WG) {
+        workgroupBarrier();
+        if at + lane < end {
+            let part = part_of(at + lane, token, head).start;
+            starts[lane] = part + 2u;
+            factors[lane] = weight(load_parts(part) - largest);
+            sums[lane] = load_parts(part + 1u) * factors[lane];
+        }
+        workgroupBarrier();
+        let count = min(end - at, WG);
+        for (var i = 0u; i < count; i++) {
+            sum += sums[i];
+        }
+        for (var c = 0u; c < COLUMNS; c++) {
+            let d = c * WG + lane;
+            if d < p.value_dim {
+                for (var i = 0u; i < count; i++) {
+                    values[c] += load_parts(starts[i] + d) * factors[i];
+                }
+            }
+        }
     }
     // Not `sum != 0`, which is false of NaN too.
     let factor = select(1.0 / sum, 0.0, sum == 0.0);
-    for (var d = lane; d < p.value_dim; d += WG) {
-        var value = 0.0;
-        for (var item = first; item < end; item++) {
-            let part = part_of(item, token, head).start;
-            value += load_parts(part + 2u + d) * weight(load_parts(part) - largest);
+    let is_whole = atomicLoad(&lacks) == 0u;
+    for (var c = 0u; c < COLUMNS; c++) {
+        let d = c * WG + lane;
+        if d < p.value_dim {
+            store_y(row * p.value_dim + d, select(p.missing, values[c] * factor, is_whole));
         }
-        store_y(row * p.value_dim + d, select(p.missing, value * factor, is_there));
     }
 }

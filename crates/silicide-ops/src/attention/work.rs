@@ -27,8 +27,6 @@ pub(super) const BLOCK_KEYS: usize = 128;
 pub(super) const GROUP_BLOCKS: usize = 8;
 /// The last position that is visible is below this, so that sums of positions stay within 32 bits.
 pub const MOST_POSITIONS: usize = 1 << 30;
-/// Blocks of an item where a call sees few.
-const FINE_BLOCKS: usize = 2;
 
 /// Which keys the queries of a sequence see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,39 +73,41 @@ impl Visibility {
 /// How keys are shared among items, on a kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sharing {
-    /// Up to this many blocks, an item has [`FINE_BLOCKS`]; of more, a whole group.
+    /// Up to this many blocks, an item has `of_fine`; of more, `of_coarse`.
     fine: usize,
+    of_fine: usize,
+    of_coarse: usize,
 }
 
 impl Sharing {
     /// Threads of a CPU are few. GPUs have room for thousands of workgroups.
-    pub(super) const CPU: Sharing = Sharing { fine: 32 };
-    pub(super) const GPU: Sharing = Sharing { fine: 256 };
+    pub(super) const CPU: Sharing = Sharing { fine: 32, of_fine: 2, of_coarse: GROUP_BLOCKS };
+    pub(super) const GPU: Sharing = Sharing { fine: 128, of_fine: 1, of_coarse: 4 };
 
     fn of(on: &DeviceInfo) -> Sharing {
         if on.is_gpu() { Sharing::GPU } else { Sharing::CPU }
     }
 
-    /// The most items for `blocks` blocks of which neither the first nor the last need begin or end a group.
+    /// The most items for `blocks` blocks, which need not begin or end with an item.
     const fn most_items(self, blocks: usize) -> usize {
         let fine = if blocks < self.fine { blocks } else { self.fine };
-        let fine = fine.div_ceil(FINE_BLOCKS);
-        let coarse = blocks.div_ceil(GROUP_BLOCKS) + 1;
+        let fine = fine.div_ceil(self.of_fine);
+        let coarse = blocks.div_ceil(self.of_coarse) + 1;
         if blocks > self.fine && coarse > fine { coarse } else { fine }
     }
 
     /// The blocks of the item that begins at block `first`, of `count` blocks up to `end` in all.
     fn item(self, first: usize, end: usize, count: usize) -> usize {
         let next = match count <= self.fine {
-            true => first + FINE_BLOCKS,
-            false => (first / GROUP_BLOCKS + 1) * GROUP_BLOCKS,
+            true => first + self.of_fine,
+            false => (first / self.of_coarse + 1) * self.of_coarse,
         };
         next.min(end) - first
     }
 }
 
 /// The most items with two blocks that a list for the CPU has.
-pub(super) const MOST_PAIRS: usize = Sharing::CPU.fine / FINE_BLOCKS;
+pub(super) const MOST_PAIRS: usize = Sharing::CPU.fine / Sharing::CPU.of_fine;
 
 /// A list that the host fills. It keeps its memory, so lists of the same length allocate nothing.
 #[derive(Clone, Debug)]
@@ -255,6 +255,6 @@ impl<'a> Entries<'a> {
 
 /// Estimates the keys of `items` items.
 pub(super) fn keys_of(items: usize) -> usize {
-    let blocks = if items <= MOST_PAIRS { FINE_BLOCKS } else { GROUP_BLOCKS };
+    let blocks = if items <= MOST_PAIRS { Sharing::CPU.of_fine } else { GROUP_BLOCKS };
     items.saturating_mul(blocks * BLOCK_KEYS)
 }
