@@ -99,6 +99,9 @@ struct EncodeBlocks<'a, B, const LEN: usize> {
 }
 
 impl<B: Encode<LEN>, const LEN: usize> Task for EncodeBlocks<'_, B, LEN> {
+    // Encoders reduce 16 or 32 values to one again and again, and lose on wider registers.
+    const HAS_AVX512: bool = false;
+
     #[inline(always)]
     fn run(self) {
         encode_slices::<B, LEN>(self.values, self.out);

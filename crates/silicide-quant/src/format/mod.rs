@@ -149,7 +149,7 @@ impl Format {
     /// Encodes whole blocks with the fastest code that this machine runs. `out` must be exactly the blocks of `values`.
     /// What stands for values that are not finite is unspecified.
     pub fn encode(self, values: &[f32], out: &mut [u8]) -> Result<(), FormatError> {
-        self.encode_with(Isa::best_for_encoding(), values, out)
+        self.encode_with(Isa::best(), values, out)
     }
 
     /// [`Format::encode`] with the code for a given instruction set. All give the same bytes.
@@ -166,7 +166,7 @@ impl Format {
 
     /// Encodes as many whole blocks as both slices have room for.
     pub(crate) fn encode_whole(self, values: &[f32], out: &mut [u8]) {
-        (self.info().encode)(Isa::best_for_encoding(), values, out);
+        (self.info().encode)(Isa::best(), values, out);
     }
 
     /// Returns the bytes of `elements` elements; refuses a part of a block.

@@ -27,6 +27,9 @@ struct EncodeAffine<'a, const GROUP: usize> {
 }
 
 impl<const GROUP: usize> Task for EncodeAffine<'_, GROUP> {
+    // Encoders reduce 16 or 32 values to one again and again, and lose on wider registers.
+    const HAS_AVX512: bool = false;
+
     #[inline(always)]
     fn run(self) {
         let MlxFormat { bits, scale: dtype, .. } = self.format;
@@ -120,6 +123,9 @@ impl<const GROUP: usize, const BYTES: usize, F> Task for EncodeFloats<'_, GROUP,
 where
     F: Fn(&[f32; GROUP]) -> (u8, [u8; BYTES]),
 {
+    // Encoders reduce 16 or 32 values to one again and again, and lose on wider registers.
+    const HAS_AVX512: bool = false;
+
     #[inline(always)]
     fn run(self) {
         let groups = self.values.as_chunks::<GROUP>().0.iter();

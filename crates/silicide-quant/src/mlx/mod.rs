@@ -201,7 +201,7 @@ impl MlxFormat {
         let jobs = jobs.map(|((values, packed), scales)| {
             (values, MlxPlanes { packed, scales, biases: all_biases.next().unwrap_or_default() })
         });
-        let isa = Isa::best_for_encoding();
+        let isa = Isa::best();
         spread(threads, jobs, |(values, planes)| encode::run(self, isa, values, planes));
         Ok(())
     }

@@ -28,6 +28,9 @@ enum Level {
 
 /// Work that is compiled for every instruction set.
 pub(crate) trait Task {
+    /// Whether there is code for AVX-512. Without it, that of AVX2 runs there.
+    const HAS_AVX512: bool = true;
+
     /// Does it. Implementations are `#[inline(always)]`, as is all that they call and that should be fast: only what
     /// is inlined is compiled with the features of the caller.
     fn run(self);
@@ -49,15 +52,6 @@ impl Isa {
             }
         }
         Isa::PORTABLE
-    }
-
-    /// Returns the best one for encoders: they reduce 16 or 32 values to one again and again, and lose on wider registers.
-    pub(crate) fn best_for_encoding() -> Isa {
-        match Isa::best().0 {
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Isa(Level::Avx2),
-            level => Isa(level),
-        }
     }
 
     /// Returns all instruction sets of this machine, slowest first.
@@ -85,15 +79,18 @@ impl Isa {
     }
 
     /// Runs the task's code for this instruction set.
-    pub(crate) fn run(self, task: impl Task) {
+    pub(crate) fn run<T: Task>(self, task: T) {
         match self.0 {
             Level::Portable => task.run(),
             // SAFETY: `best` and `available` make `Level::Avx2` only where the CPU has the features of `run_avx2`.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { x86::run_avx2(task) },
-            // SAFETY: `best` and `available` make `Level::Avx512` only where the CPU has the features of `run_avx512`.
+            // SAFETY: `best` and `available` make `Level::Avx512` only where the CPU has the features of `run_avx512`, which are
+            // those of `run_avx2` and more.
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { x86::run_avx512(task) },
+            Level::Avx512 => unsafe {
+                if const { T::HAS_AVX512 } { x86::run_avx512(task) } else { x86::run_avx2(task) }
+            },
         }
     }
 }
