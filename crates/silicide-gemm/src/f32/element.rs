@@ -119,17 +119,21 @@ pub(crate) fn load_step<I: DenseLanes, T: Element>(
     let count = rows.rows().saturating_sub(row).min(I::LANES);
     let words = rows.columns().saturating_sub(at).min(STEP);
     let from = rows.as_ptr().wrapping_add(row * rows.stride() + at);
-    if count == I::LANES && words == STEP {
-        // SAFETY: the view has `LANES` rows from `row` on, with `STEP` elements from `at` on.
-        return unsafe { T::load_transposed(isa, from, rows.stride()) };
-    }
-    let mut part = [[T::ZERO; STEP]; MAX_LANES];
-    for (i, part) in part.iter_mut().enumerate().take(count) {
-        // SAFETY: the view has row `row + i` with `words` elements from `at` on; `part` has room for `STEP`.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from.wrapping_add(i * rows.stride()), part.as_mut_ptr(), words);
-        };
-    }
-    // SAFETY: `part` has a row of `STEP` elements for every lane.
-    unsafe { T::load_transposed(isa, part.as_ptr().cast(), STEP) }
+    let mut part;
+    // One transposition, of memory or of the copy, so that its code is there once.
+    let (from, stride) = if count == I::LANES && words == STEP {
+        (from, rows.stride())
+    } else {
+        part = [[T::ZERO; STEP]; MAX_LANES];
+        for (i, part) in part.iter_mut().enumerate().take(count) {
+            // SAFETY: the view has row `row + i` with `words` elements from `at` on; `part` has room for `STEP`.
+            unsafe {
+                let from = from.wrapping_add(i * rows.stride());
+                std::ptr::copy_nonoverlapping(from, part.as_mut_ptr(), words);
+            };
+        }
+        (part.as_ptr().cast::<T>(), STEP)
+    };
+    // SAFETY: `STEP` elements of `LANES` rows: the view has them from `row` and `at` on, or `part` does.
+    unsafe { T::load_transposed(isa, from, stride) }
 }

@@ -15,6 +15,8 @@ pub(crate) trait DenseLanes: Simd + DenseFloats {
     const MR: usize;
     /// NR in vectors: outputs of the register tile of a GEMM, at most [`MAX_NR_VECTORS`] vectors.
     const NR_VECTORS: usize;
+    /// Rows of a strip: rows of queries, or sums, that attention computes beside each other; at most 6.
+    const MAX_STRIP: usize;
 
     /// Computes a part of a GEMV over weights in place.
     fn gemv_in_place<T: Element>(self, part: GemvPart<'_, T>);
@@ -23,15 +25,16 @@ pub(crate) trait DenseLanes: Simd + DenseFloats {
     fn gemv_interleaved<T: Element>(self, part: GemvPart<'_, T>);
 }
 
-/// Implements [`DenseLanes`]: MR x vectors of the GEMM's register tile, then rows and vectors of the GEMV's. A GEMV pads its rows to the
+/// Implements [`DenseLanes`]: MR x vectors of the GEMM's register tile, rows of attention's strips, then rows and vectors of the GEMV's. A GEMV pads its rows to the
 /// first of these that holds them, or to a multiple of the last.
 macro_rules! dense_lanes {
-    ($(#[$meta:meta])* $name:ident, gemm $mr:literal x $nr:literal,
+    ($(#[$meta:meta])* $name:ident, gemm $mr:literal x $nr:literal, strip $strip:literal,
      gemv 1 x $one:literal, $few:literal x $few_vectors:literal, $most:literal x $most_vectors:literal) => {
         $(#[$meta])*
         impl DenseLanes for crate::isa::$name {
             const MR: usize = $mr;
             const NR_VECTORS: usize = $nr;
+            const MAX_STRIP: usize = $strip;
 
             #[inline(always)]
             fn gemv_in_place<T: Element>(self, part: GemvPart<'_, T>) {
@@ -57,23 +60,21 @@ macro_rules! dense_lanes {
 // GEMM: 24 sums, 3 vectors of weights, 1 activation: 28 of 32 registers. GEMV: four streams of weights where rows leave room.
 dense_lanes!(
     #[cfg(target_arch = "x86_64")]
-    Avx512, gemm 8 x 3, gemv 1 x 4, 4 x 4, 8 x 2
+    Avx512, gemm 8 x 3, strip 6, gemv 1 x 4, 4 x 4, 8 x 2
 );
 // GEMM: 12 sums, 2 vectors of weights, 1 activation: 15 of 16 registers. GEMV: a stream is two vectors.
 dense_lanes!(
     #[cfg(target_arch = "x86_64")]
-    Avx2, gemm 6 x 2, gemv 1 x 8, 2 x 4, 4 x 2
+    Avx2, gemm 6 x 2, strip 6, gemv 1 x 8, 2 x 4, 4 x 2
 );
 // GEMM: 24 sums and four registers of weights, of 32: a vector is two registers.
 dense_lanes!(
     #[cfg(target_arch = "aarch64")]
-    Neon, gemm 6 x 2, gemv 1 x 8, 2 x 4, 4 x 2
+    Neon, gemm 6 x 2, strip 6, gemv 1 x 8, 2 x 4, 4 x 2
 );
-// GEMM: eight sums and two registers of weights, of the sixteen that SSE2 has: a vector is two registers.
-dense_lanes!(Portable, gemm 4 x 1, gemv 1 x 4, 2 x 2, 4 x 1);
-
-/// The most rows of a strip: rows of queries, or sums, that attention computes beside each other.
-pub(crate) const MAX_STRIP: usize = 6;
+// GEMM: eight sums and two registers of weights, of the sixteen that SSE2 has: a vector is two registers. Strips have
+// two rows: the sums of more do not stay in registers.
+dense_lanes!(Portable, gemm 4 x 1, strip 2, gemv 1 x 4, 2 x 2, 4 x 1);
 
 /// Returns the vectors of sums that attention computes beside each other for `rows` rows: at most 64 lanes, and as many as stay in registers
 /// with the factors or vectors of [`add_outer`] and two more.

@@ -13,7 +13,7 @@
 //! alone. [`transpose_keys`] makes sets of keys that lie row by row.
 
 use super::element::{Element, STEP, load_step};
-use super::lanes::{DenseLanes, MAX_STRIP, OutputTile, add_outer, sums_beside};
+use super::lanes::{DenseLanes, OutputTile, add_outer, sums_beside};
 use super::product::{CheckedDense, DenseCall, F32Kernels, same};
 use super::weights::DenseRows;
 use crate::isa::Task;
@@ -58,20 +58,28 @@ impl<I: DenseLanes, T: Element> ScoreTask<'_, I, T> {
     #[inline(always)]
     pub(super) fn by_strips(&self) {
         let m = self.lhs.rows();
-        let strips = m.div_ceil(MAX_STRIP);
+        let strips = m.div_ceil(I::MAX_STRIP);
         let mut row = 0;
         for strip in 0..strips {
             let end = (strip + 1) * m / strips;
             let Some(lhs) = self.lhs.tile(row..end, 0..self.lhs.columns()) else { return };
             let ahead = self.ahead.filter(|_| row == 0);
             let (isa, part) = (self.isa, ScoreTask { lhs, out: self.out.skip(row, 0), ahead, ..*self });
+            // Arms above the instruction set's strip are not compiled.
+            macro_rules! arm {
+                ($rows:literal) => {
+                    if const { $rows <= I::MAX_STRIP } {
+                        isa.run(StripScores::<I, T, $rows>(part));
+                    }
+                };
+            }
             match end - row {
-                1 => isa.run(StripScores::<I, T, 1>(part)),
-                2 => isa.run(StripScores::<I, T, 2>(part)),
-                3 => isa.run(StripScores::<I, T, 3>(part)),
-                4 => isa.run(StripScores::<I, T, 4>(part)),
-                5 => isa.run(StripScores::<I, T, 5>(part)),
-                _ => isa.run(StripScores::<I, T, MAX_STRIP>(part)),
+                1 => arm!(1),
+                2 => arm!(2),
+                3 => arm!(3),
+                4 => arm!(4),
+                5 => arm!(5),
+                _ => arm!(6),
             }
             row = end;
         }

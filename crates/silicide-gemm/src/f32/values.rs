@@ -13,7 +13,7 @@
 
 use super::SUM_PADDING;
 use super::element::{Element, load_part};
-use super::lanes::{DenseLanes, MAX_STRIP, OutputTile, add_outer, sums_beside};
+use super::lanes::{DenseLanes, OutputTile, add_outer, sums_beside};
 use super::product::{CheckedDense, DenseCall, F32Kernels, same};
 use super::weights::DenseRows;
 use crate::isa::Task;
@@ -75,7 +75,7 @@ impl<I: DenseLanes, T: Element> ValueTask<'_, I, T> {
     #[inline(always)]
     pub(super) fn by_strips(&self) {
         let m = self.call.weights.rows();
-        let strips = m.div_ceil(MAX_STRIP);
+        let strips = m.div_ceil(I::MAX_STRIP);
         let mut row = 0;
         for strip in 0..strips {
             let end = (strip + 1) * m / strips;
@@ -87,13 +87,21 @@ impl<I: DenseLanes, T: Element> ValueTask<'_, I, T> {
             let ahead = self.call.ahead.filter(|_| row == 0);
             let call = WeightedValues { weights, ranges, factors, ahead, ..self.call };
             let (isa, part) = (self.isa, ValueTask { call, sums: self.sums.skip(row, 0), ..*self });
+            // Arms above the instruction set's strip are not compiled.
+            macro_rules! arm {
+                ($rows:literal) => {
+                    if const { $rows <= I::MAX_STRIP } {
+                        isa.run(StripValues::<I, T, $rows>(part));
+                    }
+                };
+            }
             match end - row {
-                1 => isa.run(StripValues::<I, T, 1>(part)),
-                2 => isa.run(StripValues::<I, T, 2>(part)),
-                3 => isa.run(StripValues::<I, T, 3>(part)),
-                4 => isa.run(StripValues::<I, T, 4>(part)),
-                5 => isa.run(StripValues::<I, T, 5>(part)),
-                _ => isa.run(StripValues::<I, T, MAX_STRIP>(part)),
+                1 => arm!(1),
+                2 => arm!(2),
+                3 => arm!(3),
+                4 => arm!(4),
+                5 => arm!(5),
+                _ => arm!(6),
             }
             row = end;
         }

@@ -88,7 +88,7 @@ pub trait Simd: sealed::Sealed + Copy + 'static {
     /// The CPU has the instruction set.
     unsafe fn assume() -> Self;
 
-    /// Runs a task, compiled for the instruction set.
+    /// Runs a task, compiled for the instruction set, in a function of its own.
     fn run<T: Task>(self, task: T) -> T::Output;
 
     /// Computes `a * b + c`, fused where that is one instruction.
@@ -325,6 +325,7 @@ macro_rules! with_features {
         /// As [`Simd::run`].
         #[inline(always)]
         $vis fn run<T: Task>(self, task: T) -> T::Output {
+            #[inline(never)]
             #[target_feature(enable = $features)]
             fn run<T: Task>(task: T) -> T::Output {
                 task.run()

@@ -255,15 +255,29 @@ unsafe fn arrange<'a, F: SuperBlock, const ROWS: usize>(
         for (row, arranged) in rows.iter_mut().enumerate() {
             let QuantizedGroups { codes, first, second, .. } =
                 product.lhs.groups_of(row, block * GROUPS..(block + 1) * GROUPS);
-            let groups = codes.iter().zip(first.iter().zip(second)).take(GROUPS);
-            for (group, (codes, (first, second))) in groups.enumerate() {
-                for (part, codes) in arranged.parts.iter_mut().zip(codes.as_chunks().0) {
-                    part[group] = u64::from_ne_bytes(*codes);
+            // Arrays, so that a super-block takes vector instructions: every tile arranges all of them.
+            let (Some(codes), Some(first), Some(second)) = (
+                codes.first_chunk::<GROUPS>(),
+                first.first_chunk::<GROUPS>(),
+                second.first_chunk::<GROUPS>(),
+            ) else {
+                continue;
+            };
+            for (i, part) in arranged.parts.iter_mut().enumerate() {
+                for (part, codes) in part.iter_mut().zip(codes) {
+                    *part = codes.as_chunks().0.get(i).map_or(0, |codes| u64::from_ne_bytes(*codes));
                 }
-                let sums = if F::HALVES { [*first, *second] } else { [first.wrapping_add(*second), 0] };
-                for (starts, sum) in arranged.starts.iter_mut().zip(sums) {
-                    // The other lane of a group starts from zero.
-                    starts[group] = u64::from(Avx512::START.wrapping_sub(F::ZERO.wrapping_mul(sum)) as u32);
+            }
+            // The other lane of a group starts from zero.
+            let start = |sum: i32| u64::from(Avx512::START.wrapping_sub(F::ZERO.wrapping_mul(sum)) as u32);
+            let [starts, others] = &mut arranged.starts;
+            for ((start_of, other), (first, second)) in
+                starts.iter_mut().zip(others).zip(first.iter().zip(second))
+            {
+                if F::HALVES {
+                    (*start_of, *other) = (start(*first), start(*second));
+                } else {
+                    *start_of = start(first.wrapping_add(*second));
                 }
             }
         }
