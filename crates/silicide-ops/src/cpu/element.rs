@@ -1,8 +1,12 @@
 //! Elements of a binding to f32 lanes and back. Kernels work on local arrays of f32, so an output may be exactly
 //! an input: a run is read whole before it is written.
+//!
+//! Conversions are functions of their own ([`Widen`], [`Narrow`]), compiled once for each type and instruction set rather
+//! than for each operand of each kernel. A call converts a whole run.
 
 use super::{CHUNK, Simd, stream};
 use bytemuck::Pod;
+use silicide_gemm::isa::Task;
 use silicide_hal::Tile;
 use silicide_quant::{DType, bf16, f16};
 
@@ -72,14 +76,49 @@ impl Float for bf16 {
     }
 }
 
+/// Converts elements to f32.
+struct Widen<'a, S, T> {
+    isa: S,
+    from: &'a [T],
+    to: &'a mut [f32],
+}
+
+impl<S: Simd, T: Float> Task for Widen<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        T::widen(self.isa, self.from, self.to);
+    }
+}
+
+/// Converts f32 to elements, past the caches if `streaming`.
+struct Narrow<'a, S, T> {
+    isa: S,
+    from: &'a [f32],
+    to: &'a mut [T],
+    streaming: bool,
+}
+
+impl<S: Simd, T: Float> Task for Narrow<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Narrow { isa, from, to, streaming } = self;
+        if streaming { T::stream(isa, from, to) } else { T::narrow(isa, from, to) }
+    }
+}
+
 /// Reads elements of binding `i` from `start` on, as many as `to` takes.
 ///
 /// # Safety
 /// The instruction set is present; the binding holds these elements, of type `T`, and nothing writes them now.
 #[inline(always)]
-pub(crate) unsafe fn read<S: Simd, T: Float>(tile: &Tile<'_>, i: usize, start: usize, to: &mut [f32]) {
+unsafe fn read<S: Simd, T: Float>(tile: &Tile<'_>, i: usize, start: usize, to: &mut [f32]) {
     // SAFETY: by the caller, the CPU has `S` and the binding holds these elements, of type `T`, which nothing writes.
-    unsafe { T::widen(S::assume(), tile.read_part::<T>(i, start..start + to.len()), to) }
+    let (isa, from) = unsafe { (S::assume(), tile.read_part::<T>(i, start..start + to.len())) };
+    isa.run(Widen { isa, from, to });
 }
 
 /// Writes elements of binding `i` from `start` on, as many as `from` has and at most [`CHUNK`]. With `streaming`,
@@ -88,16 +127,10 @@ pub(crate) unsafe fn read<S: Simd, T: Float>(tile: &Tile<'_>, i: usize, start: u
 /// # Safety
 /// The instruction set is present; the binding holds these elements, of type `T`, and nothing else touches them now.
 #[inline(always)]
-pub(crate) unsafe fn write<S: Simd, T: Float>(
-    tile: &Tile<'_>,
-    i: usize,
-    start: usize,
-    from: &[f32],
-    streaming: bool,
-) {
+unsafe fn write<S: Simd, T: Float>(tile: &Tile<'_>, i: usize, start: usize, from: &[f32], streaming: bool) {
     // SAFETY: by the caller, the CPU has `S`, and the binding holds these elements, of type `T`, which nothing else touches.
     let (isa, to) = unsafe { (S::assume(), tile.write::<T>(i, start..start + from.len())) };
-    if streaming { T::stream(isa, from, to) } else { T::narrow(isa, from, to) }
+    isa.run(Narrow { isa, from, to, streaming });
 }
 
 /// The element type of a binding as a parameter word, for kernels that serve them all.

@@ -9,9 +9,11 @@ use crate::elementwise::fits_cpu;
 use crate::product::needs as product;
 use crate::quantize_q8::{BoundRow, quantize_row};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
+use silicide_gemm::isa::Task;
 use silicide_gemm::q8::GROUP;
 use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::DType;
+use std::marker::PhantomData;
 
 /// Tiles of elements.
 pub(super) struct Elements;
@@ -89,26 +91,40 @@ unsafe fn run_quantized<S: Simd>(tile: &Tile<'_>) {
     }
 }
 
-/// Bindings: gate, up, y. Parameters: type, activation, whether to stream.
+/// Bindings: gate, up, y. Parameters: type, activation, whether to stream. The code is a function of its own, which both programs call.
 ///
 /// # Safety
 /// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
 #[inline(always)]
 unsafe fn run<S: Simd>(tile: &Tile<'_>) {
-    let (dtype, activation) = (tile.param(0), tile.param(1));
-    let target = Target::new(tile, 2, dtype, tile.param(2));
-    let (mut gate, mut up) = ([0.0; CHUNK], [0.0; CHUNK]);
-    for run in chunks(tile, tile.bytes(2) / size(dtype)) {
-        let gate = gate.get_mut(..run.len()).unwrap_or_default();
-        let up = up.get_mut(..run.len()).unwrap_or_default();
-        // SAFETY: `needs` requires gate, up and y, of one type and length; `run` is of this tile alone.
-        unsafe {
-            read_on::<S>(tile, 0, dtype, run.start, gate);
-            read_on::<S>(tile, 1, dtype, run.start, up);
-            activate::<S>(activation, gate);
-            gate.iter_mut().zip(&*up).for_each(|(gate, up)| *gate *= *up);
-            target.write::<S>(tile, run.start, gate);
+    // SAFETY: by the caller, the CPU has `S`, and the launch is within `needs`, as `GluTile` says.
+    unsafe { S::assume().run(GluTile::<S>(tile, PhantomData)) };
+}
+
+/// A tile of a launch for which [`needs`] returned needs, on a CPU that has `S`. Only [`run`] makes one.
+struct GluTile<'t, S>(&'t Tile<'t>, PhantomData<S>);
+
+impl<S: Simd> Task for GluTile<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let tile = self.0;
+        let (dtype, activation) = (tile.param(0), tile.param(1));
+        let target = Target::new(tile, 2, dtype, tile.param(2));
+        let (mut gate, mut up) = ([0.0; CHUNK], [0.0; CHUNK]);
+        for run in chunks(tile, tile.bytes(2) / size(dtype)) {
+            let gate = gate.get_mut(..run.len()).unwrap_or_default();
+            let up = up.get_mut(..run.len()).unwrap_or_default();
+            // SAFETY: `needs` requires gate, up and y, of one type and length (`GluTile`); `run` is of this tile alone.
+            unsafe {
+                read_on::<S>(tile, 0, dtype, run.start, gate);
+                read_on::<S>(tile, 1, dtype, run.start, up);
+                activate::<S>(activation, gate);
+                gate.iter_mut().zip(&*up).for_each(|(gate, up)| *gate *= *up);
+                target.write::<S>(tile, run.start, gate);
+            }
         }
+        target.finish();
     }
-    target.finish();
 }

@@ -10,6 +10,7 @@ use crate::cpu::element::{Float, Target, read_coded, size, view_coded};
 use crate::cpu::{CHUNK, Simd, stream};
 use crate::quantize_q8::{BoundRow, quantize_row};
 use crate::rowwise::lanes::sum_of;
+use silicide_gemm::isa::Task;
 use silicide_hal::Tile;
 use silicide_quant::{DType, bf16, f16};
 use std::marker::PhantomData;
@@ -364,28 +365,37 @@ impl<S: Simd, F: RowFormula> RowBlocks<'_, S, F> {
     }
 }
 
-/// A tile of whole rows.
+impl<S: Simd, F: RowFormula> Task for RowTile<'_, S, F> {
+    type Output = ();
+
+    /// Computes whole rows.
+    #[inline(always)]
+    fn run(self) {
+        let RowHeader { k, rows, per, .. } = self.header;
+        let first = (self.tile.index[0] as usize).saturating_mul(per).min(rows);
+        let mut buffers = BlockBuffers::new();
+        let kept = self.kept();
+        for row in first..(first + per).min(rows) {
+            let span = RowSpan { row, k, index: 0, start: 0, end: k };
+            if F::PREFIX {
+                self.store(&mut buffers, span, &[], kept);
+            } else {
+                let partial = self.reduce(&mut buffers, span, kept);
+                self.store(&mut buffers, span, &[partial], kept);
+            }
+        }
+        self.end();
+    }
+}
+
+/// A tile of whole rows. Its code is a function of its own, which [`whole_quantized`] calls too.
 ///
 /// # Safety
 /// As for [`RowTile::new`].
 #[inline(always)]
 pub(crate) unsafe fn whole<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
     // SAFETY: the contract of this function.
-    let tile = unsafe { RowTile::<S, F>::new(tile) };
-    let RowHeader { k, rows, per, .. } = tile.header;
-    let first = (tile.tile.index[0] as usize).saturating_mul(per).min(rows);
-    let mut buffers = BlockBuffers::new();
-    let kept = tile.kept();
-    for row in first..(first + per).min(rows) {
-        let span = RowSpan { row, k, index: 0, start: 0, end: k };
-        if F::PREFIX {
-            tile.store(&mut buffers, span, &[], kept);
-        } else {
-            let partial = tile.reduce(&mut buffers, span, kept);
-            tile.store(&mut buffers, span, &[partial], kept);
-        }
-    }
-    tile.end();
+    unsafe { S::assume().run(RowTile::<S, F>::new(tile)) };
 }
 
 /// A tile of whole rows, whose `y` is then quantized for a product. Quantized rows are the last binding; the last parameter is
