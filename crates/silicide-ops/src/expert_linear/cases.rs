@@ -13,7 +13,7 @@ use silicide_quant::DType::{self, BF16, F16, F32, I32, U32};
 use silicide_quant::{Encoding, Format, MlxMode, RowEncoding, Shape};
 
 /// A call, of the extents rows, experts of a row, experts, outputs and depth.
-struct Call {
+struct ExpertCall {
     encoding: Encoding,
     extents: [usize; 5],
     exact: bool,
@@ -25,12 +25,12 @@ struct Call {
     quantized: bool,
 }
 
-impl Call {
+impl ExpertCall {
     /// The call with quantized rows, if its products are in integers.
-    fn quantized(&self) -> Option<Call> {
+    fn quantized(&self) -> Option<ExpertCall> {
         let [.., n, k] = self.extents;
         let takes = !self.exact && integer::takes(self.encoding, [n, k]);
-        takes.then(|| Call { quantized: true, ids: self.ids.clone(), ..*self })
+        takes.then(|| ExpertCall { quantized: true, ids: self.ids.clone(), ..*self })
     }
 }
 
@@ -41,16 +41,16 @@ pub fn cases() -> Vec<Case> {
     calls.extend(interleaved());
     calls.extend(in_planes());
     calls.extend(bad_ids());
-    let quantized: Vec<Call> = calls.iter().filter_map(Call::quantized).collect();
+    let quantized: Vec<ExpertCall> = calls.iter().filter_map(ExpertCall::quantized).collect();
     calls.into_iter().chain(quantized).map(case).collect()
 }
 
 /// A call with activations shared by the experts of a row, and any ids.
-fn call(encoding: impl Into<Encoding>, extents: [usize; 5]) -> Call {
-    Call { encoding: encoding.into(), extents, exact: false, own: false, ids: None, quantized: false }
+fn call(encoding: impl Into<Encoding>, extents: [usize; 5]) -> ExpertCall {
+    ExpertCall { encoding: encoding.into(), extents, exact: false, own: false, ids: None, quantized: false }
 }
 
-fn elements() -> Vec<Call> {
+fn elements() -> Vec<ExpertCall> {
     let mut calls = Vec::new();
     for dtype in [F32, F16, BF16] {
         for (extents, own) in [
@@ -63,7 +63,7 @@ fn elements() -> Vec<Call> {
             ([40, 2, 3, 67, 80], false),
             ([150, 1, 2, 49, 33], true),
         ] {
-            calls.push(Call { own, ..call(dtype, extents) });
+            calls.push(ExpertCall { own, ..call(dtype, extents) });
         }
     }
     // More than one panel deep.
@@ -71,7 +71,7 @@ fn elements() -> Vec<Call> {
     calls
 }
 
-fn blocks() -> Vec<Call> {
+fn blocks() -> Vec<ExpertCall> {
     let mut calls = Vec::new();
     for format in Format::ALL.map(Encoding::Block) {
         let len = format.group_len();
@@ -81,25 +81,25 @@ fn blocks() -> Vec<Call> {
     }
     for format in [Format::Q4_0, Format::Q8_0, Format::Q4K, Format::Q6K] {
         let (k, format) = (2 * format.block_len().max(160), Encoding::Block(format));
-        calls.push(Call { exact: true, own: true, ..call(format, [4, 2, 3, 5, k]) });
+        calls.push(ExpertCall { exact: true, own: true, ..call(format, [4, 2, 3, 5, k]) });
         for (extents, own) in [
             ([1, 8, 16, 130, k], true),
             ([7, 4, 32, 16, k], false),
             ([70, 2, 4, 140, k], true),
             ([140, 1, 1, 33, k], false),
         ] {
-            calls.push(Call { own, ..call(format, extents) });
+            calls.push(ExpertCall { own, ..call(format, extents) });
         }
     }
     // All rows to one expert, and nothing but ids without an expert.
     for id in [1.0, 9.0] {
         let ids = Some(Input::of(U32, &[300, 1], Data::Values(vec![id])));
-        calls.push(Call { ids, ..call(DType::Block(Format::Q8_0), [300, 1, 3, 20, 64]) });
+        calls.push(ExpertCall { ids, ..call(DType::Block(Format::Q8_0), [300, 1, 3, 20, 64]) });
     }
     calls
 }
 
-fn interleaved() -> Vec<Call> {
+fn interleaved() -> Vec<ExpertCall> {
     let mut calls = Vec::new();
     for format in [Format::Q4_0, Format::Q8_0, Format::Q4K, Format::Q6K, Format::Mxfp4] {
         let encoding = Encoding::Interleaved { of: RowEncoding::Block(format), rows: TOGETHER };
@@ -110,13 +110,13 @@ fn interleaved() -> Vec<Call> {
             ([7, 4, 32, 16, k], false),
             ([70, 2, 4, 160, k], true),
         ] {
-            calls.push(Call { own, ..call(encoding, extents) });
+            calls.push(ExpertCall { own, ..call(encoding, extents) });
         }
         for (extents, own) in [([1, 3, 5, 64, k], true), ([30, 2, 3, 32, k], false)] {
-            calls.push(Call { exact: true, own, ..call(encoding, extents) });
+            calls.push(ExpertCall { exact: true, own, ..call(encoding, extents) });
         }
         let ids = Input::of(I32, &[4, 2], Data::Values(vec![0.0, -1.0, 3.0, 2.0, 4.0, 1.0, 1.0, 1.0]));
-        calls.push(Call { ids: Some(ids), ..call(encoding, [4, 2, 4, 32, k]) });
+        calls.push(ExpertCall { ids: Some(ids), ..call(encoding, [4, 2, 4, 32, k]) });
     }
     for dtype in [F32, F16, BF16] {
         let encoding = Encoding::Interleaved { of: RowEncoding::Element(dtype), rows: TOGETHER };
@@ -133,9 +133,9 @@ fn interleaved() -> Vec<Call> {
             ([3, 3, 7, 17, 64], true),
             ([30, 2, 3, 49, 40], false),
         ] {
-            calls.push(Call { own, ..call(encoding, extents) });
+            calls.push(ExpertCall { own, ..call(encoding, extents) });
         }
-        calls.push(Call { exact: true, own: true, ..call(encoding, [4, 2, 3, 32, 50]) });
+        calls.push(ExpertCall { exact: true, own: true, ..call(encoding, [4, 2, 3, 32, 50]) });
     }
     // More than one panel deep.
     let encoding = Encoding::Interleaved { of: RowEncoding::Element(F16), rows: TOGETHER };
@@ -143,24 +143,24 @@ fn interleaved() -> Vec<Call> {
     calls
 }
 
-fn in_planes() -> Vec<Call> {
+fn in_planes() -> Vec<ExpertCall> {
     let mut calls = Vec::new();
     for format in some() {
         let (group, encoding) = (format.group(), Encoding::Planes(format));
         calls.push(call(encoding, [1, 3, 5, 37, 5 * group]));
-        calls.push(Call { own: true, ..call(encoding, [30, 2, 3, 50, 2 * group]) });
-        calls.push(Call { exact: true, ..call(encoding, [5, 2, 4, 20, 3 * group]) });
+        calls.push(ExpertCall { own: true, ..call(encoding, [30, 2, 3, 50, 2 * group]) });
+        calls.push(ExpertCall { exact: true, ..call(encoding, [5, 2, 4, 20, 3 * group]) });
     }
     for format in some().into_iter().filter(|format| format.bits() == 4) {
         let (k, encoding) = (10 * format.group().max(32), Encoding::Planes(format));
-        calls.push(Call { own: true, ..call(encoding, [1, 8, 16, 130, k]) });
+        calls.push(ExpertCall { own: true, ..call(encoding, [1, 8, 16, 130, k]) });
         calls.push(call(encoding, [70, 2, 4, 140, k]));
-        calls.push(Call { exact: true, ..call(encoding, [140, 1, 1, 33, k]) });
+        calls.push(ExpertCall { exact: true, ..call(encoding, [140, 1, 1, 33, k]) });
     }
     calls
 }
 
-fn bad_ids() -> Vec<Call> {
+fn bad_ids() -> Vec<ExpertCall> {
     let mut calls = Vec::new();
     let outside = |rows: usize| {
         let ids = vec![0.0, -1.0, 3.0, 2.0, 4.0, -2_147_483_648.0, 2_147_483_647.0, 1.0];
@@ -175,16 +175,20 @@ fn bad_ids() -> Vec<Call> {
     for encoding in encodings {
         let n = 40usize.next_multiple_of(encoding.interleaved_rows());
         for rows in [1, 4, 40] {
-            calls.push(Call { own: rows > 1, ids: outside(rows), ..call(encoding, [rows, 2, 4, n, 256]) });
+            calls.push(ExpertCall {
+                own: rows > 1,
+                ids: outside(rows),
+                ..call(encoding, [rows, 2, 4, n, 256])
+            });
         }
     }
     let large = Input::of(U32, &[3, 1], Data::Values(vec![4_294_967_295.0, 1.0, 2_147_483_648.0]));
-    calls.push(Call { ids: Some(large), ..call(F32, [3, 1, 2, 9, 16]) });
+    calls.push(ExpertCall { ids: Some(large), ..call(F32, [3, 1, 2, 9, 16]) });
     calls
 }
 
-fn case(call: Call) -> Case {
-    let Call { encoding, extents: [rows, used, experts, n, k], exact, own, ids, quantized } = call;
+fn case(call: ExpertCall) -> Case {
+    let ExpertCall { encoding, extents: [rows, used, experts, n, k], exact, own, ids, quantized } = call;
     let which = match &ids {
         Some(Input { data: Data::Values(ids), .. }) => format!("ids {ids:?}"),
         _ => "any ids".to_owned(),

@@ -102,6 +102,20 @@ struct Staged<T> {
     product: MaybeUninit<T>,
 }
 
+/// Writes zeros where the outputs of `rows` pairs are staged, and returns them.
+///
+/// # Safety
+/// The memory can be written, and nothing else touches it for `'a`.
+#[inline(always)]
+unsafe fn zeroed<'a>(outputs: *mut [f32; STRIP * NC], rows: usize) -> &'a mut [f32] {
+    let count = rows.min(STRIP) * NC;
+    // SAFETY: the memory can be written, by the caller, and has room for `STRIP` rows; zeros initialize it.
+    unsafe {
+        outputs.cast::<f32>().write_bytes(0, count);
+        std::slice::from_raw_parts_mut(outputs.cast::<f32>(), count)
+    }
+}
+
 /// The work of a tile: a strip, and outputs of its expert.
 struct Part<'a, 'b> {
     tile: &'a Tile<'b>,
@@ -117,7 +131,7 @@ impl<'a, 'b> Part<'a, 'b> {
     ///
     /// # Safety
     ///
-    /// Parameters and bindings are those of a multiplying kernel.
+    /// Parameters and bindings are those of a multiplying kernel, and no other tile has the pairs of the strip and these outputs.
     #[inline(always)]
     unsafe fn of(tile: &'a Tile<'b>) -> Option<Part<'a, 'b>> {
         let [n, k, outputs] = [4, 5, 6].map(|i| tile.param(i) as usize);
@@ -128,13 +142,9 @@ impl<'a, 'b> Part<'a, 'b> {
     }
 
     /// Returns the activations of the strip.
-    ///
-    /// # Safety
-    ///
-    /// Binding [`ACTIVATIONS`] has the rows of the strip.
     #[inline(always)]
-    unsafe fn activations(&self) -> Matrix<'a, f32> {
-        // SAFETY: the caller vouches for these rows.
+    fn activations(&self) -> Matrix<'a, f32> {
+        // SAFETY: binding [`ACTIVATIONS`] of a multiplying kernel (`Part::of`) has the rows of the strip.
         unsafe {
             let start = self.tile.start(ACTIVATIONS).cast::<f32>().add(self.strip.row * self.k);
             Matrix::from_raw_parts(start, [self.strip.len(), self.k], self.k)
@@ -148,24 +158,18 @@ impl<'a, 'b> Part<'a, 'b> {
         self.outputs.clone().step_by(NC).map(move |first| first..(first + NC).min(end))
     }
 
-    /// Writes staged outputs, `[pairs, outputs]`, where they belong; NaN without staged outputs.
-    ///
-    /// # Safety
-    ///
-    /// The outputs of every pair of the strip are staged, and no other tile has these pairs and outputs.
+    /// Writes staged outputs, `[pairs, outputs]`, where they belong; NaN where none are staged. Outputs of other tiles are left alone.
     #[inline(always)]
-    unsafe fn put(&self, outputs: Range<usize>, staged: Option<*const f32>) {
-        for (i, pair) in self.strip.pairs().enumerate() {
-            // SAFETY: the caller vouches for staged outputs, and for the outputs of this tile.
-            unsafe {
-                let start = pair * self.n;
-                let to = self.tile.write::<f32>(OUTPUTS, start + outputs.start..start + outputs.end);
-                match staged {
-                    Some(staged) => {
-                        to.copy_from_slice(std::slice::from_raw_parts(staged.add(i * to.len()), to.len()));
-                    }
-                    None => to.fill(f32::NAN),
-                }
+    fn put(&self, outputs: Range<usize>, staged: &[f32]) {
+        let outputs = outputs.start.max(self.outputs.start)..outputs.end.min(self.outputs.end);
+        let mut staged = staged.chunks_exact(outputs.len().max(1));
+        for pair in self.strip.pairs() {
+            let start = pair * self.n;
+            // SAFETY: binding [`OUTPUTS`] of a multiplying kernel (`Part::of`) has `n` outputs of every pair, and these are this tile's.
+            let to = unsafe { self.tile.write::<f32>(OUTPUTS, start + outputs.start..start + outputs.end) };
+            match staged.next() {
+                Some(staged) => to.copy_from_slice(staged),
+                None => to.fill(f32::NAN),
             }
         }
     }
@@ -182,8 +186,7 @@ unsafe fn dense<S: F32Kernels>(tile: &Tile<'_>) {
     // SAFETY: the caller vouches for parameters and bindings.
     let Some(part) = (unsafe { Part::of(tile) }) else { return };
     let Some(expert) = part.strip.expert else {
-        // SAFETY: the tile's own outputs.
-        return unsafe { part.put(part.outputs.clone(), None) };
+        return part.put(part.outputs.clone(), &[]);
     };
     // SAFETY: the caller vouches for the CPU and the rows. `dense_need` states the weights of every expert, and `Strip::of` checked
     // this one. This is the only reference into the workspace, whose fields lie apart.
@@ -193,20 +196,20 @@ unsafe fn dense<S: F32Kernels>(tile: &Tile<'_>) {
             S::assume(),
             part.activations(),
             weights.dense(expert),
-            (&raw mut (*workspace).outputs).cast::<f32>(),
+            zeroed(&raw mut (*workspace).outputs, part.strip.len()),
             DenseWorkspace::from_uninit(&mut (*workspace).product),
         )
     };
     let Some(rhs) = rhs else { return };
     for outputs in part.outputs() {
-        // SAFETY: there is room for the outputs of a strip, NC of each pair.
-        let out = unsafe { MatrixMut::from_raw_parts(staged, [lhs.rows(), outputs.len()], outputs.len()) };
+        // There is room for the outputs of a strip, NC of each pair.
+        let extents = [lhs.rows(), outputs.len()];
+        let Ok(out) = MatrixMut::new("staged", staged, extents, outputs.len()) else { return };
         // The extents are those of the expert, so the product is not refused.
         let done =
             DenseGemm { lhs, rhs, outputs: outputs.clone(), accumulate: false }.compute(isa, out, product);
         debug_assert_eq!(done, Ok(()));
-        // SAFETY: the outputs of all pairs are staged; tiles have different strips or outputs.
-        unsafe { part.put(outputs, Some(staged)) };
+        part.put(outputs, staged);
     }
 }
 
@@ -221,8 +224,7 @@ unsafe fn decoded<S: F32Kernels>(tile: &Tile<'_>) {
     // SAFETY: the caller vouches for parameters and bindings.
     let Some(part) = (unsafe { Part::of(tile) }) else { return };
     let Some(expert) = part.strip.expert else {
-        // SAFETY: the tile's own outputs.
-        return unsafe { part.put(part.outputs.clone(), None) };
+        return part.put(part.outputs.clone(), &[]);
     };
     // SAFETY: the caller vouches for the CPU and the rows. This is the only reference into the workspace, whose fields lie apart.
     let (isa, lhs, staged, product) = unsafe {
@@ -230,20 +232,20 @@ unsafe fn decoded<S: F32Kernels>(tile: &Tile<'_>) {
         (
             S::assume(),
             part.activations(),
-            (&raw mut (*workspace).outputs).cast::<f32>(),
+            zeroed(&raw mut (*workspace).outputs, part.strip.len()),
             DecodedWorkspace::from_uninit(&mut (*workspace).product),
         )
     };
     for outputs in part.outputs() {
-        // SAFETY: there is room for the outputs of a strip, NC of each pair.
-        let out = unsafe { MatrixMut::from_raw_parts(staged, [lhs.rows(), outputs.len()], outputs.len()) };
+        // There is room for the outputs of a strip, NC of each pair.
+        let extents = [lhs.rows(), outputs.len()];
+        let Ok(out) = MatrixMut::new("staged", staged, extents, outputs.len()) else { return };
         let first = expert * part.n + outputs.start;
         compute_decoded(isa, lhs, out, product, |output, at, to| {
             // SAFETY: `decoded_need` states the planes of every expert, and `Strip::of` checked this one.
             unsafe { weights.decode(first + output, at, to) };
         });
-        // SAFETY: the outputs of all pairs are staged; tiles have different strips or outputs.
-        unsafe { part.put(outputs, Some(staged)) };
+        part.put(outputs, staged);
     }
 }
 

@@ -125,6 +125,10 @@ fn quantized(case: &Case) -> Option<Case> {
         return None;
     }
     let inputs = std::iter::once(quantized_input(x.shape.axes())).chain(others.iter().cloned()).collect();
+    // Outputs are quantized by products whose gate is cut like them.
+    if op.gate.is_some() && ns.iter().any(|(encoding, _)| *encoding != ns[0].0) {
+        return None;
+    }
     let whole = ns.iter().all(|(_, n)| n.is_multiple_of(GROUP));
     let op = Linear { quantized: op.gate.is_some() && whole, ..op.clone() };
     Some(Case::new(format!("{}, quantized", case.label), op, inputs))

@@ -67,13 +67,13 @@ pub(super) struct Few {
 }
 
 /// The kernel for many rows.
-pub(super) struct Tiled;
+pub(super) struct TiledLinear;
 
 /// The kernel for many rows in 8x8 matrices, of one product.
 pub(super) struct Matrix;
 
 /// A product as kernels see it.
-struct Product {
+struct BoundProduct {
     problem: Problem,
     encoding: Encoding,
     /// The input that is its bias.
@@ -95,7 +95,11 @@ fn single(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Option<Result<(Encoding,
 }
 
 /// The products of a call that fits the device's bindings.
-fn products(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<SmallVec<[Product; MAX_PRODUCTS]>, Decline> {
+fn products(
+    op: &Linear,
+    io: &Io<'_>,
+    on: &DeviceInfo,
+) -> Result<SmallVec<[BoundProduct; MAX_PRODUCTS]>, Decline> {
     check_rows(op, io)?;
     let mut products = SmallVec::new();
     for (i, (product, place)) in op.calls().enumerate() {
@@ -104,7 +108,7 @@ fn products(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<SmallVec<[Produ
         if !matmul::is_one_run(&problem, product.encoding, on) {
             return Err(Decline("an argument exceeds the largest binding"));
         }
-        products.push(Product { problem, encoding: product.encoding, bias: place.bias });
+        products.push(BoundProduct { problem, encoding: product.encoding, bias: place.bias });
     }
     Ok(products)
 }
@@ -143,7 +147,7 @@ struct BoundKernel {
 fn make(
     op: &Linear,
     io: &Io<'_>,
-    products: &[Product],
+    products: &[BoundProduct],
     texts: &KernelTexts<'_>,
     on: &DeviceInfo,
 ) -> Option<BoundKernel> {
@@ -189,7 +193,7 @@ fn make(
 }
 
 /// Facts: the number of products, whether they are gated, which have a bias, the step of the depth, and the encodings of weights.
-fn facts(op: &Linear, products: &[Product], step: usize) -> SmallVec<[u32; 8]> {
+fn facts(op: &Linear, products: &[BoundProduct], step: usize) -> SmallVec<[u32; 8]> {
     let biased = products.iter().zip(0..).filter(|(product, _)| product.bias.is_some());
     let biased = biased.fold(0, |bits, (_, i)| bits | 1u32 << i);
     let mut facts: SmallVec<[u32; 8]> =
@@ -227,7 +231,13 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 }
 
 /// Returns the plan of a kernel, with the workgroups of each product.
-fn launch(op: &Linear, products: &[Product], bound: BoundKernel, groups: &[usize], on: &DeviceInfo) -> Plan {
+fn launch(
+    op: &Linear,
+    products: &[BoundProduct],
+    bound: BoundKernel,
+    groups: &[usize],
+    on: &DeviceInfo,
+) -> Plan {
     let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
         return Plan::default();
     };
@@ -241,7 +251,7 @@ fn launch(op: &Linear, products: &[Product], bound: BoundKernel, groups: &[usize
 }
 
 /// Whether a device has as many bindings and words.
-fn check_limits(products: &[Product], op: &Linear, on: &DeviceInfo) -> Result<(), Decline> {
+fn check_limits(products: &[BoundProduct], op: &Linear, on: &DeviceInfo) -> Result<(), Decline> {
     let biases = products.iter().filter(|product| product.bias.is_some()).count();
     let tables = products.iter().filter(|product| weight::gpu::has_table(product.encoding)).count();
     let bound = 1 + op.counts().0 + op.outputs() + biases;
@@ -296,7 +306,7 @@ impl Kernel for Few {
     }
 }
 
-impl Kernel for Tiled {
+impl Kernel for TiledLinear {
     type Op = Linear;
 
     fn name(&self) -> &'static str {

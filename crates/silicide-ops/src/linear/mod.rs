@@ -168,7 +168,7 @@ impl Linear {
 
 /// Kernels for several products, biases and gates.
 static JOINED: [&dyn Kernel<Op = Linear>; 4] =
-    [&cpu::Joined, &gpu::Few { subgroups: true }, &gpu::Few { subgroups: false }, &gpu::Tiled];
+    [&cpu::Joined, &gpu::Few { subgroups: true }, &gpu::Few { subgroups: false }, &gpu::TiledLinear];
 
 fn wrong_shape(slot: &'static str, expected: String, given: &TensorInfo) -> Error {
     Error::Shape { op: "linear", slot, expected, got: given.shape }
@@ -325,7 +325,7 @@ impl Op for Linear {
             &cpu::Joined,
             &gpu::Few { subgroups: true },
             &gpu::Few { subgroups: false },
-            &gpu::Tiled,
+            &gpu::TiledLinear,
             &gpu::Matrix,
             &steps::Steps,
         ]

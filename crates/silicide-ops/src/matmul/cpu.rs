@@ -77,12 +77,12 @@ fn on_cpu(io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
 }
 
 /// The kernel for dense weights.
-pub(super) struct Dense;
+pub(super) struct DenseMatmul;
 
 /// The kernel for dense weights.
-pub(super) static DENSE: Dense = Dense;
+pub(super) static DENSE: DenseMatmul = DenseMatmul;
 
-impl Kernel for Dense {
+impl Kernel for DenseMatmul {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

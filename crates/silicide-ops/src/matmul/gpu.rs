@@ -80,12 +80,12 @@ pub(super) struct Few {
 }
 
 /// The kernel for many rows: squares of outputs through shared memory.
-pub(super) struct Tiled;
+pub(super) struct TiledMatmul;
 
 /// The kernel for few rows: with subgroups, and for every device.
 pub(super) static FEW: [Few; 2] = [Few { subgroups: true }, Few { subgroups: false }];
 /// The kernel for many rows.
-pub(super) static TILED: Tiled = Tiled;
+pub(super) static TILED: TiledMatmul = TiledMatmul;
 
 /// One launch: part of a problem whose arguments fit their bindings.
 pub(super) struct Run {
@@ -326,7 +326,7 @@ impl Kernel for Few {
     }
 }
 
-impl Kernel for Tiled {
+impl Kernel for TiledMatmul {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

@@ -29,7 +29,7 @@ const NOTHING_BOUND: [TileBinding; BINDINGS] =
     [TileBinding { start: std::ptr::null_mut(), bytes: 0 }; BINDINGS];
 
 /// A launch among several.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Product {
     /// Which of the programs.
     program: usize,
@@ -60,22 +60,8 @@ impl Product {
         let word = |i: usize| launch.params.get(i).map(|word| *word as usize);
         let (tile_columns, tile_rows) = (word(3)?, word(4)?);
         let fits = launch.args.len() <= BINDINGS;
-        let (grid, y, bias) = ([x, y], 0, 0);
-        let (bindings, params, end) = (0, 0, 0);
-        fits.then_some(Product {
-            program,
-            first,
-            grid,
-            tile_columns,
-            tile_rows,
-            columns,
-            rows,
-            y,
-            bias,
-            bindings,
-            params,
-            end,
-        })
+        let extents = Product { tile_columns, tile_rows, columns, rows, ..Product::default() };
+        fits.then_some(Product { program, first, grid: [x, y], ..extents })
     }
 
     /// Its tiles.

@@ -8,12 +8,12 @@ use silicide_hal::DeviceInfo;
 use silicide_quant::Encoding;
 
 /// The kernel for all formats with integer products.
-pub(in crate::matmul) struct Integer;
+pub(in crate::matmul) struct IntegerMatmul;
 
 /// The kernel.
-pub(in crate::matmul) static INTEGER: Integer = Integer;
+pub(in crate::matmul) static INTEGER: IntegerMatmul = IntegerMatmul;
 
-impl Kernel for Integer {
+impl Kernel for IntegerMatmul {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {
