@@ -166,38 +166,35 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize>
         });
         for row in (0..part.lhs.rows()).step_by(ROWS) {
             let x = part.activations::<ROWS>(row);
-            // SAFETY: the caller vouches for the outputs.
-            let mut sums = unsafe { part.start::<I, ROWS, COUNT>(isa, row, output, I::LANES) };
-            for at in (0..whole).step_by(STEP) {
-                if row == 0 {
-                    // After the end of a set comes the first set of the next vectors.
-                    let ahead = at * bytes + STREAM_AHEAD;
-                    let over = if ahead < k * bytes { 0 } else { (sets - 1) * rhs.stride() * size_of::<T>() };
-                    for set in 0..sets {
-                        let stream = weights[set * COUNT / sets].cast::<u8>().wrapping_add(ahead + over);
-                        for line in (0..STEP * bytes).step_by(LINE) {
-                            fetch::<true>(stream.wrapping_add(line));
+            // SAFETY: the caller vouches for the outputs. Sets have `k` vectors of sixteen elements, and rows `k` elements; every `at` is
+            // below `k`.
+            unsafe {
+                let mut sums = part.start::<I, ROWS, COUNT>(isa, row, output, I::LANES);
+                for at in (0..whole).step_by(STEP) {
+                    if row == 0 {
+                        // After the end of a set comes the first set of the next vectors.
+                        let ahead = at * bytes + STREAM_AHEAD;
+                        let over =
+                            if ahead < k * bytes { 0 } else { (sets - 1) * rhs.stride() * size_of::<T>() };
+                        for set in 0..sets {
+                            let stream = weights[set * COUNT / sets].cast::<u8>().wrapping_add(ahead + over);
+                            for line in (0..STEP * bytes).step_by(LINE) {
+                                fetch::<true>(stream.wrapping_add(line));
+                            }
                         }
                     }
-                }
-                for word in 0..STEP {
-                    // SAFETY: sets have `k` vectors of sixteen elements, and rows `k` elements.
-                    unsafe {
+                    for word in 0..STEP {
                         let at = at + word;
                         let weights = load_vectors(isa, &weights, at * INTERLEAVE);
                         add_products(isa, &mut sums, &x, at, weights);
                     }
                 }
-            }
-            for at in whole..k {
-                // SAFETY: `at` is below `k`: sets have `k` vectors of sixteen elements, and rows `k` elements.
-                unsafe {
+                for at in whole..k {
                     let weights = load_vectors(isa, &weights, at * INTERLEAVE);
                     add_products(isa, &mut sums, &x, at, weights);
                 }
+                part.finish(isa, sums, row, output, I::LANES);
             }
-            // SAFETY: the caller vouches for the outputs.
-            unsafe { part.finish(isa, sums, row, output, I::LANES) };
         }
     }
 }
@@ -211,13 +208,14 @@ impl<I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize> Task
     fn run(self) {
         let n = self.part.rhs.rows() * INTERLEAVE;
         let whole = n - n % (VECTORS * I::LANES);
-        for output in (0..whole).step_by(VECTORS * I::LANES) {
-            // SAFETY: `n` is the number of outputs; vectors divide sets.
-            unsafe { self.vectors::<VECTORS>(output) };
-        }
-        for output in (whole..n).step_by(I::LANES) {
-            // SAFETY: a vector from `output` on ends at or before `n`, which `LANES` divides: sets are whole vectors.
-            unsafe { self.vectors::<1>(output) };
+        // SAFETY: `n` is the number of outputs, which `LANES` divides: sets are whole vectors. Vectors end at or before it.
+        unsafe {
+            for output in (0..whole).step_by(VECTORS * I::LANES) {
+                self.vectors::<VECTORS>(output);
+            }
+            for output in (whole..n).step_by(I::LANES) {
+                self.vectors::<1>(output);
+            }
         }
     }
 }
@@ -250,33 +248,31 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize> GemvInPlace<'a, I, T, ROW
         let whole = if WHOLE { k - k % STEP } else { 0 };
         for row in (0..part.lhs.rows()).step_by(ROWS) {
             let x = part.activations::<ROWS>(row);
-            // SAFETY: `count` outputs are those of weight rows that there are.
-            let mut sums = unsafe { part.start::<I, ROWS, 1>(isa, row, output, count) };
-            for at in (0..whole).step_by(STEP) {
-                if row == 0 && at.is_multiple_of(line) {
-                    for lane in 0..I::LANES {
-                        let from = from.wrapping_add(lane * rhs.stride() + at).cast::<u8>();
-                        fetch::<false>(from.wrapping_add(ahead));
-                        fetch::<true>(from.wrapping_add(NEAR));
+            // SAFETY: `count` outputs are those of weight rows that there are. `whole` elements of a row for every lane are inside `rhs`,
+            // and rows of `lhs` have `k` elements.
+            unsafe {
+                let mut sums = part.start::<I, ROWS, 1>(isa, row, output, count);
+                for at in (0..whole).step_by(STEP) {
+                    if row == 0 && at.is_multiple_of(line) {
+                        for lane in 0..I::LANES {
+                            let from = from.wrapping_add(lane * rhs.stride() + at).cast::<u8>();
+                            fetch::<false>(from.wrapping_add(ahead));
+                            fetch::<true>(from.wrapping_add(NEAR));
+                        }
                     }
-                }
-                // SAFETY: `whole` elements of a row for every lane are inside `rhs`, and rows of `lhs` are as long.
-                unsafe {
                     let weights = T::load_transposed(isa, from.add(at), rhs.stride());
                     for (word, weights) in weights.into_iter().enumerate() {
                         add_products(isa, &mut sums, &x, at + word, [weights]);
                     }
                 }
-            }
-            for at in (whole..k).step_by(STEP) {
-                let weights = load_step(isa, &rhs, output, at);
-                for (word, weights) in weights.into_iter().enumerate().take(k - at) {
-                    // SAFETY: rows of `lhs` have `k` elements.
-                    unsafe { add_products(isa, &mut sums, &x, at + word, [weights]) };
+                for at in (whole..k).step_by(STEP) {
+                    let weights = load_step(isa, &rhs, output, at);
+                    for (word, weights) in weights.into_iter().enumerate().take(k - at) {
+                        add_products(isa, &mut sums, &x, at + word, [weights]);
+                    }
                 }
+                part.finish(isa, sums, row, output, count);
             }
-            // SAFETY: as for `start`.
-            unsafe { part.finish(isa, sums, row, output, count) };
         }
     }
 }
@@ -288,13 +284,15 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> Task for GemvInPlace<'_, I, T
     fn run(self) {
         let n = self.part.rhs.rows();
         let whole = n - n % I::LANES;
-        for output in (0..whole).step_by(I::LANES) {
-            // SAFETY: there are `n` weight rows, and whole vectors of them before `whole`.
-            unsafe { self.vector::<true>(output) };
-        }
-        if whole < n {
-            // SAFETY: `whole` is below `n`, so there is a weight row `whole`; `WHOLE` is false.
-            unsafe { self.vector::<false>(whole) };
+        // SAFETY: there are `n` weight rows, and whole vectors of them before `whole`. Where `whole` is below `n`, there is a weight row
+        // `whole`, and `WHOLE` is false.
+        unsafe {
+            for output in (0..whole).step_by(I::LANES) {
+                self.vector::<true>(output);
+            }
+            if whole < n {
+                self.vector::<false>(whole);
+            }
         }
     }
 }
