@@ -182,6 +182,15 @@ impl Model {
         self.loaded.memory.arena
     }
 
+    /// Returns the bytes that a session takes beyond the estimate when it returns the logits of many tokens, as for
+    /// [`perplexity`](super::perplexity).
+    pub fn logits_bytes(&self) -> Result<u64> {
+        let class = PassClass::with_most_outputs(self.description(), self.cache_options());
+        let executor = self.captured(class)?.executor;
+        let more = executor.arena_bytes().saturating_sub(self.arena_bytes());
+        Ok((more + executor.session_bytes()) as u64)
+    }
+
     /// Returns how many passes were captured so far, for all of its sessions. Passes of similar sizes share a capture.
     pub fn captures(&self) -> usize {
         self.loaded.passes.count()

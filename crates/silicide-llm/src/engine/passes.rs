@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::model::{Decoder, Description};
 use silicide_core::{Device, GraphBuilder, GraphExecutor};
 use silicide_ops::fuse;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The most rows of each class; the largest class has those of the largest pass. Kernels of products change at 16 rows.
 const ROWS: [usize; 4] = [1, 4, 16, 64];
@@ -36,14 +36,10 @@ impl PassClass {
         PassClass::new(rows, outputs)
     }
 
-    /// The class of the largest passes that a prompt has.
-    pub(super) fn largest(options: &CacheOptions) -> PassClass {
-        PassClass::new(rows_of(options.chunk, options.chunk), 1)
-    }
-
-    /// Smaller classes than the largest.
-    pub(super) fn smaller(options: &CacheOptions) -> Vec<PassClass> {
-        let rows = ROWS.into_iter().filter(|&rows| rows < options.chunk);
+    /// One class for each number of rows: no pass with one row of logits needs more memory.
+    pub(super) fn counted(options: &CacheOptions) -> Vec<PassClass> {
+        let smaller = ROWS.into_iter().filter(|&rows| rows < options.chunk);
+        let rows = smaller.chain([rows_of(options.chunk, options.chunk)]);
         rows.map(|rows| PassClass::new(rows, 1)).collect()
     }
 
@@ -52,6 +48,12 @@ impl PassClass {
         let mut rows = [64, 16, 1].map(|rows| rows_of(rows, options.chunk)).to_vec();
         rows.dedup();
         rows.into_iter().map(|rows| PassClass::new(rows, 1)).collect()
+    }
+
+    /// The class of the largest passes that return the logits of many tokens.
+    pub(super) fn with_most_outputs(model: &Description, options: &CacheOptions) -> PassClass {
+        let rows = most_outputs(model, options);
+        PassClass::new(rows_of(rows, options.chunk), rows)
     }
 
     /// The class of passes of up to `rows` rows, of which up to `outputs` have logits.
@@ -106,7 +108,16 @@ impl CapturedPass {
 /// The captured passes of a model, by class.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
-    known: Mutex<Vec<CapturedPass>>,
+    known: Mutex<Vec<Arc<ClassSlot>>>,
+}
+
+/// The captured pass of a class.
+#[derive(Debug)]
+struct ClassSlot {
+    class: PassClass,
+    /// Held during the capture. Sessions that need other classes do not wait for it.
+    capturing: Mutex<()>,
+    pass: OnceLock<CapturedPass>,
 }
 
 impl Passes {
@@ -117,18 +128,33 @@ impl Passes {
         model: PlannedModel<'_>,
         class: PassClass,
     ) -> Result<CapturedPass> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pass) = known.iter().find(|pass| pass.class == class) {
+        let slot = self.slot(class);
+        let _capturing = match slot.pass.get() {
+            Some(pass) => return Ok(pass.clone()),
+            None => slot.capturing.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        // Another session may have captured it meanwhile.
+        if let Some(pass) = slot.pass.get() {
             return Ok(pass.clone());
         }
         let pass = CapturedPass::new(device, model, class)?;
-        known.push(pass.clone());
-        Ok(pass)
+        Ok(slot.pass.get_or_init(|| pass).clone())
+    }
+
+    fn slot(&self, class: PassClass) -> Arc<ClassSlot> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = known.iter().find(|slot| slot.class == class) {
+            return Arc::clone(slot);
+        }
+        let slot = Arc::new(ClassSlot { class, capturing: Mutex::new(()), pass: OnceLock::new() });
+        known.push(Arc::clone(&slot));
+        slot
     }
 
     /// How many passes were captured.
     pub(super) fn count(&self) -> usize {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).len()
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter(|slot| slot.pass.get().is_some()).count()
     }
 }
 

@@ -66,10 +66,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session with an empty cache. Allocates the cache's memory.
+    /// Creates a session with an empty cache. Allocates the cache. On the CPU it also allocates the arena and binds the
+    /// passes of short prompts, so that the first token does not wait for that.
     pub fn new(model: &Model) -> Result<Session> {
         let cache = KvCache::new(model.device(), model.description(), model.cache_options())?;
-        Ok(Session {
+        let mut session = Session {
             model: model.clone(),
             cache,
             tokens: Vec::new(),
@@ -77,7 +78,14 @@ impl Session {
             arena: None,
             passes: Vec::new(),
             profiling: None,
-        })
+        };
+        // GPUs compile pipelines for a pass, so theirs are bound when they are needed.
+        if !model.device().info().is_gpu() {
+            for class in PassClass::usual(model.cache_options()) {
+                session.bind(class)?;
+            }
+        }
+        Ok(session)
     }
 
     /// The model.

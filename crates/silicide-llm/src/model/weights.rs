@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// The origin of tensors.
-enum From<'a> {
+enum TensorOrigin<'a> {
     /// None: buffers without memory.
     Plan(Device),
     /// The file.
@@ -31,7 +31,7 @@ pub struct Tensors<'a> {
     names: Names,
     /// The number that is added to the weights of norms.
     norm_offset: f32,
-    from: From<'a>,
+    origin: TensorOrigin<'a>,
     taken: HashSet<String>,
     vocabulary: usize,
     bytes: u64,
@@ -88,15 +88,15 @@ impl<'a> Tensors<'a> {
     /// Opens the tensors of a model, which [`PendingWeights::load`] loads.
     pub fn loaded(loader: Loader<'a>, model: &'a ConfiguredModel) -> Result<Tensors<'a>> {
         let source = loader.source();
-        Tensors::new(source, model, From::File(Box::new(loader)))
+        Tensors::new(source, model, TensorOrigin::File(Box::new(loader)))
     }
 
     /// Opens the tensors of a model without memory.
     pub fn planned(device: &Device, source: &'a Source, model: &'a ConfiguredModel) -> Result<Tensors<'a>> {
-        Tensors::new(source, model, From::Plan(device.clone()))
+        Tensors::new(source, model, TensorOrigin::Plan(device.clone()))
     }
 
-    fn new(source: &'a Source, model: &'a ConfiguredModel, from: From<'a>) -> Result<Tensors<'a>> {
+    fn new(source: &'a Source, model: &'a ConfiguredModel, origin: TensorOrigin<'a>) -> Result<Tensors<'a>> {
         let (config, conventions) = (model.config(), model.conventions());
         let mut tensors = Tensors {
             source,
@@ -104,7 +104,7 @@ impl<'a> Tensors<'a> {
             architecture: model.architecture(),
             names: Names::in_source(source, config.layout, &conventions),
             norm_offset: if config.layout == Layout::Checkpoint { conventions.norm_offset } else { 0.0 },
-            from,
+            origin,
             taken: HashSet::new(),
             vocabulary: 0,
             bytes: 0,
@@ -152,7 +152,7 @@ impl<'a> Tensors<'a> {
     pub fn matrix(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let entry = self.take(name, &extents)?;
         let weight = self.place(&entry)?;
-        if let From::Plan(_) = self.from {
+        if let TensorOrigin::Plan(_) = self.origin {
             weight.set_label(name);
         }
         Ok(weight)
@@ -226,18 +226,18 @@ impl<'a> Tensors<'a> {
     }
 
     fn device(&self) -> &Device {
-        match &self.from {
-            From::Plan(device) => device,
-            From::File(loader) => loader.device(),
+        match &self.origin {
+            TensorOrigin::Plan(device) => device,
+            TensorOrigin::File(loader) => loader.device(),
         }
     }
 
     /// Returns the weight of a tensor in the encoding of the file. Bytes that are not used in place are loaded by
     /// [`PendingWeights::load`].
     fn place(&mut self, entry: &Entry<'a>) -> Result<Weight> {
-        match &mut self.from {
-            From::File(loader) => Ok(loader.place_entry(entry)?),
-            From::Plan(device) => planned(device, entry, entry.shape()),
+        match &mut self.origin {
+            TensorOrigin::File(loader) => Ok(loader.place_entry(entry)?),
+            TensorOrigin::Plan(device) => planned(device, entry, entry.shape()),
         }
     }
 
@@ -319,16 +319,16 @@ impl<'a> Tensors<'a> {
             });
         }
         drop(unused);
-        let Tensors { from, jobs, rearranged, .. } = self;
-        let loader = if let From::File(loader) = from { Some(loader) } else { None };
+        let Tensors { origin, jobs, rearranged, .. } = self;
+        let loader = if let TensorOrigin::File(loader) = origin { Some(loader) } else { None };
         Ok(PendingWeights { loader, jobs, rearranged })
     }
 
     fn upload(&self, name: &str, values: &[f32]) -> Result<Buffer> {
         let shape = [values.len()];
-        let buffer = match &self.from {
-            From::File(loader) => Buffer::from_slice(loader.device(), shape, values)?,
-            From::Plan(device) => Buffer::new(device, DType::F32, shape)?,
+        let buffer = match &self.origin {
+            TensorOrigin::File(loader) => Buffer::from_slice(loader.device(), shape, values)?,
+            TensorOrigin::Plan(device) => Buffer::new(device, DType::F32, shape)?,
         };
         buffer.set_label(name);
         Ok(buffer)
@@ -379,12 +379,14 @@ impl PendingWeights<'_> {
         let PendingWeights { loader, jobs, mut rearranged } = self;
         let Some(mut loader) = loader else { return Ok(rearranged) };
         loader.fill()?;
+        let mut released = Vec::new();
         for job in jobs {
             let begin = Instant::now();
             match job {
                 LoadJob::Interleaved { entry, to } => {
                     interleave(&loader.load_entry(&entry)?, &to)?;
                     loader.release(&entry);
+                    released.push(entry);
                 }
                 LoadJob::Copied { from, to } => interleave(&from, &to)?,
                 LoadJob::Joined { entries, all, to } => {
@@ -396,6 +398,7 @@ impl PendingWeights<'_> {
                         }
                         loader.release(entry);
                     }
+                    released.extend(entries);
                     if let Some(to) = to {
                         interleave(&all, &to)?;
                     }
@@ -403,6 +406,8 @@ impl PendingWeights<'_> {
             }
             rearranged.time += begin.elapsed();
         }
+        // A page fault maps pages around it too, also those of entries that were released before.
+        released.iter().for_each(|entry| loader.release(entry));
         loader.finish()?;
         Ok(rearranged)
     }

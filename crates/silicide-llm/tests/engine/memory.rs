@@ -3,7 +3,7 @@
 use crate::common::{devices, exact_session, logits};
 use samples::testdata;
 use silicide_core::{CancelToken, Device, DeviceOptions, Purpose};
-use silicide_llm::engine::{LogitsFrom, Session};
+use silicide_llm::engine::{LogitsFrom, Session, capture_pass};
 use silicide_llm::{Model, ModelOptions};
 use silicide_weights::Source;
 
@@ -97,4 +97,54 @@ fn the_weight_that_is_there_twice_while_it_is_repacked_is_counted() {
     let mut larger = all;
     larger.loading = all.cache + all.activations + all.workspaces + 1;
     assert_eq!(larger.needed(), all.needed() + 1);
+}
+
+/// All passes of a session share one arena, the largest of all classes, and each has parameters and launch words of its own.
+#[test]
+fn all_executors_take_little_more_than_the_largest() {
+    let Some(path) = samples::model() else { return };
+    for (context, chunk) in [(512, 512), (2048, 64), (4096, 512)] {
+        let device = crate::common::cpu(2);
+        let options = ModelOptions::default().context(context).chunk(chunk).device(&device);
+        let model = options.open(&path).unwrap();
+        let fit = *model.memory_estimate();
+        let mut session = Session::new(&model).unwrap();
+        let tokens: Vec<u32> = (0..context as u32).collect();
+        for length in [chunk, 40, 10, 3, 1] {
+            session.rewind(0);
+            session
+                .feed(&tokens[..length], LogitsFrom::Last, &CancelToken::new(), &mut |_, _| Ok(()))
+                .unwrap();
+        }
+        let taken = device.usage().of(Purpose::Activations).peak as u64;
+        assert!(taken <= fit.activations, "{taken} of {}", fit.activations);
+        let bytes = |rows| {
+            let source = Source::open(&path).unwrap();
+            let executor = capture_pass(&device, &source, &options, rows).unwrap();
+            executor.arena_bytes() + executor.session_bytes()
+        };
+        let largest = [1, 4, 16, 64, chunk].map(bytes).into_iter().max().unwrap() as u64;
+        // Launch words do not shrink with the passes: small ones take a larger part for them.
+        let most = if chunk == 512 { 105 } else { 125 };
+        assert!(
+            fit.activations * 100 <= largest * most,
+            "-c {context} -ub {chunk}: {} of {largest}",
+            fit.activations
+        );
+        // The estimate is no smaller than what one pass needs.
+        assert!(fit.activations >= largest, "-c {context} -ub {chunk}: {} of {largest}", fit.activations);
+    }
+}
+
+#[test]
+fn logits_of_many_tokens_are_counted() {
+    let device = crate::common::cpu(1);
+    let options = ModelOptions::default().context(128).chunk(64).device(&device);
+    let model = options.open(testdata("models/llama-tied.gguf")).unwrap();
+    let counted = model.memory_estimate().activations + model.logits_bytes().unwrap();
+    let mut session = Session::new(&model).unwrap();
+    let tokens: Vec<u32> = (0..128).collect();
+    session.feed(&tokens, LogitsFrom::Token(0), &CancelToken::new(), &mut |_, _| Ok(())).unwrap();
+    let taken = device.usage().of(Purpose::Activations).bytes as u64;
+    assert!(taken > model.memory_estimate().activations && taken <= counted, "{taken} of {counted}");
 }
