@@ -3,7 +3,9 @@
 use crate::arguments::ModelArgs;
 use crate::common::{cancel_on_interrupt, count_bar};
 use crate::error::Error;
+use crate::output::{detail, is_verbose};
 use clap::Args;
+use indicatif::HumanBytes;
 use serde_json::json;
 use silicide_llm::engine::perplexity;
 use silicide_llm::tokenizer::Special;
@@ -40,6 +42,10 @@ impl Perplexity {
         let window = self.model.engine.ctx_size.filter(|&size| size > 0).unwrap_or(512);
         self.model.engine.ctx_size = Some(window);
         let mut session = self.model.session(&cancel)?;
+        if is_verbose() {
+            let bytes = HumanBytes(session.model().logits_bytes()?);
+            detail(format_args!("memory: {bytes} more for passes with the logits of many tokens"));
+        }
         let mut tokens = session.model().tokenizer().encode_prompt(&text, Special::Plain);
         tokens.truncate(self.chunks.map_or(usize::MAX, |chunks| chunks.saturating_mul(window)));
         let bar = count_bar("perplexity", (tokens.len() / window) as u64, "windows");
