@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
     }
 
     fn try_target(&mut self, index: usize, target: &Target, subject: &Subject, layouts: &[Layout]) {
-        let mut place = Place { index, target, case: &subject.label, kernel: "", variant: "" };
+        let mut place = TrialContext { index, target, case: &subject.label, kernel: "", variant: "" };
         for layout in layouts {
             place.variant = &layout.label;
             let call = layout.place(&subject.call);
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn try_kernel(&mut self, place: &Place<'_>, subject: &Subject, layout: &Layout) {
+    fn try_kernel(&mut self, place: &TrialContext<'_>, subject: &Subject, layout: &Layout) {
         let (target, kernel) = (place.target, place.kernel);
         let attempt = |device| guarded(|| Trial { device, subject, layout, kernel }.run());
         let (expected, problems) = attempt(&target.main);
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn count(&mut self, place: &Place<'_>, problems: Vec<Problem>) {
+    fn count(&mut self, place: &TrialContext<'_>, problems: Vec<Problem>) {
         if let Some(tally) = self.tallies.get_mut(place.index) {
             tally.runs += 1;
             tally.failures += problems.len();
@@ -178,7 +178,7 @@ impl<'a> Session<'a> {
         self.found.failures.extend(problems.into_iter().map(|problem| place.failure(self.op, problem)));
     }
 
-    fn decline(&mut self, place: &Place<'_>, reason: &'static str) {
+    fn decline(&mut self, place: &TrialContext<'_>, reason: &'static str) {
         if let Some(tally) = self.tallies.get_mut(place.index) {
             tally.declined += 1;
         }
@@ -186,7 +186,7 @@ impl<'a> Session<'a> {
         self.found.decline(Declined { op, device, kernel, reason, times: 1 });
     }
 
-    fn unsupported(&mut self, place: &Place<'_>) {
+    fn unsupported(&mut self, place: &TrialContext<'_>) {
         if let Some(tally) = self.tallies.get_mut(place.index) {
             tally.unsupported += 1;
         }
@@ -230,7 +230,7 @@ impl<'a> Session<'a> {
 
 /// Where a trial happens.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct TrialContext<'a> {
     index: usize,
     target: &'a Target,
     case: &'a str,
@@ -238,7 +238,7 @@ struct Place<'a> {
     variant: &'a str,
 }
 
-impl Place<'_> {
+impl TrialContext<'_> {
     fn failure(&self, op: &'static str, problem: Problem) -> Failure {
         let (device, case) = (self.target.label.clone(), self.case.to_owned());
         Failure { op, device, kernel: self.kernel, case, variant: self.variant.to_owned(), problem }

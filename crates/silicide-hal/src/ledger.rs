@@ -36,18 +36,18 @@ pub(crate) struct Failure {
 }
 
 /// The announcement that a ticket will be signalled.
-pub(crate) struct Announced {
+pub(crate) struct Announcement {
     before: u64,
 }
 
 impl Ledger {
     /// Records that a ticket's list goes to the device next, before the device can signal it.
-    pub(crate) fn announce(&self, ticket: Ticket) -> Announced {
-        Announced { before: self.submitted.swap(ticket.0, Ordering::AcqRel) }
+    pub(crate) fn announce(&self, ticket: Ticket) -> Announcement {
+        Announcement { before: self.submitted.swap(ticket.0, Ordering::AcqRel) }
     }
 
     /// Undoes an announcement: the device refused the list.
-    pub(crate) fn retract(&self, announced: Announced) {
+    pub(crate) fn retract(&self, announced: Announcement) {
         self.submitted.store(announced.before, Ordering::Release);
     }
 

@@ -40,27 +40,27 @@ impl fmt::Display for Stored {
 
 /// A run of bytes in one of the files of a source. It was compared with the file, and lies in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileRegion {
     file: u32,
     start: usize,
     bytes: usize,
 }
 
-impl Place {
+impl FileRegion {
     /// Returns a place in a file of `size` bytes, if it is one.
-    pub(crate) fn new(file: u32, start: u64, bytes: u64, size: usize) -> Option<Place> {
+    pub(crate) fn new(file: u32, start: u64, bytes: u64, size: usize) -> Option<FileRegion> {
         let (start, bytes) = (usize::try_from(start).ok()?, usize::try_from(bytes).ok()?);
-        (start.checked_add(bytes)? <= size).then_some(Place { file, start, bytes })
+        (start.checked_add(bytes)? <= size).then_some(FileRegion { file, start, bytes })
     }
 
     /// Returns the same place, where the file has another number.
-    pub(crate) fn in_file(self, file: u32) -> Place {
-        Place { file, ..self }
+    pub(crate) fn in_file(self, file: u32) -> FileRegion {
+        FileRegion { file, ..self }
     }
 
     /// No bytes of the same file.
-    pub(crate) fn empty(self) -> Place {
-        Place { bytes: 0, ..self }
+    pub(crate) fn empty(self) -> FileRegion {
+        FileRegion { bytes: 0, ..self }
     }
 
     /// Returns the number of the file among those of its source.
@@ -84,9 +84,9 @@ impl Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
     /// In one run.
-    One(Place),
+    One(FileRegion),
     /// In several.
-    Planes(MlxPlanes<Place>),
+    Planes(MlxPlanes<FileRegion>),
     /// The bytes of a type that is not known cannot be counted.
     Unknown,
 }
@@ -125,7 +125,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns the one run of bytes that it covers, if there is one.
-    pub fn place(&self) -> Result<Place> {
+    pub fn place(&self) -> Result<FileRegion> {
         match self.data {
             Data::One(place) => Ok(place),
             Data::Planes(_) => Err(self.unsupported("weights in one piece".to_owned())),
@@ -134,7 +134,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns the planes of a quantised MLX weight; one that its format does not have is empty.
-    pub fn planes(&self) -> Option<MlxPlanes<Place>> {
+    pub fn planes(&self) -> Option<MlxPlanes<FileRegion>> {
         if let Data::Planes(planes) = self.data { Some(planes) } else { None }
     }
 

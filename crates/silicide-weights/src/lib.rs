@@ -33,7 +33,7 @@ mod unfinished;
 
 pub use bytes::{Bytes, Load, ReadEvent};
 pub use config::Config;
-pub use entry::{Entry, Place, Stored};
+pub use entry::{Entry, FileRegion, Stored};
 pub use error::{Error, Fault, Result};
 pub use gguf::GgufFile;
 pub use map::MappedFile;

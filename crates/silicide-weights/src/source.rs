@@ -3,7 +3,7 @@
 use crate::bytes::FileReader;
 use crate::checkpoint::{Checkpoint, INDEX, SINGLE};
 use crate::config::Config;
-use crate::entry::{Entry, Place, Stored, Tensor};
+use crate::entry::{Entry, FileRegion, Stored, Tensor};
 use crate::error::{Error, Fault, Result};
 use crate::foreign::{Beginning, Foreign};
 use crate::gguf::{self, GgufFile, Value};
@@ -185,7 +185,7 @@ impl Source {
     }
 
     /// Returns the file that a place of this source lies in.
-    pub fn file(&self, place: Place) -> Option<&Bytes> {
+    pub fn file(&self, place: FileRegion) -> Option<&Bytes> {
         match &self.parts {
             Parts::Gguf(files) => files.get(place.file()).map(GgufFile::bytes),
             Parts::Checkpoint(checkpoint) => checkpoint.files.get(place.file()).map(SafetensorsFile::bytes),
@@ -193,13 +193,19 @@ impl Source {
     }
 
     /// Returns whether the bytes of a place are what they mean, numbers with the lowest byte first, just as they lie there.
-    pub fn is_plain(&self, place: Place) -> bool {
+    pub fn is_plain(&self, place: FileRegion) -> bool {
         !self.gguf().get(place.file()).is_some_and(GgufFile::is_big_endian)
     }
 
     /// Copies bytes of one of a tensor's places, from byte `offset` of it on, with the lowest byte of every number
     /// first. Offset and length are whole elements or blocks.
-    pub fn copy_out(&self, entry: &Entry<'_>, place: Place, offset: usize, out: &mut [u8]) -> Result<()> {
+    pub fn copy_out(
+        &self,
+        entry: &Entry<'_>,
+        place: FileRegion,
+        offset: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
         let all = self.slice(entry, place)?;
         let end = offset.saturating_add(out.len());
         let part = all.get(offset..end).ok_or_else(|| self.outside(entry, offset..end, all.len()))?;
@@ -210,7 +216,7 @@ impl Source {
         Ok(())
     }
 
-    fn slice(&self, entry: &Entry<'_>, place: Place) -> Result<&[u8]> {
+    fn slice(&self, entry: &Entry<'_>, place: FileRegion) -> Result<&[u8]> {
         let bytes = self.file(place).map(Bytes::as_slice).unwrap_or_default();
         // Only an entry of another source can fail here.
         bytes.get(place.range()).ok_or_else(|| self.outside(entry, place.range(), bytes.len()))

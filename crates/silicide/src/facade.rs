@@ -144,7 +144,7 @@ pub mod weights {
     };
     #[doc(inline)]
     pub use silicide_weights::{
-        Bytes, Config, Container, Entry, Error, Fault, Load, MappedFile, Place, Source, Stored, gguf, limits,
-        mlx, safetensors,
+        Bytes, Config, Container, Entry, Error, Fault, FileRegion, Load, MappedFile, Source, Stored, gguf,
+        limits, mlx, safetensors,
     };
 }

@@ -3,7 +3,7 @@
 use super::files::{self, content, role};
 use super::input::{self, Input};
 use super::settings::{self, SETTINGS};
-use super::{Lines, Reply, Talk, commands};
+use super::{ChatPartner, Lines, Reply, commands};
 use crate::display::{DisplayOptions, Style, TextDisplay, styled, wrapped};
 use crate::error::Error;
 use crate::run::join;
@@ -39,7 +39,7 @@ impl<W: Write> Console<W> {
         &mut self,
         greeting: &str,
         lines: &mut dyn Lines,
-        partner: &mut dyn Talk,
+        partner: &mut dyn ChatPartner,
     ) -> Result<(), Error> {
         self.note(&format!("{greeting}\n/help lists commands, Tab completes them, Ctrl-D ends the chat."))?;
         let mut interrupted = false;
@@ -65,7 +65,7 @@ impl<W: Write> Console<W> {
         }
     }
 
-    fn command(&mut self, name: &str, rest: &str, partner: &mut dyn Talk) -> Result<(), Error> {
+    fn command(&mut self, name: &str, rest: &str, partner: &mut dyn ChatPartner) -> Result<(), Error> {
         match name {
             "help" | "?" => self.say(&commands::help()),
             "clear" => {
@@ -140,7 +140,7 @@ impl<W: Write> Console<W> {
         }
     }
 
-    fn regenerate(&mut self, partner: &mut dyn Talk) -> Result<(), Error> {
+    fn regenerate(&mut self, partner: &mut dyn ChatPartner) -> Result<(), Error> {
         let question = self.messages.iter().rposition(|message| role(message) == Some("user"));
         let Some(question) = question else { return self.say("There is nothing to answer yet.") };
         let before = self.messages.clone();
@@ -154,7 +154,7 @@ impl<W: Write> Console<W> {
 
     /// Lets the partner answer the last message, and returns whether it did. If not, the message is taken back, so that it
     /// can be said again.
-    fn answer(&mut self, partner: &mut dyn Talk) -> Result<bool, Error> {
+    fn answer(&mut self, partner: &mut dyn ChatPartner) -> Result<bool, Error> {
         let messages = self.all();
         let mut display = TextDisplay::new(&mut self.output, self.display);
         let mut failed = None;
@@ -195,7 +195,7 @@ impl<W: Write> Console<W> {
     }
 
     /// Adds the text of a file to the next message.
-    fn attach(&mut self, name: &str, partner: &dyn Talk) -> Result<String, Error> {
+    fn attach(&mut self, name: &str, partner: &dyn ChatPartner) -> Result<String, Error> {
         let path = files::path(name);
         let text = files::read(&path)?;
         let (tokens, context) = (partner.count_tokens(&text), partner.context());
@@ -220,7 +220,7 @@ impl<W: Write> Console<W> {
         Ok(format!("Loaded {name}."))
     }
 
-    fn set(&mut self, rest: &str, partner: &mut dyn Talk) -> Result<String, Error> {
+    fn set(&mut self, rest: &str, partner: &mut dyn ChatPartner) -> Result<String, Error> {
         let (name, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let value = value.trim();
         let shown = |name: &str, options: &GenerateOptions, console: &Console<W>| match name {

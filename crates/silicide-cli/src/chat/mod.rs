@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod.rs` | the traits of a chat: lines come from [`Lines`], answers from [`Talk`] |
+//! | `mod.rs` | the traits of a chat: lines come from [`Lines`], answers from [`ChatPartner`] |
 //! | `console.rs` | the conversation |
 //! | `commands.rs` | the commands, and their completion |
 //! | `settings.rs` | `/set` |
@@ -53,7 +53,7 @@ pub(crate) enum Line {
 }
 
 /// A model that answers.
-pub(crate) trait Talk {
+pub(crate) trait ChatPartner {
     /// Answers the last of the messages, handing text to `sink` as it comes.
     fn say(&mut self, messages: &[Value], sink: &mut dyn FnMut(&str)) -> Result<Reply, Error>;
 

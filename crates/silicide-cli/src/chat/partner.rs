@@ -1,6 +1,6 @@
 //! Answers from a model.
 
-use super::{Interrupts, Reply, Talk};
+use super::{ChatPartner, Interrupts, Reply};
 use crate::error::Error;
 use crate::run::{Waiting, ending, summary};
 use serde_json::Value;
@@ -28,7 +28,7 @@ impl ModelPartner {
     }
 }
 
-impl Talk for ModelPartner {
+impl ChatPartner for ModelPartner {
     fn say(&mut self, messages: &[Value], sink: &mut dyn FnMut(&str)) -> Result<Reply, Error> {
         let model = self.session.model().clone();
         let prompt = model.chat_tokens(messages)?;

@@ -1,7 +1,7 @@
 //! Conversations with a partner that counts messages.
 
 use super::files::content;
-use super::{Console, Line, Lines, Reply, Talk};
+use super::{ChatPartner, Console, Line, Lines, Reply};
 use crate::display::{ColorChoice, DisplayOptions};
 use crate::error::Error;
 use serde_json::Value;
@@ -20,7 +20,7 @@ impl Lines for Script {
 #[derive(Default)]
 struct Counter(GenerateOptions);
 
-impl Talk for Counter {
+impl ChatPartner for Counter {
     fn say(&mut self, messages: &[Value], sink: &mut dyn FnMut(&str)) -> Result<Reply, Error> {
         let first = content(&messages[0]).unwrap_or_default();
         if first == "fail" {

@@ -15,7 +15,7 @@ const RULE: usize = 40;
 
 /// Where in a line the text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum LinePosition {
     /// At its beginning, whose kind is not known yet.
     Start,
     /// In flowing text.
@@ -29,7 +29,7 @@ enum Place {
 pub(super) struct Markdown {
     /// Whether markers become styles. Otherwise they stay as they are, and only steer the wrapping.
     styled: bool,
-    place: Place,
+    place: LinePosition,
     /// The block of code that is open: its marker and the length of that.
     fence: Option<(char, usize)>,
     /// Characters whose meaning is not known yet.
@@ -45,7 +45,7 @@ impl Markdown {
     pub(super) fn new(styled: bool) -> Markdown {
         Markdown {
             styled,
-            place: Place::Start,
+            place: LinePosition::Start,
             fence: None,
             held: String::new(),
             before: ' ',
@@ -58,16 +58,16 @@ impl Markdown {
         if character == '\n' {
             self.end_line(out);
             out.newline();
-            (self.place, self.before, self.style) = (Place::Start, ' ', Style::PLAIN);
+            (self.place, self.before, self.style) = (LinePosition::Start, ' ', Style::PLAIN);
             return;
         }
         match self.place {
-            Place::Start => {
+            LinePosition::Start => {
                 self.held.push(character);
                 self.start(false, out);
             }
-            Place::Flow => self.flow(character, out),
-            Place::Verbatim(style) => out.put_verbatim(character, style),
+            LinePosition::Flow => self.flow(character, out),
+            LinePosition::Verbatim(style) => out.put_verbatim(character, style),
         }
     }
 
@@ -77,7 +77,7 @@ impl Markdown {
     }
 
     fn end_line(&mut self, out: &mut Wrapper) {
-        if self.place == Place::Start {
+        if self.place == LinePosition::Start {
             self.start(true, out);
         }
         // Each round takes at least one character.
@@ -143,14 +143,14 @@ impl Markdown {
     fn begin(&mut self, prefix: usize, shown: String, out: &mut Wrapper) {
         shown.chars().for_each(|character| out.put(character, Style::DIM));
         let held = std::mem::take(&mut self.held);
-        self.place = Place::Flow;
+        self.place = LinePosition::Flow;
         held.get(prefix..).unwrap_or_default().chars().for_each(|character| self.flow(character, out));
     }
 
     /// Shows what is held, and the rest of the line, as it is.
     fn verbatim(&mut self, style: Style, out: &mut Wrapper) {
         std::mem::take(&mut self.held).chars().for_each(|character| out.put_verbatim(character, style));
-        self.place = Place::Verbatim(style);
+        self.place = LinePosition::Verbatim(style);
     }
 
     /// Adds a character of flowing text.

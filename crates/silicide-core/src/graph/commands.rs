@@ -1,5 +1,5 @@
 //! Ops become commands: a kernel is chosen for each node, its plan is made, and what each step touches is written down
-//! in terms of rooms: memory that is not placed yet.
+//! in terms of slots: memory that is not placed yet.
 //!
 //! Nothing is allocated or compiled here, so a graph can be measured before there is memory for it.
 
@@ -20,9 +20,9 @@ enum Key {
     Scratch(usize, usize),
 }
 
-/// A room of the arena: bytes to find a place for.
+/// A slot of the arena: bytes to find a place for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct ArenaSlot {
     /// Bytes; none for memory from outside.
     pub(super) bytes: Option<usize>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Room {
 pub(super) struct Call {
     pub(super) kernel: usize,
     pub(super) plan: Plan,
-    /// The rooms of its scratch memory.
+    /// The slots of its scratch memory.
     pub(super) scratch: SmallVec<[u32; 2]>,
 }
 
@@ -65,16 +65,16 @@ pub(super) struct InPlace {
 pub(super) struct Commands {
     pub(super) calls: Vec<Call>,
     pub(super) commands: Vec<Command>,
-    pub(super) rooms: Vec<Room>,
+    pub(super) slots: Vec<ArenaSlot>,
     pub(super) in_place: Vec<InPlace>,
     /// The ranges that the command being built touches.
     touched: SmallVec<[Touch; 8]>,
     keys: FxHashMap<Key, u32>,
 }
 
-/// Bytes of a room.
+/// Bytes of a slot.
 struct Part {
-    room: u32,
+    slot: u32,
     start: usize,
     bytes: usize,
 }
@@ -94,8 +94,8 @@ impl Commands {
         self.commands.get(command).map_or(&[], |command| &command.touches)
     }
 
-    /// The room of a value in the arena.
-    pub(super) fn room_of(&self, graph: &ComputeGraph, value: ValueId) -> Option<u32> {
+    /// The slot of a value in the arena.
+    pub(super) fn slot_of(&self, graph: &ComputeGraph, value: ValueId) -> Option<u32> {
         let root = graph.root(value);
         match graph.origin(root)? {
             Origin::Constant(_) | Origin::Input(_) | Origin::Parameter(_) => None,
@@ -113,12 +113,12 @@ impl Commands {
         let plan = node.op.kernel_plan(kernel, &io, on);
         let mut scratch: SmallVec<[u32; 2]> = SmallVec::new();
         for (number, &bytes) in plan.scratch.iter().enumerate() {
-            scratch.push(self.room(Key::Scratch(index, number), Some(scratch_bytes(bytes))));
+            scratch.push(self.slot(Key::Scratch(index, number), Some(scratch_bytes(bytes))));
         }
         if graph.device.poisons_scratch() {
-            for (number, &room) in scratch.iter().enumerate() {
-                let end = self.room_bytes(room) as u64;
-                self.touched.push(Touch { storage: room, access: Access::Write, start: 0, end });
+            for (number, &slot) in scratch.iter().enumerate() {
+                let end = self.slot_bytes(slot) as u64;
+                self.touched.push(Touch { storage: slot, access: Access::Write, start: 0, end });
                 self.command(index, Piece::Poison(number));
             }
         }
@@ -137,17 +137,17 @@ impl Commands {
         self.commands.push(Command { node, piece, touches: std::mem::take(&mut self.touched) });
     }
 
-    fn room(&mut self, key: Key, bytes: Option<usize>) -> u32 {
-        let next = self.rooms.len() as u32;
-        let room = *self.keys.entry(key).or_insert(next);
-        if room == next {
-            self.rooms.push(Room { bytes });
+    fn slot(&mut self, key: Key, bytes: Option<usize>) -> u32 {
+        let next = self.slots.len() as u32;
+        let slot = *self.keys.entry(key).or_insert(next);
+        if slot == next {
+            self.slots.push(ArenaSlot { bytes });
         }
-        room
+        slot
     }
 
-    fn room_bytes(&self, room: u32) -> usize {
-        self.rooms.get(room as usize).and_then(|room| room.bytes).unwrap_or(0)
+    fn slot_bytes(&self, slot: u32) -> usize {
+        self.slots.get(slot as usize).and_then(|slot| slot.bytes).unwrap_or(0)
     }
 
     fn touch_step(&mut self, graph: &ComputeGraph, index: usize, node: &Node, step: &Step) -> Result<()> {
@@ -163,8 +163,8 @@ impl Commands {
                 PlanOperand::Table(_) => continue,
                 PlanOperand::Scratch(number, access) => {
                     let call = self.calls.get(index).and_then(|call| call.scratch.get(usize::from(number)));
-                    let room = *call.ok_or_else(|| missing(node, arg))?;
-                    (Part { room, start: 0, bytes: self.room_bytes(room) }, access)
+                    let slot = *call.ok_or_else(|| missing(node, arg))?;
+                    (Part { slot, start: 0, bytes: self.slot_bytes(slot) }, access)
                 }
                 PlanOperand::Slot(slot) => {
                     let slot = usize::from(slot);
@@ -179,7 +179,7 @@ impl Commands {
             let bytes =
                 if arg.bytes == usize::MAX { part.bytes.saturating_sub(arg.start) } else { arg.bytes };
             let (start, end) = (start as u64, start.saturating_add(bytes) as u64);
-            self.touched.push(Touch { storage: part.room, access: forced.unwrap_or(access), start, end });
+            self.touched.push(Touch { storage: part.slot, access: forced.unwrap_or(access), start, end });
         }
         Ok(())
     }
@@ -188,19 +188,19 @@ impl Commands {
     fn part(&mut self, graph: &ComputeGraph, operand: Operand) -> Part {
         let Extent { memory, range } = graph.extent(operand.value);
         let size = matches!(memory, Memory::Value(_)).then_some(range.len());
-        Part { room: self.room(Key::Values(memory), size), start: range.start, bytes: range.len() }
+        Part { slot: self.slot(Key::Values(memory), size), start: range.start, bytes: range.len() }
     }
 
     /// Notes outputs of the last command that may lie where inputs do.
     fn note_in_place(&mut self, graph: &ComputeGraph, node: &Node) {
         let command = self.commands.len().saturating_sub(1);
         for (slot, output) in output_slots(&*node.op).zip(&node.outputs) {
-            let to = self.room_of(graph, output.value).filter(|_| graph.root(output.value) == output.value);
+            let to = self.slot_of(graph, output.value).filter(|_| graph.root(output.value) == output.value);
             let allowed = |input: usize| slot.in_place & 1u32.checked_shl(input as u32).unwrap_or(0) != 0;
             for input in &node.inputs {
                 let same = |info: TensorInfo| (info.dtype, info.bytes());
                 let fits = same(graph.info(*input)) == same(graph.info(*output));
-                let from = self.room_of(graph, input.value).filter(|_| fits);
+                let from = self.slot_of(graph, input.value).filter(|_| fits);
                 let mut places = node.inputs.iter().enumerate();
                 let everywhere = places.all(|(i, other)| other.value != input.value || allowed(i));
                 if let (Some(from), Some(to), true) = (from, to, everywhere) {

@@ -100,7 +100,7 @@ pub(super) struct Compiled {
     pub(super) graph: ComputeGraph,
     pub(super) commands: Commands,
     pub(super) schedule: Schedule,
-    /// Where rooms lie; those outside lie nowhere.
+    /// Where slots lie; those outside lie nowhere.
     pub(super) offsets: Vec<usize>,
     pub(super) mark_ops: bool,
     /// Nodes whose launches follow live extents.
@@ -230,36 +230,36 @@ impl Compiled {
     }
 }
 
-/// Gives every room of the arena an offset. Also: bytes without sharing.
+/// Gives every slot of the arena an offset. Also: bytes without sharing.
 fn place(graph: &ComputeGraph, commands: &Commands, schedule: &Schedule) -> (Arena, Vec<usize>, usize) {
     let group = |command: usize| schedule.groups.get(command).copied().unwrap_or(0);
-    let mut lives: Vec<Option<Lifetime>> = vec![None; commands.rooms.len()];
+    let mut lives: Vec<Option<Lifetime>> = vec![None; commands.slots.len()];
     for command in 0..commands.commands.len() {
         for touch in commands.touches(command) {
-            let room = touch.storage as usize;
-            let Some(bytes) = commands.rooms.get(room).and_then(|room| room.bytes) else { continue };
+            let slot = touch.storage as usize;
+            let Some(bytes) = commands.slots.get(slot).and_then(|slot| slot.bytes) else { continue };
             let now = group(command);
-            let Some(life) = lives.get_mut(room) else { continue };
+            let Some(life) = lives.get_mut(slot) else { continue };
             let life = life.get_or_insert(Lifetime { bytes, first: now, last: now });
             (life.first, life.last) = (life.first.min(now), life.last.max(now));
         }
     }
     for output in graph.outputs() {
-        let room = commands.room_of(graph, output.value);
-        let life = room.and_then(|room| lives.get_mut(room as usize)).and_then(Option::as_mut);
+        let slot = commands.slot_of(graph, output.value);
+        let life = slot.and_then(|slot| lives.get_mut(slot as usize)).and_then(Option::as_mut);
         if let Some(life) = life {
             life.last = usize::MAX;
         }
     }
     let value_bytes = lives.iter().flatten().fold(0, |sum: usize, life| sum.saturating_add(life.bytes));
     let owners = share_in_place(commands, schedule, &mut lives);
-    let rooms: Vec<usize> =
-        (0..lives.len()).filter(|&room| lives.get(room).is_some_and(Option::is_some)).collect();
-    let placed: Vec<Lifetime> = rooms.iter().filter_map(|&room| lives.get(room).copied().flatten()).collect();
+    let slots: Vec<usize> =
+        (0..lives.len()).filter(|&slot| lives.get(slot).is_some_and(Option::is_some)).collect();
+    let placed: Vec<Lifetime> = slots.iter().filter_map(|&slot| lives.get(slot).copied().flatten()).collect();
     let arena = arena::plan(&placed);
     let mut offsets = vec![0; lives.len()];
-    for (&room, &offset) in rooms.iter().zip(&arena.offsets) {
-        if let Some(place) = offsets.get_mut(room) {
+    for (&slot, &offset) in slots.iter().zip(&arena.offsets) {
+        if let Some(place) = offsets.get_mut(slot) {
             *place = offset;
         }
     }
@@ -267,15 +267,15 @@ fn place(graph: &ComputeGraph, commands: &Commands, schedule: &Schedule) -> (Are
     (arena, offsets, value_bytes)
 }
 
-/// Lets outputs take the place of inputs that are not needed any more. Returns, for each room, the room that it lies in.
+/// Lets outputs take the place of inputs that are not needed any more. Returns, for each slot, the slot that it lies in.
 fn share_in_place(commands: &Commands, schedule: &Schedule, lives: &mut [Option<Lifetime>]) -> Vec<usize> {
     let mut owners: Vec<usize> = (0..lives.len()).collect();
-    // When a room was last given to an output: two outputs of one command can't both have it.
+    // When a slot was last given to an output: two outputs of one command can't both have it.
     let mut given: Vec<Option<usize>> = vec![None; lives.len()];
-    let touches_of = |room: u32, group: usize| {
+    let touches_of = |slot: u32, group: usize| {
         let members = schedule.groups.iter().enumerate().filter(move |(_, other)| **other == group);
         members
-            .filter(move |(command, _)| commands.touches(*command).iter().any(|touch| touch.storage == room))
+            .filter(move |(command, _)| commands.touches(*command).iter().any(|touch| touch.storage == slot))
             .count()
     };
     let mut pairs: Vec<&InPlace> = commands.in_place.iter().collect();

@@ -11,7 +11,7 @@ use super::session::{Bound, memory};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::kernel::{Io, Plan, Step, TensorInfo};
-use crate::record::{Call as Lowered, Own};
+use crate::record::{Call as Lowered, PlanBuffers};
 use silicide_quant::DType;
 use smallvec::SmallVec;
 
@@ -116,8 +116,8 @@ impl Bound {
         let device = self.device();
         let buffers = self.buffers_at(node, sizes)?;
         let scratch = call.scratch.iter().zip(&plan.scratch);
-        let scratch = scratch.map(|(&room, &bytes)| self.scratch(room, bytes)).collect::<Result<_>>()?;
-        let own = Own::new(device, plan, scratch)?;
+        let scratch = scratch.map(|(&slot, &bytes)| self.scratch(slot, bytes)).collect::<Result<_>>()?;
+        let own = PlanBuffers::new(device, plan, scratch)?;
         let inputs: SmallVec<[&Buffer; 4]> = buffers.inputs.iter().collect();
         let outputs: SmallVec<[&Buffer; 4]> = buffers.outputs.iter().collect();
         let kernel = node.op.kernel_name(call.kernel);

@@ -13,7 +13,9 @@ use crate::kernel::{Access, TensorInfo};
 use crate::memory::{Purpose, Request};
 use crate::profile::ProfiledCall;
 use crate::record::rules::{self, Argument, Extent, Memory, check_device, check_graph};
-use crate::record::{BakedList, Call as Lowered, Own, Place, Recording, Submission, scratch_bytes};
+use crate::record::{
+    BakedList, BufferRegion, Call as Lowered, PlanBuffers, Recording, Submission, scratch_bytes,
+};
 use silicide_hal::{Command, MemoryKind};
 use silicide_quant::{DType, Element, Shape};
 use smallvec::SmallVec;
@@ -361,11 +363,11 @@ impl Bound {
     ) -> Result<()> {
         let scratch = call.scratch.iter().zip(&call.plan.scratch);
         let scratch: SmallVec<[Buffer; 2]> =
-            scratch.map(|(&room, &bytes)| self.scratch(room, bytes)).collect::<Result<_>>()?;
+            scratch.map(|(&slot, &bytes)| self.scratch(slot, bytes)).collect::<Result<_>>()?;
         let number = match piece {
             Piece::Poison(number) => {
                 let Some(buffer) = scratch.get(number) else { return Ok(()) };
-                recording.fill(&Place::of(buffer, Access::Write)?, u32::MAX);
+                recording.fill(&BufferRegion::of(buffer, Access::Write)?, u32::MAX);
                 return Ok(());
             }
             Piece::Step(step) => step,
@@ -380,7 +382,7 @@ impl Bound {
             inputs: &inputs,
             outputs: &outputs,
         };
-        let own = Own::new(self.device(), &call.plan, scratch)?;
+        let own = PlanBuffers::new(self.device(), &call.plan, scratch)?;
         let live = live.and_then(|live| live.steps.iter().find(|live| live.step == number));
         let words = match live.zip(self.launches.memory.as_ref()) {
             Some((live, memory)) => {
@@ -390,20 +392,20 @@ impl Bound {
             }
             None => None,
         };
-        let place = words.as_ref().map(|words| Place::of(words, Access::Read)).transpose()?;
+        let place = words.as_ref().map(|words| BufferRegion::of(words, Access::Read)).transpose()?;
         lowered.record(&own, step, recording, place.as_ref())
     }
 
-    pub(super) fn scratch(&self, room: u32, bytes: usize) -> Result<Buffer> {
+    pub(super) fn scratch(&self, slot: u32, bytes: usize) -> Result<Buffer> {
         let shape =
             Shape::new(&[scratch_bytes(bytes)]).map_err(|error| Error::bad_shape("scratch", error))?;
-        self.within(room, DType::U8, shape)
+        self.within(slot, DType::U8, shape)
     }
 
-    fn within(&self, room: u32, dtype: DType, shape: Shape) -> Result<Buffer> {
+    fn within(&self, slot: u32, dtype: DType, shape: Shape) -> Result<Buffer> {
         let Compiled { offsets, commands, .. } = self.compiled();
-        let bytes = commands.rooms.get(room as usize).and_then(|room| room.bytes);
-        let slot = offsets.get(room as usize).zip(bytes).zip(self.arena.as_ref());
+        let bytes = commands.slots.get(slot as usize).and_then(|slot| slot.bytes);
+        let slot = offsets.get(slot as usize).zip(bytes).zip(self.arena.as_ref());
         let ((&offset, bytes), arena) = slot.ok_or(Error::ZeroSize { what: "arena" })?;
         in_slot(arena, offset..offset.saturating_add(bytes), dtype, shape)
     }
@@ -426,8 +428,8 @@ impl Bound {
                 parameters.buffer(slot, shape)
             }
             _ => {
-                let room = self.compiled().commands.room_of(graph, operand.value).ok_or(missing)?;
-                self.within(room, graph.info(operand).dtype, shape)
+                let slot = self.compiled().commands.slot_of(graph, operand.value).ok_or(missing)?;
+                self.within(slot, graph.info(operand).dtype, shape)
             }
         }
     }

@@ -32,12 +32,12 @@ const SMALLEST: usize = 256;
 /// ```
 #[derive(Clone, Debug)]
 pub struct BufferPool {
-    inner: Arc<Inner>,
+    shared: Arc<SharedPool>,
 }
 
 /// Gone with the last handle of the pool; buffers from it may live longer.
 #[derive(Debug)]
-struct Inner {
+struct SharedPool {
     device: Device,
     shelf: Arc<Shelf>,
 }
@@ -203,7 +203,7 @@ impl BufferPool {
     pub fn new(device: &Device, budget: usize) -> BufferPool {
         let (device, shelf) = (device.clone(), Arc::new(Shelf::new(device.memory(), budget)));
         device.know_pool(&shelf);
-        BufferPool { inner: Arc::new(Inner { device, shelf }) }
+        BufferPool { shared: Arc::new(SharedPool { device, shelf }) }
     }
 
     /// A buffer from the pool. Its bytes are zero.
@@ -211,26 +211,26 @@ impl BufferPool {
     where
         S: TryInto<Shape, Error: Into<ShapeError>>,
     {
-        Buffer::new_in(&self.inner.device, self.allocator(), dtype, shape)
+        Buffer::new_in(&self.shared.device, self.allocator(), dtype, shape)
     }
 
     /// The pool as an allocator, for buffers with other options.
     pub fn allocator(&self) -> Arc<dyn Allocator> {
-        Arc::<Shelf>::clone(&self.inner.shelf)
+        Arc::<Shelf>::clone(&self.shared.shelf)
     }
 
     /// Gives everything that is kept back to the device.
     pub fn trim(&self) {
-        self.inner.shelf.trim(0);
+        self.shared.shelf.trim(0);
     }
 
     /// Returns the memory that the pool holds.
     pub fn usage(&self) -> PoolUsage {
-        self.inner.shelf.usage()
+        self.shared.shelf.usage()
     }
 }
 
-impl Drop for Inner {
+impl Drop for SharedPool {
     fn drop(&mut self) {
         self.shelf.close();
     }

@@ -1,6 +1,6 @@
 //! The command encoder: takes ops and transfers, derives barriers, submits the list.
 
-use super::recording::{Place, Recording, temporary};
+use super::recording::{BufferRegion, Recording, temporary};
 use super::rules::{self, Argument, Extent, check_device};
 use super::{Recorder, Submission, lower};
 use crate::buffer::Buffer;
@@ -139,7 +139,7 @@ impl CommandEncoder {
             let (device, limit) = (self.device.info().id.clone(), u32::MAX as usize);
             return Err(Error::TooLarge { device, what: "command list", bytes: from.size(), limit });
         }
-        self.recording.copy(&Place::of(from, Access::Read)?, &Place::of(to, Access::Write)?);
+        self.recording.copy(&BufferRegion::of(from, Access::Read)?, &BufferRegion::of(to, Access::Write)?);
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! A plan is recorded whole or not at all: a step that can't be recorded leaves nothing of the others behind.
 
 use super::needs::offset_unit;
-use super::recording::{Place, Recording, temporary};
+use super::recording::{BufferRegion, Recording, temporary};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -28,12 +28,12 @@ enum StepMode<'a> {
     /// Checks it.
     Check,
     /// Checks and records it. A launch has its launch words in this place, if there is one.
-    Record(Option<&'a Place<'a>>),
+    Record(Option<&'a BufferRegion<'a>>),
 }
 
 /// A launch with its arguments: where they lie, what the device binds, and all parameter words.
 struct BoundLaunch<'a> {
-    places: SmallVec<[(Place<'a>, DType); 8]>,
+    places: SmallVec<[(BufferRegion<'a>, DType); 8]>,
     bindings: SmallVec<[Binding; 8]>,
     params: SmallVec<[u32; 32]>,
 }
@@ -46,7 +46,7 @@ pub(super) fn lower(
     mark: Option<&'static str>,
 ) -> Result<()> {
     let scratch = scratch(call.device, plan)?;
-    let own = Own { scratch, tables: tables(call.device, plan)? };
+    let own = PlanBuffers { scratch, tables: tables(call.device, plan)? };
     let before = recording.list.commands.len();
     recording.list.commands.extend(mark.map(|label| Command::Mark { label }));
     let recorded = steps(recording, call, &own, plan);
@@ -61,12 +61,12 @@ pub(super) fn lower(
 type Tables = SmallVec<[(&'static [u32], Buffer); 1]>;
 
 /// Buffers that a plan uses besides the arguments of its op.
-pub(crate) struct Own {
+pub(crate) struct PlanBuffers {
     scratch: SmallVec<[Buffer; 2]>,
     tables: Tables,
 }
 
-fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> Result<()> {
+fn steps(recording: &mut Recording, call: &Call<'_>, own: &PlanBuffers, plan: &Plan) -> Result<()> {
     if plan.steps.len() > 1 || !own.scratch.is_empty() {
         for step in &plan.steps {
             call.check(own, step, recording)?;
@@ -74,7 +74,7 @@ fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> 
     }
     if call.device.poisons_scratch() {
         for buffer in &own.scratch {
-            recording.fill(&Place::of(buffer, Access::Write)?, u32::MAX);
+            recording.fill(&BufferRegion::of(buffer, Access::Write)?, u32::MAX);
         }
     }
     for step in &plan.steps {
@@ -83,10 +83,10 @@ fn steps(recording: &mut Recording, call: &Call<'_>, own: &Own, plan: &Plan) -> 
     Ok(())
 }
 
-impl Own {
+impl PlanBuffers {
     /// Scratch memory that lies somewhere, and the tables of a plan.
-    pub(crate) fn new(device: &Device, plan: &Plan, scratch: SmallVec<[Buffer; 2]>) -> Result<Own> {
-        Ok(Own { scratch, tables: tables(device, plan)? })
+    pub(crate) fn new(device: &Device, plan: &Plan, scratch: SmallVec<[Buffer; 2]>) -> Result<PlanBuffers> {
+        Ok(PlanBuffers { scratch, tables: tables(device, plan)? })
     }
 }
 
@@ -124,7 +124,7 @@ fn tables(device: &Device, plan: &Plan) -> Result<Tables> {
 
 impl Call<'_> {
     /// Checks a step.
-    fn check(&self, own: &Own, step: &Step, recording: &mut Recording) -> Result<()> {
+    fn check(&self, own: &PlanBuffers, step: &Step, recording: &mut Recording) -> Result<()> {
         self.step(own, step, recording, StepMode::Check)
     }
 
@@ -132,23 +132,34 @@ impl Call<'_> {
     /// to be live.
     pub(crate) fn record(
         &self,
-        own: &Own,
+        own: &PlanBuffers,
         step: &Step,
         recording: &mut Recording,
-        live: Option<&Place<'_>>,
+        live: Option<&BufferRegion<'_>>,
     ) -> Result<()> {
         self.step(own, step, recording, StepMode::Record(live))
     }
 
     /// Checks a launch, and appends its launch words.
-    pub(crate) fn launch_words(&self, own: &Own, launch: &Launch, words: &mut Vec<u32>) -> Result<()> {
+    pub(crate) fn launch_words(
+        &self,
+        own: &PlanBuffers,
+        launch: &Launch,
+        words: &mut Vec<u32>,
+    ) -> Result<()> {
         let BoundLaunch { places, params, .. } = self.bind(own, launch)?;
         let lengths = places.iter().map(|(place, _)| place.range.len() as u64);
         LaunchWords::write(&params, launch.grid, lengths, words);
         Ok(())
     }
 
-    fn step(&self, own: &Own, step: &Step, recording: &mut Recording, mode: StepMode<'_>) -> Result<()> {
+    fn step(
+        &self,
+        own: &PlanBuffers,
+        step: &Step,
+        recording: &mut Recording,
+        mode: StepMode<'_>,
+    ) -> Result<()> {
         let record = matches!(mode, StepMode::Record(_));
         match step {
             Step::Dispatch(launch) => self.dispatch(own, launch, recording, mode),
@@ -168,7 +179,14 @@ impl Call<'_> {
         }
     }
 
-    fn copy(&self, own: &Own, from: &Arg, to: &Arg, recording: &mut Recording, record: bool) -> Result<()> {
+    fn copy(
+        &self,
+        own: &PlanBuffers,
+        from: &Arg,
+        to: &Arg,
+        recording: &mut Recording,
+        record: bool,
+    ) -> Result<()> {
         let ((from, _), (to, _)) = (self.locate(own, from)?, self.locate(own, to)?);
         let overlap = from.overlaps(&to) && from.range != to.range;
         if from.range.len() != to.range.len() || overlap || !to.access.writes() {
@@ -187,7 +205,7 @@ impl Call<'_> {
     }
 
     /// Finds the arguments of a launch and checks them.
-    fn bind<'a>(&'a self, own: &'a Own, launch: &Launch) -> Result<BoundLaunch<'a>> {
+    fn bind<'a>(&'a self, own: &'a PlanBuffers, launch: &Launch) -> Result<BoundLaunch<'a>> {
         let limits = &self.device.info().limits;
         let within = launch.grid.iter().zip(&limits.max_grid).all(|(&n, &limit)| n > 0 && n <= limit);
         if !within {
@@ -197,7 +215,7 @@ impl Call<'_> {
             Program::Wgsl(kernel) => Some(kernel),
             Program::Native(_) => None,
         };
-        let mut places: SmallVec<[(Place<'_>, DType); 8]> = SmallVec::new();
+        let mut places: SmallVec<[(BufferRegion<'_>, DType); 8]> = SmallVec::new();
         let mut bindings: SmallVec<[Binding; 8]> = SmallVec::new();
         let mut params: SmallVec<[u32; 32]> = SmallVec::new();
         for (i, arg) in launch.args.iter().enumerate() {
@@ -246,7 +264,7 @@ impl Call<'_> {
 
     fn dispatch(
         &self,
-        own: &Own,
+        own: &PlanBuffers,
         launch: &Launch,
         recording: &mut Recording,
         mode: StepMode<'_>,
@@ -285,7 +303,7 @@ impl Call<'_> {
     }
 
     /// Where an argument lies, and the type of its elements.
-    fn locate<'a>(&'a self, own: &'a Own, arg: &Arg) -> Result<(Place<'a>, DType)> {
+    fn locate<'a>(&'a self, own: &'a PlanBuffers, arg: &Arg) -> Result<(BufferRegion<'a>, DType)> {
         let (buffer, access) = match arg.operand {
             Operand::Slot(i) => {
                 let i = i as usize;
@@ -316,10 +334,10 @@ impl Call<'_> {
             return Err(self.defect(format!("bytes {}..+{bytes} of {} bytes", arg.start, buffer.size())));
         }
         // The windows of an output together replace all of it.
-        let place = Place::of(buffer, access)?;
+        let place = BufferRegion::of(buffer, access)?;
         let start = buffer.offset() + arg.start;
         let replaces = place.replaces && (!is_scratch || bytes == buffer.size());
-        Ok((Place { range: start..start + bytes, replaces, ..place }, dtype))
+        Ok((BufferRegion { range: start..start + bytes, replaces, ..place }, dtype))
     }
 
     pub(super) fn defect(&self, what: String) -> Error {

@@ -4,7 +4,7 @@
 //! Both recorders lower through [`Call::step`], so both pass here. A replay runs what was checked and pays nothing.
 
 use super::lower::Call;
-use super::recording::Place;
+use super::recording::BufferRegion;
 use crate::error::Result;
 use crate::kernel::Launch;
 use silicide_hal::{Needs, Program};
@@ -19,7 +19,7 @@ pub(super) fn offset_unit(dtype: DType) -> usize {
 
 impl Call<'_> {
     /// Checks each binding of a launch by itself.
-    pub(super) fn check_needs(&self, launch: &Launch, places: &[(Place<'_>, DType)]) -> Result<Needs> {
+    pub(super) fn check_needs(&self, launch: &Launch, places: &[(BufferRegion<'_>, DType)]) -> Result<Needs> {
         let bound: SmallVec<[u64; 8]> = places.iter().map(|(place, _)| place.range.len() as u64).collect();
         let program = launch.program.name();
         let Some(needs) = launch.program.needs(&launch.params, launch.grid, &bound) else {
@@ -73,7 +73,7 @@ impl Call<'_> {
 
     /// Checks bindings against each other. Tiles read and write at once: a binding that is written shares no bytes with
     /// another, unless the program says that both may be the same bytes.
-    pub(super) fn check_places(&self, places: &[(Place<'_>, DType)], needs: &Needs) -> Result<()> {
+    pub(super) fn check_places(&self, places: &[(BufferRegion<'_>, DType)], needs: &Needs) -> Result<()> {
         let written = |i: usize| needs.bindings().get(i).is_some_and(|need| need.access.writes());
         for (i, (place, _)) in places.iter().enumerate() {
             for (j, (other, _)) in places.iter().enumerate().skip(i + 1) {

@@ -30,7 +30,7 @@ pub(crate) struct Recording {
 
 /// Bytes that a command touches.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct BufferRegion<'a> {
     pub(crate) storage: &'a Arc<Storage>,
     pub(crate) allocation: &'a Allocation,
     /// In the storage.
@@ -40,17 +40,17 @@ pub(crate) struct Place<'a> {
     pub(crate) replaces: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> BufferRegion<'a> {
     /// All bytes of a buffer.
-    pub(crate) fn of(buffer: &'a Buffer, access: Access) -> Result<Place<'a>> {
+    pub(crate) fn of(buffer: &'a Buffer, access: Access) -> Result<BufferRegion<'a>> {
         let (storage, allocation, range) = (buffer.storage(), buffer.allocation()?, buffer.range());
         let replaces = access == Access::Write && range == (0..storage.bytes());
-        Ok(Place { storage, allocation, range, access, replaces })
+        Ok(BufferRegion { storage, allocation, range, access, replaces })
     }
 
     /// The same bytes, touched in another way.
-    pub(crate) fn accessed(self, access: Access) -> Place<'a> {
-        Place { access, replaces: self.replaces && access == Access::Write, ..self }
+    pub(crate) fn accessed(self, access: Access) -> BufferRegion<'a> {
+        BufferRegion { access, replaces: self.replaces && access == Access::Write, ..self }
     }
 
     pub(crate) fn binding(&self) -> Binding {
@@ -63,7 +63,7 @@ impl<'a> Place<'a> {
         self.storage.bytes().saturating_sub(self.range.end)
     }
 
-    pub(crate) fn overlaps(&self, other: &Place<'_>) -> bool {
+    pub(crate) fn overlaps(&self, other: &BufferRegion<'_>) -> bool {
         Arc::ptr_eq(self.storage, other.storage)
             && self.range.start < other.range.end
             && other.range.start < self.range.end
@@ -82,7 +82,7 @@ impl Recording {
     }
 
     /// Notes that the command being recorded touches some bytes.
-    pub(crate) fn touch(&mut self, place: &Place<'_>) {
+    pub(crate) fn touch(&mut self, place: &BufferRegion<'_>) {
         let number = self.number(place.storage);
         if let Some(used) = self.uses.get_mut(number as usize) {
             let untouched = !used.reads && !used.writes;
@@ -113,7 +113,7 @@ impl Recording {
     }
 
     /// Records a copy between places of the same length that share no bytes.
-    pub(crate) fn copy(&mut self, from: &Place<'_>, to: &Place<'_>) {
+    pub(crate) fn copy(&mut self, from: &BufferRegion<'_>, to: &BufferRegion<'_>) {
         self.touch(from);
         self.touch(to);
         self.order();
@@ -122,7 +122,7 @@ impl Recording {
     }
 
     /// Records a fill of whole words.
-    pub(crate) fn fill(&mut self, to: &Place<'_>, value: u32) {
+    pub(crate) fn fill(&mut self, to: &BufferRegion<'_>, value: u32) {
         self.touch(to);
         self.order();
         self.list.commands.push(Command::Fill { dst: to.binding(), value });

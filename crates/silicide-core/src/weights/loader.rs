@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::memory::Request;
 use silicide_hal::MemoryKind;
 use silicide_quant::{DType, Encoding, MAX_PLANES, Plane, Shape};
-use silicide_weights::{Bytes, Entry, Place, Source, Stored};
+use silicide_weights::{Bytes, Entry, FileRegion, Source, Stored};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub struct Loader<'a> {
 /// A part of a tensor, and the memory without bytes that it is copied to.
 struct PendingCopy<'a> {
     entry: Entry<'a>,
-    place: Place,
+    place: FileRegion,
     to: Buffer,
 }
 
@@ -80,7 +80,7 @@ impl LoadReport {
 /// One run of bytes of a tensor, and what it is to become.
 struct Part<'a> {
     entry: Entry<'a>,
-    place: Place,
+    place: FileRegion,
     dtype: DType,
     shape: Shape,
 }

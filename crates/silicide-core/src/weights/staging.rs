@@ -1,6 +1,6 @@
 //! Staging: a bounded way into memory that the host can't see.
 //!
-//! Two buffers take turns: the host fills one while the device copies from the other. A buffer is filled again only
+//! Two buffers take buffers: the host fills one while the device copies from the other. A buffer is filled again only
 //! when its copy is done, so no more than both are ever on their way.
 
 use crate::buffer::Buffer;
@@ -12,8 +12,8 @@ use silicide_hal::MemoryKind;
 use silicide_quant::{DType, Shape};
 use std::sync::Arc;
 
-/// Buffers that take turns.
-const TURNS: usize = 2;
+/// Buffers that take buffers.
+const BUFFERS: usize = 2;
 /// Pieces are at least this long, however little staging memory is requested.
 const SMALLEST: usize = 4096;
 
@@ -21,11 +21,11 @@ const SMALLEST: usize = 4096;
 pub(super) struct Staging {
     /// Bytes of each.
     piece: usize,
-    turns: [Option<Turn>; TURNS],
+    buffers: [Option<StagingBuffer>; BUFFERS],
     next: usize,
 }
 
-struct Turn {
+struct StagingBuffer {
     buffer: Buffer,
     /// The copy out of it, until it was waited for.
     copying: Option<Submission>,
@@ -33,7 +33,7 @@ struct Turn {
 
 impl Staging {
     pub(super) fn new(bytes: usize) -> Staging {
-        Staging { piece: (bytes / TURNS).max(SMALLEST), turns: [None, None], next: 0 }
+        Staging { piece: (bytes / BUFFERS).max(SMALLEST), buffers: [None, None], next: 0 }
     }
 
     /// The bytes that go at once.
@@ -49,27 +49,27 @@ impl Staging {
         fill: impl FnOnce(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let piece = self.piece;
-        self.next = (self.next + 1) % TURNS;
-        let Some(slot) = self.turns.get_mut(self.next) else { return Ok(()) };
-        let turn = match slot {
-            Some(turn) => turn,
-            None => slot.insert(Turn { buffer: make(device, piece)?, copying: None }),
+        self.next = (self.next + 1) % BUFFERS;
+        let Some(slot) = self.buffers.get_mut(self.next) else { return Ok(()) };
+        let staging = match slot {
+            Some(staging) => staging,
+            None => slot.insert(StagingBuffer { buffer: make(device, piece)?, copying: None }),
         };
-        if let Some(copying) = turn.copying.take() {
+        if let Some(copying) = staging.copying.take() {
             copying.wait()?;
         }
-        let from = turn.buffer.view(0, to.size())?;
+        let from = staging.buffer.view(0, to.size())?;
         fill(&mut from.write::<u8>()?)?;
         let mut encoder = CommandEncoder::new(device);
         encoder.copy(&from, to)?;
-        turn.copying = Some(encoder.submit()?);
+        staging.copying = Some(encoder.submit()?);
         Ok(())
     }
 
     /// Waits for the copies that are on their way.
     pub(super) fn finish(&mut self) -> Result<()> {
-        for turn in self.turns.iter_mut().flatten() {
-            if let Some(copying) = turn.copying.take() {
+        for staging in self.buffers.iter_mut().flatten() {
+            if let Some(copying) = staging.copying.take() {
                 copying.wait()?;
             }
         }

@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::Purpose;
-use silicide_weights::{Bytes, Place, Source};
+use silicide_weights::{Bytes, FileRegion, Source};
 use std::ops::Range;
 
 /// Windows begin at multiples of this many bytes of the file: pages, where the file is mapped.
@@ -40,7 +40,7 @@ impl Windows {
     pub(super) fn plan(device: &Device, source: &Source) -> Windows {
         let limit = LARGEST.min(device.info().limits.max_block.saturating_sub(2 * PAGE));
         let mut places: Vec<Vec<Range<usize>>> = source.files().iter().map(|_| Vec::new()).collect();
-        let mut add = |place: Place| {
+        let mut add = |place: FileRegion| {
             if let Some(file) = places.get_mut(place.file()).filter(|_| place.bytes() > 0) {
                 file.push(place.range());
             }
@@ -60,7 +60,7 @@ impl Windows {
         &mut self,
         device: &Device,
         file: &Bytes,
-        place: Place,
+        place: FileRegion,
         purpose: Purpose,
     ) -> Result<Option<(Buffer, usize)>> {
         let Range { start, end } = place.range();

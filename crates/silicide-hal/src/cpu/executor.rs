@@ -34,7 +34,7 @@ pub fn open(options: &CpuOptions) -> Result<Arc<dyn RawDevice>> {
         info: describe(isa, threads),
         isa,
         pool,
-        turn: Mutex::new(Turn { plan: Plan::default(), workspaces: Workspaces::new(threads) }),
+        turn: Mutex::new(ExecutorState { plan: Plan::default(), workspaces: Workspaces::new(threads) }),
         workspace_bytes: AtomicUsize::new(0),
         fault: Fault::default(),
         timeline: CpuTimeline::default(),
@@ -79,7 +79,7 @@ struct CpuDevice {
     isa: Isa,
     pool: Pool,
     /// Its lock serialises submissions.
-    turn: Mutex<Turn>,
+    turn: Mutex<ExecutorState>,
     /// Bytes of all workspaces, to be read while a list runs.
     workspace_bytes: AtomicUsize,
     fault: Fault,
@@ -87,7 +87,7 @@ struct CpuDevice {
 }
 
 /// The state of the running submission.
-struct Turn {
+struct ExecutorState {
     /// The plan of the list that runs, or of the last one.
     plan: Plan,
     workspaces: Workspaces,
@@ -95,7 +95,7 @@ struct Turn {
 
 impl CpuDevice {
     /// Waits for the running list, if any, and excludes others.
-    fn turn(&self) -> MutexGuard<'_, Turn> {
+    fn turn(&self) -> MutexGuard<'_, ExecutorState> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -172,7 +172,7 @@ unsafe impl RawDevice for CpuDevice {
 
     unsafe fn submit(&self, list: &CommandList, ticket: Ticket) -> Result<()> {
         let mut turn = self.turn();
-        let Turn { plan, workspaces } = &mut *turn;
+        let ExecutorState { plan, workspaces } = &mut *turn;
         // SAFETY: `RawDevice::submit` demands live handles and ranges inside blocks; the plan runs before it returns.
         unsafe { plan.build(list, &self.info) };
         self.provide(workspaces, plan)?;

@@ -17,11 +17,11 @@ const KEPT: usize = 1000;
 /// Messages of the validation layer.
 #[derive(Default)]
 pub(super) struct Messages {
-    heard: Mutex<Heard>,
+    queue: Mutex<MessageQueue>,
 }
 
 #[derive(Default)]
-struct Heard {
+struct MessageQueue {
     /// How many were heard so far, drained ones included.
     count: u64,
     waiting: VecDeque<Message>,
@@ -62,8 +62,8 @@ impl Messages {
         heard.waiting.push_back(Message { number, thread: std::thread::current().id(), text });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, MessageQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -29,14 +29,14 @@ pub(super) struct Queue {
 pub(super) struct QueueState {
     idle: Vec<Recording>,
     /// By ticket, oldest first.
-    flying: VecDeque<(u64, Flown)>,
+    flying: VecDeque<(u64, TicketRecording)>,
     history: History,
     pub(super) baked: Slab<BakedRecording>,
 }
 
 /// The recording of a ticket. Not boxed: submitting allocates nothing.
 #[allow(clippy::large_enum_variant)]
-enum Flown {
+enum TicketRecording {
     /// A recording that is used for another list afterwards.
     Once(Recording),
     /// A baked list.
@@ -78,7 +78,7 @@ impl Queue {
         }
         match self.fly(recording.buffer, ticket, timeline) {
             Ok(()) => {
-                state.flying.push_back((ticket.0, Flown::Once(recording)));
+                state.flying.push_back((ticket.0, TicketRecording::Once(recording)));
                 Ok(())
             }
             Err(error) => {
@@ -159,18 +159,18 @@ impl QueueState {
 
     /// Notes that a ticket runs a baked list.
     pub(super) fn baked_flies(&mut self, ticket: Ticket, key: usize) {
-        self.flying.push_back((ticket.0, Flown::Baked(key)));
+        self.flying.push_back((ticket.0, TicketRecording::Baked(key)));
     }
 
     /// Takes back the recordings of all tickets up to `reached`.
     pub(super) fn land(&mut self, reached: u64) {
         while let Some((ticket, flown)) = self.flying.pop_front_if(|(ticket, _)| *ticket <= reached) {
             let recording = match flown {
-                Flown::Once(recording) => {
+                TicketRecording::Once(recording) => {
                     self.idle.push(recording);
                     self.idle.last_mut()
                 }
-                Flown::Baked(key) => self.baked.get_mut(key).map(|baked| &mut baked.recording),
+                TicketRecording::Baked(key) => self.baked.get_mut(key).map(|baked| &mut baked.recording),
             };
             if let Some(recording) = recording.filter(|recording| recording.timestamps.has_marks()) {
                 self.history.keep(ticket, |spans| recording.timestamps.read(spans));

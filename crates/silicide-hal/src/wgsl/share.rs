@@ -27,7 +27,7 @@ const MAKE_AVAILABLE_AND_VISIBLE: u32 = 0x2000 | 0x4000;
 /// Returns the module with workgroup memory that is shared.
 pub(super) fn share_memory(module: &[u32]) -> Vec<u32> {
     let (Some(found), [magic, version, generator, bound, schema]) =
-        (Found::of(module), module.get(..HEADER).unwrap_or(&[]))
+        (WorkgroupVariables::of(module), module.get(..HEADER).unwrap_or(&[]))
     else {
         return module.to_vec();
     };
@@ -60,18 +60,19 @@ pub(super) fn share_memory(module: &[u32]) -> Vec<u32> {
 }
 
 /// Workgroup variables of a module with Vulkan's memory model.
-struct Found {
+struct WorkgroupVariables {
     /// Pointers to workgroup memory.
     pointers: FxHashSet<u32>,
     /// Ids of the constants for the memory that barriers order.
     semantics: FxHashMap<u32, u32>,
 }
 
-impl Found {
+impl WorkgroupVariables {
     /// Nothing for modules with another memory model.
-    fn of(module: &[u32]) -> Option<Found> {
+    fn of(module: &[u32]) -> Option<WorkgroupVariables> {
         let mut kinds = FxHashSet::default();
-        let mut found = Found { pointers: FxHashSet::default(), semantics: FxHashMap::default() };
+        let mut found =
+            WorkgroupVariables { pointers: FxHashSet::default(), semantics: FxHashMap::default() };
         let mut is_vulkan = false;
         for instruction in Instructions::of(module) {
             match (instruction.opcode(), instruction.words) {

@@ -134,7 +134,7 @@ const SHOWN: [&str; 4] = ["<|channel|>", "<|message|>", "<|start|>", "<|constrai
 
 /// The result of [`find`].
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundTokens {
     pub(super) tokens: SpecialTokens,
     /// Sorted.
     pub(super) ends: Vec<u32>,
@@ -147,7 +147,7 @@ pub(super) fn find(
     vocabulary: &mut Vocabulary,
     defaults: SpecialTokens,
     named: impl Fn(&str) -> Option<u64>,
-) -> Found {
+) -> FoundTokens {
     let mut warnings = Vec::new();
     let count = vocabulary.len();
     let mut number = |keys: &[&str], default: Option<u32>| {
@@ -190,7 +190,7 @@ pub(super) fn find(
     correct(vocabulary, &mut ends);
     ends.sort_unstable();
     ends.dedup();
-    Found { tokens, ends, warnings }
+    FoundTokens { tokens, ends, warnings }
 }
 
 /// Removes ends of generation that are plain tokens in this vocabulary.

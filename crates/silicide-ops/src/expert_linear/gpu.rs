@@ -68,7 +68,7 @@ pub(super) static GEMV: Gemv = Gemv;
 pub(super) static GEMM: Gemm = Gemm;
 
 /// Experts, and columns of theirs, whose weights fit a binding.
-struct Seen {
+struct BoundPart {
     experts: Range<usize>,
     columns: Range<usize>,
 }
@@ -88,19 +88,22 @@ impl Cut<'_> {
     }
 
     /// The weights, in parts.
-    fn seen(&self) -> Vec<Seen> {
+    fn seen(&self) -> Vec<BoundPart> {
         let Problem { experts, n, k, .. } = *self.problem;
         let row = weight::gpu::room(self.encoding, k);
         if n.saturating_mul(row) <= wgsl::most(1, self.on) {
-            return spans(experts, n * row, self.on).map(|experts| Seen { experts, columns: 0..n }).collect();
+            return spans(experts, n * row, self.on)
+                .map(|experts| BoundPart { experts, columns: 0..n })
+                .collect();
         }
-        let of_one =
-            |expert| spans(n, row, self.on).map(move |columns| Seen { experts: expert..expert + 1, columns });
+        let of_one = |expert| {
+            spans(n, row, self.on).map(move |columns| BoundPart { experts: expert..expert + 1, columns })
+        };
         (0..experts).flat_map(of_one).collect()
     }
 
     /// Arguments of a launch; `places` are the ids or the groups.
-    fn args(&self, rows: &Range<usize>, seen: &Seen, places: Arg) -> SmallVec<[Arg; 6]> {
+    fn args(&self, rows: &Range<usize>, seen: &BoundPart, places: Arg) -> SmallVec<[Arg; 6]> {
         let Problem { used, sharing, n, k, .. } = *self.problem;
         let own = used / sharing;
         let (experts, columns) = (&seen.experts, &seen.columns);
@@ -115,7 +118,7 @@ impl Cut<'_> {
     }
 
     /// Parameters of a launch.
-    fn params(&self, rows: &Range<usize>, seen: &Seen, strips: usize) -> [u32; WORDS as usize] {
+    fn params(&self, rows: &Range<usize>, seen: &BoundPart, strips: usize) -> [u32; WORDS as usize] {
         let Problem { used, sharing, experts, n, k, .. } = *self.problem;
         let (pairs, first, blank) = (rows.len() * used, seen.experts.start, f32::NAN.to_bits() as usize);
         [

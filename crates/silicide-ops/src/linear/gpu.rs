@@ -4,7 +4,7 @@
 use super::{Linear, MAX_PRODUCTS};
 use crate::elementwise::activation::ACTIVATION;
 use crate::matmul::Problem;
-use crate::matmul::gpu::{self as matmul, Adding};
+use crate::matmul::gpu::{self as matmul, TeamSum};
 use crate::matmul::matrix;
 use crate::mlx::gpu::{WeightNames, weight_names};
 use crate::weight;
@@ -294,7 +294,7 @@ impl Kernel for Few {
         let Some(BoundKernel { mut kernel, args }) = make(op, io, &products, &texts, on) else {
             return Plan::default();
         };
-        let adding = Adding::of(k, self.subgroups, on);
+        let adding = TeamSum::of(k, self.subgroups, on);
         kernel.append([&matmul::FEW_ROWS_TEXT, adding.text].map(Part::plain));
         let kernel = adding.constants(kernel, m, k);
         // SAFETY: as for the kernels of `matmul`, for each product over its own bindings; what is gated is read where the same

@@ -189,21 +189,21 @@ pub(super) fn kernel(bodies: &[&'static Snippet], weights: Encoding, on: &Device
 }
 
 /// How teams of the kernel for few rows add: the text, and invocations of a workgroup and of a team.
-pub(crate) struct Adding {
+pub(crate) struct TeamSum {
     pub(crate) text: &'static Snippet,
     pub(crate) workgroup: u32,
     pub(crate) team: u32,
 }
 
-impl Adding {
+impl TeamSum {
     /// For columns of `k` weights. Teams inside of a subgroup need no barrier.
-    pub(crate) fn of(k: usize, subgroups: bool, on: &DeviceInfo) -> Adding {
+    pub(crate) fn of(k: usize, subgroups: bool, on: &DeviceInfo) -> TeamSum {
         let workgroup = FEW_WORKGROUP.min(wgsl::workgroup(on));
         let (text, most) = match subgroups {
             true => (&FEW_SUBGROUP, on.features.subgroup_size.0),
             false => (&FEW_SHARED, TEAM),
         };
-        Adding { text, workgroup, team: team(k, most.min(workgroup)) }
+        TeamSum { text, workgroup, team: team(k, most.min(workgroup)) }
     }
 
     /// Returns the workgroups for `columns` columns.
@@ -224,7 +224,7 @@ impl Adding {
 /// The plan for few rows.
 pub(crate) fn plan_few(problem: &Problem, weights: Encoding, on: &DeviceInfo, subgroups: bool) -> Plan {
     let mut plan = Plan::default();
-    let adding = Adding::of(problem.k, subgroups, on);
+    let adding = TeamSum::of(problem.k, subgroups, on);
     let Some(mut kernel) = kernel(&[&FEW_BODY, &FEW_ROWS_TEXT, adding.text], weights, on) else {
         return plan;
     };

@@ -4,7 +4,7 @@ use super::endian;
 use super::header::{GgufTensor, Header, Key};
 use super::value::Value;
 use crate::cursor::Cursor;
-use crate::entry::{Data, Entry, Place, Stored};
+use crate::entry::{Data, Entry, FileRegion, Stored};
 use crate::error::{Error, Fault, Result};
 use crate::{Bytes, Load};
 use silicide_quant::DType;
@@ -147,7 +147,7 @@ impl GgufFile {
         let file = self.bytes.as_slice();
         let stored = Stored::from_ggml(tensor.id);
         let start = self.header.data.saturating_add(tensor.offset);
-        let data = match (stored, Place::new(self.number, start, tensor.bytes, file.len())) {
+        let data = match (stored, FileRegion::new(self.number, start, tensor.bytes, file.len())) {
             (Stored::As(_), Some(place)) => Data::One(place),
             _ => Data::Unknown,
         };

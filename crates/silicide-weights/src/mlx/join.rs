@@ -1,7 +1,7 @@
 //! Planes made into weights: `x.weight`, `x.scales` and `x.biases` become one tensor with its logical shape.
 
 use super::settings::{Quantization, Settings};
-use crate::entry::{Data, Place, Stored, Tensor};
+use crate::entry::{Data, FileRegion, Stored, Tensor};
 use crate::error::Fault;
 use crate::names::NameIndex;
 use silicide_quant::{DType, FormatError, MlxFormat, MlxMode, MlxPlanes, Shape};
@@ -139,7 +139,7 @@ impl Weight<'_> {
             }
         }
         let place = |tensor: &Tensor| if let Data::One(place) = tensor.data { Some(place) } else { None };
-        let planes = |packed: Place| {
+        let planes = |packed: FileRegion| {
             let biases = self.biases.map_or(Some(packed.empty()), place)?;
             Some(MlxPlanes { packed, scales: place(self.scales)?, biases })
         };

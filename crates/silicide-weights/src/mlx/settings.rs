@@ -45,10 +45,10 @@ impl Quantization {
         let mut modules = HashMap::new();
         for (module, own) in raw.modules {
             let settings = match own {
-                Own::Yes => default,
-                Own::No => None,
-                Own::Settings(raw) => Some(check(&module, &raw)?),
-                Own::Other => continue,
+                ModuleEntry::Yes => default,
+                ModuleEntry::No => None,
+                ModuleEntry::Settings(raw) => Some(check(&module, &raw)?),
+                ModuleEntry::Other => continue,
             };
             modules.insert(module, settings);
         }
@@ -77,7 +77,7 @@ struct QuantizationKeys {
 struct Raw {
     own: RawSettings,
     foreign: bool,
-    modules: HashMap<String, Own>,
+    modules: HashMap<String, ModuleEntry>,
 }
 
 /// Settings before they are checked.
@@ -89,7 +89,7 @@ struct RawSettings {
 }
 
 /// What stands there for one module.
-enum Own {
+enum ModuleEntry {
     Yes,
     No,
     Settings(RawSettings),
@@ -164,48 +164,48 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-impl<'de> Deserialize<'de> for Own {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Own, D::Error> {
+impl<'de> Deserialize<'de> for ModuleEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ModuleEntry, D::Error> {
         struct OwnVisitor;
         impl<'de> Visitor<'de> for OwnVisitor {
-            type Value = Own;
+            type Value = ModuleEntry;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("the settings of a module")
             }
 
-            fn visit_bool<E: Error>(self, quantised: bool) -> Result<Own, E> {
-                Ok(if quantised { Own::Yes } else { Own::No })
+            fn visit_bool<E: Error>(self, quantised: bool) -> Result<ModuleEntry, E> {
+                Ok(if quantised { ModuleEntry::Yes } else { ModuleEntry::No })
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Own, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ModuleEntry, A::Error> {
                 let settings = serde::de::value::MapAccessDeserializer::new(map);
-                RawSettings::deserialize(settings).map(Own::Settings)
+                RawSettings::deserialize(settings).map(ModuleEntry::Settings)
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Own, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<ModuleEntry, A::Error> {
                 while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Own::Other)
+                Ok(ModuleEntry::Other)
             }
 
-            fn visit_str<E: Error>(self, _: &str) -> Result<Own, E> {
-                Ok(Own::Other)
+            fn visit_str<E: Error>(self, _: &str) -> Result<ModuleEntry, E> {
+                Ok(ModuleEntry::Other)
             }
 
-            fn visit_i64<E: Error>(self, _: i64) -> Result<Own, E> {
-                Ok(Own::Other)
+            fn visit_i64<E: Error>(self, _: i64) -> Result<ModuleEntry, E> {
+                Ok(ModuleEntry::Other)
             }
 
-            fn visit_u64<E: Error>(self, _: u64) -> Result<Own, E> {
-                Ok(Own::Other)
+            fn visit_u64<E: Error>(self, _: u64) -> Result<ModuleEntry, E> {
+                Ok(ModuleEntry::Other)
             }
 
-            fn visit_f64<E: Error>(self, _: f64) -> Result<Own, E> {
-                Ok(Own::Other)
+            fn visit_f64<E: Error>(self, _: f64) -> Result<ModuleEntry, E> {
+                Ok(ModuleEntry::Other)
             }
 
-            fn visit_unit<E: Error>(self) -> Result<Own, E> {
-                Ok(Own::Other)
+            fn visit_unit<E: Error>(self) -> Result<ModuleEntry, E> {
+                Ok(ModuleEntry::Other)
             }
         }
         deserializer.deserialize_any(OwnVisitor)

@@ -2,7 +2,7 @@
 
 use super::outline;
 use crate::cursor::{At, Cursor};
-use crate::entry::{self, Data, Entry, Place, Stored, Tensor};
+use crate::entry::{self, Data, Entry, FileRegion, Stored, Tensor};
 use crate::error::{self, Error, Fault, Result};
 use crate::{Bytes, Load, json, limits};
 use safetensors::{Dtype, SafeTensors};
@@ -95,7 +95,7 @@ fn read(bytes: &[u8]) -> At<Vec<Tensor>> {
         let extents: Vec<u64> = info.shape.iter().map(|&extent| extent as u64).collect();
         let shape = entry::shape(&name, &extents).map_err(fault)?;
         let (start, end) = (info.data_offsets.0 as u64, info.data_offsets.1 as u64);
-        let place = Place::new(0, data.saturating_add(start), end.saturating_sub(start), bytes.len());
+        let place = FileRegion::new(0, data.saturating_add(start), end.saturating_sub(start), bytes.len());
         let Some(place) = place else {
             let size = bytes.len() as u64;
             return Err(fault(Fault::OutsideFile { tensor: name.clone(), start, end, size }));

@@ -191,29 +191,29 @@ fn content(token: Option<&Value>) -> Option<&str> {
 /// The special tokens of `config.json`.
 #[derive(Default, Deserialize)]
 pub(super) struct Ids {
-    pub(super) bos_token_id: Option<Several>,
-    pub(super) eos_token_id: Option<Several>,
+    pub(super) bos_token_id: Option<OneOrMany>,
+    pub(super) eos_token_id: Option<OneOrMany>,
 }
 
 /// The special tokens of `generation_config.json`.
 #[derive(Default, Deserialize)]
 pub(super) struct GenerationConfig {
-    pub(super) eos_token_id: Option<Several>,
+    pub(super) eos_token_id: Option<OneOrMany>,
 }
 
 /// One id or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(super) enum Several {
+pub(super) enum OneOrMany {
     One(u32),
     Many(Vec<u32>),
 }
 
-impl Several {
+impl OneOrMany {
     pub(super) fn all(&self) -> &[u32] {
         match self {
-            Several::One(id) => std::slice::from_ref(id),
-            Several::Many(ids) => ids,
+            OneOrMany::One(id) => std::slice::from_ref(id),
+            OneOrMany::Many(ids) => ids,
         }
     }
 

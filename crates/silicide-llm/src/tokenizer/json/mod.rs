@@ -19,7 +19,7 @@ use super::split::Splitter;
 use super::vocabulary::{Kind, Vocabulary};
 use super::{Algorithm, Rules, Tokenizer, gguf};
 use layout::{Added, File, GenerationConfig, Ids, TokenizerConfig};
-use rules::Preparation;
+use rules::TextRules;
 use serde::de::DeserializeOwned;
 use silicide_weights::Source;
 use std::borrow::Cow;
@@ -47,7 +47,7 @@ pub(super) fn load(source: &Source) -> Result<Tokenizer, TokenizerError> {
     let ids: Ids = source.config().and_then(|config| config.parse().ok()).unwrap_or_default();
 
     let mut warnings = Vec::new();
-    let preparation = Preparation::of(&file, &mut warnings);
+    let preparation = TextRules::of(&file, &mut warnings);
     let mut vocabulary = vocabulary(&file, &path)?;
     let merges = file.model.merges.iter().map(layout::MergeEntry::halves);
     let whole_words = file.model.ignore_merges.unwrap_or(false);
@@ -66,7 +66,7 @@ pub(super) fn load(source: &Source) -> Result<Tokenizer, TokenizerError> {
     let mut found = special::find(&mut vocabulary, defaults, |_| None);
     let more = [ids.eos_token_id, generation.eos_token_id];
     found.ends.extend(
-        more.iter().flatten().flat_map(layout::Several::all).copied().filter(|&id| vocabulary.is_token(id)),
+        more.iter().flatten().flat_map(layout::OneOrMany::all).copied().filter(|&id| vocabulary.is_token(id)),
     );
     found.ends.sort_unstable();
     found.ends.dedup();
@@ -103,7 +103,7 @@ pub(super) fn load(source: &Source) -> Result<Tokenizer, TokenizerError> {
 
 /// Returns the splitter of the file, or [`COMMON`] if its pattern can't be used.
 fn splitter(
-    preparation: &Preparation<'_>,
+    preparation: &TextRules<'_>,
     warnings: &mut Vec<Warning>,
     path: &Path,
 ) -> Result<Splitter, TokenizerError> {

@@ -18,7 +18,7 @@ const THOUSANDS: [&str; 2] = [r"\d{1,3}(?=(?:\d{3})*\b)", r"(?=(\d{3})+(?!\d))"]
 const DEPTH: usize = 8;
 
 /// The preparation and splitting of text.
-pub(super) struct Preparation<'a> {
+pub(super) struct TextRules<'a> {
     pub(super) steps: Vec<Rule<'a>>,
     pub(super) alphabet: Alphabet,
     pub(super) prefix: Prefix,
@@ -30,9 +30,9 @@ pub(super) fn common() -> &'static [Rule<'static>] {
     split::recipe(COMMON).map_or(&[], |recipe| recipe.rules)
 }
 
-impl<'a> Preparation<'a> {
-    pub(super) fn of(file: &'a File<'_>, warnings: &mut Vec<Warning>) -> Preparation<'a> {
-        let mut preparation = Preparation {
+impl<'a> TextRules<'a> {
+    pub(super) fn of(file: &'a File<'_>, warnings: &mut Vec<Warning>) -> TextRules<'a> {
+        let mut preparation = TextRules {
             steps: Vec::new(),
             alphabet: Alphabet::Text,
             prefix: Prefix::Never,
