@@ -96,8 +96,8 @@ pub(crate) fn interrupted() -> ExitCode {
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }
 
-/// Whether the parent process, such as `nohup`, has SIGHUP ignored, which a handler would undo. Only Linux tells; elsewhere
-/// SIGHUP keeps its default, and the next command deletes what is left behind.
+/// Returns whether the parent process, such as `nohup`, has SIGHUP ignored. A handler would undo that. Only Linux reports it; elsewhere
+/// SIGHUP keeps its default, and the next command deletes unfinished files.
 #[cfg(unix)]
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").ok();

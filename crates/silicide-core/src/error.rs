@@ -253,7 +253,7 @@ pub enum Error {
         /// Why not.
         source: Arc<Error>,
     },
-    /// A weight file could not be read, or is not what it should be.
+    /// A weight file could not be read, or is malformed.
     #[error(transparent)]
     Weights(#[from] silicide_weights::Error),
 }

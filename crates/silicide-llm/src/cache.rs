@@ -119,7 +119,7 @@ pub struct Ring {
     pub values: Buffer,
     /// Slots.
     pub capacity: usize,
-    /// Positions that are seen.
+    /// The number of positions that a query sees.
     window: Option<u32>,
 }
 

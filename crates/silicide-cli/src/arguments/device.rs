@@ -1,4 +1,4 @@
-//! The device argument: where a model runs, and with what.
+//! The device arguments: device, threads, instruction set.
 
 use super::{isa, threads};
 use crate::error::Error;
@@ -65,7 +65,7 @@ impl DeviceArgs {
         }
     }
 
-    /// Tells what became of `-ngl`.
+    /// Prints a note about `-ngl`.
     fn say_where_layers_run(&self, device: &Device) {
         let Some(layers) = self.gpu_layers.as_deref() else { return };
         let (id, on_gpu) = (&device.info().id, device.info().is_gpu());

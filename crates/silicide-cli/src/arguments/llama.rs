@@ -34,7 +34,7 @@ pub(super) enum Treatment {
     Refused(&'static str),
 }
 
-/// A value of a flag, and what corresponds to it.
+/// A value of a flag, and the value of silicide that corresponds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForeignValue {
     pub(super) theirs: &'static str,

@@ -5,7 +5,7 @@
 //! | `model.rs` | the model argument: one rule for every command |
 //! | `device.rs` | where a model runs |
 //! | `sampler.rs` | how tokens are chosen |
-//! | `llama.rs` | the flags of llama.cpp, and what becomes of each |
+//! | `llama.rs` | the flags of llama.cpp, and their treatment |
 //! | `translate.rs` | command lines as llama.cpp's users write them |
 
 mod device;
@@ -175,7 +175,7 @@ impl ModelArgs {
     }
 }
 
-/// Tells what was loaded, and the memory plan.
+/// Prints facts about the model, and the memory plan.
 fn describe(model: &Model) {
     let (description, fit, copied) = (model.description(), model.memory_estimate(), model.rearranged());
     detail(format_args!(

@@ -134,7 +134,7 @@ impl Translated {
         }
     }
 
-    /// Does with a flag of llama.cpp what the table says.
+    /// Applies the treatment of a flag of llama.cpp.
     fn apply(
         &mut self,
         own: &OwnFlags,

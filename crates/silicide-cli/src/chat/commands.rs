@@ -16,7 +16,7 @@ enum Argument {
     Setting,
 }
 
-/// The commands: name, argument, what they do.
+/// The commands: name, argument, effect.
 const COMMANDS: [(&str, &str, Argument, &str); 12] = [
     ("help", "", Argument::Text, "show this list"),
     ("clear", "", Argument::Text, "forget the conversation"),
@@ -43,7 +43,7 @@ A \\ at the end of a line continues it on the next. \"\"\" begins and ends text 
 Tab completes commands, settings and files. Ctrl-C stops an answer and keeps what came so far."
 }
 
-/// Returns where the word at the end of `line` begins, and what it can become.
+/// Returns where the word at the end of `line` begins, and its completions.
 pub(super) fn complete(line: &str) -> (usize, Vec<String>) {
     let Some(command) = line.strip_prefix('/') else { return (line.len(), Vec::new()) };
     let Some((name, rest)) = command.split_once(' ') else {

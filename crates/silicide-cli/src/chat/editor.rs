@@ -1,4 +1,4 @@
-//! Typing at a terminal. History lasts as long as the chat: what people say to a model is private.
+//! Line editing at a terminal. History is not stored, because chats are private.
 
 use super::{Line, Lines, commands};
 use crate::display::{Style, styled};
@@ -43,7 +43,7 @@ fn failed(error: ReadlineError) -> Error {
     Error::input("the terminal", std::io::Error::other(error))
 }
 
-/// Completion and colour of what is typed.
+/// Completion and colour of the line.
 #[derive(Debug)]
 struct ChatHelper {
     colour: bool,

@@ -13,7 +13,7 @@ const QUOTES: &str = "\"\"\"";
 pub(super) enum Input {
     /// Something to say.
     Say(String),
-    /// A command and what follows it.
+    /// A command and its argument.
     Command(String, String),
     /// Nothing.
     Nothing,

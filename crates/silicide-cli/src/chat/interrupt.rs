@@ -1,10 +1,10 @@
-//! Signals, and what the terminal does with keys while a text is generated.
+//! Signals, and the mode of the terminal while text is generated.
 
 use crate::common::{INTERRUPT, on_signal};
 use silicide::CancelToken;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Cancels what is going on when a signal such as Ctrl-C arrives. A second one before anything new began ends the program.
+/// Cancels the current work when a signal such as Ctrl-C arrives. A second signal before new work begins ends the program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupts {
     current: Arc<Mutex<Current>>,
@@ -34,7 +34,7 @@ impl Interrupts {
         interrupts
     }
 
-    /// Returns a token for what begins now.
+    /// Returns a token for new work.
     pub(crate) fn begin(&self) -> CancelToken {
         let token = CancelToken::new();
         self.lock().token = token.clone();

@@ -38,7 +38,7 @@ impl ChatPartner for ModelPartner {
         self.waiting.start(model.device());
         let generation = generate(&mut self.session, &prompt, &self.options, sink);
         self.waiting.stop();
-        // Each answer draws anew, or asking again would give the same one.
+        // Another seed for each answer. Otherwise the same question would have the same answer.
         self.options.sampler.seed = self.options.sampler.seed.wrapping_add(1);
         let generation = generation.map_err(|error| match error {
             silicide_llm::Error::ContextFull { .. } => {

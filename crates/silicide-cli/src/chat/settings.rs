@@ -1,11 +1,11 @@
-//! `/set`: what can be changed during a chat.
+//! `/set`: the settings that can change during a chat.
 
 use crate::display::DisplayOptions;
 use crate::error::Error;
 use silicide_llm::engine::GenerateOptions;
 use std::str::FromStr;
 
-/// The settings, with what they do.
+/// The settings, with their effects.
 pub(super) const SETTINGS: [(&str, &str); 13] = [
     ("temp", "sampling temperature; 0 picks the most likely token"),
     ("top-k", "sample from the K most likely tokens; 0 for all"),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `recipe.rs` | the types and mixtures by name |
 //! | `rules.rs` | which tensor of a mixture gets which type |
-//! | `plan.rs` | what becomes of each tensor |
+//! | `plan.rs` | the new type of each tensor |
 //! | `gguf.rs` | plans from GGUF: metadata is copied |
 //! | `checkpoint.rs` | plans from safetensors and MLX: names and metadata are translated |
 //! | `tokenizer.rs` | `tokenizer.json` as GGUF metadata |
@@ -94,7 +94,7 @@ pub(crate) struct Convert {
     /// Quantize weights that are quantized already, without a warning
     #[arg(long)]
     allow_requantize: bool,
-    /// Show what would be written, and write nothing
+    /// Show the types and sizes of the output, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Split into files of at most this size, such as 500M or 2G
@@ -309,6 +309,6 @@ fn check_output(output: &Path) -> Result<(), Error> {
     if output.is_dir() {
         return Err(Error::Usage(format!("{} is a folder; give the name of a file in it", output.display())));
     }
-    // Creates a file beside the output, and deletes it.
+    // Creates a file next to the output, and deletes it.
     silicide_weights::unfinished(output).map(drop).map_err(|error| Error::output(output, error))
 }

@@ -1,4 +1,4 @@
-//! The types that a model can be written in, by the names that llama.cpp's quantizer gives them.
+//! The types that a model can be written in, by the names in llama.cpp's quantizer.
 //!
 //! A mixture has one type for most weights and finer ones for the tensors that matter most: the output projection, the
 //! attention values, and the down projections of some layers. `rules.rs` says which tensor gets which type.

@@ -42,7 +42,7 @@ impl<'a> Rows<'a> {
         self.height
     }
 
-    /// Reads rows, as many as `out` has room for.
+    /// Reads as many rows as fit `out`.
     pub(super) fn read(&self, first: usize, out: &mut [f32]) -> Result<(), Error> {
         let Some(heads) = self.heads else { return self.decode(first, out) };
         let head = (self.height / heads.max(1)).max(1);

@@ -96,7 +96,7 @@ impl One {
     }
 }
 
-/// Writes the tokenizer that lies beside a checkpoint, if there is one.
+/// Writes the tokenizer in the folder of a checkpoint, if there is one.
 pub(super) fn write(source: &Source, vocabulary: usize, writer: &mut GgufWriter) -> Result<(), Error> {
     let Some(path) = source.files().first().map(|file| file.path().with_file_name("tokenizer.json")) else {
         return Ok(());

@@ -8,7 +8,7 @@
 pub(super) enum Span<'a> {
     /// More characters decide.
     Undecided,
-    /// So many bytes of plain text.
+    /// This number of bytes of plain text.
     Text(usize),
     /// One character of text behind a backslash; both take `bytes`.
     Escaped { character: char, bytes: usize },

@@ -13,7 +13,7 @@ const LONGEST_SPAN: usize = 240;
 /// Columns of a rule, at most.
 const RULE: usize = 40;
 
-/// Where in a line the text is.
+/// The position in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LinePosition {
     /// At its beginning, whose kind is not known yet.
@@ -134,7 +134,7 @@ impl Markdown {
         }
     }
 
-    /// Returns the first bytes of what is held.
+    /// Returns the first bytes of the held text.
     fn prefix(&self, bytes: usize) -> &str {
         self.held.get(..bytes).unwrap_or_default()
     }
@@ -147,7 +147,7 @@ impl Markdown {
         held.get(prefix..).unwrap_or_default().chars().for_each(|character| self.flow(character, out));
     }
 
-    /// Shows what is held, and the rest of the line, as it is.
+    /// Shows the held text and the rest of the line unchanged.
     fn verbatim(&mut self, style: Style, out: &mut Wrapper) {
         std::mem::take(&mut self.held).chars().for_each(|character| out.put_verbatim(character, style));
         self.place = LinePosition::Verbatim(style);

@@ -136,7 +136,7 @@ impl<W: Write> TextDisplay<W> {
         self.write()
     }
 
-    /// Shows what is held. Returns whether the text ended its line.
+    /// Shows the held text. Returns whether the text ended its line.
     pub(crate) fn finish(&mut self) -> io::Result<bool> {
         if std::mem::take(&mut self.returned) {
             self.push_escaped('\r');

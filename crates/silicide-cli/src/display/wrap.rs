@@ -51,7 +51,7 @@ impl Wrapper {
         self.width
     }
 
-    /// Sets what continued lines begin with, until the end of the paragraph.
+    /// Sets the prefix of continued lines, until the end of the paragraph.
     pub(super) fn set_hanging(&mut self, hanging: String) {
         self.hanging = hanging;
     }
@@ -91,7 +91,7 @@ impl Wrapper {
         self.column = 0;
     }
 
-    /// Writes what is held, and ends styles.
+    /// Writes the held text, and ends styles.
     pub(super) fn finish(&mut self) {
         self.flush_word();
         self.blanks.clear();

@@ -1,4 +1,4 @@
-//! `silicide inspect`: what is in a weight file.
+//! `silicide inspect`: the contents of a weight file.
 //!
 //! | file | what |
 //! |---|---|
@@ -20,7 +20,7 @@ use clap::Args;
 use silicide_weights::Source;
 use summary::Summary;
 
-/// Show what is in a model: architecture, metadata, tensors, sizes
+/// Show the contents of a model: architecture, metadata, tensors, sizes
 #[derive(Debug, Args)]
 #[command(override_usage = "silicide inspect [OPTIONS] <MODEL>")]
 #[command(after_help = "Examples:

@@ -1,4 +1,4 @@
-//! The facts about a model, as data: what `--json` prints.
+//! The facts about a model, as data, for `--json`.
 
 use super::tokenizer::Tokenizer;
 use super::value::Shown;

@@ -1,4 +1,4 @@
-//! Facts about the tokenizer: from GGUF metadata, or from the `tokenizer.json` beside a checkpoint.
+//! Facts about the tokenizer: from GGUF metadata, or from the `tokenizer.json` of a checkpoint.
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};

@@ -61,7 +61,7 @@ impl ProfileArgs {
         }
     }
 
-    /// Tells what was found, if anything was wanted.
+    /// Prints and writes the requested outputs.
     pub(crate) fn finish(&self, session: &Session) -> Result<(), Error> {
         let Some(profile) = session.profile() else { return Ok(()) };
         let device = session.model().device();
@@ -97,7 +97,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(|error| Error::output(path, error))
 }
 
-/// The table of kernels, that of scopes, and what they add up to.
+/// Returns the tables of kernels and of scopes, and their totals.
 fn table(profile: &Profile, limits: &Roofline) -> String {
     let mut text = String::new();
     for (what, rows) in [("kernel", profile.kernels()), ("scope", profile.scopes())] {

@@ -5,7 +5,7 @@ use silicide::profile::{Lane, Profile, ProfileRow, Roofline, TraceEvent};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The kinds of passes: what the trace calls them, and what the page does.
+/// The kinds of passes: their names in the trace and on the page.
 const KINDS: [(&str, &str); 2] = [("prompt", "Prompt"), ("token", "Generation")];
 
 /// Widths and heights of a timeline, in units of its picture.

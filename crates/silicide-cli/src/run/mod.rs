@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `prompt.rs` | the prompt, from arguments, a file and standard input |
 //! | `answer.rs` | one prompt, one text |
-//! | `waiting.rs` | what is shown until the first text comes |
+//! | `waiting.rs` | the progress line before the first text |
 //! | `report.rs` | the figures after it, for people and for programs |
 //! | `words.rs` | advice for prompts without quotes or without a model |
 

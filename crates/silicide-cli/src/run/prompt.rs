@@ -1,4 +1,4 @@
-//! The prompt: what is given on the command line, in a file and on standard input, joined.
+//! The prompt: texts from the command line, a file and standard input, joined.
 
 use super::no_prompt;
 use crate::error::Error;

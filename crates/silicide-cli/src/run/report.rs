@@ -151,7 +151,7 @@ fn generated(timings: &Timings) -> String {
     }
 }
 
-/// Returns a note about the end of a text, if there is one. `limit` is how to give another limit of tokens.
+/// Returns a note about the end of a text, if there is one. `limit` names the flag that sets the limit of tokens.
 pub(crate) fn ending(generation: &Generation, context: usize, limit: &str) -> Option<String> {
     let tokens = generation.tokens.len();
     match generation.finish {

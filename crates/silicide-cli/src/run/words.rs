@@ -1,4 +1,4 @@
-//! Advice for prompts that the shell has cut into words, and for prompts without a model before them.
+//! Advice for prompts without quotes, and for prompts without a model before them.
 
 use super::Run;
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! The lines of a pull where no progress bar can be drawn: standard error is a file or a pipe.
 //!
 //! A line comes when the download begins, when another phase begins after that, and every [`PERIOD`] in between. A stored model
-//! that is hashed anew brings no line at once: that takes less than a second for most.
+//! that is hashed again has no first line: hashing takes less than a second for most.
 
 use indicatif::HumanBytes;
 use silicide_llm::store::PullPhase;
@@ -60,7 +60,7 @@ impl PullLog {
     }
 }
 
-/// Returns what a pull does in `phase`.
+/// Returns the words for a phase of a pull.
 pub(super) fn phase_name(phase: PullPhase) -> &'static str {
     match phase {
         PullPhase::Waiting => "waiting for another pull",

@@ -66,7 +66,7 @@ impl Default for BufferOptions {
 }
 
 impl BufferOptions {
-    /// Sets what the buffer is for, in reports.
+    /// Sets the purpose of the buffer in reports.
     pub fn purpose(mut self, purpose: Purpose) -> BufferOptions {
         self.purpose = purpose;
         self

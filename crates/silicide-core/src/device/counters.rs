@@ -1,9 +1,9 @@
-//! Counters, per device: what was recorded, how much of it could overlap, how often the host waited.
+//! Counters of a device: recorded commands, commands that could overlap, waits of the host.
 
 use rustc_hash::FxHashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A snapshot of a device's counters. Subtract two to see what happened in between.
+/// A snapshot of a device's counters. The difference of two counts the time between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {

@@ -45,7 +45,7 @@ struct DeviceState {
     memory: Arc<DeviceAllocator>,
     /// Outputs and scratch of recorded ops.
     shelf: Arc<Shelf>,
-    /// Pools made for this device, which give way when memory runs out.
+    /// Pools of this device. They are trimmed when memory runs out.
     pools: Mutex<Vec<Weak<Shelf>>>,
     timeline: Timeline,
     registry: KernelRegistry,
@@ -102,7 +102,7 @@ impl Device {
         self.shared.shelf.usage()
     }
 
-    /// Gives memory that is kept for reuse, by the device or by pools, back to the backend.
+    /// Returns memory that the device and its pools keep for reuse to the backend.
     pub fn trim(&self) {
         self.timeline().collect(self);
         self.shared.shelf.trim(0);
@@ -199,7 +199,7 @@ impl Device {
         self.shared.loose_bindings
     }
 
-    /// Takes bytes from the budget, giving back what is kept for reuse before refusing.
+    /// Charges bytes to the budget. Frees memory that is kept for reuse before it refuses.
     pub(crate) fn charge(&self, request: &Request, bytes: usize) -> Result<()> {
         let budget = self.budget();
         if budget.charge(request.purpose, bytes).is_ok() {

@@ -42,7 +42,7 @@ pub struct DeviceOptions {
     /// write shows itself.
     pub poison_scratch: bool,
     /// Whether GPU bindings reach to the end of their allocation instead of the end of the view. Drivers drop
-    /// writes past a binding; so a kernel that writes past its view shows itself in what lies behind.
+    /// writes past a binding; so only then a test can see that a kernel writes past its view.
     pub loose_bindings: bool,
 }
 
@@ -107,7 +107,7 @@ impl DeviceOptions {
 pub struct Listing {
     /// Devices that can be opened by their `id`, best first.
     pub devices: Vec<DeviceInfo>,
-    /// Backends that can't be used, with what to do about it.
+    /// Backends that can't be used, with advice.
     pub missing: Vec<HalError>,
 }
 

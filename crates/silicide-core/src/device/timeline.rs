@@ -1,12 +1,12 @@
 //! The timeline: numbering submissions, holding what they use until they are done, and passing failures on.
 //!
 //! Two laws are kept here. *A storage outlives the last ticket that used it*: flights hold it. *No failure is
-//! lost*: a flight that failed, or that read what a failed one should have written, poisons what it wrote.
+//! lost*: a flight that failed, or that read poisoned storages, poisons the storages that it wrote.
 //!
-//! A flight is *settled* when it is known to be done and what it wrote is poisoned or healed. Settling happens under
+//! A flight is *settled* when it is done and the storages that it wrote are poisoned or healed. Settling happens under
 //! the queue's lock, in the order of tickets; `settled` publishes the progress for readers without the lock.
 //! A ticket whose submission failed is *void*: it is given out, but never on the device. Storages never keep one,
-//! because a submission takes its claims back before it lets go of the lock.
+//! because a submission withdraws its claims before it releases the lock.
 
 use super::Device;
 use crate::buffer::{Storage, StorageState};
@@ -187,7 +187,7 @@ impl Timeline {
         first
     }
 
-    /// Lets go of what finished submissions used, and poisons what failed ones wrote.
+    /// Releases the storages of finished submissions, and poisons those that failed ones wrote.
     pub(crate) fn collect(&self, device: &Device) {
         let done = self.take_done(device.raw(), &mut self.queue());
         retire(device, done);
@@ -205,7 +205,7 @@ impl Timeline {
         retire(device, done);
     }
 
-    /// Waits for everything and lets go of what it used, for a device that goes.
+    /// Waits for all submissions and releases their storages, for a device that is dropped.
     pub(crate) fn finish(&mut self, raw: &dyn RawDevice) {
         let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
         while let Some(flight) = queue.flights.pop_front() {

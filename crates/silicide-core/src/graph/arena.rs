@@ -1,7 +1,7 @@
 //! The arena: values that live at different times share bytes.
 //!
-//! A lifetime is counted in groups of commands, and both ends belong to it: what is last used in one group and what is first
-//! used in the next have a barrier between them. So sharing never needs a barrier of its own.
+//! A lifetime is a range of groups of commands, both ends included. Between a value that is last used in one group and a value
+//! that is first used in the next there is a barrier. So sharing never needs a barrier of its own.
 
 use crate::memory::ALIGNMENT;
 

@@ -14,7 +14,7 @@ use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A recorder that captures what is recorded as a [`ComputeGraph`]. Nothing runs, and no memory is taken.
+/// A recorder that captures calls as a [`ComputeGraph`]. It runs nothing and allocates nothing.
 #[derive(Debug)]
 pub struct GraphBuilder {
     graph: ComputeGraph,
@@ -25,7 +25,7 @@ pub struct GraphBuilder {
     scope: Option<usize>,
 }
 
-/// A tensor of a [`GraphBuilder`]: what it holds changes as ops write to it. Only that builder takes it.
+/// A tensor of a [`GraphBuilder`]. Its contents change as ops write to it. No other builder accepts it.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphValue {
     graph: u64,
@@ -50,8 +50,7 @@ impl GraphBuilder {
         GraphBuilder { graph: ComputeGraph::new(device), tensors, constants, scope: None }
     }
 
-    /// A tensor in a buffer that each session brings: what differs from one to the next, such as a cache. Sessions bring them
-    /// in the order in which they were named.
+    /// Adds a tensor whose buffer each session brings, such as a cache. Sessions bring the buffers in the order of these calls.
     pub fn input(&mut self, name: impl Into<String>, info: TensorInfo) -> GraphValue {
         let number = self.graph.inputs.len();
         self.graph.inputs.push(Input { name: name.into(), info });
@@ -101,7 +100,7 @@ impl GraphBuilder {
         Ok((parameter, self.tensor(info, Origin::Parameter(number), probes)))
     }
 
-    /// Ends the capture; `outputs` are what a session gives after a replay.
+    /// Ends the capture. `outputs` are the outputs of a session after a replay.
     pub fn finish(mut self, outputs: &[&GraphValue]) -> Result<ComputeGraph> {
         let outputs: Result<_> = outputs.iter().map(|value| self.operand(value, "finish")).collect();
         self.graph.outputs = outputs?;

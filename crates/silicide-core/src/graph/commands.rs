@@ -1,4 +1,4 @@
-//! Ops become commands: a kernel is chosen for each node, its plan is made, and what each step touches is written down
+//! Ops become commands: a kernel is chosen for each node, its plan is made, and the ranges that each step touches are recorded
 //! in terms of slots: memory that is not placed yet.
 //!
 //! Nothing is allocated or compiled here, so a graph can be measured before there is memory for it.
@@ -20,7 +20,7 @@ enum Key {
     Scratch(usize, usize),
 }
 
-/// A slot of the arena: bytes to find a place for.
+/// A slot of the arena: memory that a value or scratch memory needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArenaSlot {
     /// Bytes; none for memory from outside.
@@ -72,7 +72,7 @@ pub(super) struct Commands {
     keys: FxHashMap<Key, u32>,
 }
 
-/// Bytes of a slot.
+/// A range of bytes in a slot.
 struct Part {
     slot: u32,
     start: usize,
@@ -94,7 +94,7 @@ impl Commands {
         self.commands.get(command).map_or(&[], |command| &command.touches)
     }
 
-    /// The slot of a value in the arena.
+    /// Returns the slot of a value in the arena.
     pub(super) fn slot_of(&self, graph: &ComputeGraph, value: ValueId) -> Option<u32> {
         let root = graph.root(value);
         match graph.origin(root)? {

@@ -55,7 +55,7 @@ pub struct Scope {
     pub parent: Option<usize>,
 }
 
-/// An op with what it works on.
+/// An op with its operands.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The op.
@@ -209,8 +209,8 @@ impl ComputeGraph {
         !matches!(self.extent(value).memory, Memory::Value(_))
     }
 
-    /// An operand as the rules of a call see it. Memory of a constant may not be allocated yet: what is not known of it
-    /// is checked when a session binds it.
+    /// Returns an operand as an argument of a call. The memory of a constant may not be allocated yet; a session checks it
+    /// when it binds it.
     pub(super) fn argument(&self, operand: Operand, op: &'static str) -> Result<Argument> {
         let value = self.values.get(operand.value.0 as usize).ok_or(Error::WrongGraph { what: op })?;
         let info = TensorInfo { shape: operand.shape, ..value.info };
@@ -260,7 +260,7 @@ impl ComputeGraph {
         }
     }
 
-    /// Values that a node reads: inputs, and what it changes.
+    /// Returns the values that a node reads: its inputs, and the values that it updates.
     pub(super) fn reads<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = ValueId> + 'a {
         let is_update = |output: &Operand| matches!(self.origin(output.value), Some(Origin::Update(_)));
         let updates = node.outputs.iter().enumerate().filter(move |(_, output)| is_update(output));
@@ -268,7 +268,7 @@ impl ComputeGraph {
         node.inputs.iter().map(|input| input.value).chain(changed)
     }
 
-    /// Whether swapping two nodes could change what is computed.
+    /// Returns whether swapping two nodes could change a result.
     pub(super) fn conflict(&self, one: &Node, other: &Node) -> bool {
         let places = |operands: &[Operand]| -> SmallVec<[Extent; 4]> {
             operands.iter().map(|operand| self.extent(operand.value)).collect()
@@ -289,11 +289,13 @@ impl ComputeGraph {
         (inputs.iter().map(info).collect(), outputs.iter().map(info).collect())
     }
 
-    /// Replaces nodes, in ascending order, by one op, where that is proven to change nothing but what computes the
-    /// values. Returns whether it was done. The proof: the call keeps the rules of every call, and has a kernel on the
-    /// device; what the nodes made and the op does not is read by nothing else; what the op reads is made before the place
-    /// where it will stand; and each node can be moved to that place, because nothing between touches what it touches. The
-    /// place is that of the last node, or else that of the first.
+    /// Replaces nodes, in ascending order, by one op, if that changes no value. Returns whether it was done. The op takes the position
+    /// of the last node, or else that of the first. The conditions:
+    ///
+    /// 1. The call keeps the rules of every call, and has a kernel on the device.
+    /// 2. No other node reads a value that the nodes make and the op does not.
+    /// 3. The inputs of the op are made before its position.
+    /// 4. Each node can move to that position: no node between them touches the same bytes.
     pub fn fuse(&mut self, nodes: &[usize], fusion: Fusion) -> bool {
         let (Some(&first), Some(&last)) = (nodes.first(), nodes.last()) else { return false };
         if last >= self.nodes.len() || !nodes.is_sorted_by(|a, b| a < b) {
@@ -326,7 +328,7 @@ impl ComputeGraph {
         true
     }
 
-    /// Whether all of `nodes` can be moved to node `place`, one of them, where what the fusion reads has been made.
+    /// Returns whether all of `nodes` can move to the position of node `place`, one of them, and the inputs of the fusion are made before it.
     fn can_move(&self, nodes: &[usize], fusion: &Fusion, place: usize) -> bool {
         let later = |input: &Operand| self.maker(input.value).is_some_and(|maker| maker >= place);
         // rule: fusion-order
@@ -376,8 +378,7 @@ impl ComputeGraph {
         all > inner || self.outputs.iter().any(|output| output.value == value)
     }
 
-    /// Whether a fusion makes everything that others need, and nothing but what the nodes make; and reads only what is
-    /// there before them.
+    /// Returns whether a fusion makes all values that other nodes need, makes only values of its nodes, and reads none of them.
     fn is_private(&self, nodes: &[usize], fusion: &Fusion) -> bool {
         let parts = nodes.iter().filter_map(|&node| self.nodes.get(node));
         let made: SmallVec<[ValueId; 8]> =

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub struct GraphOptions {
     /// Passes to run, in order.
     pub passes: Vec<Pass>,
-    /// Put a timing mark before each op, in recorded order, so that a replay's times name ops, and note what threads do.
+    /// Put a timing mark before each op, in recorded order, so that a replay's times name ops, and record the tiles of each thread.
     pub mark_ops: bool,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Compiled {
     pub(super) graph: ComputeGraph,
     pub(super) commands: Commands,
     pub(super) schedule: Schedule,
-    /// Where slots lie; those outside lie nowhere.
+    /// Offsets of slots in the arena. Memory from outside has none.
     pub(super) offsets: Vec<usize>,
     pub(super) mark_ops: bool,
     /// Nodes whose launches follow live extents.
@@ -230,7 +230,7 @@ impl Compiled {
     }
 }
 
-/// Gives every slot of the arena an offset. Also: bytes without sharing.
+/// Assigns an offset to every slot of the arena. Returns the plan, the offsets, and the bytes that slots would take without sharing.
 fn place(graph: &ComputeGraph, commands: &Commands, schedule: &Schedule) -> (Arena, Vec<usize>, usize) {
     let group = |command: usize| schedule.groups.get(command).copied().unwrap_or(0);
     let mut lives: Vec<Option<Lifetime>> = vec![None; commands.slots.len()];
@@ -267,7 +267,7 @@ fn place(graph: &ComputeGraph, commands: &Commands, schedule: &Schedule) -> (Are
     (arena, offsets, value_bytes)
 }
 
-/// Lets outputs take the place of inputs that are not needed any more. Returns, for each slot, the slot that it lies in.
+/// Places outputs where inputs lie that no later command reads. Returns, for each slot, the slot that has its bytes.
 fn share_in_place(commands: &Commands, schedule: &Schedule, lives: &mut [Option<Lifetime>]) -> Vec<usize> {
     let mut owners: Vec<usize> = (0..lives.len()).collect();
     // When a slot was last given to an output: two outputs of one command can't both have it.

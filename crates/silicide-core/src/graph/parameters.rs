@@ -1,9 +1,8 @@
 //! Parameters: numbers that a session sets before a replay, such as a position or the tokens of a batch.
 //!
-//! They lie in one small buffer of the session that the host sees, each at a place of its own. Setting one writes to a copy on
-//! the host, and the next replay brings all of them over at once if any has changed: it waits for an earlier replay of the same
-//! session that may still read the old ones, so what was replayed before is never changed after the fact. Nothing of this
-//! allocates.
+//! They lie in one small host-visible buffer of the session, each in a range of its own. Setting one writes to a copy on the
+//! host. If any has changed, the next replay copies all of them, after it has waited for earlier replays of the session, which may
+//! still read the old values. Neither allocates.
 
 use super::compute::ComputeGraph;
 use crate::buffer::Buffer;
@@ -16,7 +15,7 @@ use silicide_quant::{DType, Element, Shape};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A parameter of a graph: what [`GraphBuilder::parameter`](super::GraphBuilder::parameter) gives, and sessions set by.
+/// A parameter of a graph. [`GraphBuilder::parameter`](super::GraphBuilder::parameter) returns it; sessions set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameter {
     /// The graph that it belongs to.
@@ -132,7 +131,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Brings what was set to the device. Waits for a replay that still reads what was set before.
+    /// Copies changed values to the device. Waits for a replay that still reads the old ones.
     pub(super) fn bring(&mut self) -> Result<()> {
         if self.changed {
             self.memory.copy_in(&self.words)?;

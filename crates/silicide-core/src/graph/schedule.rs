@@ -1,4 +1,4 @@
-//! The order of commands: as early as what they need allows, so that groups are as few as the longest chain is long.
+//! The order of commands: each as early as its inputs allow. The number of groups is the length of the longest chain.
 //!
 //! A schedule is a permutation that keeps every conflicting pair in order, which is all that correctness needs. No
 //! other order needs fewer barriers: commands of a chain can't share a group.
@@ -52,7 +52,7 @@ impl History {
     }
 }
 
-/// Puts commands, given by what they touch, in the order with the fewest groups.
+/// Puts commands in the order with the fewest groups. `commands` has the ranges that each touches.
 pub(super) fn schedule<'a>(commands: impl Iterator<Item = &'a [Touch]>) -> Schedule {
     let mut histories: Vec<History> = Vec::new();
     let mut groups: Vec<usize> = Vec::new();

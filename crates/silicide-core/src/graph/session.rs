@@ -114,8 +114,8 @@ impl GraphSession {
         Ok(GraphSession { bound, baked, outputs })
     }
 
-    /// Sets a parameter, for the replays that follow; what was not set is zero. Values are of the parameter's type, and as many as
-    /// it has elements in all or at the live extents that were set before. Replays that were begun before don't see it.
+    /// Sets a parameter for the replays that follow. Parameters are zero before. `values` has the parameter's type and number of
+    /// elements, or its number of elements at the live extents. Replays that have begun keep the old values.
     pub fn set<T: Element>(&mut self, parameter: Parameter, values: &[T]) -> Result<()> {
         let (compiled, what) = (&*self.bound.executor.compiled, "parameter");
         check_graph(compiled.graph.id, parameter.graph, what)?;
@@ -133,8 +133,8 @@ impl GraphSession {
         )
     }
 
-    /// Sets a live extent, for the replays that follow: from 1 to the number of rows that the graph was planned for, which it is
-    /// at first. Outputs then have as many rows in front; what lies behind is unspecified.
+    /// Sets a live extent for the replays that follow: from 1 to the planned number of rows, its first value. Outputs then have
+    /// their first `rows` rows; the contents of the other rows are unspecified.
     pub fn set_extent(&mut self, extent: LiveExtent, rows: usize) -> Result<()> {
         let (graph, what) = (&self.bound.executor.compiled.graph, "extent");
         check_graph(graph.id, extent.graph, what)?;
@@ -151,8 +151,8 @@ impl GraphSession {
         Ok(())
     }
 
-    /// Runs the graph over what its inputs and parameters hold now. Where parameters or extents were set since the last replay, it
-    /// waits for that to end.
+    /// Runs the graph over the present contents of its inputs and parameters. If parameters or extents were set since the last
+    /// replay, this waits for that replay.
     pub fn replay(&mut self) -> Result<Submission> {
         self.bound.update_launches()?;
         if let Some(parameters) = &mut self.bound.parameters {
@@ -164,7 +164,7 @@ impl GraphSession {
         Ok(Submission::new(device.clone(), ticket))
     }
 
-    /// Output `i` of the graph: what the last replay made. Reading waits for it.
+    /// Returns output `i`, written by the last replay. Reading it waits for that replay.
     pub fn output(&self, i: usize) -> Option<&Buffer> {
         self.outputs.get(i)
     }
@@ -190,7 +190,7 @@ impl GraphSession {
         }))
     }
 
-    /// Ops with live values that compute all planned rows in the next replay, since their kernels plan fewer rows in another way.
+    /// Returns the ops with live values that compute all planned rows in the next replay: their kernels plan fewer rows with another program.
     pub fn padded_ops(&mut self) -> Result<Vec<&'static str>> {
         self.bound.update_launches()?;
         Ok(self.bound.launches.padded.clone())
@@ -435,7 +435,7 @@ impl Bound {
     }
 }
 
-/// A tensor at the start of a slot of the arena. It must fit in the slot: what lies behind belongs to other values.
+/// Returns a tensor at the start of a slot of the arena. It must fit in the slot: the bytes after it belong to other values.
 fn in_slot(arena: &Buffer, slot: Range<usize>, dtype: DType, shape: Shape) -> Result<Buffer> {
     let bytes = shape.bytes(dtype).map_err(|error| Error::bad_shape("arena", error))?;
     // rule: arena-slot

@@ -1,7 +1,7 @@
 //! The on-disk cache of translated kernels.
 //!
 //! One file per kernel under a directory per device fingerprint. A file is a header (magic, version, length and
-//! checksum of the rest) and the backend's binary. A file that is not exactly that is ignored and written anew:
+//! checksum of the rest) and the backend's binary. Any other file is ignored and replaced:
 //! a cache can be lost, never trusted. Files appear by renaming, so readers never see half of one.
 
 use rustc_hash::FxHasher;

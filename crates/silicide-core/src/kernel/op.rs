@@ -59,7 +59,7 @@ impl TensorInfo {
     pub fn elements(&self) -> usize {
         self.shape.elements()
     }
-    /// The number of bytes; `usize::MAX` for what no live buffer is: too large, or with rows that end inside a block.
+    /// Returns the number of bytes, or `usize::MAX` if no buffer can have this shape: too large, or rows that end inside a block.
     pub fn bytes(&self) -> usize {
         self.shape.bytes(self.dtype).unwrap_or(usize::MAX)
     }
@@ -241,9 +241,9 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
     /// Arguments and their access: inputs, then outputs.
     fn slots(&self) -> &'static [Slot];
-    /// Checks the inputs and says what the outputs are.
+    /// Checks the inputs and returns types and shapes of the outputs.
     fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs>;
-    /// Checks outputs that exist already; by default they must be exactly what `infer` says.
+    /// Checks outputs that exist already. By default they must have the types and shapes that `infer` returns.
     fn check_outputs(&self, inferred: &[TensorInfo], given: &[TensorInfo]) -> Result<()> {
         let slots = self.slots().iter().filter(|slot| slot.access.writes());
         for ((slot, inferred), given) in slots.zip(inferred).zip(given) {
@@ -295,7 +295,7 @@ mod sealed {
     impl<O: super::Op> Sealed for O {}
 }
 
-/// An op without its type: what the recorder, conformance and the benches work with. Every [`Op`] has it.
+/// An op without its type, for recorders, conformance and benches. Every [`Op`] implements it.
 pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     /// The op itself, to downcast to its type.
     fn as_any(&self) -> &dyn Any;
@@ -321,7 +321,7 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     fn kernel_count(&self) -> usize;
     /// The name of kernel `i`.
     fn kernel_name(&self, i: usize) -> &'static str;
-    /// Whether kernel `i` can run this, and at what cost.
+    /// Returns the cost of kernel `i`, or why it can't run this.
     fn kernel_fits(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
     /// Returns the plan of kernel `i`.
     fn kernel_plan(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Plan;

@@ -25,7 +25,7 @@ pub struct Decline(pub &'static str);
 /// One way to compute an op. [`Op`](super::Op) has an example.
 ///
 /// It is safe to implement: a plan is data, and each of its steps is checked when it is recorded. A launch whose program
-/// needs more of a binding than the plan gives it is refused with [`Error::BadPlan`](crate::Error::BadPlan). What remains
+/// needs more of a binding than the plan binds is refused with [`Error::BadPlan`](crate::Error::BadPlan). What remains
 /// unsafe is to make a program ([`NativeKernel::new`](silicide_hal::NativeKernel::new),
 /// [`WgslKernel::unchecked`](silicide_hal::WgslKernel::unchecked)).
 pub trait Kernel: Send + Sync {
@@ -33,9 +33,9 @@ pub trait Kernel: Send + Sync {
     type Op: Op;
     /// `op.format.shape.variant`: `rms_norm.rows.cpu`, `matmul.f32.tiled.wgsl`.
     fn name(&self) -> &'static str;
-    /// Whether it can run this call on this device, and at what cost. Deterministic.
+    /// Returns the cost of this call on this device, or why it can't run it. Deterministic.
     fn fits(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
-    /// The steps. Only called where `fits` said yes.
+    /// Returns the steps. Only called if `fits` returned a cost.
     fn plan(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Plan;
 }
 

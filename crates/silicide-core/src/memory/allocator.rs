@@ -1,4 +1,4 @@
-//! The allocator trait and what it hands out.
+//! The allocator trait and its allocations.
 
 use super::{DeviceAllocator, Purpose};
 use crate::device::Device;
@@ -30,8 +30,8 @@ impl Request {
     }
 }
 
-/// Memory that an allocator handed out: a range of a block. Dropping it gives it back to the device that it came
-/// from, so it is dropped only when no device uses it any more.
+/// Allocated memory: a range of a block. Dropping it returns the memory to its device, so it is dropped only when no device uses it
+/// any more.
 pub struct Allocation {
     /// The memory of the device that it came from. Keeps the backend alive.
     pub(super) home: Arc<DeviceAllocator>,
@@ -129,10 +129,9 @@ impl fmt::Debug for Allocation {
 pub trait Allocator: fmt::Debug + Send + Sync {
     /// A short name for messages: `device`, `pool`, `mapped`.
     fn name(&self) -> &'static str;
-    /// Hands out memory.
+    /// Allocates memory.
     fn allocate(&self, device: &Device, request: &Request) -> Result<Allocation>;
-    /// Takes back what [`Allocator::allocate`] handed out, once no device uses it any more. Dropping it, as is done
-    /// unless said otherwise, gives it back to the device.
+    /// Frees memory from [`Allocator::allocate`] that no device uses any more. The default drops it, which returns it to the device.
     fn release(&self, allocation: Allocation) {
         drop(allocation);
     }

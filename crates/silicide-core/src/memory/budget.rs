@@ -169,7 +169,7 @@ impl Budget {
         self.counter(to).add(bytes);
     }
 
-    /// Gives `bytes` back.
+    /// Returns `bytes` to the budget.
     pub(crate) fn refund(&self, purpose: Purpose, bytes: usize) {
         self.total.fetch_sub(bytes, Relaxed);
         self.counter(purpose).sub(bytes);

@@ -1,4 +1,4 @@
-//! Memory: where it comes from ([`Allocator`], [`DeviceAllocator`]), what is kept for reuse ([`BufferPool`]), and how much is
+//! Memory: allocators ([`Allocator`], [`DeviceAllocator`]), reuse ([`BufferPool`]), and how much is
 //! in use for which [`Purpose`] ([`Usage`]).
 //!
 //! Nothing here waits for a device: storages die only after the last ticket that used them was reached (the

@@ -1,8 +1,8 @@
 //! Pools: memory kept for reuse in power-of-two buckets.
 //!
 //! Memory comes back to a pool when the last handle is gone *and* the device has reached the last ticket that
-//! used it, so what the pool holds is free. It keeps at most a budget of bytes; beyond that the least recently
-//! used goes back to the device.
+//! used it, so memory in the pool is free. The pool keeps at most a budget of bytes. Beyond that the least recently
+//! used memory returns to the device.
 
 use super::allocator::Source;
 use super::{Allocation, Allocator, DeviceAllocator, Purpose, Request};
@@ -35,7 +35,7 @@ pub struct BufferPool {
     shared: Arc<SharedPool>,
 }
 
-/// Gone with the last handle of the pool; buffers from it may live longer.
+/// Dropped with the last handle of the pool. Buffers from the pool may live longer.
 #[derive(Debug)]
 struct SharedPool {
     device: Device,
@@ -49,11 +49,11 @@ pub struct PoolUsage {
     pub kept_bytes: usize,
     /// Allocations kept for reuse.
     pub kept: usize,
-    /// Requests served from what was kept.
+    /// Requests that kept memory served.
     pub hits: u64,
     /// Requests that went to the device.
     pub misses: u64,
-    /// Allocations given back to the device to stay within the budget.
+    /// Allocations that were freed to stay within the budget.
     pub evicted: u64,
 }
 
@@ -73,7 +73,7 @@ type Bucket = (usize, bool);
 struct PoolState {
     /// Kept allocations, oldest first, each with the time it came back.
     kept: BTreeMap<Bucket, VecDeque<(u64, Allocation)>>,
-    /// Set when the pool is gone: what comes back goes straight to the device.
+    /// Set when the pool is dropped: memory then returns to the device.
     closed: bool,
     clock: u64,
     usage: PoolUsage,
@@ -98,8 +98,7 @@ impl Shelf {
         bytes.max(SMALLEST).checked_next_power_of_two().filter(|&bytes| bytes <= self.budget)
     }
 
-    /// Gives kept memory back to the device until at most `bytes` are kept, least recently used first; says how
-    /// many allocations went.
+    /// Frees kept memory, least recently used first, until at most `bytes` are kept. Returns the number of freed allocations.
     pub(crate) fn trim(&self, bytes: usize) -> u64 {
         let mut gone = 0;
         loop {
@@ -219,7 +218,7 @@ impl BufferPool {
         Arc::<Shelf>::clone(&self.shared.shelf)
     }
 
-    /// Gives everything that is kept back to the device.
+    /// Frees all memory that is kept.
     pub fn trim(&self) {
         self.shared.shelf.trim(0);
     }

@@ -168,7 +168,7 @@ impl DeviceAllocator {
         let size = SHARED_BLOCK.min(self.raw.info().limits.max_block);
         let (block, host) = match self.block(device, size, request) {
             Ok(made) => made,
-            // There may be room for this request, if not for those to come.
+            // A block of this request alone may fit.
             Err(Error::OutOfMemory { .. }) if bytes < size => return self.whole(device, bytes, request),
             Err(error) => return Err(error),
         };
@@ -268,7 +268,7 @@ impl DeviceAllocator {
         }
     }
 
-    /// Gives empty shared blocks back to the backend, all but `keep` of them.
+    /// Frees empty shared blocks, all but `keep` of them.
     pub(crate) fn trim(&self, keep: usize) {
         let mut kept = 0;
         let mut gone = Vec::new();

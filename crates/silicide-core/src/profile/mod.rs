@@ -1,8 +1,7 @@
-//! Where the time goes: the calls of a captured graph, each with what it moves and computes, and the times that a device measured for
-//! them, summed by kernel and by scope.
+//! Profiles: the calls of a captured graph with their bytes, operations and measured times, summed by kernel and by scope.
 //!
-//! A profile is made of replays of a graph that was captured with marks ([`GraphOptions::mark_ops`](crate::GraphOptions)), so that nothing
-//! is measured, and nothing costs anything, without marks.
+//! A profile is made of replays of a graph that was captured with marks ([`GraphOptions::mark_ops`](crate::GraphOptions)). Without
+//! marks nothing is measured.
 
 mod roofline;
 mod trace;
@@ -141,7 +140,7 @@ impl Profile {
         }
     }
 
-    /// Adds what the host did meanwhile: `sample`.
+    /// Adds a sample of the host's work during the same pass.
     pub fn add_host(&mut self, name: &'static str, begin: Duration, taken: Duration) {
         self.keep(TraceEvent { name, lane: Lane::Host, begin, taken, call: None });
     }

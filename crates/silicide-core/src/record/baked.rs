@@ -20,7 +20,7 @@ pub(crate) struct BakedList {
 }
 
 impl BakedList {
-    /// Bakes what was recorded.
+    /// Bakes a recording.
     pub(crate) fn new(device: &Device, mut recording: Recording) -> Result<BakedList> {
         // SAFETY: the list was recorded as every other: handles live in `uses`, which stay as long as this, and in the
         // registry, which outlives all work; ranges were checked, barriers separate hazards.

@@ -39,7 +39,7 @@ pub struct CommandEncoder {
     scope: Option<&'static str>,
 }
 
-/// The label of what is recorded after a scope and outside of any.
+/// The label of commands outside of all scopes.
 const OUTSIDE: &str = "outside";
 
 /// How to record.
@@ -48,7 +48,7 @@ const OUTSIDE: &str = "outside";
 pub struct EncoderOptions {
     /// Use this kernel instead of the cheapest; ops that don't have it, or that it doesn't fit, are refused.
     pub kernel: Option<&'static str>,
-    /// Put a timing mark before each op, so that a submission's times name ops instead of scopes, and note what threads do.
+    /// Put a timing mark before each op, so that a submission's times name ops instead of scopes, and record the tiles of each thread.
     pub mark_ops: bool,
 }
 
@@ -148,7 +148,7 @@ impl CommandEncoder {
         self.recording.list.commands.push(Command::Mark { label });
     }
 
-    /// Submits what was recorded. On failure nothing of it runs.
+    /// Submits the list. On failure nothing of it runs.
     pub fn submit(mut self) -> Result<Submission> {
         let recording = &mut self.recording;
         let (list, uses, touches) = (&recording.list, &mut recording.uses, &recording.touches);

@@ -1,7 +1,7 @@
 //! Hazards: two commands conflict when they touch the same bytes and one of them writes.
 //!
 //! Ranges are half-open, `[start, end)`: touching ranges do not conflict, and ranges of different allocations
-//! never do. [`place`] is a pure function from what commands touch to where barriers stand, with two laws: every
+//! never do. [`place`] is a pure function from the ranges of commands to positions of barriers, with two laws: every
 //! conflicting pair is separated by a barrier, and removing any barrier breaks that. The encoder does the same
 //! one command at a time with [`MemRanges`].
 
@@ -53,7 +53,7 @@ pub(crate) struct Touch {
 pub struct MemRanges {
     /// Numbers of storages, in the order in which they were first seen.
     numbers: FxHashMap<StorageId, u32>,
-    /// By number. There may be more than numbers: what is left of earlier recordings.
+    /// By number. Entries of earlier recordings may follow.
     storages: Vec<Touched>,
     /// Entries of other epochs are stale: a reset is a single addition.
     epoch: u64,
@@ -73,7 +73,7 @@ impl MemRanges {
         MemRanges::default()
     }
 
-    /// Whether a command that touches `ranges` may run beside everything recorded.
+    /// Returns whether a command that touches `ranges` conflicts with no recorded command.
     pub fn allows(&self, ranges: &[BufferRange]) -> bool {
         !ranges.iter().any(|range| {
             let number = self.numbers.get(&range.storage);
@@ -81,7 +81,7 @@ impl MemRanges {
         })
     }
 
-    /// Records a command that may run beside the others.
+    /// Records a command that conflicts with no recorded command.
     pub fn record(&mut self, ranges: &[BufferRange]) {
         for range in ranges {
             let storage = self.number(range.storage);
@@ -157,7 +157,7 @@ impl MemRanges {
         self.count = 0;
     }
 
-    /// Starts anew: numbers are given out from 0 again.
+    /// Forgets all commands. Numbers begin at 0 again.
     pub(crate) fn forget(&mut self) {
         self.reset();
         self.numbers.clear();

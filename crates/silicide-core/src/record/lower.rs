@@ -1,4 +1,4 @@
-//! Lowering: a kernel's plan becomes commands. Bindings are cut to what the device allows, offsets become
+//! Lowering: a kernel's plan becomes commands. Bindings are cut to the limits of the device, offsets become
 //! parameter words, accesses become hazards.
 //!
 //! A plan is recorded whole or not at all: a step that can't be recorded leaves nothing of the others behind.
@@ -84,7 +84,7 @@ fn steps(recording: &mut Recording, call: &Call<'_>, own: &PlanBuffers, plan: &P
 }
 
 impl PlanBuffers {
-    /// Scratch memory that lies somewhere, and the tables of a plan.
+    /// Returns the given scratch buffers with the tables of a plan.
     pub(crate) fn new(device: &Device, plan: &Plan, scratch: SmallVec<[Buffer; 2]>) -> Result<PlanBuffers> {
         Ok(PlanBuffers { scratch, tables: tables(device, plan)? })
     }
@@ -197,7 +197,7 @@ impl Call<'_> {
             )));
         }
         self.check_room(recording, 0, 0)?;
-        // An op that runs in place may be told to copy bytes to where they are.
+        // An op that runs in place may copy bytes to where they are.
         if record && !from.overlaps(&to) {
             recording.copy(&from.accessed(Access::Read), &to.accessed(Access::Write));
         }

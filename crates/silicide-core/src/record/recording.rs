@@ -41,14 +41,14 @@ pub(crate) struct BufferRegion<'a> {
 }
 
 impl<'a> BufferRegion<'a> {
-    /// All bytes of a buffer.
+    /// Returns all bytes of a buffer.
     pub(crate) fn of(buffer: &'a Buffer, access: Access) -> Result<BufferRegion<'a>> {
         let (storage, allocation, range) = (buffer.storage(), buffer.allocation()?, buffer.range());
         let replaces = access == Access::Write && range == (0..storage.bytes());
         Ok(BufferRegion { storage, allocation, range, access, replaces })
     }
 
-    /// The same bytes, touched in another way.
+    /// Returns the same bytes with another access.
     pub(crate) fn accessed(self, access: Access) -> BufferRegion<'a> {
         BufferRegion { access, replaces: self.replaces && access == Access::Write, ..self }
     }
@@ -129,7 +129,7 @@ impl Recording {
         self.tally.transfers += 1;
     }
 
-    /// Whether the list has room for one more command with `bindings` bindings and `words` parameter words: positions in it
+    /// Returns whether the list can take one more command with `bindings` bindings and `words` parameter words: positions in it
     /// are 32 bits wide.
     pub(crate) fn has_room(&self, bindings: usize, words: usize) -> bool {
         let fits = |len: usize, more: usize| len.saturating_add(more) <= u32::MAX as usize;

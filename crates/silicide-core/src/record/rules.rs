@@ -104,7 +104,7 @@ pub(crate) fn check_graph(graph: u64, given: u64, what: &'static str) -> Result<
     Ok(())
 }
 
-/// Checks the inputs of a call and returns what its outputs are.
+/// Checks the inputs of a call and returns types and shapes of its outputs.
 pub(crate) fn check_inputs(op: &dyn DynOp, inputs: &[Argument]) -> Result<Outputs> {
     let expected = op.slots().iter().filter(|slot| slot.access == Access::Read).count();
     let got = inputs.len();

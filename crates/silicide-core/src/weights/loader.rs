@@ -77,7 +77,7 @@ impl LoadReport {
     }
 }
 
-/// One run of bytes of a tensor, and what it is to become.
+/// A range of bytes of a tensor, and its destination.
 struct Part<'a> {
     entry: Entry<'a>,
     place: FileRegion,

@@ -18,7 +18,7 @@ pub struct LoadOptions {
     pub placement: Placement,
     /// The most bytes on their way to memory that the host can't see.
     pub staging_bytes: usize,
-    /// Told about every piece that has been loaded, on the loading thread.
+    /// Called after every piece that is loaded, on the loading thread.
     pub progress: Option<LoadProgress>,
     /// Stops loading, within a piece.
     pub cancel: CancelToken,
@@ -37,7 +37,7 @@ impl Default for LoadOptions {
 }
 
 impl LoadOptions {
-    /// Sets what the buffers are for, in reports.
+    /// Sets the purpose of the buffers in reports.
     pub fn purpose(mut self, purpose: Purpose) -> LoadOptions {
         self.purpose = purpose;
         self

@@ -1,6 +1,6 @@
 //! Staging: a bounded way into memory that the host can't see.
 //!
-//! Two buffers take buffers: the host fills one while the device copies from the other. A buffer is filled again only
+//! Two buffers alternate: the host fills one while the device copies from the other. A buffer is filled again only
 //! when its copy is done, so no more than both are ever on their way.
 
 use crate::buffer::Buffer;
@@ -12,7 +12,7 @@ use silicide_hal::MemoryKind;
 use silicide_quant::{DType, Shape};
 use std::sync::Arc;
 
-/// Buffers that take buffers.
+/// The number of staging buffers.
 const BUFFERS: usize = 2;
 /// Pieces are at least this long, however little staging memory is requested.
 const SMALLEST: usize = 4096;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// A tensor of weights on a device, in any [`Encoding`]. Cloning shares the memory.
 ///
-/// `V` is what stands for a plane: a [`Buffer`], or a value of a [`Recorder`] ([`Weight::constant`]).
+/// `V` represents a plane: a [`Buffer`], or a value of a [`Recorder`] ([`Weight::constant`]).
 ///
 /// ```
 /// # mod silicide { pub use silicide_core::*; pub mod weights { pub use {silicide_core::weights::*, silicide_weights::*}; } }
@@ -150,12 +150,12 @@ impl Weights {
         Weights { path, named }
     }
 
-    /// The tensor of a name.
+    /// Returns the tensor of a name.
     pub fn get(&self, name: &str) -> Option<&Weight> {
         self.named.get(name)
     }
 
-    /// Takes a tensor out; an error says which one is missing.
+    /// Removes and returns a tensor. The error names a missing one.
     pub fn take(&mut self, name: &str) -> Result<Weight> {
         self.named.remove(name).ok_or_else(|| {
             let (path, name) = (self.path.clone(), name.to_owned());
@@ -163,7 +163,7 @@ impl Weights {
         })
     }
 
-    /// Takes a tensor out that a model may do without.
+    /// Removes and returns an optional tensor.
     pub fn take_optional(&mut self, name: &str) -> Option<Weight> {
         self.named.remove(name)
     }

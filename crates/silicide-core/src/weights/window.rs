@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// Windows begin at multiples of this many bytes of the file: pages, where the file is mapped.
 const PAGE: usize = 4096;
-/// A tensor of its own size aside, no window is larger: what a device refuses is then copied, not all of a model.
+/// The largest window, unless one tensor is larger. If a device refuses a window, only that window is copied, not the whole model.
 const LARGEST: usize = 1 << 30;
 /// A hole between tensors that is larger than this is left out.
 const HOLE: usize = 1 << 20;

@@ -18,7 +18,7 @@ const READING: usize = 1 << 30;
 /// Bytes that a rendering may create and read per byte of its input.
 const MAKING_TIMES: usize = 64;
 const READING_TIMES: usize = 4096;
-/// Bytes that are counted for an entry of a list, beside its value.
+/// Bytes that are counted for an entry of a list, besides its value.
 const ENTRY: usize = 32;
 /// Bytes that are counted as read for visiting a value.
 const VISIT: usize = 1024;
@@ -178,7 +178,7 @@ fn times(state: &mut State<'_, '_>, left: Value, right: Value) -> Result<Value, 
         if value.as_str().is_none() && !is_many(value) {
             continue;
         }
-        // As in Python, a count below 1 gives an empty result.
+        // As in Python, the result is empty for a count below 1.
         let count = i64::try_from(count.clone()).map_err(|_| refused())?;
         let count = usize::try_from(count).unwrap_or(0);
         let Some(text) = value.as_str() else { return list(value, count, budget) };

@@ -7,7 +7,7 @@ use crate::engine::load::Model;
 use crate::engine::{GenerateOptions, Generation, Generator, Session};
 use crate::error::{Error, Result};
 
-/// A chat with a [`Model`]. It keeps the messages and the KV cache, so each turn feeds only what is new.
+/// A chat with a [`Model`]. It keeps the messages and the KV cache, so each turn feeds only new tokens.
 ///
 /// ```
 /// # mod silicide { pub use silicide_core::*; pub use silicide_llm::{self as llm, Chat, Message, Model}; }

@@ -79,7 +79,7 @@ impl Generator {
     /// now, which may be empty: part of a character, or text that may become a stop string. Returns `None` after the
     /// end, and after an error.
     ///
-    /// Give every step the same session. Tokens of the prompt that its cache already holds are not fed again.
+    /// Every step needs the same session. Tokens of the prompt that its cache already has are not fed again.
     pub fn step(&mut self, session: &mut Session) -> Result<Option<String>> {
         let begin = Instant::now();
         let next = match std::mem::replace(&mut self.state, State::Done) {
@@ -143,7 +143,7 @@ impl Generator {
         (self.state, self.finish, self.generation.finish) = (State::Done, Some(finish), finish);
     }
 
-    /// Feeds what the cache does not hold of `prompt`, and samples. Returns `None` if cancelled.
+    /// Feeds the tokens of `prompt` that the cache does not have, and samples. Returns `None` if cancelled.
     fn feed_prompt(&mut self, session: &mut Session, prompt: &[u32]) -> Result<Option<u32>> {
         if prompt.len() > session.context() {
             return Err(Error::ContextFull { tokens: prompt.len(), context: session.context() });
@@ -228,7 +228,7 @@ impl Generator {
         &self.generation
     }
 
-    /// Ends the generation and returns what was generated.
+    /// Ends the generation and returns its result.
     pub fn into_generation(self) -> Generation {
         self.generation
     }

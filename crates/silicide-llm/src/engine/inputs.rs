@@ -152,7 +152,7 @@ impl BoundPass {
         self.captured.class
     }
 
-    /// The calls of the pass over what was set, as profiles see them.
+    /// Returns the calls of the pass at its present extents, for profiles.
     pub(super) fn calls(&self) -> Result<Vec<ProfiledCall>> {
         Ok(self.graph.calls()?)
     }
@@ -197,7 +197,7 @@ impl BoundPass {
         Ok(())
     }
 
-    /// Runs the pass over what was set.
+    /// Runs the pass over the values that were set.
     pub(super) fn replay(&mut self) -> Result<Submission> {
         Ok(self.graph.replay()?)
     }

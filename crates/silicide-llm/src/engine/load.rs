@@ -124,7 +124,7 @@ impl Model {
             let memory = MemoryEstimate::check(device, planned, &passes, available)?;
             Ok((DescribedModel { description, decoder, weights }, cache, memory, passes))
         };
-        // The token table is the first to be left: its copy is the only one that stays beside what the file has.
+        // The token table is left out first: it alone would exist twice, as its copy and in the file.
         let mut repack = most_repacked(device, options);
         let (described, cache, memory, passes) = loop {
             repack = match (plan(repack), repack) {
@@ -274,7 +274,7 @@ impl Model {
     }
 }
 
-/// Returns what is repacked if memory allows it.
+/// Returns the weights to repack if memory allows it.
 fn most_repacked(device: &Device, options: &ModelOptions) -> Repack {
     if options.repack && !device.info().is_gpu() { Repack::All } else { Repack::None }
 }

@@ -1,6 +1,6 @@
 //! Sessions and generation: the layer under [`Model`](crate::Model) and [`Chat`](crate::Chat).
 //!
-//! A [`Session`] takes tokens and returns logits; its KV cache holds the tokens that it has seen. [`generate`] samples
+//! A [`Session`] takes tokens and returns logits; its KV cache has the earlier tokens. [`generate`] samples
 //! tokens from those logits and streams their text to a callback. A [`Generator`] is the same loop, one step at a time.
 //! [`perplexity()`] scores a text, [`roofline()`] measures the limits of a device, [`capture_pass`] returns a forward pass
 //! as a graph.

@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The most rows of each class; the largest class has those of the largest pass. Kernels of products change at 16 rows.
 const ROWS: [usize; 4] = [1, 4, 16, 64];
 
-/// The most bytes of logits that one pass may give.
+/// The most bytes of logits that one pass may compute.
 const LOGIT_BYTES: usize = 32 << 20;
 
-/// What a pass is captured for.
+/// The class of a pass: the extents that it is captured for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PassClass {
     /// The most rows.

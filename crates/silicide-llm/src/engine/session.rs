@@ -54,8 +54,8 @@ pub struct Session {
     cache: KvCache,
     /// The tokens in the cache.
     tokens: Vec<u32>,
-    /// The furthest that tokens reached since the cache was last empty: rings have lost what lies too far before it, even
-    /// if later tokens were forgotten since.
+    /// The most tokens that the cache has held since it was last empty. Rings have overwritten entries too far before it, even if
+    /// later tokens were removed since.
     reached: usize,
     /// The memory that all passes work in. The first pass allocates it.
     arena: Option<GraphArena>,
@@ -98,7 +98,7 @@ impl Session {
         &self.tokens
     }
 
-    /// Measures every kernel from now on, and forgets what was measured before. Kernels run one after the other then, which takes
+    /// Measures every kernel from now on, and discards earlier measurements. Kernels then run one after the other, which takes
     /// longer.
     pub fn start_profile(&mut self) {
         self.profiling = Some(Box::new(Profiling::new()));

@@ -34,7 +34,7 @@ impl Stops {
         (std::mem::replace(&mut self.held, rest), false)
     }
 
-    /// The end of the text: what was held back.
+    /// Returns the text that was held back, at the end.
     pub(super) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

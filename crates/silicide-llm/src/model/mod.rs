@@ -78,7 +78,7 @@ pub struct Description {
     pub vocabulary: usize,
     /// Bytes of its tensors.
     pub bytes: u64,
-    /// Bytes that loading takes beside its tensors: a second copy of the largest tensor that is repacked.
+    /// Bytes that loading needs besides its tensors: a second copy of the largest tensor that is repacked.
     pub loading_bytes: u64,
     /// Its architecture and all of its settings.
     pub configured: ConfiguredModel,

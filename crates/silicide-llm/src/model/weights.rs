@@ -15,7 +15,7 @@ use silicide_weights::{Entry, Source, Stored};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// The origin of tensors.
+/// The origin of tensors' memory.
 enum TensorOrigin<'a> {
     /// None: buffers without memory.
     Plan(Device),
@@ -123,7 +123,7 @@ impl<'a> Tensors<'a> {
         Tensors { repack, ..self }
     }
 
-    /// Returns the bytes that loading takes beside the weights: a second copy of the largest weight that is interleaved.
+    /// Returns the bytes that loading needs besides the weights: a second copy of the largest weight that is interleaved.
     pub fn loading_bytes(&self) -> u64 {
         self.twice
     }

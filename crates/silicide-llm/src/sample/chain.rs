@@ -1,4 +1,4 @@
-//! The sampler chain. Equal logits and seeds give equal tokens on every machine.
+//! The sampler chain. Equal logits and seeds choose equal tokens on every machine.
 
 use super::SamplerOptions;
 use super::stages::{Candidate, min_p, top_k, top_p, weights};

@@ -132,7 +132,7 @@ const ENDS: [&str; 22] = [
 /// Control tokens that are shown in the output.
 const SHOWN: [&str; 4] = ["<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"];
 
-/// The result of [`find`].
+/// The special tokens of a vocabulary, from [`find`].
 #[derive(Debug, Default)]
 pub(super) struct FoundTokens {
     pub(super) tokens: SpecialTokens,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use silicide_weights::gguf::Value as Metadata;
 use silicide_weights::{Container, Source};
 
-/// The largest count that is accepted: far above every model, far below what overflows.
+/// The largest count that is accepted: far above every model, far below an overflow.
 const LARGEST: u64 = 1 << 24;
 
 /// The `got` of errors about keys that the file does not have.

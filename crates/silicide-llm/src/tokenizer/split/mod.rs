@@ -17,7 +17,7 @@ use std::ops::Range;
 /// A step of splitting. Each step splits the pieces of the step before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule<'a> {
-    /// Matches of a regular expression become pieces, and what lies between them.
+    /// Matches of a regular expression become pieces, and so does the text between them.
     Match(&'a str),
     /// Runs of digits become groups of three, counted from the right.
     Thousands,
