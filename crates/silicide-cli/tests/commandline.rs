@@ -137,7 +137,7 @@ fn a_prompt_that_begins_with_a_dash_is_a_prompt_or_a_clear_error() {
 }
 
 #[test]
-fn flags_of_llama_cpp_without_effect_say_so() {
+fn flags_of_llama_cpp_without_effect_print_a_note() {
     let model = model();
     let foreign =
         ["-ngl", "99", "-fa", "on", "-b", "2048", "-np", "1", "-cnv", "--jinja", "--mlock", "-p", "hi"];

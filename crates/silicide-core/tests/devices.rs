@@ -6,7 +6,7 @@ use silicide_core::{Buffer, Device, DeviceOptions, Error, Isa};
 use silicide_quant::DType;
 
 #[test]
-fn what_is_listed_can_be_opened() {
+fn every_listed_device_can_be_opened() {
     let listing = Device::list();
     assert!(listing.devices.iter().any(|info| info.id == "cpu"));
     for info in &listing.devices {
@@ -37,7 +37,7 @@ fn the_best_device_is_the_first_of_the_list() {
 }
 
 #[test]
-fn unknown_names_are_refused_with_those_there_are() {
+fn unknown_names_are_refused_with_the_known_names() {
     for name in ["", "cuda", "cpu:1", "null:7", "vulkan:99", "vulkan:x", "vulkan:-1", "best:1", "cpu:"] {
         match Device::open(name) {
             Err(Error::UnknownDevice { name: refused, known }) => {
@@ -139,7 +139,7 @@ fn metal_elsewhere_is_refused_with_advice() {
 }
 
 #[test]
-fn what_a_device_cannot_capture_it_says() {
+fn a_refused_capture_names_its_reason() {
     let cpu = Device::cpu().unwrap();
     match cpu.capture("/nowhere/work.gputrace") {
         Err(Error::Device { device, source: HalError::Unavailable { backend, .. } }) => {

@@ -92,7 +92,7 @@ fn the_owner_lives_until_the_device_is_done() {
 }
 
 #[test]
-fn read_only_memory_stays_so() {
+fn read_only_memory_is_never_written() {
     for device in importing() {
         let (memory, _) = foreign(false);
         let buffer = wrap(&device, memory).unwrap();
@@ -104,7 +104,7 @@ fn read_only_memory_stays_so() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_its_owner_dropped() {
+fn foreign_memory_that_does_not_fit_is_refused_and_its_owner_dropped() {
     let device = Device::cpu().unwrap();
     let (mut memory, dropped) = foreign(true);
     memory.bytes -= 4;
@@ -150,7 +150,7 @@ fn foreign_memory_does_not_count_against_the_budget() {
 }
 
 #[test]
-fn devices_without_objects_of_their_own_give_and_take_none() {
+fn devices_without_native_objects_neither_return_nor_accept_them() {
     let device = Device::cpu().unwrap();
     let mut bytes = [0u8; 64];
     let native = NativeBuffer { object: NonNull::from(&mut bytes).cast(), offset: 0, writable: true };

@@ -140,7 +140,7 @@ impl AlsoScaled for Buffer {
 }
 
 #[test]
-fn what_nobody_needs_goes_and_what_is_the_same_is_shared() {
+fn dead_nodes_are_removed_and_equal_nodes_are_merged() {
     let device = Device::cpu().unwrap();
     let cache = vector(&device, &count(LEN));
     let mut builder = GraphBuilder::new(&device);

@@ -31,7 +31,7 @@ fn session(device: &Device, state: &Buffer) -> (GraphSession, [Parameter; 2]) {
 }
 
 #[test]
-fn each_replay_sees_what_was_set_before_it() {
+fn each_replay_reads_the_parameters_that_were_set_before_it() {
     for device in devices() {
         let state = vector(&device, &vec![0.0; LEN]);
         let (mut session, [a, b]) = session(&device, &state);
@@ -101,7 +101,7 @@ fn new_values_wait_for_earlier_replays() {
 }
 
 #[test]
-fn what_can_not_be_set_is_told() {
+fn wrong_types_sizes_and_graphs_of_parameters_are_errors() {
     let device = Device::cpu().unwrap();
     let state = vector(&device, &count(LEN));
     let (mut session, [a, b]) = session(&device, &state);

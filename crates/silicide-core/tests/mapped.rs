@@ -120,7 +120,7 @@ fn a_file_outlives_its_handle_and_goes_with_the_last_buffer() {
 }
 
 #[test]
-fn what_cannot_be_mapped_says_why() {
+fn a_file_that_cannot_be_mapped_names_its_reason() {
     let nowhere = std::path::Path::new("/nowhere/weights.bin");
     // SAFETY: there is no such file.
     let opened = unsafe { MappedFile::open(nowhere) };

@@ -83,7 +83,7 @@ fn kept_memory_counts_for_the_pool() {
 }
 
 #[test]
-fn a_budget_refuses_with_figures_and_keeps_what_is_there() {
+fn a_budget_refuses_with_figures_and_keeps_earlier_allocations() {
     let (device, raw) = null_device_with(&NullOptions::default(), &budget(1 << 20));
     let first = buffer(&device, 700 << 10, Purpose::Weights).unwrap();
     let text = assert_error!(
@@ -178,7 +178,7 @@ fn private_and_shared_memory_are_kept_apart() {
 }
 
 #[test]
-fn a_block_that_cannot_be_had_is_made_up_for_by_a_smaller_one() {
+fn a_refused_shared_block_is_replaced_by_a_block_for_the_request_alone() {
     // The first two attempts are for a shared block; the third is for the request alone.
     let (device, raw) = null_device(&NullOptions::default().fail_alloc(1).failing_allocs(2));
     let small = buffer(&device, 1000, Purpose::Other).unwrap();

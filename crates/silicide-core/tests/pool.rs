@@ -35,7 +35,7 @@ fn buckets_are_powers_of_two() {
 }
 
 #[test]
-fn what_comes_back_is_used_again_and_zero() {
+fn returned_memory_is_reused_and_zeroed() {
     for device in devices() {
         let pool = BufferPool::new(&device, 1 << 20);
         let first = take(&pool, 1000);
@@ -97,7 +97,7 @@ fn the_budget_evicts_the_least_recently_used() {
 }
 
 #[test]
-fn a_pool_without_a_budget_keeps_nothing() {
+fn a_pool_without_a_budget_keeps_no_memory() {
     let (device, _) = null_device(&NullOptions::default());
     let pool = BufferPool::new(&device, 0);
     for _ in 0..3 {

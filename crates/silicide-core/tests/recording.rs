@@ -42,7 +42,7 @@ fn a_chain_has_a_barrier_at_each_link() {
 }
 
 #[test]
-fn independent_ops_have_none() {
+fn independent_ops_have_no_barrier_between_them() {
     for device in devices() {
         let x = vector(&device, &[1.0; 300]);
         let before = device.counters();
@@ -162,7 +162,7 @@ fn scratch_memory_is_ordered_and_reused() {
 }
 
 #[test]
-fn outputs_may_be_inputs_only_where_the_op_says_so() {
+fn outputs_may_alias_inputs_only_where_the_op_permits_it() {
     for device in devices() {
         let [a, b] = vectors(&device, 16);
         let run = |inputs: &[&Buffer], output: &Buffer| {

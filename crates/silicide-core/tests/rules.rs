@@ -426,12 +426,12 @@ fn runs(device: &Device) -> bool {
 }
 
 #[test]
-fn what_the_encoder_refuses_the_graph_refuses_over_two_cpus() {
+fn the_graph_refuses_the_calls_that_the_encoder_refuses_over_two_cpus() {
     check(&Device::cpu().unwrap(), &Device::cpu().unwrap(), 2000);
 }
 
 #[test]
-fn what_the_encoder_refuses_the_graph_refuses_over_a_cpu_and_a_null_device() {
+fn the_graph_refuses_the_calls_that_the_encoder_refuses_over_a_cpu_and_a_null_device() {
     let (null, _) = null_device(&NullOptions::default());
     let cpu = Device::cpu().unwrap();
     check(&cpu, &null, 600);

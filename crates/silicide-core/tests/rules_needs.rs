@@ -141,7 +141,7 @@ fn an_output_that_is_only_written_is_never_read() {
 }
 
 #[test]
-fn bindings_are_the_same_bytes_only_where_the_program_says_so() {
+fn bindings_share_bytes_only_where_the_program_permits_it() {
     const SCRATCH: Arg = Arg::scratch(0, Access::ReadWrite);
     let said = refused_on_cpu(|| add_with_scratch(&[A, SCRATCH, SCRATCH]));
     assert!(said.contains("1 and 2 over the same bytes"), "{said}");

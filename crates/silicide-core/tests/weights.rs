@@ -107,7 +107,7 @@ fn big_endian_files_are_turned_round_on_the_way() {
 }
 
 #[test]
-fn what_lies_together_is_imported_together() {
+fn neighbouring_tensors_are_imported_together() {
     let source = Source::open(samples::testdata("models/llama-tied.gguf")).unwrap();
     for device in devices().into_iter().filter(|device| device.info().features.host_import) {
         let mut loader = Loader::new(&device, &source, LoadOptions::default());
@@ -185,7 +185,7 @@ fn staging_is_bounded_and_watched() {
 }
 
 #[test]
-fn loading_stops_when_asked_and_leaves_nothing() {
+fn cancelled_loading_stops_and_frees_its_memory() {
     let directory = tempfile::tempdir().unwrap();
     let source = numbered(&directory.path().join("model.gguf"), 4, 100_000);
     for device in devices().into_iter().chain([wrapped::discrete().0]) {

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_address_space_has_no_window() {
+    fn a_region_beyond_the_address_space_has_no_window() {
         assert_eq!(round(3 * 4096 + 256, usize::MAX, 4096), None);
         assert_eq!(round(4096, 1, 0), None);
     }

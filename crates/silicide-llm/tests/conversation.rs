@@ -71,7 +71,7 @@ fn a_reply_without_a_token_leaves_the_chat_as_it_was() {
 }
 
 #[test]
-fn a_cancel_token_ends_one_reply_and_that_of_the_options_ends_all() {
+fn a_cancel_token_of_a_reply_ends_it_and_that_of_the_options_ends_all_replies() {
     let program = CancelToken::new();
     let mut chat = model().chat().unwrap().with_options(greedy(1000).cancel(program.clone()));
     let mut reply = chat.say("Hello").unwrap();

@@ -179,7 +179,7 @@ fn a_cancelled_pull_leaves_nothing() {
 }
 
 #[test]
-fn what_pip_cannot_do_is_said() {
+fn errors_of_pip_are_reported() {
     let Some(mut rig) = Rig::new(b"x") else { return };
     let right = rig.model;
     rig.model.version = "2.0";

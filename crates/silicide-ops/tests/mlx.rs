@@ -9,7 +9,7 @@ use silicide_ops::{linear, linear_exact};
 use silicide_quant::{DType, Encoding, MlxFormat, MlxMode, MlxPlanes};
 
 #[test]
-fn rows_have_the_same_bits_alone_and_beside_others() {
+fn rows_have_the_same_bits_alone_and_in_a_batch() {
     for device in common::devices() {
         check(&device);
     }

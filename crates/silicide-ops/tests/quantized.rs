@@ -67,7 +67,7 @@ fn an_input_that_is_recorded_for_several_products_is_quantized_once() {
 }
 
 #[test]
-fn an_input_of_products_that_are_not_all_in_integers_stays_as_it_is() {
+fn an_input_with_a_product_in_floats_is_not_quantized() {
     for device in devices() {
         let x = buffer(&device, DType::F32, &[ROWS, K]);
         let blocks = buffer(&device, DType::Block(Format::Q4_0), &[N, K]);

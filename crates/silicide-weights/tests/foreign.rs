@@ -4,7 +4,7 @@
 use silicide_weights::{Error, Source};
 
 #[test]
-fn files_that_are_no_models_are_named_for_what_they_are() {
+fn errors_name_the_kind_of_a_file_that_is_not_a_model() {
     let directory = tempfile::tempdir().unwrap();
     for (name, bytes, expected) in [
         ("x.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(), "a PNG image"),

@@ -229,7 +229,7 @@ fn experts_of_one_row_chosen_with_a_bias() {
 }
 
 #[test]
-fn one_row_is_divided_by_its_sum_as_it_is() {
+fn routing_of_one_row_with_division_by_its_sum_is_fused() {
     for device in devices() {
         compare(&device, &[info(&[1, 32])], ROUTE, &["route"], &|builder, x| {
             let gated = ops::softmax(builder, &x[0], None, 1.0)?;

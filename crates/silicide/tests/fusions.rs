@@ -347,7 +347,7 @@ fn a_product_of_something_else_stays_apart() {
 
 /// Where ops write over memory from outside that the fused op would still read, or write twice, they stay as they are.
 #[test]
-fn what_would_be_written_over_is_not_fused() {
+fn a_value_that_is_overwritten_in_between_is_not_fused() {
     for device in devices() {
         let (square, rows) = (info(DType::F32, &[64, 64]), info(DType::F32, &[2, 64]));
         let vector = info(DType::F32, &[64]);

@@ -66,7 +66,7 @@ fn types_are_checked() {
 }
 
 #[test]
-fn what_the_host_is_told_is_checked() {
+fn host_side_facts_of_a_kernel_are_checked() {
     let Some(clang) = support::clang() else { return };
     let refused = |change: fn(&mut Kernel)| {
         let mut kernel = kernel("told wrongly");

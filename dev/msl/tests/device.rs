@@ -89,7 +89,7 @@ fn gives(snippet: &'static Snippet, threads: u32, expected: impl Fn(u32) -> u32)
 }
 
 #[test]
-fn threads_know_where_they_are() {
+fn threads_read_their_lane_simd_group_and_width() {
     gives(kernel!("y[i] = x[i] + 1000u * lane + 100000u * simd + 10000000u * width;"), 96, |i| {
         i + 1000 * (i % 32) + 100_000 * (i % 96 / 32) + 320_000_000
     });

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_is_shipped_and_tools_are_not() {
+    fn published_crates_are_shipped_and_tools_are_not() {
         let metadata = Metadata::read().unwrap();
         let shipped = metadata.shipped().unwrap();
         let has = |name: &str| shipped.iter().any(|package| package.name == name);

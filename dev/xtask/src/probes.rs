@@ -437,7 +437,7 @@ prog:     file format elf64-x86-64
     }
 
     #[test]
-    fn what_is_no_program_is_an_error_that_says_so() {
+    fn a_file_that_is_not_a_program_is_an_error_that_names_it() {
         let error = check(&[PathBuf::from("no/such/program")]).unwrap_err();
         assert!(error.contains("is not a file"), "{error}");
     }

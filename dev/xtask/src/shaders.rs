@@ -292,7 +292,7 @@ fn main() { y[p.at] = 1.0h; }",
     }
 
     #[test]
-    fn old_validators_are_told_from_new_ones() {
+    fn old_versions_of_spirv_val_are_detected() {
         assert_eq!(Validator::of("SPIRV-Tools v2023.1 unknown hash, 2023-02-15"), Validator::Old);
         assert_eq!(Validator::of("SPIRV-Tools v2022.4-dev"), Validator::Old);
         assert_eq!(Validator::of("SPIRV-Tools v2023.4.rc1 v2023.4.rc1-0-g89ca3aa5"), Validator::Full);

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_mode_that_locks_memory_says_that_it_does_not() {
+    fn a_load_mode_that_locks_memory_notes_that_memory_is_not_locked() {
         let notes = translated("run -lm mmap+mlock").unwrap().notes;
         assert_eq!(notes, ["-lm mmap+mlock: weights are not locked in memory"]);
         assert!(translated("run -lm mmap").unwrap().notes.is_empty());

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_make_no_sense_change_nothing() {
+    fn invalid_values_are_refused_and_change_nothing() {
         let mut options = GenerateOptions::default();
         let mut display = DisplayOptions::stdout(ColorChoice::Never, false);
         for (name, value, said) in [

@@ -82,7 +82,7 @@ fn failures_do_not_end_the_chat() {
 }
 
 #[test]
-fn interrupting_twice_ends_it() {
+fn interrupting_twice_ends_the_chat() {
     let said = chat(&["^C", "a", "^C", "^C", "b"]);
     assert!(said.contains("1 since a") && !said.contains("since b") && !said.contains("3 since"), "{said}");
 }

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_that_do_not_divide_a_row_give_way_to_shorter_ones() {
+    fn a_format_whose_blocks_do_not_divide_a_row_is_replaced_by_shorter_blocks() {
         let block = DType::Block;
         assert_eq!(fitting(block(Format::Q4K), 512), block(Format::Q4K));
         assert_eq!(fitting(block(Format::Q4K), 576), block(Format::Q5_0));

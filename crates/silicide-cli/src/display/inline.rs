@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_closed_is_undecided_until_the_line_ends() {
+    fn an_open_marker_is_undecided_until_the_line_ends() {
         for text in ["*", "**a", "**a*", "*args, **kwargs", "`a", "``a`", "*a `b*", "*a*", "\\"] {
             assert_eq!(parse(text, false), Span::Undecided, "{text}");
         }

@@ -136,7 +136,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_chunking_shows_the_same(text in text(), cuts in proptest::collection::vec(1usize..7, 1..20), markdown in any::<bool>()) {
+    fn text_is_shown_the_same_for_any_chunks(text in text(), cuts in proptest::collection::vec(1usize..7, 1..20), markdown in any::<bool>()) {
         let options = DisplayOptions { markdown, colour: markdown, ..OPTIONS };
         let whole = shown(&[&text], options);
         let characters: Vec<char> = text.chars().collect();

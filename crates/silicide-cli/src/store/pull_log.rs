@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_model_that_is_checked_in_a_moment_logs_nothing() {
+    fn a_stored_model_that_is_checked_quickly_logs_no_line() {
         use PullPhase::Checking;
         assert_eq!(lines(&[(Checking, 0, 0), (Checking, 1, SIZE)]), [""; 0]);
         let slow = lines(&[(Checking, 0, 0), (Checking, 6, SIZE / 2)]);

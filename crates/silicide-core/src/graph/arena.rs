@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_lives_at_once_never_shares_bytes(
+        fn values_that_live_at_once_never_share_bytes(
             lives in proptest::collection::vec((1..5000usize, 0..30usize, 0..12usize), 0..60),
         ) {
             let lives: Vec<Lifetime> = lives

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_found_again_and_nothing_else() {
+    fn the_cache_returns_stored_entries_and_no_others() {
         let directory = tempfile::tempdir().unwrap();
         let cache = DiskCache::new(directory.path(), "device 1/driver 2");
         let key = cache.key(&program("a", 1));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_whole_is_not_there() {
+    fn a_partly_written_file_is_never_visible() {
         let directory = tempfile::tempdir().unwrap();
         let cache = DiskCache::new(directory.path(), "device");
         let key = cache.key(&program("a", 1));

@@ -3,7 +3,7 @@
 use silicide_gemm::{GemmError, Matrix, MatrixMut};
 
 #[test]
-fn rows_and_tiles_are_where_the_stride_puts_them() {
+fn rows_and_tiles_follow_the_stride() {
     let data: Vec<u32> = (0..23).collect();
     let matrix = Matrix::new("a", &data, [3, 5], 9).unwrap();
     assert_eq!(matrix.row(2), Some(&data[18..23]));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_the_names_there_are() {
+    fn an_unknown_name_is_refused_with_the_known_names() {
         let error = "sse9".parse::<Isa>().unwrap_err();
         assert_eq!(
             error.to_string(),

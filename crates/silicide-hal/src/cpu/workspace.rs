@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_that_cannot_be_had_is_an_error_and_leaves_the_old_one() {
+    fn a_workspace_that_cannot_be_allocated_is_an_error_and_keeps_the_old_workspace() {
         let mut workspaces = Workspaces::new(2);
         workspaces.grow(64).unwrap();
         let before = workspaces.of(1).start;

@@ -76,12 +76,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_loaded() {
+    fn stored_kernels_are_loaded() {
         assert_eq!(load(&store(&msl())), Some(msl()));
     }
 
     #[test]
-    fn what_could_not_have_been_stored_is_refused() {
+    fn truncated_extended_and_damaged_kernels_are_refused() {
         let bytes = store(&msl());
         for length in 0..bytes.len() {
             assert_eq!(load(&bytes[..length]), None, "{length}");

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_belongs_to_the_thread_that_caused_it() {
+    fn validation_messages_belong_to_the_thread_that_caused_them() {
         let messages = Messages::default();
         messages.hear("before".into());
         let position = messages.position();

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_devices_are_told_from_none() {
+    fn errors_distinguish_old_drivers_from_missing_devices() {
         assert!(no_device(&[]).to_string().contains("mesa-vulkan-drivers"));
         let error = no_device(&["Old GPU has Vulkan 1.1".into()]).to_string();
         assert!(error.contains("Old GPU has Vulkan 1.1") && error.contains("Update"), "{error}");

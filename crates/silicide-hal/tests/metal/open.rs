@@ -6,7 +6,7 @@ use silicide_hal::{CommandList, HalError, NativeObject};
 use std::time::Duration;
 
 #[test]
-fn the_objects_of_a_device_can_be_had() {
+fn native_objects_of_a_device_are_returned() {
     let bench = bench(&options());
     for object in [NativeObject::Device, NativeObject::Queue, NativeObject::Timeline] {
         // SAFETY: nothing is done with it.

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_itself_has_an_end() {
+    fn output_of_deeply_shared_values_is_limited() {
         let mut value = Value::from("x");
         for _ in 0..40 {
             value = Value::from(vec![value.clone(), value]);

@@ -182,7 +182,7 @@ fn token_by_token_gives_the_bits_of_passes_of_512() {
 }
 
 #[test]
-fn an_answer_that_is_made_again_with_the_same_seed_is_the_same() {
+fn an_answer_is_the_same_for_the_same_seed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     RandomModel::llama(DType::Block(Format::Q4_0), 1).write(&path);

@@ -59,7 +59,7 @@ fn session(device: &Device, path: &std::path::Path) -> Session {
 }
 
 #[test]
-fn it_answers_and_remembers() {
+fn a_chat_answers_and_keeps_its_messages() {
     let Some(path) = samples::model() else { return };
     let mut session = session(&cpu(2), &path);
     let model = session.model().clone();

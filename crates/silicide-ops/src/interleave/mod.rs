@@ -193,7 +193,7 @@ mod tests {
     use silicide_quant::Format;
 
     #[test]
-    fn refusals_say_what_would_do() {
+    fn refusals_name_the_accepted_shapes() {
         let infer = |dtype, axes: &[usize], of| {
             Interleave { of }.infer(&[TensorInfo::new(dtype, Shape::new(axes).unwrap())])
         };

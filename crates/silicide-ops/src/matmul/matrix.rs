@@ -91,7 +91,7 @@ mod tests {
     use silicide_hal::Backend;
 
     #[test]
-    fn it_is_for_devices_with_matrices_and_large_problems() {
+    fn the_matrix_kernel_declines_small_problems_and_devices_without_matrices() {
         let mut on = DeviceInfo::new(Backend::Metal, "metal:0", "test");
         on.limits.max_workgroup_bytes = 32 << 10;
         on.features.subgroups = true;

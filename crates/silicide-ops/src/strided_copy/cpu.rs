@@ -237,7 +237,7 @@ mod tests {
     use silicide_quant::Shape;
 
     #[test]
-    fn streamed_blocks_are_the_same() {
+    fn streaming_blocks_changes_no_bit() {
         let (rows, columns) = (150, 272);
         let shape = Shape::new(&[columns, rows]).unwrap();
         let walk = Walk::new(&shape, &Layout::new(0, &[1, columns]), &Layout::dense(&shape));

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn streamed_results_are_the_same() {
+    fn streaming_changes_no_result() {
         let values: Vec<f64> = (0..TILE + 777).map(|i| (i as f64 - 9000.0) / 1000.0).collect();
         for variant in UNARY.variants().iter().filter(|variant| variant.isa.is_available()) {
             for dtype in [DType::F32, DType::F16, DType::BF16] {

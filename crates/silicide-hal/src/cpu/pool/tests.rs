@@ -151,7 +151,7 @@ fn numbers_may_wrap_in_a_job() {
 
 /// A thread that the team left out for longer than half of all numbers takes part again.
 #[test]
-fn a_range_of_long_ago_is_not_taken_for_a_new_one() {
+fn a_stale_range_with_a_wrapped_number_is_not_mistaken_for_a_new_range() {
     let mut protocol = Protocol::starting_at(0, 2, clock::ticks(SPIN));
     protocol.jump_to(3 << 38);
     let job = Counting::new(&[4, 4]);
