@@ -202,14 +202,6 @@ impl Needs {
         self
     }
 
-    /// Marks the length of binding `i` as an extent.
-    pub fn extent_of(mut self, i: usize) -> Needs {
-        if let Some(need) = self.bindings.get_mut(i) {
-            need.is_extent = true;
-        }
-        self
-    }
-
     /// Returns whether bindings `i` and `j` may be the same bytes even if one of them is written.
     pub fn may_share(&self, i: usize, j: usize) -> bool {
         let bit = |of: usize, other: usize| {

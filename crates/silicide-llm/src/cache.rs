@@ -147,11 +147,6 @@ impl KvCache {
         Ok(KvCache { rings: rings.collect::<Result<_>>()? })
     }
 
-    /// Returns the rings, by layer.
-    pub fn rings(&self) -> &[Ring] {
-        &self.rings
-    }
-
     /// Keys and values, by layer.
     pub fn buffers(&self) -> impl Iterator<Item = &Buffer> {
         self.rings.iter().flat_map(|ring| [&ring.keys, &ring.values])

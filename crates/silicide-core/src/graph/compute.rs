@@ -135,11 +135,6 @@ impl ComputeGraph {
         &self.outputs
     }
 
-    /// Its scopes; nodes refer to them by number.
-    pub fn scopes(&self) -> &[Scope] {
-        &self.scopes
-    }
-
     /// The label of a node's scope, if it has one.
     pub fn scope_of(&self, node: &Node) -> Option<&'static str> {
         node.scope.and_then(|scope| self.scopes.get(scope)).map(|scope| scope.label)
@@ -155,12 +150,6 @@ impl ComputeGraph {
         let value = self.values.get(operand.value.0 as usize).map(|value| value.info);
         let scalar = TensorInfo::new(silicide_quant::DType::U8, Shape::SCALAR);
         TensorInfo { shape: operand.shape, ..value.unwrap_or(scalar) }
-    }
-
-    /// The number of nodes that read a value; being an output of the graph counts as one more.
-    pub fn uses(&self, value: ValueId) -> usize {
-        let reads = self.nodes.iter().filter(|node| self.reads(node).any(|read| read == value)).count();
-        reads + usize::from(self.outputs.iter().any(|output| output.value == value))
     }
 
     /// The node that makes a value.

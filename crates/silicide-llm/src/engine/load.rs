@@ -211,11 +211,6 @@ impl Model {
         &self.loaded.description
     }
 
-    /// Its forward pass.
-    pub fn decoder(&self) -> &dyn Decoder {
-        &*self.loaded.decoder
-    }
-
     /// Its tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.loaded.tokenizer

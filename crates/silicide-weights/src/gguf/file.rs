@@ -53,11 +53,6 @@ impl GgufFile {
         self.header.alignment
     }
 
-    /// Returns where the tensor data begins.
-    pub fn data_offset(&self) -> u64 {
-        self.header.data
-    }
-
     /// Returns the file.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
