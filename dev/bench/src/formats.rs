@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Elements decoded to memory: 512 MiB of f32, more than caches hold.
 const IN_MEMORY: usize = 128 << 20;
-/// Elements decoded in the second-level cache.
+/// Elements decoded in L2.
 const IN_CACHE: usize = 64 << 10;
 
 const HEAD: &str = "\
@@ -28,8 +28,8 @@ const HEAD: &str = "\
 Weights are stored in blocks (GGML) or in planes of codes, scales and biases (MLX). Bits are per weight, scales
 included. The error is the root mean square error of our encoder on 65,536 normal values of variance 1
 (`testdata/formats/gaussian.f32.bin`); decoders are exact, to the bit on the CPU and within one unit in the last place of
-f32 on Vulkan. Speeds are GB of f32 written per second by one core: into memory (512 MiB at a time) and within the second-level
-cache (256 KiB). A speed is of the machine that added the row, and drifts from run to run; the other columns are the same everywhere. `formats --again` measures all rows. \"Read by\"
+f32 on Vulkan. Speeds are GB of f32 written per second by one core: into memory (512 MiB at a time) and within L2
+(256 KiB). A speed is of the machine that added the row, and drifts from run to run; the other columns are the same everywhere. `formats --again` measures all rows. \"Read by\"
 names the devices on which every op that takes weights (dequantize, rows by index, products) takes the format.
 
 ";
