@@ -1,6 +1,6 @@
 //! The memory of this process.
 
-/// Returns the most memory that the process had resident, in bytes, where the system tells.
+/// Returns the most memory that the process had resident, in bytes, where the system reports it.
 ///
 /// Linux counts it for the process in `/proc`. `getrusage` there would count that of the program before `exec` too.
 #[cfg(target_os = "linux")]
@@ -11,7 +11,7 @@ pub(crate) fn peak_memory() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// Returns the most memory that the process had resident, in bytes, where the system tells.
+/// Returns the most memory that the process had resident, in bytes, where the system reports it.
 #[cfg(all(unix, not(target_os = "linux")))]
 pub(crate) fn peak_memory() -> Option<u64> {
     use nix::sys::resource::{UsageWho, getrusage};

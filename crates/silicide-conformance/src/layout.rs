@@ -88,7 +88,7 @@ fn apart(call: &Call, label: &str, offset: impl Fn(usize) -> usize) -> Layout {
     Layout { label: label.to_owned(), storages, spots }
 }
 
-/// All arguments in one allocation with no more between them than their types ask for, outputs between inputs.
+/// All arguments in one allocation with no more between them than the alignment of their types, outputs between inputs.
 fn side_by_side(call: &Call) -> Layout {
     let arguments: Vec<&TensorInfo> = call.arguments().collect();
     let mut order: Vec<usize> = (0..arguments.len()).collect();

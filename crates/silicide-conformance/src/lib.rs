@@ -3,7 +3,7 @@
 //! A kernel passes when all of this holds:
 //!
 //! 1. Its outputs are within the op's tolerance.
-//! 2. Two submissions without a wait between them give the same bits, with any number of threads.
+//! 2. Two submissions without a wait between them produce the same bits, with any number of threads.
 //! 3. It writes every byte of its outputs and no byte outside them.
 //! 4. It depends on its inputs alone: the memory around them and the old contents of outputs differ between the two
 //!    submissions, and scratch memory holds NaN.

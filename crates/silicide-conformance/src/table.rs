@@ -42,7 +42,7 @@ impl Report {
         table
     }
 
-    /// Layouts without a kernel, by op, device and case. An op that has none at all is told by its failure.
+    /// Layouts without a kernel, by op, device and case. An op that has none at all shows in its failure.
     fn missing(&self) -> BTreeMap<(&str, &str, &str), Vec<&str>> {
         let mut missing: BTreeMap<_, Vec<&str>> = BTreeMap::new();
         for case in &self.unsupported {

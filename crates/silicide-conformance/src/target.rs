@@ -4,7 +4,7 @@
 use crate::report::{Failure, Problem};
 use silicide_core::{Device, DeviceOptions, Isa};
 
-/// Thread counts of the CPU backend; the first runs everything, the others must give the same bits.
+/// Thread counts of the CPU backend; the first runs everything, the others must produce the same bits.
 const THREADS: [usize; 3] = [2, 1, 3];
 
 /// A device to try, opened as often as it takes.

@@ -2,7 +2,7 @@
 //!
 //! The two runs differ in everything that must not matter: the bytes round the arguments and the old contents of
 //! outputs. A kernel that reads past its inputs, leaves part of an output unwritten or keeps something from one run
-//! to the next therefore gives two different results.
+//! to the next therefore has two different results.
 
 use crate::layout::{Layout, Spot};
 use crate::report::Problem;

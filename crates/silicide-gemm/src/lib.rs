@@ -73,7 +73,7 @@
 //!    that names the argument, in every build, before anything is written.
 //! 3. **Outputs overlap nothing.** A view to write borrows its slice mutably, and its stride is at least its columns. What the same
 //!    product reads cannot be in it: see [`MatrixMut`].
-//! 4. **Any bytes are weights and activations.** Codes, scales and indices of code books that no encoder makes give some numbers, or NaN.
+//! 4. **Any bytes are weights and activations.** Codes, scales and indices of code books that no encoder makes decode to some numbers, or NaN.
 //! 5. **Nothing is allocated, and no thread is started.** The caller cuts outputs and rows among threads.
 //! 6. **Panels lie in a workspace that the thread owns, never in a frame.** No frame has 32 KiB or more.
 //!

@@ -15,7 +15,7 @@ const KEPT: usize = 1024;
 /// Tickets submitted, skipped and failed.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// The last ticket given to the device.
+    /// The last ticket submitted to the device.
     submitted: AtomicU64,
     /// The last ticket that was skipped.
     skipped: AtomicU64,
@@ -51,7 +51,7 @@ impl Ledger {
         self.submitted.store(announced.before, Ordering::Release);
     }
 
-    /// Returns the last ticket given to the device.
+    /// Returns the last ticket submitted to the device.
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::Acquire)
     }

@@ -12,7 +12,7 @@
 //! 4. **Errors are those that the core cannot foresee**: out of memory, a lost device, a time-out, a failure of the driver,
 //!    a kernel that panicked. No device error is dropped: every [`RawDevice::wait`] for a ticket returns the error of
 //!    its list, and status is read *after* waiting.
-//! 5. **The core numbers the timeline.** Tickets given to `submit` strictly increase; a backend reaches them in
+//! 5. **The core numbers the timeline.** Tickets passed to `submit` strictly increase; a backend reaches them in
 //!    order. Ticket 0 is always reached.
 //! 6. **Order.** Submissions take effect in the order of their tickets, as if a barrier stood between them. Within
 //!    a list only [`Command::Barrier`] orders: everything before it happens, and is visible, before anything
@@ -25,7 +25,7 @@
 //!    while no list that reads them is in flight. The CPU reads them when the list starts; Vulkan and Metal dispatch indirectly.
 //! 8. **A native kernel has no large frame.** Panels and staging lie in a workspace that each thread of the CPU backend
 //!    owns, never in local arrays of 32 KiB or more. A kernel declares how many bytes its tiles use
-//!    ([`NativeKernel::with_workspace`]); [`Tile::workspace`] gives them. The backend makes every thread's workspace as
+//!    ([`NativeKernel::with_workspace`]); [`Tile::workspace`] returns them. The backend makes every thread's workspace as
 //!    large as the largest that a list declares, in `submit` before anything runs and in `bake`: a replay allocates
 //!    nothing, and a failed allocation is an error of `submit` or `bake`. Workspaces never shrink;
 //!    [`RawDevice::workspace_bytes`] counts them.

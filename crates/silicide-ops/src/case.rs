@@ -14,7 +14,7 @@ pub struct Case {
     pub op: Arc<dyn DynOp>,
     /// Its inputs.
     pub inputs: Vec<Input>,
-    /// Outputs given by the caller (for ops that update); empty where `infer` tells all.
+    /// Outputs given by the caller (for ops that update); empty if `infer` returns all.
     pub outputs: Vec<Input>,
 }
 

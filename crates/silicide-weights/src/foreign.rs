@@ -1,6 +1,6 @@
 //! Files that are no weight files: what they are instead, and what to do about it.
 //!
-//! People give the wrong file: a web page that a browser saved, a Git LFS pointer, a PyTorch checkpoint. The first bytes tell
+//! Users open wrong files: a web page that a browser saved, a Git LFS pointer, a PyTorch checkpoint. The first bytes tell
 //! what it is.
 
 use crate::error::{Error, Result};

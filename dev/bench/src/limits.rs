@@ -28,7 +28,7 @@ type Work = fn(usize, usize) -> bool;
 /// Measures and reports them all.
 pub(crate) fn report(report: &mut Report, threads: usize) -> anyhow::Result<Peaks> {
     let budget = Duration::from_millis(500);
-    // Memory of a device, which has large pages where the system gives them: weights have no better.
+    // Memory of a device, which has large pages where the system has them, as weights do.
     let device = Device::open("cpu")?;
     let buffer = Buffer::allocate(&device, DType::U32, DISTINCT / 4)?;
     buffer.write::<u32>()?.fill(1);

@@ -19,7 +19,7 @@ pub fn cpus() -> Vec<DeviceInfo> {
     Isa::ALL.into_iter().map(cpu).collect()
 }
 
-/// A GPU with the least that Vulkan 1.2 asks for.
+/// A GPU with the least that Vulkan 1.2 requires.
 pub fn plain_gpu() -> DeviceInfo {
     let mut info = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "plain");
     info.limits.max_block = 1 << 30;

@@ -1,4 +1,4 @@
-//! Hostile inputs: malformed files with the errors they must give, fuzz targets, and a mutation fuzzer.
+//! Hostile inputs: malformed files with their errors, fuzz targets, and a mutation fuzzer.
 //!
 //! | module | what |
 //! |---|---|

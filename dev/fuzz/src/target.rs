@@ -12,7 +12,7 @@ pub struct Target {
     pub run: fn(&[u8]) -> Outcome,
     /// Returns the valid inputs that mutations start from.
     pub seeds: fn() -> Vec<Seed>,
-    /// Applies one mutation that knows the structure of the input.
+    /// Applies one mutation that follows the structure of the input.
     pub mutate: fn(&mut Vec<u8>, &mut Rng),
 }
 

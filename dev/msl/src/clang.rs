@@ -1,4 +1,4 @@
-//! The compiler: finding one that is new enough, and what it is told.
+//! The compiler: finding one that is new enough, and its arguments.
 
 use std::io::Write;
 use std::path::Path;

@@ -4,8 +4,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `clang.rs` | the compiler: finding it, what it is told |
-//! | `entry.rs` | the parameters of a kernel's entry point, held against what the host is told to bind |
+//! | `clang.rs` | the compiler: finding it, its arguments |
+//! | `entry.rs` | the parameters of a kernel's entry point, compared with the bindings of the host |
 //! | `unit.rs` | kernels as one C++ file; each keeps its own lines in messages |
 //! | `check.rs` | many kernels, a few processes |
 //! | `device.rs` | a [`silicide_hal::RawDevice`] whose pipelines are shared libraries |

@@ -2,7 +2,7 @@
 //!
 //! | command | what |
 //! |---|---|
-//! | `shaders` | every GPU kernel, in every variant that a case asks for, to SPIR-V and MSL; `--print NAME` shows its text |
+//! | `shaders` | every GPU kernel, in every variant that a case needs, to SPIR-V and MSL; `--print NAME` shows its text |
 //! | `msl` | the same kernels in Metal's language, by clang |
 //! | `lines` | no source file is too long |
 //! | `deps` | licences, sources and duplicate versions of dependencies, by `deny.toml` |

@@ -1,6 +1,6 @@
 //! `shaders --list` and `shaders --print NAME`: the text of a kernel as it is compiled, joined from its snippets.
 //!
-//! A kernel has many variants: one for each GPU, combination of types and set of constants that a case asks for. A variant is
+//! A kernel has many variants: one for each GPU, combination of types and set of constants that a case needs. A variant is
 //! described by its GPU, its snippets and its constants.
 
 use crate::shaders::{Shader, gather, spirv_tool};

@@ -62,7 +62,7 @@ enum Validator {
     Full,
 }
 
-/// The first version that knows SPV_KHR_cooperative_matrix.
+/// The first version with SPV_KHR_cooperative_matrix.
 const KNOWS_MATRICES: (u32, u32) = (2023, 4);
 
 impl Validator {
@@ -98,7 +98,7 @@ fn validator() -> Result<Validator, String> {
     }
 }
 
-/// What tells a program from others of its kernel: its texts and constants.
+/// The difference of a program from others of its kernel: its texts and constants.
 pub(crate) fn variant(program: &WgslKernel) -> String {
     let constants = program.constants().iter().map(|(name, value)| format!(" {name}={value}"));
     let parts = program.parts().iter().map(|part| part.snippet.name).collect::<Vec<_>>();
@@ -154,7 +154,7 @@ fn gpus() -> [(DeviceInfo, SpirvTarget); 2] {
 }
 
 impl Shader {
-    /// The GPU, the snippets and the constants: what tells it from others of its kernel.
+    /// The GPU, the snippets and the constants: the difference from others of its kernel.
     pub(crate) fn variant(&self) -> String {
         format!("{}: {}", self.gpu, variant(&self.program))
     }

@@ -277,7 +277,7 @@ pub(crate) trait IntLanes: FloatLanes + Simd {
     const TILE_PER_LAYOUT: bool = true;
     /// The start value of sums for [`IntLanes::scale`].
     const START: i32;
-    /// Whether [`IntLanes::dot`] must be told of signed codes.
+    /// Whether [`IntLanes::dot`] treats signed codes in another way.
     const SIGNED: bool;
     /// Bytes from one lane's first code to the next lane's, in a vector of a panel. 4 where words lie side by side.
     const LANE_BYTES: usize = 4;

@@ -138,7 +138,7 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
             let mut sums = [isa.zeros(); ROWS];
             for chunk in (0..groups).step_by(ahead) {
                 let first = chunk / F::GROUPS;
-                // Where one block is taken at a time, the compiler knows so.
+                // With one block at a time, this is a constant for the compiler.
                 let count = if L::SCALES_AHEAD == 1 { 1 } else { ahead.min(groups - chunk) / F::GROUPS };
                 // SAFETY: rows have `groups` groups, which are whole blocks.
                 F::scales(unsafe { weights.blocks(first, count) }, scales);

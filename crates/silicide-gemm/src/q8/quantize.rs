@@ -140,7 +140,7 @@ impl<'a> QuantizedRows<'a> {
 /// Some groups of a quantized row.
 #[derive(Clone, Copy)]
 pub(super) struct QuantizedGroups<'a> {
-    /// For GEMVs that arrange codes anew.
+    /// For GEMVs that arrange codes again.
     #[cfg(target_arch = "x86_64")]
     pub(super) codes: &'a [[u8; GROUP]],
     pub(super) scales: &'a [f32],

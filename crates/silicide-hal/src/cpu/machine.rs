@@ -56,7 +56,7 @@ fn parse_meminfo(text: &str) -> Option<Memory> {
 
 #[cfg(unix)]
 fn pages() -> Memory {
-    // SAFETY: `sysconf` has no preconditions; a name that the system lacks gives -1, which `try_from` below refuses.
+    // SAFETY: `sysconf` has no preconditions; it returns -1 for a name that the system lacks, which `try_from` below refuses.
     let (count, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     let total = usize::try_from(count).unwrap_or(0).saturating_mul(usize::try_from(size).unwrap_or(0));
     Memory { total, available: total }

@@ -128,7 +128,7 @@ impl System {
     fn look() -> System {
         let process = NSProcessInfo::processInfo();
         let major = u32::try_from(process.operatingSystemVersion().majorVersion).unwrap_or(0);
-        // SAFETY: `sysconf` has no preconditions; a name that the system lacks gives -1, which `try_from` below refuses.
+        // SAFETY: `sysconf` has no preconditions; it returns -1 for a name that the system lacks, which `try_from` below refuses.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         System {
             macos: macos_major(major, cfg!(target_os = "macos")),

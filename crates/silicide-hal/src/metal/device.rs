@@ -119,7 +119,7 @@ unsafe impl RawDevice for MetalDevice {
     }
 
     unsafe fn replay(&self, baked: RawBaked, ticket: Ticket) -> Result<()> {
-        // Command buffers are used once, so the list is encoded anew.
+        // Command buffers are used once, so the list is encoded again.
         // SAFETY: `RawDevice::bake` demands of its list what `submit` does, until it is unbaked.
         self.baked.with(baked, |list| unsafe { self.submit(list, ticket) })
     }

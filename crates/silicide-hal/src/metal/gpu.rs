@@ -1,6 +1,6 @@
 //! An opened device with its queue, and the memory of its loss.
 //!
-//! A device that was lost stays lost: [`Gpu::check`] stands at the door of every verb, and every error of finished work
+//! A device that was lost stays lost: [`Gpu::check`] is called by every verb first, and every error of finished work
 //! passes [`Gpu::failed`].
 
 use super::MetalOptions;

@@ -1,7 +1,7 @@
 //! Device times of marks, for devices that were opened to tell them.
 //!
 //! Apple's GPUs read their clock where a pass begins and ends, so each mark opens a pass; others between dispatches;
-//! where there are no counters, each mark opens a command buffer, whose times Metal always tells.
+//! where there are no counters, each mark opens a command buffer, whose times Metal always reports.
 
 use super::adapter::Sampling;
 use super::gpu::Gpu;

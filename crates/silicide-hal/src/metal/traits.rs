@@ -91,7 +91,7 @@ impl Traits {
     pub(super) fn limits(&self) -> Limits {
         Limits {
             max_block: self.max_buffer,
-            // Kernels are told the sizes of their bindings in 32 bits.
+            // Kernels get the sizes of their bindings in 32 bits.
             max_binding: self.max_buffer.min(u32::MAX as usize - 3),
             binding_alignment: if self.apple > 0 { 16 } else { 256 },
             max_param_bytes: INLINE_BYTES,

@@ -19,7 +19,7 @@ pub(super) struct Warmth {
 pub(super) enum Beat {
     /// Request residency again, and wait for the next beat.
     Keep,
-    /// Let the memory go and stop: the next use starts anew.
+    /// End residency and stop: the next use starts again.
     Release,
 }
 

@@ -1,6 +1,6 @@
 //! An opened device with the functions of the extensions it uses, and the memory of its loss.
 //!
-//! A device that was lost stays lost: [`Gpu::check`] stands at the door of every verb, and every failed call passes
+//! A device that was lost stays lost: [`Gpu::check`] is called by every verb first, and every failed call passes
 //! [`Gpu::error`], so that no caller has to look for the code of device loss.
 
 use super::VulkanOptions;

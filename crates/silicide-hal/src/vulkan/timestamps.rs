@@ -90,7 +90,7 @@ impl Timestamps {
         Ok(pool)
     }
 
-    /// The spans of a list that was reached, into `spans`; nothing when the device does not give its times.
+    /// The spans of a list that was reached, into `spans`; nothing if the device reports no times.
     pub(super) fn read(&mut self, spans: &mut Vec<Span>) {
         self.ticks.clear();
         self.ticks.resize(self.written, 0);

@@ -38,5 +38,5 @@ pub fn kernel_of(program: &Program) -> Result<&WgslKernel> {
     }
 }
 
-/// Names the translator in cache keys: changes whenever the same WGSL may give other code.
+/// Names the translator in cache keys: changes whenever the same WGSL may become other code.
 pub const TRANSLATOR: &str = "naga 30.0.1 stripped 2";

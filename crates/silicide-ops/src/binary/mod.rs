@@ -1,8 +1,8 @@
 //! Functions of two numbers, element by element. One of the two may lack leading axes, or have 1 there, and is
 //! then repeated along them: a bias over rows, a number over a tensor.
 //!
-//! Computed in f32 and rounded once to the type of `a`. NaN in either gives NaN, in `max` and `min` too; which
-//! zero they give for zeros of both signs is unspecified. Division by zero gives an infinity or NaN.
+//! Computed in f32 and rounded once to the type of `a`. The result is NaN if either is, in `max` and `min` too; which
+//! zero they return for zeros of both signs is unspecified. Division by zero results in an infinity or NaN.
 
 pub mod cases;
 mod cpu;

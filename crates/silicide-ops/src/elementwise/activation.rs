@@ -1,5 +1,5 @@
 //! Activation functions: exact in f64, in CPU lanes, and in WGSL. They agree on what is special: NaN stays NaN,
-//! infinities give the function's limit (silu and gelu of -infinity are 0).
+//! infinities become the function's limit (silu and gelu of -infinity are 0).
 
 use crate::cpu::{Simd, math};
 use silicide_hal::Snippet;

@@ -55,7 +55,7 @@ impl ExpertLinear {
 }
 
 /// Records the products of activations and the experts that `ids` names: `[..., k]` or `[..., used, k]` by a weight `[experts, n, k]`
-/// gives `[..., used, n]`.
+/// becomes `[..., used, n]`.
 pub fn expert_linear<R: Recorder>(
     recorder: &mut R,
     x: &R::Value,

@@ -1,4 +1,4 @@
-//! A sum and the norm of it: one op that gives both.
+//! A sum and the norm of it: one op with both outputs.
 
 use super::{is, made, rewrite};
 use crate::binary::Binary;

@@ -1,4 +1,4 @@
-//! Rows and their quantized form: one op that gives both.
+//! Rows and their quantized form: one op with both outputs.
 
 use super::{is, made, rewrite};
 use crate::attention::Attend;
@@ -13,7 +13,7 @@ use silicide_gemm::q8::{GROUP, quantized_row_bytes};
 use silicide_quant::Shape;
 use std::sync::Arc;
 
-/// A norm, a gated unit, a gated `linear` or `attention`, and `quantize_q8` of what it gives, become one op with the quantized rows as its
+/// A norm, a gated unit, a gated `linear` or `attention`, and `quantize_q8` of its output, become one op with the quantized rows as its
 /// last output.
 pub const QUANTIZED_ROWS: Pass =
     Pass { name: "quantize with producer", run: |graph| Ok(rewrite(graph, fuse)) };

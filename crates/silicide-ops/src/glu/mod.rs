@@ -1,6 +1,6 @@
 //! Gated linear units: `activation(gate) * up`, what stands between the two halves of a feed-forward layer.
 //!
-//! Computed in f32 and rounded once. NaN in either gives NaN; the activation of an infinity is its limit, and 0
+//! Computed in f32 and rounded once. The result is NaN if either is; the activation of an infinity is its limit, and 0
 //! times an infinity is NaN as usual.
 
 pub mod cases;

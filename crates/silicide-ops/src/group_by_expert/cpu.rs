@@ -59,7 +59,7 @@ impl Kernel for OneTile {
 unsafe fn group(tile: &Tile<'_>) {
     let [pairs, experts, strips] = [0, 1, 2].map(|i| tile.param(i) as usize);
     let all = GroupExtents { pairs, experts, strips }.words();
-    // SAFETY: `needs` asks for these words, and there is one tile.
+    // SAFETY: `needs` states these words, and there is one tile.
     let (ids, words) = unsafe { (tile.read_part::<u32>(0, 0..pairs), tile.write::<u32>(1, 0..all)) };
     let Some((count, words)) = words.split_first_mut() else { return };
     let Some((strips, words)) = words.split_at_mut_checked(STRIP_WORDS * strips) else { return };

@@ -9,7 +9,7 @@ use silicide_core::{AsWeight, Recorder, Result, Weight};
 use silicide_quant::Encoding;
 use smallvec::{SmallVec, smallvec};
 
-/// Records `x · weightᵀ + bias`: `[..., m, k]` by `[n, k]` gives `[..., m, n]`. The weight is a [`Weight`] or a tensor.
+/// Records `x · weightᵀ + bias`: `[..., m, k]` by `[n, k]` is `[..., m, n]`. The weight is a [`Weight`] or a tensor.
 ///
 /// ```
 /// # mod silicide { pub use silicide_core::*; pub use silicide_ops as ops; }

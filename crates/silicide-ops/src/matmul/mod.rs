@@ -35,7 +35,7 @@ pub struct Matmul {
     pub exact: bool,
 }
 
-/// Records `a · bᵀ`: `[..., m, k]` by `[..., n, k]` gives `[..., m, n]`.
+/// Records `a · bᵀ`: `[..., m, k]` by `[..., n, k]` is `[..., m, n]`.
 pub fn matmul<R: Recorder>(recorder: &mut R, a: &R::Value, b: &R::Value) -> Result<R::Value> {
     recorder.run_one(Matmul::default(), &[a, b])
 }

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 /// Up to this many rows, weights are read as a stream.
 pub(crate) const FEW_ROWS: usize = 16;
-/// Tiles beside each other that are enough to make them wider than a panel.
+/// Neighbouring tiles that are enough to make them wider than a panel.
 const WIDE_TILES: usize = 16;
 /// Rows that make up for unpacking a panel.
 const LEAST_ROWS: usize = 64;

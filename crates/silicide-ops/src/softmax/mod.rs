@@ -3,7 +3,7 @@
 //! The mask is optional, shaped as the last axes of `x` and repeated over the leading ones: for scores of shape
 //! `[heads, queries, keys]` a mask `[queries, keys]` serves every head. Masked places hold -infinity.
 //!
-//! A row that is -infinity throughout gives zeros (nothing to attend to), NaN anywhere in a row makes the row NaN,
+//! A row of -infinity alone becomes zeros (nothing to attend to), NaN anywhere in a row makes the row NaN,
 //! and so does +infinity. Computed in f32; weights under 1e-38 become zero.
 
 pub mod cases;

@@ -1,6 +1,6 @@
 //! Functions of one number, applied to every element.
 //!
-//! Computed in f32 and rounded once to the type of `x`. NaN stays NaN. Infinities give the function's limit: silu
+//! Computed in f32 and rounded once to the type of `x`. NaN stays NaN. Infinities become the function's limit: silu
 //! and gelu of -infinity are 0. `log` of a negative number and `sqrt` of one are NaN, `log` of zero is -infinity.
 //! Devices may take subnormal inputs for zero.
 

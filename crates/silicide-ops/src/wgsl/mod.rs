@@ -8,7 +8,7 @@
 //! struct Params { x_offset: u32, y_offset: u32, count: u32 }
 //! var<immediate> p: Params;
 //! override WG: u32 = 256;
-//! // Part::bound(load(dtype), "x", 0) gives load_x(i) -> f32, Part::bound(store(dtype, ..), "y", 1) gives store_y(i, v).
+//! // Part::bound(load(dtype), "x", 0) defines load_x(i) -> f32, Part::bound(store(dtype, ..), "y", 1) defines store_y(i, v).
 //! ```
 //!
 //! Loads need no device feature. A binding's last word may hold bytes of another buffer, and so may its first:

@@ -61,7 +61,7 @@ pub(crate) trait Encode<const LEN: usize>: Block<LEN> {
     fn encode(values: &[f32; LEN]) -> Self;
 }
 
-/// Decodes as many whole blocks as both slices have room for.
+/// Decodes as many whole blocks as fit both slices.
 pub(crate) fn decode_blocks<B: Block<LEN>, const LEN: usize>(isa: Isa, bytes: &[u8], out: &mut [f32]) {
     isa.run(DecodeBlocks::<B, LEN> { bytes, out, block: PhantomData });
 }
@@ -87,7 +87,7 @@ fn decode_slices<B: Block<LEN>, const LEN: usize>(bytes: &[u8], out: &mut [f32])
     }
 }
 
-/// Encodes as many whole blocks as both slices have room for.
+/// Encodes as many whole blocks as fit both slices.
 pub(crate) fn encode_blocks<B: Encode<LEN>, const LEN: usize>(isa: Isa, values: &[f32], out: &mut [u8]) {
     isa.run(EncodeBlocks::<B, LEN> { values, out, block: PhantomData });
 }

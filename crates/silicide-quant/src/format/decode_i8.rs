@@ -38,7 +38,7 @@ impl Format {
     }
 }
 
-/// Decodes as many whole blocks as all slices have room for.
+/// Decodes as many whole blocks as fit all slices.
 pub(super) fn decode_blocks<B: Block<LEN>, const LEN: usize>(
     isa: Isa,
     bytes: &[u8],

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-/// Sums run over this many lanes, whatever the machine has, and so give the same bits everywhere.
+/// Sums run over this many lanes, whatever the machine has, and so produce the same bits everywhere.
 const LANES: usize = 8;
 
 /// `function` of every value. A plain loop: `map` of arrays is seldom inlined, and what is not inlined is not compiled
@@ -161,7 +161,7 @@ pub(crate) fn fit_scale<const N: usize>(values: &[f32; N], reach: f32, level: im
     if extreme == 0.0 || !extreme.is_finite() {
         return 0.0;
     }
-    // With levels of up to 127 a step of one is nothing; weights want more clipping than that.
+    // With levels of up to 127 a step of one is nothing; weights need more clipping than that.
     let width = (reach.abs() / 16.0).max(1.0);
     let (mut best, mut most) = (0.0, 0.0);
     for stretch in STRETCHES {

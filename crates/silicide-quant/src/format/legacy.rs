@@ -3,7 +3,7 @@
 //! `x = scale * (q - zero)` for the `_0` kinds and `x = scale * q + min` for the `_1` kinds. Nibbles: the low ones are
 //! elements 0..16, the high ones elements 16..32. The fifth bits of element `i` are bit `i` of a 32-bit word.
 //!
-//! The encoders give the bytes of GGML.
+//! The encoders produce the bytes of GGML.
 
 use super::block::{Block, BlockMember, Encode, half, level};
 use super::fit::{each, extreme, extremes, inverse, nearest_i8, store_half};

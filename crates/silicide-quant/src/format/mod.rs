@@ -15,7 +15,7 @@
 //!
 //! Encoders of the simple formats take their scale from the extremes of a block, as GGML does, with the same bytes. The others
 //! search for the scales with the least squared error (`fit`). Decoders and encoders are compiled once per instruction set
-//! (`simd`). Encoders add in a fixed order, so all instruction sets give the same bytes.
+//! (`simd`). Encoders add in a fixed order, so all instruction sets produce the same bytes.
 
 pub(crate) mod block;
 pub mod books;
@@ -139,7 +139,7 @@ impl Format {
         self.decode_with(Isa::best(), bytes, out)
     }
 
-    /// [`Format::decode`] with the code for a given instruction set. All give the same values.
+    /// [`Format::decode`] with the code for a given instruction set. All produce the same values.
     pub fn decode_with(self, isa: Isa, bytes: &[u8], out: &mut [f32]) -> Result<(), FormatError> {
         self.check(out.len(), bytes.len())?;
         (self.info().decode)(isa, bytes, out);
@@ -152,19 +152,19 @@ impl Format {
         self.encode_with(Isa::best(), values, out)
     }
 
-    /// [`Format::encode`] with the code for a given instruction set. All give the same bytes.
+    /// [`Format::encode`] with the code for a given instruction set. All produce the same bytes.
     pub fn encode_with(self, isa: Isa, values: &[f32], out: &mut [u8]) -> Result<(), FormatError> {
         self.check(values.len(), out.len())?;
         (self.info().encode)(isa, values, out);
         Ok(())
     }
 
-    /// Decodes as many whole blocks as both slices have room for.
+    /// Decodes as many whole blocks as fit both slices.
     pub(crate) fn decode_whole(self, bytes: &[u8], out: &mut [f32]) {
         (self.info().decode)(Isa::best(), bytes, out);
     }
 
-    /// Encodes as many whole blocks as both slices have room for.
+    /// Encodes as many whole blocks as fit both slices.
     pub(crate) fn encode_whole(self, values: &[f32], out: &mut [u8]) {
         (self.info().encode)(Isa::best(), values, out);
     }

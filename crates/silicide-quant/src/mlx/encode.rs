@@ -59,7 +59,7 @@ impl<const GROUP: usize> AffineGroup<GROUP> {
         let fit = fit_affine::<GROUP, true>(values, top);
         let scale = rounded(dtype, fit.scale);
         let mut group = AffineGroup { scale, bias: rounded(dtype, -fit.min), codes: [0.0; GROUP] };
-        // With its scale rounded, a group may want another bias: the mean of what is left.
+        // With its scale rounded, another bias may fit a group better: the mean of what is left.
         for _ in 0..2 {
             let (factor, bias) = (inverse(scale), group.bias);
             group.codes = each(values, |value| nearest(((value - bias) * factor).clamp(0.0, top)));

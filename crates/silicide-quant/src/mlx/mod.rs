@@ -161,7 +161,7 @@ impl MlxFormat {
         self.decode_with(Isa::best(), planes, out)
     }
 
-    /// [`MlxFormat::decode`] with the code for a given instruction set. All give the same values.
+    /// [`MlxFormat::decode`] with the code for a given instruction set. All produce the same values.
     pub fn decode_with(self, isa: Isa, planes: MlxPlanes<&[u8]>, out: &mut [f32]) -> Result<(), FormatError> {
         self.check(out.len(), planes)?;
         decode::run(self, isa, planes, out);

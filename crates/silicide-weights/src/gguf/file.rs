@@ -97,7 +97,7 @@ impl GgufFile {
         })
     }
 
-    /// Turns bytes that were copied from this file into what [`GgufFile::data`] gives: whole elements or blocks.
+    /// Turns bytes that were copied from this file into the form of [`GgufFile::data`]: whole elements or blocks.
     pub(crate) fn correct(&self, dtype: DType, bytes: &mut [u8]) {
         if self.header.big_endian {
             endian::swap(dtype, bytes);

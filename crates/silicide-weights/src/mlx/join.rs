@@ -24,7 +24,7 @@ impl QuantizedWeight<'_> {
         self.format.decode(self.planes, out)
     }
 
-    /// Decodes as many elements as `out` has room for, from element `first` on: whole groups.
+    /// Decodes as many elements as fit `out`, from element `first` on: whole groups.
     pub fn decode_from(&self, first: usize, out: &mut [f32]) -> Result<(), FormatError> {
         let (start, length) = (self.format.plane_bytes(first)?, self.format.plane_bytes(out.len())?);
         let planes = MlxPlanes {

@@ -34,7 +34,7 @@ impl Quantization {
     /// the text's start.
     pub(crate) fn parse(text: &str) -> At<Option<Quantization>> {
         let Object(config): Object<QuantizationKeys> = json::parse("config", text)?;
-        // Other libraries call their own kinds `quantization_config` too, and give a method.
+        // Other libraries call their own kinds `quantization_config` too, and have a method in it.
         let foreign = |raw: &Raw| raw.foreign || raw.own.bits.is_none();
         let Some(raw) = config.quantization.or(config.quantization_config.filter(|raw| !foreign(raw))) else {
             return Ok(None);

@@ -45,7 +45,7 @@ impl SafetensorsFile {
         self.tensors.iter().map(Tensor::entry)
     }
 
-    /// Returns the free metadata of the file, read anew.
+    /// Returns the free metadata of the file, read again.
     pub fn metadata(&self) -> BTreeMap<String, String> {
         #[derive(Deserialize)]
         struct Free {

@@ -1,4 +1,4 @@
-//! Writes `testdata/malformed` anew.
+//! Writes `testdata/malformed` again.
 #![forbid(unsafe_code)]
 
 use fuzz::gallery::{cases, root};

@@ -115,7 +115,7 @@ impl Child {
         }
     }
 
-    /// The time, and the processor time of the child where the system tells.
+    /// The time, and the processor time of the child where the system reports it.
     fn clock(&self) -> Clock {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap_or_default();
         // The fields behind the program's name in parentheses; the 12th and 13th are ticks of 10 ms.

@@ -1,4 +1,4 @@
-//! The gallery: one small malformed file per rule, each with the error that opening it must give.
+//! The gallery: one small malformed file per rule, each with the error of opening it.
 //!
 //! | file | what |
 //! |---|---|

@@ -67,7 +67,7 @@ trait SuperBlock: Copy {
     const HALVES: bool;
     /// The offset from weights to levels.
     const ZERO: i32;
-    /// Whether there are signs beside levels.
+    /// Whether signs are stored apart from levels.
     const SIGNED: bool = false;
 
     /// Loads a super-block.

@@ -74,7 +74,7 @@ impl PanelLayout {
         1 + self.halves as usize
     }
 
-    /// Whether [`IntLanes::dot`] is told that codes are signed bytes.
+    /// Whether [`IntLanes::dot`] needs to know that codes are signed bytes.
     #[inline(always)]
     pub(super) const fn bytes<I: IntLanes>(self) -> bool {
         matches!(self.zero, Zero::Bytes) && (I::SIGNED || self.minimums)

@@ -116,7 +116,7 @@ const ORDER_ELEMENTS: usize = 16 << 10;
 ///
 /// # Safety
 ///
-/// The parameters and bindings are those that [`sort`] gives.
+/// The parameters and bindings are those that [`sort`] returns.
 #[inline(always)]
 pub(crate) unsafe fn places<'a>(tile: &Tile<'a>) -> impl Iterator<Item = (usize, usize)> + use<'a> {
     let [pairs, sharing, most, tile_rows] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
