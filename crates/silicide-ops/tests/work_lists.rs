@@ -19,12 +19,24 @@ fn devices() -> Vec<Device> {
 
 /// The outputs of `queries` queries whose list has these words.
 fn run(device: &Device, words: &[u32], queries: usize) -> Vec<f32> {
+    run_without(device, words, queries, None)
+}
+
+/// [`run`], with NaN as the keys and values of a slot.
+fn run_without(device: &Device, words: &[u32], queries: usize, slot: Option<usize>) -> Vec<f32> {
     let values = |count: usize, step: usize| -> Vec<f32> {
         (0..count).map(|i| ((i * step) % 101) as f32 / 50.0 - 1.0).collect()
     };
     let q = Buffer::from_slice(device, [queries, HEADS, DIM], &values(queries * HEADS * DIM, 7)).unwrap();
-    let cache =
-        |step| Buffer::from_slice(device, [2, CAPACITY, DIM], &values(2 * CAPACITY * DIM, step)).unwrap();
+    let cache = |step| {
+        let mut values = values(2 * CAPACITY * DIM, step);
+        for head in 0..2 {
+            if let Some(slot) = slot {
+                values[(head * CAPACITY + slot) * DIM..][..DIM].fill(f32::NAN);
+            }
+        }
+        Buffer::from_slice(device, [2, CAPACITY, DIM], &values).unwrap()
+    };
     let (k, v) = (cache(3), cache(5));
     let work = Buffer::from_slice(device, [words.len() / 4, 4], words).unwrap();
     let mut encoder = CommandEncoder::new(device);
@@ -92,6 +104,20 @@ fn a_query_whose_items_do_not_have_it_is_nan_and_others_are_not() {
         let (first, others) = got.split_at(HEADS * DIM);
         assert!(first.iter().all(|value| value.is_nan()), "{}", device.info().id);
         assert_eq!(others, &whole[HEADS * DIM..]);
+    }
+}
+
+#[test]
+fn keys_and_values_after_a_query_do_not_reach_it() {
+    for device in devices() {
+        for queries in [3, 20] {
+            let words = list(&device, queries);
+            let whole = run(&device, &words, queries);
+            let got = run_without(&device, &words, queries, Some(500 + queries - 1));
+            let (before, last) = got.split_at((queries - 1) * HEADS * DIM);
+            assert_eq!(before, &whole[..before.len()], "{}, {queries} queries", device.info().id);
+            assert!(last.iter().all(|value| value.is_nan()), "{}", device.info().id);
+        }
     }
 }
 

@@ -261,6 +261,8 @@ fn main(
         values1 *= kept.y;
         values2 *= kept.z;
         values3 *= kept.w;
+        // Values that a row does not see may be NaN, which a weight of 0 would not remove.
+        let is_mixed = any(vec4<u32>(at) < firsts) || any(vec4<u32>(at + count) > ends);
         if team < TEAMS {
             for (var key = team; key < count; key += TEAMS) {
                 let slot = first + key;
@@ -268,10 +270,18 @@ fn main(
                 let values = eight_v(row * VALUES + column);
                 let share = scores[key];
                 seen.sum += share;
-                values0 += values * share.x;
-                values1 += values * share.y;
-                values2 += values * share.z;
-                values3 += values * share.w;
+                if is_mixed {
+                    let sees = (vec4<u32>(at + key) >= firsts) & (vec4<u32>(at + key) < ends);
+                    if sees.x { values0 += values * share.x; }
+                    if sees.y { values1 += values * share.y; }
+                    if sees.z { values2 += values * share.z; }
+                    if sees.w { values3 += values * share.w; }
+                } else {
+                    values0 += values * share.x;
+                    values1 += values * share.y;
+                    values2 += values * share.z;
+                    values3 += values * share.w;
+                }
             }
         }
         workgroupBarrier();
