@@ -29,6 +29,7 @@ enum Level {
 /// Work that is compiled for every instruction set.
 pub(crate) trait Task {
     /// Whether there is code for AVX-512. Without it, that of AVX2 runs there.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only x86-64 has AVX-512"))]
     const HAS_AVX512: bool = true;
 
     /// Does it. Implementations are `#[inline(always)]`, as is all that they call and that should be fast: only what
