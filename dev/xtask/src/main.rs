@@ -75,7 +75,7 @@ enum Command {
         #[arg(required = true, value_name = "PROGRAM")]
         programs: Vec<PathBuf>,
     },
-    /// Compiles every kernel by Mesa for Radeons that are not there; fails on spills and on growth over the baseline.
+    /// Compiles every kernel by Mesa for Radeons that are not there; fails on new spills and on growth over the baseline.
     Isa {
         /// Write the baseline of this version of Mesa, and docs/gpu-kernels.md.
         #[arg(long, conflicts_with = "only")]
