@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) figures: [u32; COLUMNS.len()],
 }
 
-/// The names of figures. `weights`: weights that a lane multiplies in a pass of the loop, 0 where it is no product of few rows.
+/// The names of figures. `weights`: weights that a lane multiplies in a pass of the loop, 0 if the kernel is not a product of few rows.
 pub(crate) const COLUMNS: [&str; 12] = [
     "wave",
     "vgprs",
