@@ -7,7 +7,7 @@ use comfy_table::{Table, presets};
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
 use silicide::Device;
-use silicide::hal::DeviceInfo;
+use silicide::hal::{DeviceInfo, MatrixShape};
 
 /// List the devices that models can run on
 #[derive(Debug, Args)]
@@ -127,7 +127,7 @@ fn describe(info: &DeviceInfo) -> Value {
             "unified_memory": features.unified_memory,
             "host_import": features.host_import,
             "bf16": features.bf16,
-            "cooperative_matrix": features.cooperative_matrix,
+            "matrices": features.matrices.iter().map(MatrixShape::name).collect::<Vec<_>>(),
             "timestamps": features.timestamps,
         },
     })

@@ -1,5 +1,6 @@
 //! Limits, features and memory of a device: filled in once when it is opened, read by kernel selection and the allocator.
 
+use crate::MatrixShapes;
 use crate::cpu::Isa;
 use std::fmt;
 
@@ -114,8 +115,8 @@ pub struct Features {
     pub host_import: bool,
     /// bf16 arithmetic in kernels written by hand.
     pub bf16: bool,
-    /// 8x8 matrices of f32 that a subgroup multiplies together.
-    pub cooperative_matrix: bool,
+    /// Matrices that a subgroup multiplies together.
+    pub matrices: MatrixShapes,
     /// Marks are timed.
     pub timestamps: bool,
 }

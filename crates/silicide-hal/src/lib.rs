@@ -61,6 +61,7 @@ mod history;
 mod info;
 #[cfg(any(feature = "vulkan", all(feature = "metal", target_vendor = "apple")))]
 mod ledger;
+mod matrices;
 #[cfg(all(feature = "metal", any(target_vendor = "apple", test)))]
 pub mod metal;
 mod native_msl;
@@ -78,6 +79,7 @@ pub use command::{Binding, Command, CommandList, Dispatch, LaunchWords, Words};
 pub use error::{HalError, Result};
 pub use forward::Forward;
 pub use info::{Backend, DeviceInfo, Features, Limits, Memory};
+pub use matrices::{MatrixShape, MatrixShapes};
 pub use native_msl::{Math, NativeMsl};
 pub use needs::{Access, BindingNeed, Count, LaunchShape, Needs, NeedsFn};
 pub use program::{

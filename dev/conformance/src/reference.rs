@@ -1,7 +1,7 @@
 //! Imagined devices: what the support table and the shader check are made for, the same on every machine.
 
 use silicide_core::{DeviceInfo, Isa};
-use silicide_hal::{Backend, Features};
+use silicide_hal::{Backend, Features, MatrixShape};
 
 /// A CPU of each instruction set, weakest first.
 pub fn cpus() -> Vec<DeviceInfo> {
@@ -48,7 +48,7 @@ pub fn full_gpu() -> DeviceInfo {
         unified_memory: true,
         host_import: true,
         bf16: true,
-        cooperative_matrix: true,
+        matrices: MatrixShape::ALL.into_iter().collect(),
         timestamps: true,
     };
     info

@@ -175,7 +175,7 @@ fn target(info: &DeviceInfo) -> SpirvTarget {
         int_64: info.features.int_64,
         integer_dot: info.features.integer_dot,
         subgroups: info.features.subgroups,
-        cooperative_matrix: info.features.cooperative_matrix,
+        cooperative_matrix: !info.features.matrices.is_empty(),
     }
 }
 

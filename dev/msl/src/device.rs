@@ -10,7 +10,7 @@ use silicide_hal::null::{self, NullDevice, NullOptions};
 use silicide_hal::wgsl::{MslTarget, kernel_of};
 use silicide_hal::{
     Backend, Binding, Command, CommandList, DeviceInfo, Dispatch, Features, Forward, HalError, LaunchWords,
-    Memory, Program, RawBaked, RawDevice, RawPipeline, Result, Ticket,
+    MatrixShape, MatrixShapes, Memory, Program, RawBaked, RawDevice, RawPipeline, Result, Ticket,
 };
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -51,7 +51,7 @@ pub fn info() -> DeviceInfo {
         unified_memory: true,
         host_import: true,
         bf16: true,
-        cooperative_matrix: true,
+        matrices: [MatrixShape::F32M8N8K8, MatrixShape::F16M8N8K8].into_iter().collect(),
         timestamps: false,
     };
     info
@@ -101,7 +101,9 @@ impl MslDevice {
         let place = TempDir::new().map_err(failed)?;
         let (pipelines, baked) = (RwLock::default(), BakedLists::default());
         let mut info = info();
-        info.features.cooperative_matrix = target.simdgroup_matrix;
+        if !target.simdgroup_matrix {
+            info.features.matrices = MatrixShapes::NONE;
+        }
         Ok(MslDevice { info, clang, target, place, state, pipelines, baked })
     }
 

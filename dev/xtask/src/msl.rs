@@ -16,7 +16,7 @@ pub(crate) fn check(directory: Option<&Path>) -> Result<(), String> {
     let ops = silicide_ops::all();
     let (mut known, mut kernels) = (FxHashSet::default(), Vec::new());
     for (gpu, info) in [("apple", ::msl::info()), ("full", full_gpu()), ("plain", plain_gpu())] {
-        let translating = MslTarget { simdgroup_matrix: info.features.cooperative_matrix, ..OLDEST };
+        let translating = MslTarget { simdgroup_matrix: !info.features.matrices.is_empty(), ..OLDEST };
         for (kernel, program) in programs_on(&info, &ops)? {
             if known.insert(program.clone()) {
                 let name = format!("{kernel} on {gpu}: {}", variant(&program));

@@ -2,7 +2,7 @@
 //! Plain rules, so that they are tested wherever the tests run.
 
 use crate::wgsl::{MslTarget, TRANSLATOR};
-use crate::{Features, Limits};
+use crate::{Features, Limits, MatrixShape, MatrixShapes};
 
 /// Buffer slots of a compute encoder; two of them are for parameters and sizes.
 const SLOTS: u32 = 31;
@@ -83,7 +83,10 @@ impl Traits {
             unified_memory: self.unified_memory,
             host_import: self.unified_memory,
             bf16: self.language() >= (3, 1) && (self.apple >= 6 || self.metal3),
-            cooperative_matrix: self.apple >= 7,
+            matrices: match self.target().simdgroup_matrix {
+                true => [MatrixShape::F32M8N8K8, MatrixShape::F16M8N8K8].into_iter().collect(),
+                false => MatrixShapes::NONE,
+            },
             timestamps: self.timestamps,
         }
     }
@@ -135,14 +138,15 @@ mod tests {
     #[test]
     fn features_follow_from_families_and_the_system() {
         let features = m1().features();
-        assert!(features.subgroups && features.bf16 && features.cooperative_matrix && features.host_import);
+        assert!(features.subgroups && features.bf16 && features.host_import);
+        assert!(features.matrices.iter().eq([MatrixShape::F32M8N8K8, MatrixShape::F16M8N8K8]));
         assert_eq!(features.subgroup_size, (32, 32));
         assert!(!Traits { macos: 13, ..m1() }.features().bf16);
         let a13 = Traits { apple: 6, ..m1() }.features();
-        assert!(!a13.subgroups && !a13.cooperative_matrix && a13.subgroup_size == (1, 1));
+        assert!(!a13.subgroups && a13.matrices.is_empty() && a13.subgroup_size == (1, 1));
         let amd = Traits { apple: 0, simd_width: 64, unified_memory: false, ..m1() };
         let features = amd.features();
-        assert!(features.subgroups && !features.cooperative_matrix && !features.host_import);
+        assert!(features.subgroups && features.matrices.is_empty() && !features.host_import);
         assert_eq!(features.subgroup_size, (8, 64));
         assert_eq!((m1().limits().binding_alignment, amd.limits().binding_alignment), (16, 256));
     }

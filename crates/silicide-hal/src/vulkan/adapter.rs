@@ -9,7 +9,7 @@ use super::matrix;
 use super::memory_types::MemoryTypes;
 use super::pipeline::CacheIdentity;
 use crate::wgsl::{SpirvTarget, TRANSLATOR};
-use crate::{Backend, DeviceInfo, Features, Limits, Memory, Result};
+use crate::{Backend, DeviceInfo, Features, Limits, MatrixShapes, Memory, Result};
 use ash::vk;
 use std::ffi::CStr;
 
@@ -117,11 +117,18 @@ impl Adapter {
         let memory = MemoryTypes::of(instance, physical, properties.core.device_type);
         let has_push_descriptors = options.push_descriptors && has(ash::khr::push_descriptor::NAME);
         let mut target = supported.target(version, &properties);
-        target.cooperative_matrix = target.subgroups
+        let may_multiply = target.subgroups
             && supported.v12.vulkan_memory_model != 0
             && supported.v13.compute_full_subgroups != 0
-            && has(ash::khr::cooperative_matrix::NAME)
-            && matrix::multiplies_8x8(instance, physical);
+            && has(ash::khr::cooperative_matrix::NAME);
+        let matrices: MatrixShapes = match may_multiply {
+            true => matrix::shapes(instance, physical)
+                .iter()
+                .filter(|shape| target.f16 || !shape.is_f16())
+                .collect(),
+            false => MatrixShapes::NONE,
+        };
+        target.cooperative_matrix = !matrices.is_empty();
         let can_import = has(ash::ext::external_memory_host::NAME) && imports_host_memory(instance, physical);
         let mut info = DeviceInfo::new(Backend::Vulkan, "", name);
         info.driver = [properties.v12.driver_name_as_c_str(), properties.v12.driver_info_as_c_str()]
@@ -146,7 +153,7 @@ impl Adapter {
             unified_memory: memory.is_unified(),
             host_import: can_import,
             bf16: false,
-            cooperative_matrix: target.cooperative_matrix,
+            matrices,
             timestamps: timestamp_bits > 0 && supported.v12.host_query_reset != 0,
         };
         info.memory = memory_sizes(instance, physical, &memory, has(ash::ext::memory_budget::NAME));

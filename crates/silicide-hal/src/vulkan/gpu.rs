@@ -107,7 +107,7 @@ fn create_device(instance: &Instance, adapter: &Adapter) -> Result<ash::Device> 
     if features.host_import {
         extensions.push(ash::ext::external_memory_host::NAME.as_ptr());
     }
-    if features.cooperative_matrix {
+    if target.cooperative_matrix {
         extensions.push(ash::khr::cooperative_matrix::NAME.as_ptr());
     }
     let mut v11 = vk::PhysicalDeviceVulkan11Features::default()
@@ -119,10 +119,10 @@ fn create_device(instance: &Instance, adapter: &Adapter) -> Result<ash::Device> 
         .shader_int8(target.int_8)
         .storage_buffer8_bit_access(features.storage_8)
         .host_query_reset(features.timestamps)
-        .vulkan_memory_model(features.cooperative_matrix);
+        .vulkan_memory_model(target.cooperative_matrix);
     let mut v13 = vk::PhysicalDeviceVulkan13Features::default()
         .shader_integer_dot_product(target.integer_dot)
-        .compute_full_subgroups(features.cooperative_matrix);
+        .compute_full_subgroups(target.cooperative_matrix);
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
     let core = vk::PhysicalDeviceFeatures::default().shader_int16(target.int_16).shader_int64(target.int_64);
     let mut all =
@@ -130,7 +130,7 @@ fn create_device(instance: &Instance, adapter: &Adapter) -> Result<ash::Device> 
     if adapter.is_1_3 {
         all = all.push_next(&mut v13);
     }
-    if features.cooperative_matrix {
+    if target.cooperative_matrix {
         all = all.push_next(&mut matrix);
     }
     let queues =

@@ -29,7 +29,7 @@ pub struct SpirvTarget {
     pub integer_dot: bool,
     /// Subgroup votes, arithmetic, ballots and shuffles.
     pub subgroups: bool,
-    /// 8x8 matrices of a subgroup, with Vulkan's memory model, which they need.
+    /// Matrices of a subgroup, with Vulkan's memory model, which they need.
     pub cooperative_matrix: bool,
 }
 

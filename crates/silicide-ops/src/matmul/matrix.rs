@@ -5,7 +5,7 @@ use super::gpu;
 use super::{Matmul, Problem, gpu_needs};
 use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Program, Snippet};
+use silicide_hal::{DeviceInfo, MatrixShape, Program, Snippet};
 use silicide_quant::Encoding;
 
 static BODY: Snippet = Snippet {
@@ -31,7 +31,7 @@ pub(super) static MATRIX: Matrix = Matrix;
 /// Whether the kernel can run the problem, and what it costs.
 pub(crate) fn check(problem: Option<Problem>, on: &DeviceInfo) -> Result<Cost, Decline> {
     let problem = gpu::check(problem, on)?;
-    if !on.features.cooperative_matrix {
+    if !on.features.matrices.has(MatrixShape::F32M8N8K8) {
         return Err(Decline("needs 8x8 matrices of subgroups"));
     }
     let (least, most) = on.features.subgroup_size;
@@ -88,7 +88,7 @@ impl Kernel for Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silicide_hal::Backend;
+    use silicide_hal::{Backend, MatrixShapes};
 
     #[test]
     fn the_matrix_kernel_declines_small_problems_and_devices_without_matrices() {
@@ -98,7 +98,7 @@ mod tests {
         on.features.subgroup_size = (32, 32);
         let problem = |m| Some(Problem { batch: 1, m, n: 128, k: 64 });
         assert!(check(problem(128), &on).is_err());
-        on.features.cooperative_matrix = true;
+        on.features.matrices = MatrixShapes::NONE.with(MatrixShape::F32M8N8K8);
         assert_eq!(check(problem(128), &on).ok(), Some(Cost::BEST));
         assert!(check(problem(16), &on).is_ok_and(|cost| cost > Cost::GOOD));
         let less = |change: fn(&mut DeviceInfo)| {
