@@ -124,6 +124,7 @@ fn describe(info: &DeviceInfo) -> Value {
             "integer_dot": features.integer_dot,
             "subgroups": features.subgroups,
             "subgroup_size": [features.subgroup_size.0, features.subgroup_size.1],
+            "required_subgroup_size": [features.required_subgroup_size.0, features.required_subgroup_size.1],
             "unified_memory": features.unified_memory,
             "host_import": features.host_import,
             "bf16": features.bf16,

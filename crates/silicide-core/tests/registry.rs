@@ -26,7 +26,7 @@ fn threads_that_ask_at_once_share_one_compilation() {
     });
     assert_eq!((raw.counts().compiles, raw.counts().pipelines), (20, 20));
     let usage = device.kernels().usage();
-    assert_eq!(usage, RegistryUsage { kernels: 20, compiled: 20, from_cache: 0 });
+    assert_eq!(usage, RegistryUsage { kernels: 20, compiled: 20, from_cache: 0, refused: 0 });
     drop(device);
     assert_eq!(raw.counts().pipelines, 0);
 }
@@ -110,6 +110,25 @@ fn a_program_that_does_not_compile_says_what_is_wrong() {
     assert!(text.contains("WGSL"), "{text}");
 }
 
+#[test]
+fn a_kernel_that_the_driver_refuses_runs_in_its_portable_form() {
+    let refuse = |program: Program| {
+        let (device, raw) = null_device(&NullOptions::default().fail_compile(1));
+        let result = device.kernels().warm_up(&[program.clone(), program]);
+        (result, device.kernels().usage(), raw.counts().compiles)
+    };
+    let Program::Wgsl(kernel) = variant(0) else { panic!("not a kernel for GPUs") };
+    let part = kernel.parts()[0].snippet;
+    let program = Program::Wgsl(kernel.with_subgroup(4).or_portable(part, part));
+    let (result, usage, compiles) = refuse(program.live());
+    result.unwrap();
+    assert_eq!(usage, RegistryUsage { kernels: 1, compiled: 1, from_cache: 0, refused: 1 });
+    assert_eq!(compiles, 2);
+    let (result, usage, _) = refuse(variant(0));
+    assert_error!(result, Error::Device { source: HalError::Compile { .. }, .. });
+    assert_eq!(usage.refused, 0);
+}
+
 fn cached(directory: &Path) -> DeviceOptions {
     let mut options = DeviceOptions::default();
     options.kernel_cache = Some(directory.to_owned());
@@ -143,7 +162,7 @@ fn runs(device: &Device) -> RegistryUsage {
 fn a_second_device_finds_what_the_first_translated() {
     let directory = tempfile::tempdir().unwrap();
     for device in caching_devices(directory.path()) {
-        assert_eq!(runs(&device), RegistryUsage { kernels: 1, compiled: 1, from_cache: 0 });
+        assert_eq!(runs(&device), RegistryUsage { kernels: 1, compiled: 1, from_cache: 0, refused: 0 });
         assert_eq!(files(directory.path()).len(), 1);
     }
     // The driver's own data was stored when the device went.
@@ -151,7 +170,7 @@ fn a_second_device_finds_what_the_first_translated() {
         assert!(fs::metadata(path.with_file_name("driver.bin")).unwrap().len() > 28, "more than a header");
     }
     for device in caching_devices(directory.path()) {
-        assert_eq!(runs(&device), RegistryUsage { kernels: 1, compiled: 0, from_cache: 1 });
+        assert_eq!(runs(&device), RegistryUsage { kernels: 1, compiled: 0, from_cache: 1, refused: 0 });
     }
 }
 

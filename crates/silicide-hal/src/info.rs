@@ -7,6 +7,9 @@ use std::fmt;
 /// The workspaces of two threads lie a multiple of this many bytes apart, so that they share no cache line.
 pub(crate) const WORKSPACE_PAGE: usize = 4096;
 
+/// Invocations of a subgroup from which on larger ones only cost registers.
+const PREFERRED_SUBGROUP: u32 = 16;
+
 /// A backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -109,6 +112,9 @@ pub struct Features {
     pub subgroups: bool,
     /// Smallest and largest subgroup; (1, 1) without subgroups.
     pub subgroup_size: (u32, u32),
+    /// Smallest and largest subgroup that a kernel can require
+    /// ([`WgslKernel::with_subgroup`](crate::WgslKernel::with_subgroup)), powers of two; (0, 0) where the driver chooses the size.
+    pub required_subgroup_size: (u32, u32),
     /// Host and device share memory: shared blocks are as fast as private ones.
     pub unified_memory: bool,
     /// Host memory, mapped files included, can be used in place.
@@ -128,6 +134,22 @@ pub struct Memory {
     pub total: usize,
     /// Free memory when the device was opened, where the system reports it; otherwise `total`.
     pub available: usize,
+}
+
+impl Features {
+    /// Returns whether a kernel can require subgroups of `size` invocations.
+    pub fn takes_subgroup(&self, size: u32) -> bool {
+        let (least, most) = self.required_subgroup_size;
+        self.subgroups && size.is_power_of_two() && (least..=most).contains(&size)
+    }
+
+    /// Returns the subgroup size that kernels should require: the smallest of at least 16 invocations (32 on RDNA, 16 on
+    /// Intel), which has the most registers for each invocation; the largest where all are smaller. `None` where the driver chooses.
+    pub fn preferred_subgroup(&self) -> Option<u32> {
+        let (least, most) = self.required_subgroup_size;
+        let size = least.max(PREFERRED_SUBGROUP.min(most));
+        self.takes_subgroup(size).then_some(size)
+    }
 }
 
 impl DeviceInfo {
@@ -184,5 +206,35 @@ impl DeviceInfo {
     /// Returns true for backends that run WGSL.
     pub fn is_gpu(&self) -> bool {
         matches!(self.backend, Backend::Vulkan | Backend::Metal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preferred_subgroup_is_the_smallest_of_at_least_16() {
+        let sizes = [
+            ((32, 64), Some(32)),
+            ((8, 32), Some(16)),
+            ((16, 32), Some(16)),
+            ((64, 64), Some(64)),
+            ((8, 8), Some(8)),
+            ((0, 0), None),
+        ];
+        for (required_subgroup_size, preferred) in sizes {
+            let features = Features { subgroups: true, required_subgroup_size, ..Features::default() };
+            assert_eq!(features.preferred_subgroup(), preferred, "{required_subgroup_size:?}");
+            let without = Features { subgroups: false, ..features };
+            assert_eq!(without.preferred_subgroup(), None);
+        }
+    }
+
+    #[test]
+    fn only_powers_of_two_in_range_can_be_required() {
+        let features = Features { subgroups: true, required_subgroup_size: (8, 32), ..Features::default() };
+        let taken: Vec<u32> = (0..=64).filter(|&size| features.takes_subgroup(size)).collect();
+        assert_eq!(taken, [8, 16, 32]);
     }
 }

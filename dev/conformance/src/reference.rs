@@ -45,6 +45,7 @@ pub fn full_gpu() -> DeviceInfo {
         integer_dot: true,
         subgroups: true,
         subgroup_size: (32, 32),
+        required_subgroup_size: (32, 32),
         unified_memory: true,
         host_import: true,
         bf16: true,

@@ -20,6 +20,8 @@ pub(crate) struct Device {
     instance: ash::Instance,
     device: ash::Device,
     executables: ash::khr::pipeline_executable_properties::Device,
+    /// Whether pipelines can require a size of subgroups.
+    has_sizes: bool,
     /// The version of Mesa: `22.3.6`.
     pub(crate) mesa: String,
 }
@@ -42,9 +44,11 @@ impl Device {
         let physical = unsafe { instance.enumerate_physical_devices() }.map_err(failed("devices"))?;
         let physical = *physical.first().ok_or("RADV has no device for RADV_FORCE_FAMILY")?;
         let mut v12 = vk::PhysicalDeviceVulkan12Properties::default();
-        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut v12);
+        let mut v13 = vk::PhysicalDeviceVulkan13Properties::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut v12).push_next(&mut v13);
         // SAFETY: the physical device is the instance's; the chain lives on this stack.
         unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
+        let sized_stages = v13.required_subgroup_size_stages;
         let driver =
             v12.driver_info_as_c_str().map_or(String::new(), |text| text.to_string_lossy().into_owned());
         let mesa = driver.strip_prefix("Mesa ").and_then(|rest| rest.split_whitespace().next());
@@ -69,8 +73,10 @@ impl Device {
             .push_next(&mut features);
         // SAFETY: only features that the device has just reported are enabled; a missing extension is an error.
         let device = unsafe { instance.create_device(physical, &create, None) }.map_err(failed("device"))?;
+        let has_sizes =
+            v13.subgroup_size_control != 0 && sized_stages.contains(vk::ShaderStageFlags::COMPUTE);
         let executables = ash::khr::pipeline_executable_properties::Device::new(&instance, &device);
-        Ok(Device { _entry: entry, instance, device, executables, mesa })
+        Ok(Device { _entry: entry, instance, device, executables, has_sizes, mesa })
     }
 
     /// Compiles a kernel.
@@ -79,7 +85,8 @@ impl Device {
         let create = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: naga has validated the module for the capabilities of `target`, which the device reported.
         let module = unsafe { self.device.create_shader_module(&create, None) }.map_err(failed("module"))?;
-        let built = self.with_layout(kernel, |layout| self.pipeline(module, layout));
+        let subgroup = kernel.program.subgroup();
+        let built = self.with_layout(kernel, |layout| self.pipeline(module, layout, subgroup));
         // SAFETY: the pipeline made of it is destroyed.
         unsafe { self.device.destroy_shader_module(module, None) };
         built.map_err(|error| format!("{}: {error}", kernel.name))
@@ -123,12 +130,29 @@ impl Device {
         built
     }
 
-    /// Compiles a pipeline, describes and destroys it.
-    fn pipeline(&self, module: vk::ShaderModule, layout: vk::PipelineLayout) -> Result<Built, String> {
-        let stage = vk::PipelineShaderStageCreateInfo::default()
+    /// Compiles a pipeline with subgroups of a size, or of any; describes and destroys it.
+    fn pipeline(
+        &self,
+        module: vk::ShaderModule,
+        layout: vk::PipelineLayout,
+        subgroup: Option<u32>,
+    ) -> Result<Built, String> {
+        let full = match subgroup {
+            Some(_) => vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS,
+            None => vk::PipelineShaderStageCreateFlags::empty(),
+        };
+        let size = subgroup.unwrap_or(0);
+        let mut required =
+            vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default().required_subgroup_size(size);
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
+            .flags(full)
             .name(c"main");
+        // A device with one size may have no control of it.
+        if size > 0 && self.has_sizes {
+            stage = stage.push_next(&mut required);
+        }
         let flags = vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR
             | vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR;
         let create = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(layout)];

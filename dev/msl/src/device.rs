@@ -19,6 +19,8 @@ use tempfile::TempDir;
 
 /// The largest block: what the null device keeps real memory for.
 const LARGEST: usize = 1 << 30;
+/// Threads of a SIMD group.
+const SIMD_WIDTH: u32 = 32;
 
 /// Opens a device that takes kernels as `target` does.
 pub fn open(options: &DeviceOptions, target: MslTarget) -> std::result::Result<Device, String> {
@@ -47,7 +49,8 @@ pub fn info() -> DeviceInfo {
         int_64: true,
         integer_dot: false,
         subgroups: true,
-        subgroup_size: (32, 32),
+        subgroup_size: (SIMD_WIDTH, SIMD_WIDTH),
+        required_subgroup_size: (SIMD_WIDTH, SIMD_WIDTH),
         unified_memory: true,
         host_import: true,
         bf16: true,
@@ -206,6 +209,7 @@ unsafe impl Forward for MslDevice {
     unsafe fn compile(&self, label: &str, program: &Program, _binary: Option<&[u8]>) -> Result<RawPipeline> {
         let failed = |detail: String| HalError::Compile { label: label.to_owned(), detail };
         let kernel = Kernel::new(label, kernel_of(program)?, &self.target)?;
+        kernel_of(program)?.check_subgroup(&self.info.features).map_err(failed)?;
         // SAFETY: the null device compiles nothing; it numbers pipelines.
         let pipeline = unsafe { self.state.compile(label, program, None) }?;
         let path = self.place.path().join(format!("{}.so", pipeline.0));

@@ -20,6 +20,7 @@ pub struct KernelRegistry {
     cache: Option<DiskCache>,
     compiled: AtomicU64,
     from_cache: AtomicU64,
+    refused: AtomicU64,
 }
 
 /// Counts of a registry.
@@ -31,6 +32,8 @@ pub struct RegistryUsage {
     pub compiled: u64,
     /// Kernels whose translation was found on disk.
     pub from_cache: u64,
+    /// Kernels that the driver refused, and whose portable form runs in their place.
+    pub refused: u64,
 }
 
 impl KernelRegistry {
@@ -42,6 +45,7 @@ impl KernelRegistry {
             cache,
             compiled: AtomicU64::new(0),
             from_cache: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
         }
     }
 
@@ -69,7 +73,24 @@ impl KernelRegistry {
         })
     }
 
+    /// Compiles a program, or its portable form if the driver refuses it.
     fn compile(&self, program: &Program) -> Result<RawPipeline, HalError> {
+        let compiled = self.compile_one(program);
+        let portable = match program {
+            Program::Wgsl(kernel) => kernel.portable(),
+            Program::Native(_) => None,
+        };
+        match (compiled, portable) {
+            (Err(HalError::Compile { .. }), Some(portable)) => {
+                let pipeline = self.compile_one(&Program::Wgsl(portable))?;
+                self.refused.fetch_add(1, Relaxed);
+                Ok(pipeline)
+            }
+            (compiled, _) => compiled,
+        }
+    }
+
+    fn compile_one(&self, program: &Program) -> Result<RawPipeline, HalError> {
         let cache = self.cache.as_ref().filter(|_| matches!(program, Program::Wgsl(_)));
         let place = cache.map(|cache| (cache, cache.key(program)));
         let make = |binary: Option<&[u8]>| {
@@ -121,6 +142,7 @@ impl KernelRegistry {
             kernels: self.entries.read().unwrap_or_else(PoisonError::into_inner).len(),
             compiled: self.compiled.load(Relaxed),
             from_cache: self.from_cache.load(Relaxed),
+            refused: self.refused.load(Relaxed),
         }
     }
 }

@@ -58,6 +58,8 @@ struct Text<'a> {
     math: Math,
     /// Threads of a threadgroup.
     threads: usize,
+    /// Threads of a SIMD group, where the kernel requires a number.
+    subgroup: Option<u32>,
 }
 
 impl Pipelines {
@@ -68,7 +70,8 @@ impl Pipelines {
             let source = include_str!("transfer.metal");
             let compile = |kind: TransferKind| {
                 let (entry, threads, math) = (kind.entry(), TRANSFER_THREADS as usize, Math::Exact);
-                let text = Text { label: entry, source, entry, language: MSL_VERSION, math, threads };
+                let language = MSL_VERSION;
+                let text = Text { label: entry, source, entry, language, math, threads, subgroup: None };
                 create(gpu, archive.as_ref(), &text)
             };
             let [words, bytes, fill] = TransferKind::ALL.map(compile);
@@ -101,8 +104,13 @@ impl Pipelines {
             None => msl_for(kernel, &self.gpu.adapter.target)?,
         };
         let threads = self.check_limits(label, kernel, &msl)?;
+        let features = &self.gpu.adapter.info.features;
+        kernel
+            .check_subgroup(features)
+            .map_err(|detail| HalError::Compile { label: label.to_owned(), detail })?;
         let (source, entry) = (msl.source.as_str(), msl.entry.as_str());
-        let text = Text { label, source, entry, language: msl.language, math: kernel.math, threads };
+        let (language, math, subgroup) = (msl.language, kernel.math, kernel.subgroup());
+        let text = Text { label, source, entry, language, math, threads, subgroup };
         let state = autoreleasepool(|_| create(&self.gpu, self.archive.as_ref(), &text))?;
         let [width, height, depth] = msl.workgroup.map(|axis| axis as usize);
         let pipeline = Pipeline {
@@ -205,8 +213,8 @@ fn create(
         return Err(failed(format!("it wants {} threads in a threadgroup and may have {most}", of.threads)));
     }
     let width = state.threadExecutionWidth();
-    if !is_promised(u32::try_from(width).unwrap_or(0), features) {
-        let (least, most) = features.subgroup_size;
+    if !is_promised(u32::try_from(width).unwrap_or(0), of.subgroup, features) {
+        let (least, most) = of.subgroup.map_or(features.subgroup_size, |size| (size, size));
         return Err(failed(format!("it runs in groups of {width} threads, {least} to {most} were promised")));
     }
     Ok(state)

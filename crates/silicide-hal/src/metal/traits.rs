@@ -80,6 +80,11 @@ impl Traits {
                 (true, 0) => (self.simd_width.min(8), self.simd_width.max(64)),
                 (true, _) => (self.simd_width, self.simd_width),
             },
+            // Metal has no choice of sizes: a pipeline of Apple's has the one that it reports.
+            required_subgroup_size: match subgroups && self.apple > 0 {
+                true => (self.simd_width, self.simd_width),
+                false => (0, 0),
+            },
             unified_memory: self.unified_memory,
             host_import: self.unified_memory,
             bf16: self.language() >= (3, 1) && (self.apple >= 6 || self.metal3),
@@ -111,10 +116,11 @@ impl Traits {
     }
 }
 
-/// Returns whether a pipeline's width is one that kernels were promised.
-pub(super) fn is_promised(width: u32, features: &Features) -> bool {
+/// Returns whether a pipeline's width is one that kernels were promised, and the one that its kernel requires.
+pub(super) fn is_promised(width: u32, required: Option<u32>, features: &Features) -> bool {
     let (least, most) = features.subgroup_size;
-    !features.subgroups || (least..=most).contains(&width)
+    let is_required = required.is_none_or(|required| required == width && features.takes_subgroup(width));
+    is_required && (!features.subgroups || (least..=most).contains(&width))
 }
 
 #[cfg(test)]
@@ -141,6 +147,7 @@ mod tests {
         assert!(features.subgroups && features.bf16 && features.host_import);
         assert!(features.matrices.iter().eq([MatrixShape::F32M8N8K8, MatrixShape::F16M8N8K8]));
         assert_eq!(features.subgroup_size, (32, 32));
+        assert_eq!(features.preferred_subgroup(), Some(32));
         assert!(!Traits { macos: 13, ..m1() }.features().bf16);
         let a13 = Traits { apple: 6, ..m1() }.features();
         assert!(!a13.subgroups && a13.matrices.is_empty() && a13.subgroup_size == (1, 1));
@@ -148,6 +155,7 @@ mod tests {
         let features = amd.features();
         assert!(features.subgroups && features.matrices.is_empty() && !features.host_import);
         assert_eq!(features.subgroup_size, (8, 64));
+        assert_eq!(features.preferred_subgroup(), None);
         assert_eq!((m1().limits().binding_alignment, amd.limits().binding_alignment), (16, 256));
     }
 
@@ -187,7 +195,9 @@ mod tests {
     #[test]
     fn a_pipeline_of_an_unpromised_width_is_told() {
         let features = m1().features();
-        assert!(is_promised(32, &features) && !is_promised(16, &features));
-        assert!(is_promised(16, &Features::default()));
+        assert!(is_promised(32, None, &features) && !is_promised(16, None, &features));
+        assert!(is_promised(32, Some(32), &features) && !is_promised(32, Some(16), &features));
+        assert!(is_promised(16, None, &Features::default()));
+        assert!(!is_promised(16, Some(16), &Features::default()));
     }
 }

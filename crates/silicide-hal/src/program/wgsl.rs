@@ -1,5 +1,6 @@
 //! GPU kernels: WGSL joined from named snippets, its constants, and what its launches need.
 
+use crate::info::Features;
 use crate::native_msl::{Math, NativeMsl};
 use crate::needs::{Access, BindingNeed, LaunchShape, Needs, NeedsFn};
 use smallvec::SmallVec;
@@ -79,7 +80,8 @@ impl Part {
 /// - `var<immediate>` begins with one `u32` for each binding except tables: the offset of the argument's first element in the
 ///   bound window, **in elements of that argument's dtype**. Windows start at the device's offset alignment. The dispatch's
 ///   own parameter words follow.
-/// - The workgroup size is the override `WG`; no subgroup size is assumed.
+/// - The workgroup size is the override `WG`. Subgroups have any size of the device, unless
+///   [`with_subgroup`](WgslKernel::with_subgroup) states the size that the text was made for.
 /// - The storages that are `read_write` in the text are those that [`writes`](WgslKernel::writes) declares.
 #[derive(Clone, Debug, Eq)]
 pub struct WgslKernel {
@@ -99,6 +101,8 @@ pub struct WgslKernel {
     msl: Option<&'static NativeMsl>,
     needs: Option<WgslNeeds>,
     live: bool,
+    subgroup: Option<u32>,
+    portable: Option<(&'static Snippet, &'static Snippet)>,
 }
 
 /// How an unchecked kernel states its needs.
@@ -122,6 +126,7 @@ impl PartialEq for WgslKernel {
         self.parts == other.parts
             && (self.bindings, self.words) == (other.bindings, other.words)
             && (self.math, self.msl, self.live) == (other.math, other.msl, other.live)
+            && (self.subgroup, self.portable) == (other.subgroup, other.portable)
             && (self.written, self.tables, &self.needs) == (other.written, other.tables, &other.needs)
             && self.constants.len() == other.constants.len()
             && self.constants.iter().zip(&other.constants).all(equal)
@@ -136,6 +141,7 @@ impl Hash for WgslKernel {
         }
         self.words.hash(state);
         self.live.hash(state);
+        self.subgroup.hash(state);
     }
 }
 
@@ -154,6 +160,8 @@ impl WgslKernel {
             msl: None,
             needs: None,
             live: false,
+            subgroup: None,
+            portable: None,
         }
     }
 
@@ -167,6 +175,54 @@ impl WgslKernel {
     /// Returns whether it is for live dispatches.
     pub fn is_live(&self) -> bool {
         self.live
+    }
+
+    /// Requires subgroups of `size` invocations, for which the text was made. Devices take the sizes of
+    /// [`Features::takes_subgroup`](crate::Features::takes_subgroup), and workgroups that are whole subgroups; others refuse the kernel.
+    pub fn with_subgroup(mut self, size: u32) -> WgslKernel {
+        self.subgroup = Some(size);
+        self
+    }
+
+    /// Returns why a device with these features does not have the subgroups that it requires.
+    pub fn check_subgroup(&self, features: &Features) -> Result<(), String> {
+        let Some(size) = self.subgroup else { return Ok(()) };
+        if !features.takes_subgroup(size) {
+            let (least, most) = features.required_subgroup_size;
+            return Err(format!("subgroups of {size} are required, the device has {least} to {most}"));
+        }
+        let workgroup = self.value_of("WG").unwrap_or(0);
+        if workgroup == 0 || !workgroup.is_multiple_of(size) {
+            return Err(format!("a workgroup of {workgroup} is not whole subgroups of {size}"));
+        }
+        Ok(())
+    }
+
+    /// Returns the size of subgroups that it requires.
+    pub fn subgroup(&self) -> Option<u32> {
+        self.subgroup
+    }
+
+    /// States the portable form, for drivers that refuse to compile the kernel: the text `with` in place of `part`, and subgroups of
+    /// any size. It takes the same launches: grid, bindings and parameters.
+    pub fn or_portable(mut self, part: &'static Snippet, with: &'static Snippet) -> WgslKernel {
+        self.portable = Some((part, with));
+        self.checked()
+    }
+
+    /// Returns the portable form.
+    pub fn portable(&self) -> Option<WgslKernel> {
+        let (part, with) = self.portable?;
+        let mut kernel = WgslKernel { subgroup: None, portable: None, ..self.clone() };
+        for there in kernel.parts.iter_mut().filter(|there| there.snippet == part) {
+            there.snippet = with;
+        }
+        Some(kernel)
+    }
+
+    /// Returns the value of an `override` constant.
+    pub fn value_of(&self, name: &str) -> Option<u32> {
+        self.constants.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
     /// Sets an `override` constant.
@@ -218,7 +274,7 @@ impl WgslKernel {
     /// - indices of workgroup memory and local arrays are in bounds, and no divisor is zero;
     /// - every loop ends.
     ///
-    /// The same holds for the version for Metal.
+    /// The same holds for the version for Metal and for the portable form.
     pub unsafe fn unchecked(mut self, needs: NeedsFn, facts: &[u32]) -> WgslKernel {
         self.needs = Some(WgslNeeds { function: needs, facts: SmallVec::from_slice(facts) });
         self

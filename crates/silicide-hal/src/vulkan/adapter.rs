@@ -8,6 +8,7 @@ use super::instance::{Instance, no_device};
 use super::matrix;
 use super::memory_types::MemoryTypes;
 use super::pipeline::CacheIdentity;
+use super::subgroup::SubgroupControl;
 use crate::wgsl::{SpirvTarget, TRANSLATOR};
 use crate::{Backend, DeviceInfo, Features, Limits, MatrixShapes, Memory, Result};
 use ash::vk;
@@ -29,6 +30,7 @@ pub(super) struct Adapter {
     pub(super) family: u32,
     pub(super) memory: MemoryTypes,
     pub(super) has_push_descriptors: bool,
+    pub(super) subgroups: SubgroupControl,
     /// Whether the device's features come in the form of Vulkan 1.3.
     pub(super) is_1_3: bool,
     /// Imported host memory starts and ends at multiples of this.
@@ -129,6 +131,14 @@ impl Adapter {
             false => MatrixShapes::NONE,
         };
         target.cooperative_matrix = !matrices.is_empty();
+        let subgroups = match version >= vk::API_VERSION_1_3 {
+            true => SubgroupControl::of_core(&supported.v13, &properties.v13),
+            false if has(ash::ext::subgroup_size_control::NAME) => {
+                SubgroupControl::of_extension(instance, physical)
+            }
+            false => SubgroupControl::default(),
+        };
+        let subgroup_size = if target.subgroups { properties.subgroup_size(version) } else { (1, 1) };
         let can_import = has(ash::ext::external_memory_host::NAME) && imports_host_memory(instance, physical);
         let mut info = DeviceInfo::new(Backend::Vulkan, "", name);
         info.driver = [properties.v12.driver_name_as_c_str(), properties.v12.driver_info_as_c_str()]
@@ -146,9 +156,10 @@ impl Adapter {
             integer_dot: target.integer_dot
                 && properties.v13.integer_dot_product4x8_bit_packed_signed_accelerated != 0,
             subgroups: target.subgroups,
-            subgroup_size: match target.subgroups {
-                true => properties.subgroup_size(version),
-                false => (1, 1),
+            subgroup_size,
+            required_subgroup_size: match target.subgroups {
+                true => subgroups.required(subgroup_size),
+                false => (0, 0),
             },
             unified_memory: memory.is_unified(),
             host_import: can_import,
@@ -164,6 +175,7 @@ impl Adapter {
             family: family as u32,
             memory,
             has_push_descriptors,
+            subgroups,
             is_1_3: version >= vk::API_VERSION_1_3,
             import_alignment: properties.host.min_imported_host_pointer_alignment.max(1),
             clock: Clock {

@@ -110,6 +110,10 @@ fn create_device(instance: &Instance, adapter: &Adapter) -> Result<ash::Device> 
     if target.cooperative_matrix {
         extensions.push(ash::khr::cooperative_matrix::NAME.as_ptr());
     }
+    let subgroups = adapter.subgroups;
+    if subgroups.is_extension {
+        extensions.push(ash::ext::subgroup_size_control::NAME.as_ptr());
+    }
     let mut v11 = vk::PhysicalDeviceVulkan11Features::default()
         .storage_buffer16_bit_access(features.storage_16)
         .uniform_and_storage_buffer16_bit_access(features.storage_16);
@@ -122,13 +126,20 @@ fn create_device(instance: &Instance, adapter: &Adapter) -> Result<ash::Device> 
         .vulkan_memory_model(target.cooperative_matrix);
     let mut v13 = vk::PhysicalDeviceVulkan13Features::default()
         .shader_integer_dot_product(target.integer_dot)
-        .compute_full_subgroups(target.cooperative_matrix);
+        .subgroup_size_control(subgroups.is_controlled)
+        .compute_full_subgroups(subgroups.are_full);
+    let mut sizes = vk::PhysicalDeviceSubgroupSizeControlFeatures::default()
+        .subgroup_size_control(subgroups.is_controlled)
+        .compute_full_subgroups(subgroups.are_full);
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
     let core = vk::PhysicalDeviceFeatures::default().shader_int16(target.int_16).shader_int64(target.int_64);
     let mut all =
         vk::PhysicalDeviceFeatures2::default().features(core).push_next(&mut v11).push_next(&mut v12);
     if adapter.is_1_3 {
         all = all.push_next(&mut v13);
+    }
+    if subgroups.is_extension {
+        all = all.push_next(&mut sizes);
     }
     if target.cooperative_matrix {
         all = all.push_next(&mut matrix);

@@ -6,7 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | `instance` | the loader, layers, and finding devices |
-//! | `adapter`, `matrix` | description and features of a device |
+//! | `adapter`, `matrix`, `subgroup` | description and features of a device |
 //! | `gpu` | an opened device, and where its loss is remembered |
 //! | `device` | the verbs of [`RawDevice`] |
 //! | `memory`, `memory_types` | blocks: allocated, imported, mapped; where they go |
@@ -33,6 +33,7 @@ mod memory;
 mod memory_types;
 mod pipeline;
 mod record;
+mod subgroup;
 mod submit;
 mod timeline;
 mod timestamps;

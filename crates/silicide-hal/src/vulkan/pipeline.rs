@@ -76,7 +76,8 @@ impl Pipelines {
             true => self.layouts.get(kernel.bindings + 1, 0)?,
             false => self.layouts.get(kernel.bindings, kernel.words)?,
         };
-        let (made, complaint) = self.gpu.watched(|| self.create(label, &words, &layout));
+        let subgroup = kernel.subgroup();
+        let (made, complaint) = self.gpu.watched(|| self.create(label, &words, &layout, subgroup));
         let raw = made?;
         if let Some(labels) = &self.gpu.labels {
             labels.name(raw, label);
@@ -120,10 +121,20 @@ impl Pipelines {
             );
             return Err(HalError::Compile { label: label.to_owned(), detail });
         }
-        Ok(())
+        self.gpu
+            .adapter
+            .subgroups
+            .check(kernel, &self.gpu.adapter.info.features)
+            .map_err(|detail| HalError::Compile { label: label.to_owned(), detail })
     }
 
-    fn create(&self, label: &str, words: &[u32], layout: &Layout) -> Result<vk::Pipeline> {
+    fn create(
+        &self,
+        label: &str,
+        words: &[u32],
+        layout: &Layout,
+        subgroup: Option<u32>,
+    ) -> Result<vk::Pipeline> {
         let device = &self.gpu.device;
         let failed = |call, result| match result {
             vk::Result::ERROR_DEVICE_LOST
@@ -135,16 +146,23 @@ impl Pipelines {
         let module =
             unsafe { device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(words), None) }
                 .map_err(|result| failed("vkCreateShaderModule", result))?;
-        // Each of its subgroups must have all the invocations that hold a matrix.
-        let flags = match has_matrices(words) {
+        let subgroups = &self.gpu.adapter.subgroups;
+        // Each of its subgroups must have all the invocations that hold a matrix, or that the text counts on.
+        let flags = match has_matrices(words) || (subgroup.is_some() && subgroups.are_full) {
             true => vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS,
             false => vk::PipelineShaderStageCreateFlags::empty(),
         };
-        let stage = vk::PipelineShaderStageCreateInfo::default()
+        let size = subgroup.filter(|_| subgroups.is_controlled).unwrap_or(0);
+        let mut required =
+            vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default().required_subgroup_size(size);
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
             .flags(flags)
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
             .name(c"main");
+        if size > 0 {
+            stage = stage.push_next(&mut required);
+        }
         let create = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.pipeline)];
         // SAFETY: module and layout are live; the cache is synchronised by the driver.
         let made = unsafe { device.create_compute_pipelines(self.cache, &create, None) };

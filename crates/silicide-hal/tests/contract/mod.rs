@@ -143,6 +143,7 @@ macro_rules! contract_tests {
             wgsl {
                 f16_values_are_stored_and_computed
                 subgroups_of_any_size_sum_a_row
+                kernels_run_in_subgroups_of_the_size_that_they_require
             }
         }
     };

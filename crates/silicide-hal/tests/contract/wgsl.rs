@@ -44,6 +44,31 @@ fn main(@builtin(workgroup_id) row: vec3<u32>, @builtin(local_invocation_index) 
 }",
 };
 
+static SIZE: Snippet = Snippet {
+    name: "size",
+    text: "
+override WG: u32 = 128u;
+struct Params { at_y: u32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(WG)
+fn main(@builtin(subgroup_size) size: u32, @builtin(subgroup_id) group: u32,
+        @builtin(subgroup_invocation_id) lane: u32) {
+    y[p.at_y + group * size + lane] = size;
+}",
+};
+
+static SIZE_OF_ANY: Snippet = Snippet {
+    name: "size of any",
+    text: "
+override WG: u32 = 128u;
+struct Params { at_y: u32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(WG)
+fn main(@builtin(local_invocation_index) lane: u32) { y[p.at_y + lane] = 0u; }",
+};
+
 pub(crate) fn f16_values_are_stored_and_computed<R: Rig>(bench: &Bench<R>) {
     assert!(bench.device.info().features.f16, "the test device has f16");
     let kernel = WgslKernel::new("half", &[Part::plain(&HALF)], 2, 1);
@@ -73,4 +98,30 @@ pub(crate) fn subgroups_of_any_size_sum_a_row<R: Rig>(bench: &Bench<R>) {
         let expected: Vec<f32> = values.chunks(n).map(|row| row.iter().sum()).collect();
         assert_eq!(bench.read::<f32>(y), expected, "workgroups of {workgroup}");
     }
+}
+
+pub(crate) fn kernels_run_in_subgroups_of_the_size_that_they_require<R: Rig>(bench: &Bench<R>) {
+    const WORKGROUP: u32 = 128;
+    let features = &bench.device.info().features;
+    assert!(features.preferred_subgroup().is_some(), "the test device takes a size");
+    let kernel = WgslKernel::new("size", &[Part::plain(&SIZE)], 1, 0).constant("WG", WORKGROUP);
+    for size in [1u32, 2, 4, 8, 16, 32, 64, 128] {
+        let kernel = kernel.clone().with_subgroup(size).or_portable(&SIZE, &SIZE_OF_ANY);
+        let compiled = bench.compile_program(&Program::Wgsl(kernel.clone()));
+        assert_eq!(compiled.is_ok(), features.takes_subgroup(size), "subgroups of {size}");
+        let portable = bench.compile_program(&Program::Wgsl(kernel.portable().unwrap())).unwrap();
+        for (pipeline, expected) in [(compiled.ok(), size), (Some(portable), 0)] {
+            let Some(pipeline) = pipeline else { continue };
+            let y = bench.bind(&vec![9u32; WORKGROUP as usize]);
+            let mut list = CommandList::default();
+            list.dispatch(pipeline, [1, 1, 1], &[y], &[0]);
+            bench.run(&list);
+            assert_eq!(bench.read::<u32>(y), vec![expected; WORKGROUP as usize], "subgroups of {size}");
+        }
+    }
+    let partial = kernel.constant("WG", 129).with_subgroup(features.preferred_subgroup().unwrap());
+    assert!(
+        bench.compile_program(&Program::Wgsl(partial)).is_err(),
+        "a workgroup that is not whole subgroups"
+    );
 }

@@ -22,6 +22,7 @@ impl<const THREADS: usize> Rig for Cpu<THREADS> {
         ("a_wait_times_out_while_its_list_runs", RUNS_INSIDE_SUBMIT),
         ("f16_values_are_stored_and_computed", NO_WGSL),
         ("subgroups_of_any_size_sum_a_row", NO_WGSL),
+        ("kernels_run_in_subgroups_of_the_size_that_they_require", NO_WGSL),
     ];
 
     fn open(_index: usize) -> Result<Arc<dyn RawDevice>> {
@@ -117,6 +118,7 @@ impl Rig for Null {
         ("a_program_in_another_language_is_refused", TAKES_ALL_PROGRAMS),
         ("f16_values_are_stored_and_computed", RUNS_NOTHING),
         ("subgroups_of_any_size_sum_a_row", RUNS_NOTHING),
+        ("kernels_run_in_subgroups_of_the_size_that_they_require", RUNS_NOTHING),
     ];
 
     fn open(_index: usize) -> Result<Arc<dyn RawDevice>> {

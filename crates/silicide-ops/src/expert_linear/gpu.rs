@@ -4,8 +4,7 @@
 
 use super::{ExpertLinear, Problem};
 use crate::matmul::gpu::{
-    FEW_SHARED, FEW_SUBGROUP, FEW_WORKGROUP, FILL_COLUMNS, STEP, TEAM, TILED_CELLS, TILED_SQUARE, fill,
-    has_subgroups, team, tiled_constants,
+    FILL_COLUMNS, STEP, TILED_CELLS, TILED_SQUARE, TeamSum, fill, has_subgroups, tiled_constants,
 };
 use crate::weight;
 use crate::wgsl::{self, params, spans};
@@ -209,15 +208,10 @@ impl Kernel for Gemv {
         let mut plan = Plan::default();
         let Ok(problem) = check(op, io, on) else { return plan };
         let cut = Cut { problem: &problem, encoding: op.encoding, on };
-        let workgroup = FEW_WORKGROUP.min(wgsl::workgroup(on));
-        // Teams inside of a subgroup need no barrier.
-        let (adding, most) = match has_subgroups(on) {
-            true => (&FEW_SUBGROUP, on.features.subgroup_size.0),
-            false => (&FEW_SHARED, TEAM),
-        };
-        let Some(kernel) = cut.kernel(&[&GEMV_BODY, adding]) else { return plan };
-        let team = team(problem.k, most.min(workgroup));
-        let kernel = kernel.constant("WG", workgroup).constant("TEAM", team);
+        let adding = TeamSum::of(problem.k, has_subgroups(on), on);
+        let TeamSum { workgroup, team, .. } = adding;
+        let Some(kernel) = cut.kernel(&[&GEMV_BODY, adding.text]) else { return plan };
+        let kernel = adding.require(kernel).constant("WG", workgroup).constant("TEAM", team);
         // SAFETY: a team has a pair below the number of pairs, whose expert is checked against those that the launch sees before
         // weights are read; past the last column it is the last one's.
         let kernel = unsafe { kernel.unchecked(gemv_need, &facts(op.encoding, 1)) };

@@ -193,17 +193,28 @@ pub(crate) struct TeamSum {
     pub(crate) text: &'static Snippet,
     pub(crate) workgroup: u32,
     pub(crate) team: u32,
+    /// Invocations of the subgroups that the text is made for.
+    subgroup: Option<u32>,
 }
 
 impl TeamSum {
     /// For columns of `k` weights. Teams inside of a subgroup need no barrier.
     pub(crate) fn of(k: usize, subgroups: bool, on: &DeviceInfo) -> TeamSum {
         let workgroup = FEW_WORKGROUP.min(wgsl::workgroup(on));
+        let subgroup = on.features.preferred_subgroup().filter(|_| subgroups);
         let (text, most) = match subgroups {
-            true => (&FEW_SUBGROUP, on.features.subgroup_size.0),
+            true => (&FEW_SUBGROUP, subgroup.unwrap_or(on.features.subgroup_size.0)),
             false => (&FEW_SHARED, TEAM),
         };
-        TeamSum { text, workgroup, team: team(k, most.min(workgroup)) }
+        TeamSum { text, workgroup, team: team(k, most.min(workgroup)), subgroup }
+    }
+
+    /// Requires the subgroups that the text is made for. A driver that refuses them takes the text for every device.
+    pub(crate) fn require(&self, kernel: WgslKernel) -> WgslKernel {
+        match self.subgroup {
+            Some(size) => kernel.with_subgroup(size).or_portable(&FEW_SUBGROUP, &FEW_SHARED),
+            None => kernel,
+        }
     }
 
     /// Returns the workgroups for `columns` columns.
@@ -213,7 +224,7 @@ impl TeamSum {
 
     /// Sets the `override` constants of a kernel for `rows` rows of `k`.
     pub(crate) fn constants(&self, kernel: WgslKernel, rows: usize, k: usize) -> WgslKernel {
-        kernel
+        self.require(kernel)
             .constant("WG", self.workgroup)
             .constant("TEAM", self.team)
             .constant("ROWS", rows.next_power_of_two() as u32)
@@ -243,9 +254,13 @@ pub(crate) fn plan_few(problem: &Problem, weights: Encoding, on: &DeviceInfo, su
     plan
 }
 
-/// Whether the workgroups of the kernel for few rows are whole subgroups.
+/// Whether the workgroups of the kernel for few rows are whole subgroups: of the size that it requires, or of every size where the
+/// driver chooses.
 pub(crate) fn has_subgroups(on: &DeviceInfo) -> bool {
-    let (least, most) = on.features.subgroup_size;
+    let (least, most) = match on.features.preferred_subgroup() {
+        Some(size) => (size, size),
+        None => on.features.subgroup_size,
+    };
     on.features.subgroups && least > 1 && FEW_WORKGROUP.min(wgsl::workgroup(on)).is_multiple_of(most)
 }
 
