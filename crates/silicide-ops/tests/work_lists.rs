@@ -3,6 +3,7 @@
 
 use silicide_core::{Buffer, CommandEncoder, Device};
 use silicide_ops::attention::{Attention, AttentionInputs, MOST_POSITIONS, Visibility, WorkList, attention};
+use std::ops::Range;
 
 const CAPACITY: usize = 600;
 const HEADS: usize = 4;
@@ -104,6 +105,29 @@ fn a_query_whose_items_do_not_have_it_is_nan_and_others_are_not() {
         let (first, others) = got.split_at(HEADS * DIM);
         assert!(first.iter().all(|value| value.is_nan()), "{}", device.info().id);
         assert_eq!(others, &whole[HEADS * DIM..]);
+    }
+}
+
+#[test]
+fn items_may_have_fewer_queries_than_the_list() {
+    for device in devices() {
+        // Two blocks of one group of eight, and two of two groups.
+        for block in [0, 7] {
+            let from = block * 128 + 20;
+            let (short, long) = (from..from + 80, from..from + 180);
+            let mut all = WorkList::new(CAPACITY, device.info());
+            all.set([short.clone(), long.clone()].into_iter()).unwrap();
+            let query = |seen: Range<usize>, items| [seen.start as u32, seen.end as u32, 0, items];
+            let items = [[0, 2, block as u32, 1], [1, 1, block as u32 + 1, 1]];
+            let staggered = [query(short, 1), query(long, 2), items[0], items[1]].concat();
+            let (want, got) = (run(&device, all.words(), 2), run(&device, &staggered, 2));
+            if device.info().is_gpu() {
+                let difference = want.iter().zip(&got).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(difference < 1e-5, "{}, block {block}: {difference}", device.info().id);
+            } else {
+                assert_eq!(want, got, "block {block}");
+            }
+        }
     }
 }
 

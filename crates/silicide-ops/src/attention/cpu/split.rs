@@ -133,7 +133,8 @@ struct PartRun {
 /// What is folded of a row: blocks into a group, groups into the outputs.
 struct RowFold<'a, S> {
     isa: S,
-    tile: &'a Tile<'a>,
+    /// The parts of all items, which the launch before wrote.
+    parts: &'a [f32],
     layout: PartLayout,
     kv_head: usize,
     /// The number of the row in an item.
@@ -150,28 +151,22 @@ struct RowFold<'a, S> {
     y: &'a mut [f32],
 }
 
-impl<S: Simd + F32Kernels> RowFold<'_, S> {
-    /// Adds a part. None if a microkernel refuses extents.
-    ///
-    /// # Safety
-    /// The CPU has `S`. The launch before wrote the part, of the row.
+impl<'a, S: Simd + F32Kernels> RowFold<'a, S> {
+    /// Adds a part. None if there is no such part, or if a microkernel refuses extents.
     #[inline(always)]
-    unsafe fn take(&mut self, part: usize, block: usize, by_block: bool) -> Option<()> {
+    fn take(&mut self, part: usize, block: usize, by_block: bool) -> Option<()> {
         let group = block / BLOCKS;
-        // SAFETY: this function has the conditions of both.
-        unsafe {
-            if !by_block {
-                self.end_group()?;
-                let (part, values) = (self.softmax(part), self.values(part, 1));
-                let factors = [self.total.fold::<S>(part)];
-                return fold_parts(self.isa, self.y, values, &factors).ok();
-            }
-            let run = &self.run;
-            if run.group != group {
-                self.end_group()?;
-            } else if run.first + run.count != part || run.count == BLOCKS {
-                self.end_run()?;
-            }
+        if !by_block {
+            self.end_group()?;
+            let (part, values) = (self.softmax(part)?, self.values(part, 1)?);
+            let factors = [self.total.fold::<S>(part)];
+            return fold_parts(self.isa, self.y, values, &factors).ok();
+        }
+        let run = &self.run;
+        if run.group != group {
+            self.end_group()?;
+        } else if run.first + run.count != part || run.count == BLOCKS {
+            self.end_run()?;
         }
         if self.run.count == 0 {
             self.run = PartRun { group, first: part, count: 0 };
@@ -181,11 +176,8 @@ impl<S: Simd + F32Kernels> RowFold<'_, S> {
     }
 
     /// Folds the parts of the run into the group.
-    ///
-    /// # Safety
-    /// As for [`RowFold::take`].
     #[inline(always)]
-    unsafe fn end_run(&mut self) -> Option<()> {
+    fn end_run(&mut self) -> Option<()> {
         let PartRun { first, count, .. } = self.run;
         if count == 0 {
             return Some(());
@@ -193,22 +185,17 @@ impl<S: Simd + F32Kernels> RowFold<'_, S> {
         let mut factors = [[0.0; 2]; BLOCKS];
         let factors = factors.get_mut(..count)?;
         for (part, factors) in (first..).zip(&mut *factors) {
-            // SAFETY: the parts of a run were written, by `take`.
-            *factors = self.state.fold::<S>(unsafe { self.softmax(part) });
+            *factors = self.state.fold::<S>(self.softmax(part)?);
         }
         (self.run.count, self.is_open) = (0, true);
-        // SAFETY: as above.
-        fold_parts(self.isa, self.sums, unsafe { self.values(first, count) }, factors).ok()
+        let values = self.values(first, count)?;
+        fold_parts(self.isa, self.sums, values, factors).ok()
     }
 
     /// Folds the group into the outputs.
-    ///
-    /// # Safety
-    /// As for [`RowFold::take`].
     #[inline(always)]
-    unsafe fn end_group(&mut self) -> Option<()> {
-        // SAFETY: this function has the conditions.
-        unsafe { self.end_run()? };
+    fn end_group(&mut self) -> Option<()> {
+        self.end_run()?;
         if !self.is_open {
             return Some(());
         }
@@ -221,31 +208,21 @@ impl<S: Simd + F32Kernels> RowFold<'_, S> {
         Some(())
     }
 
-    /// # Safety
-    /// The launch before wrote part `part` of the row.
+    /// Returns the largest score and the sum of a part.
     #[inline(always)]
-    unsafe fn softmax(&self, part: usize) -> Softmax {
-        // SAFETY: the binding has the part, which has two words before its values.
-        unsafe {
-            let at = self
-                .tile
-                .start(PARTS)
-                .cast::<f32>()
-                .add(self.layout.range(part, self.kv_head, self.row).start);
-            Softmax { largest: at.read(), sum: at.add(1).read() }
+    fn softmax(&self, part: usize) -> Option<Softmax> {
+        match self.parts.get(self.layout.range(part, self.kv_head, self.row))? {
+            &[largest, sum, ..] => Some(Softmax { largest, sum }),
+            _ => None,
         }
     }
 
-    /// # Safety
-    /// The launch before wrote `count` parts of the row from `part` on, which are not none.
+    /// Returns the values of `count` parts of the row from `part` on.
     #[inline(always)]
-    unsafe fn values<'v>(&self, part: usize, count: usize) -> Matrix<'v, f32> {
-        let range = self.layout.range(part, self.kv_head, self.row);
-        // SAFETY: the binding has the parts, `stride` apart; a part has `value_dim` values after two words.
-        unsafe {
-            let start = self.tile.start(PARTS).cast::<f32>().add(range.start + 2);
-            Matrix::from_raw_parts(start, [count, self.layout.value_dim], self.layout.stride())
-        }
+    fn values(&self, part: usize, count: usize) -> Option<Matrix<'a, f32>> {
+        let start = self.layout.range(part, self.kv_head, self.row).start + 2;
+        let values = self.parts.get(start..)?;
+        Matrix::new("parts", values, [count, self.layout.value_dim], self.layout.stride()).ok()
     }
 }
 
@@ -256,7 +233,8 @@ impl<S: Simd + F32Kernels> RowFold<'_, S> {
 #[inline(always)]
 pub(super) unsafe fn fold_tile<S: Simd + F32Kernels>(tile: &Tile<'_>) {
     // SAFETY: the kernel planned the launch, by the caller, so `plan_header` made its first parameters.
-    let (call, isa) = unsafe { (Call::of(tile), S::assume()) };
+    // Nothing writes the parts in this launch, and the launch before filled those of the items.
+    let (call, isa, parts) = unsafe { (Call::of(tile), S::assume(), tile.read::<f32>(PARTS)) };
     let [token, kv_head, _] = tile.index.map(|i| i as usize);
     let (extents, layout) = (call.extents, PartLayout::of(&call.extents));
     let (group, value_dim) = (extents.group(), extents.value_dim);
@@ -273,7 +251,7 @@ pub(super) unsafe fn fold_tile<S: Simd + F32Kernels>(tile: &Tile<'_>) {
         sums.fill(0.0);
         let (run, state, total) = (PartRun::default(), Softmax::NOTHING, Softmax::NOTHING);
         let mut fold =
-            RowFold { isa, tile, layout, kv_head, row: 0, run, state, is_open: false, sums, total, y };
+            RowFold { isa, parts, layout, kv_head, row: 0, run, state, is_open: false, sums, total, y };
         let mut done = Some(());
         for index in items.clone() {
             let item = call.work.item(index);
@@ -281,11 +259,16 @@ pub(super) unsafe fn fold_tile<S: Simd + F32Kernels>(tile: &Tile<'_>) {
                 done = None;
                 break;
             }
-            fold.row = (token - item.queries.start) * group + member;
+            let row = (token - item.queries.start) * group + member;
+            if row != fold.row {
+                // Pending parts are those of the row in the items before.
+                done = done.and_then(|()| fold.end_run());
+                fold.row = row;
+            }
             let by_block = layout.by_block(&item);
             let first = index * layout.of_item;
-            let parts = if by_block { item.blocks.len() } else { 1 };
-            for part in 0..parts {
+            let count = if by_block { item.blocks.len() } else { 1 };
+            for part in 0..count {
                 let (block, end) = if by_block {
                     (item.blocks.start + part, item.blocks.start + part + 1)
                 } else {
@@ -294,12 +277,10 @@ pub(super) unsafe fn fold_tile<S: Simd + F32Kernels>(tile: &Tile<'_>) {
                 if seen.start.max(block * PAGE) >= seen.end.min(end * PAGE) {
                     continue;
                 }
-                // SAFETY: the CPU has `S`, by the caller. The launch before wrote the parts of an item for its rows that see a key of them.
-                done = done.and(unsafe { fold.take(first + part, block, by_block) });
+                done = done.and_then(|()| fold.take(first + part, block, by_block));
             }
         }
-        // SAFETY: as above.
-        done = done.and(unsafe { fold.end_group() });
+        done = done.and_then(|()| fold.end_group());
         let RowFold { total, y, .. } = fold;
         call.finish::<S>(head, if done.is_some() { total } else { Softmax::NAN }, y);
     }
