@@ -71,8 +71,8 @@ fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> 
     if extents.in_lanes {
         return Err(Decline("takes keys row by row"));
     }
-    if extents.dim > MOST_DIM {
-        return Err(Decline("takes keys of at most 512 elements"));
+    if [extents.dim, extents.value_dim].iter().any(|&dim| dim == 0 || dim % 8 != 0 || dim > MOST_DIM) {
+        return Err(Decline("takes heads of 8 to 512 elements, in eights"));
     }
     if [1, 2].iter().any(|&i| wgsl::has_table(io.input(i).dtype)) {
         return Err(Decline("takes no types that are read with a table"));
@@ -185,7 +185,10 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let is_part = launch.fact(4) != 0;
     let is_there = [tokens, heads, capacity].iter().all(|extent| *extent != Count(0));
     let is_sized = dim == launch.fact(2).into() && value_dim == launch.fact(3).into();
-    let fits = is_sized && value_dim <= Count::from(MOST_DIM);
+    // The body reads heads eight elements at a time.
+    let is_head =
+        |extent: Count| extent != Count(0) && extent.0.is_multiple_of(8) && extent <= Count::from(MOST_DIM);
+    let fits = is_sized && is_head(dim) && is_head(value_dim);
     let is_bounded = tokens.max(capacity) <= Count::from(MOST_POSITIONS);
     let is_listed =
         if is_part { tokens <= Count::from(ITEM_QUERIES) && items != Count(0) } else { items == Count(0) };
@@ -289,5 +292,23 @@ impl Kernel for Tiled {
         let mut plan = Plan::default();
         push(&mut plan, op, io, on, Written { out: output(op), items: None });
         plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_refuse_heads_that_are_not_in_eights() {
+        let of = |dim: u32, value_dim: u32| {
+            let params = [1, 1, 1, dim, value_dim, 64, 0, 0, 0, 0, 0, 1];
+            let facts = [DType::F32.code(), DType::F32.code(), dim, value_dim, 0];
+            needs(&LaunchShape { params: &params, grid: [1; 3], bound: &[], facts: &facts })
+        };
+        assert!(of(16, 8).is_some() && of(512, 512).is_some());
+        for (dim, value_dim) in [(0, 16), (12, 16), (520, 16), (16, 0), (16, 4), (16, 12), (16, 520)] {
+            assert!(of(dim, value_dim).is_none(), "{dim} and {value_dim}");
+        }
     }
 }

@@ -346,6 +346,7 @@ pub fn attention<R: Recorder>(
     inputs: &AttentionInputs<'_, R::Value>,
 ) -> Result<R::Value> {
     let AttentionInputs { q, k, v, work, sinks } = *inputs;
+    check_entries(recorder, q, work)?;
     match sinks {
         Some(sinks) => recorder.run_one(Attend::new(rule, true), &[q, k, v, work, sinks]),
         None => recorder.run_one(Attend::new(rule, false), &[q, k, v, work]),
@@ -360,8 +361,21 @@ pub fn attention_into<R: Recorder>(
     y: &R::Value,
 ) -> Result<()> {
     let AttentionInputs { q, k, v, work, sinks } = *inputs;
+    check_entries(recorder, q, work)?;
     match sinks {
         Some(sinks) => recorder.run_into(Attend::new(rule, true), &[q, k, v, work, sinks], &[y]),
         None => recorder.run_into(Attend::new(rule, false), &[q, k, v, work], &[y]),
     }
+}
+
+/// Refuses a work list with fewer entries than queries.
+fn check_entries<R: Recorder>(recorder: &R, q: &R::Value, work: &R::Value) -> Result<()> {
+    let (q, work) = (recorder.info(q), recorder.info(work));
+    if let (&[tokens, ..], &[entries, ..]) = (q.shape.axes(), work.shape.axes())
+        && entries < tokens
+    {
+        let expected = format!("an entry for each of {tokens} queries");
+        return Err(Error::Shape { op: "attention", slot: "work", expected, got: work.shape });
+    }
+    Ok(())
 }
