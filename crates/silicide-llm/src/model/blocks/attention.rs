@@ -91,10 +91,9 @@ impl Attention {
             let expected = format!("layer {} and table {}", self.layer, self.options.rope);
             return Err(Error::BadOption { option: "pass", expected, got });
         };
-        let x = Linear::shared_input(recorder, x, &[&self.query, &self.key, &self.value])?;
-        let query = self.query.apply(recorder, &x)?;
-        let key = self.key.apply(recorder, &x)?;
-        let value = self.value.apply(recorder, &x)?;
+        let query = self.query.apply(recorder, x)?;
+        let key = self.key.apply(recorder, x)?;
+        let value = self.value.apply(recorder, x)?;
         let mut query = recorder.reshape(&query, self.shape(inputs, self.heads, self.head_dim)?)?;
         let mut key = recorder.reshape(&key, self.shape(inputs, self.kv_heads, self.head_dim)?)?;
         let value = recorder.reshape(&value, self.shape(inputs, self.kv_heads, self.value_dim)?)?;

@@ -48,9 +48,8 @@ impl Experts {
         let (ids, weights) = ops::route(recorder, self.route, &logits, None)?;
         let [gate_weight, up_weight, down_weight] =
             [&self.gate, &self.up, &self.down].map(|weight| weight.constant(recorder));
-        let x = ops::linear_input(recorder, x, &[&gate_weight, &up_weight])?;
-        let gate = ops::expert_linear(recorder, &x, &gate_weight, &ids)?;
-        let up = ops::expert_linear(recorder, &x, &up_weight, &ids)?;
+        let gate = ops::expert_linear(recorder, x, &gate_weight, &ids)?;
+        let up = ops::expert_linear(recorder, x, &up_weight, &ids)?;
         let h = ops::glu(recorder, self.activation, &gate, &up)?;
         let y = ops::expert_linear(recorder, &h, &down_weight, &ids)?;
         Ok(ops::weighted_sum(recorder, &y, &weights)?)

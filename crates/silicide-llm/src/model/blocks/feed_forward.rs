@@ -36,9 +36,8 @@ impl FeedForward {
 
     /// Records the part.
     pub fn apply<R: Recorder>(&self, recorder: &mut R, x: &R::Value) -> Result<R::Value> {
-        let x = Linear::shared_input(recorder, x, &[&self.gate, &self.up])?;
-        let gate = self.gate.apply(recorder, &x)?;
-        let up = self.up.apply(recorder, &x)?;
+        let gate = self.gate.apply(recorder, x)?;
+        let up = self.up.apply(recorder, x)?;
         let h = ops::glu(recorder, self.activation, &gate, &up)?;
         self.down.apply(recorder, &h)
     }

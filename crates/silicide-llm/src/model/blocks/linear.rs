@@ -31,17 +31,6 @@ impl Linear {
         Ok(Linear { weight, bias: Some(bias) })
     }
 
-    /// Records the input that `linears` share, so that its rows are quantized once where products are in integers.
-    pub fn shared_input<R: Recorder>(
-        recorder: &mut R,
-        x: &R::Value,
-        linears: &[&Linear],
-    ) -> Result<R::Value> {
-        let weights: Vec<Weight<R::Value>> =
-            linears.iter().map(|linear| linear.weight.constant(recorder)).collect();
-        Ok(ops::linear_input(recorder, x, &weights.iter().collect::<Vec<_>>())?)
-    }
-
     /// Records the product and the sum with the bias.
     pub fn apply<R: Recorder>(&self, recorder: &mut R, x: &R::Value) -> Result<R::Value> {
         let weight = self.weight.constant(recorder);
