@@ -185,10 +185,14 @@ impl Model {
     /// Returns the bytes that a session takes beyond the estimate when it returns the logits of many tokens, as for
     /// [`perplexity`](super::perplexity).
     pub fn logits_bytes(&self) -> Result<u64> {
-        let class = PassClass::with_most_outputs(self.description(), self.cache_options());
-        let executor = self.captured(class)?.executor;
-        let more = executor.arena_bytes().saturating_sub(self.arena_bytes());
-        Ok((more + executor.session_bytes()) as u64)
+        let classes = PassClass::with_many_outputs(self.description(), self.cache_options());
+        let (mut arena, mut own) = (self.arena_bytes(), 0);
+        for class in classes {
+            let executor = self.captured(class)?.executor;
+            arena = arena.max(executor.arena_bytes());
+            own += executor.session_bytes();
+        }
+        Ok((arena - self.arena_bytes() + own) as u64)
     }
 
     /// Returns how many passes were captured so far, for all of its sessions. Passes of similar sizes share a capture.

@@ -50,10 +50,15 @@ impl PassClass {
         rows.into_iter().map(|rows| PassClass::new(rows, 1)).collect()
     }
 
-    /// The class of the largest passes that return the logits of many tokens.
-    pub(super) fn with_most_outputs(model: &Description, options: &CacheOptions) -> PassClass {
-        let rows = most_outputs(model, options);
-        PassClass::new(rows_of(rows, options.chunk), rows)
+    /// The classes of passes that return the logits of many tokens: of the largest, and of the rows that are left after those.
+    pub(super) fn with_many_outputs(model: &Description, options: &CacheOptions) -> Vec<PassClass> {
+        let most = most_outputs(model, options);
+        let mut rows = ROWS.map(|rows| rows_of(rows.min(most), options.chunk)).to_vec();
+        rows.push(rows_of(most, options.chunk));
+        rows.dedup();
+        // Passes with one row of logits are of the usual classes.
+        let classes = rows.into_iter().map(|rows| PassClass::new(rows, most));
+        classes.filter(|class| class.outputs > 1).collect()
     }
 
     /// The class of passes of up to `rows` rows, of which up to `outputs` have logits.

@@ -4,7 +4,7 @@ use crate::common::{devices, exact_session, logits};
 use samples::testdata;
 use silicide_core::{CancelToken, Device, DeviceOptions, Purpose};
 use silicide_llm::engine::{LogitsFrom, Session, capture_pass};
-use silicide_llm::{Model, ModelOptions};
+use silicide_llm::{Error, Model, ModelOptions};
 use silicide_weights::Source;
 
 #[test]
@@ -139,12 +139,36 @@ fn all_executors_take_little_more_than_the_largest() {
 #[test]
 fn logits_of_many_tokens_are_counted() {
     let device = crate::common::cpu(1);
-    let options = ModelOptions::default().context(128).chunk(64).device(&device);
+    let options = ModelOptions::default().context(138).chunk(64).device(&device);
     let model = options.open(testdata("models/llama-tied.gguf")).unwrap();
     let counted = model.memory_estimate().activations + model.logits_bytes().unwrap();
     let mut session = Session::new(&model).unwrap();
-    let tokens: Vec<u32> = (0..128).collect();
+    // Two passes of 64 rows and one of the ten that are left, which is of another class.
+    let tokens: Vec<u32> = (0..138).collect();
     session.feed(&tokens, LogitsFrom::Token(0), &CancelToken::new(), &mut |_, _| Ok(())).unwrap();
     let taken = device.usage().of(Purpose::Activations).bytes as u64;
     assert!(taken > model.memory_estimate().activations && taken <= counted, "{taken} of {counted}");
+}
+
+#[test]
+fn the_largest_context_that_fits_is_named() {
+    let path = testdata("models/llama-tied.gguf");
+    let open = |budget: Option<u64>, context: usize| {
+        let mut options = DeviceOptions::default();
+        (options.threads, options.memory_budget) = (Some(1), budget.map(|bytes| bytes as usize));
+        let device = Device::open_with("cpu", &options).unwrap();
+        ModelOptions::default().context(context).chunk(64).device(&device).open(&path)
+    };
+    // Below the rows of a pass, where passes grow with the context, and above them.
+    for context in [40, 700] {
+        let needed = open(None, context).unwrap().memory_estimate().needed();
+        let fits = match open(Some(needed + 100), 2000) {
+            Err(Error::DoesNotFit { fits, context: 2000, .. }) => fits,
+            other => panic!("{:?}", other.map(|model| *model.memory_estimate())),
+        };
+        assert!(fits >= context, "{fits} of {context}");
+        open(Some(needed + 100), fits).unwrap();
+        let refused = open(Some(needed + 100), fits + 1);
+        assert!(matches!(refused, Err(Error::DoesNotFit { fits: again, .. }) if again == fits), "{fits}");
+    }
 }
