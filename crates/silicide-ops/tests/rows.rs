@@ -85,6 +85,6 @@ fn dense_products_have_the_same_bits_for_every_number_of_rows_and_threads() {
 fn exact_products_of_blocks_have_the_same_bits_for_every_number_of_rows_and_threads() {
     for format in Format::ALL {
         let k = format.block_len() * 288usize.div_ceil(format.block_len());
-        check(DType::Block(format), [48, k], &[1, 2, 3, 4, 5, 8, 9, 16, 17, 70]);
+        check(DType::Block(format), [48, k], &(1..=70).collect::<Vec<_>>());
     }
 }

@@ -182,6 +182,22 @@ fn token_by_token_gives_the_bits_of_passes_of_512() {
 }
 
 #[test]
+fn passes_of_512_rows_give_the_same_bits_with_dense_weights_and_experts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    RandomModel::llama(DType::F16, 1).write(&path);
+    check_long("f16", &path, &[DType::F16], &[37]);
+    let (weights, router) = (DType::Block(Format::Q4K), DType::F32);
+    RandomModel { architecture: "qwen3moe", layers: 1, weights, router }.write(&path);
+    check_long("experts", &path, &[DType::F16], &[37]);
+}
+
+#[test]
+fn passes_of_512_rows_give_the_same_bits_with_planes_of_mlx() {
+    check_long("mlx", &testdata("models/mlx/llama-4bit"), &[DType::F16], &[37]);
+}
+
+#[test]
 fn an_answer_is_the_same_for_the_same_seed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
