@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Billion,
     /// Eight layers of 1024 with 32 experts of 512, four of them active.
     Experts,
+    /// Eighty narrow layers, as many as a dense model of 70 billion weights has: for the time of a capture.
+    Deep,
     /// A dense model that takes no time to make.
     Tiny,
 }
@@ -52,6 +54,7 @@ impl Kind {
         };
         match self {
             Kind::Billion => dense(16, 2048, 8192, 32, 8),
+            Kind::Deep => dense(80, 256, 512, 4, 2),
             Kind::Tiny => dense(2, 256, 512, 4, 2),
             Kind::Experts => {
                 Model { architecture: "qwen3moe", experts: Some((32, 4)), ..dense(8, 1024, 512, 16, 4) }
