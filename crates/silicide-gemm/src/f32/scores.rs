@@ -65,6 +65,7 @@ impl<I: DenseLanes, T: Element> ScoreTask<'_, I, T> {
             let Some(lhs) = self.lhs.tile(row..end, 0..self.lhs.columns()) else { return };
             let ahead = self.ahead.filter(|_| row == 0);
             let (isa, part) = (self.isa, ScoreTask { lhs, out: self.out.skip(row, 0), ahead, ..*self });
+            const { assert!(I::MAX_STRIP <= 6) };
             // Arms above the instruction set's strip are not compiled.
             macro_rules! arm {
                 ($rows:literal) => {

@@ -87,6 +87,7 @@ impl<I: DenseLanes, T: Element> ValueTask<'_, I, T> {
             let ahead = self.call.ahead.filter(|_| row == 0);
             let call = WeightedValues { weights, ranges, factors, ahead, ..self.call };
             let (isa, part) = (self.isa, ValueTask { call, sums: self.sums.skip(row, 0), ..*self });
+            const { assert!(I::MAX_STRIP <= 6) };
             // Arms above the instruction set's strip are not compiled.
             macro_rules! arm {
                 ($rows:literal) => {

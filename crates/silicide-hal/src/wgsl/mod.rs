@@ -39,4 +39,4 @@ pub fn kernel_of(program: &Program) -> Result<&WgslKernel> {
 }
 
 /// Names the translator in cache keys: changes whenever the same WGSL may become other code.
-pub const TRANSLATOR: &str = "naga 30.0.1 stripped 2";
+pub const TRANSLATOR: &str = "naga 30.0.1 stripped 3";

@@ -204,12 +204,12 @@ unsafe fn dense<S: F32Kernels>(tile: &Tile<'_>) {
     for outputs in part.outputs() {
         // There is room for the outputs of a strip, NC of each pair.
         let extents = [lhs.rows(), outputs.len()];
-        let Ok(out) = MatrixMut::new("staged", staged, extents, outputs.len()) else { return };
-        // The extents are those of the expert, so the product is not refused.
-        let done =
-            DenseGemm { lhs, rhs, outputs: outputs.clone(), accumulate: false }.compute(isa, out, product);
+        let done = MatrixMut::new("staged", staged, extents, outputs.len()).and_then(|out| {
+            DenseGemm { lhs, rhs, outputs: outputs.clone(), accumulate: false }.compute(isa, out, product)
+        });
+        // The extents are those of the expert, so the product is not refused. If it were, the outputs would be NaN.
         debug_assert_eq!(done, Ok(()));
-        part.put(outputs, staged);
+        part.put(outputs, if done.is_ok() { staged } else { &[] });
     }
 }
 
@@ -239,7 +239,9 @@ unsafe fn decoded<S: F32Kernels>(tile: &Tile<'_>) {
     for outputs in part.outputs() {
         // There is room for the outputs of a strip, NC of each pair.
         let extents = [lhs.rows(), outputs.len()];
-        let Ok(out) = MatrixMut::new("staged", staged, extents, outputs.len()) else { return };
+        let Ok(out) = MatrixMut::new("staged", staged, extents, outputs.len()) else {
+            return part.put(part.outputs.clone(), &[]);
+        };
         let first = expert * part.n + outputs.start;
         compute_decoded(isa, lhs, out, product, |output, at, to| {
             // SAFETY: `decoded_need` states the planes of every expert, and `Strip::of` checked this one.

@@ -7,7 +7,7 @@
 mod programs;
 mod tile;
 
-use super::{Linear, Place, Product as OpProduct};
+use super::{Linear, Product as OpProduct, ProductSlots};
 use crate::elementwise::fits_cpu;
 use crate::matmul::{Problem, dense_launch};
 use crate::product::{decoded, integer, needs};
@@ -140,7 +140,7 @@ impl Kernel for Joined {
 /// A product as it would be computed alone.
 struct Alone {
     launch: Launch,
-    place: Place,
+    place: ProductSlots,
     /// Planes of the weight.
     planes: usize,
     /// Rows and columns of the output.

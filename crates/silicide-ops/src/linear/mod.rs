@@ -60,7 +60,7 @@ pub struct Linear {
 
 /// Where the arguments of a product are among the inputs.
 #[derive(Clone, Debug)]
-struct Place {
+struct ProductSlots {
     weight: Range<usize>,
     bias: Option<usize>,
 }
@@ -100,12 +100,12 @@ impl Linear {
         if self.gate.is_some() { 1 } else { self.products.len() }
     }
 
-    fn places(&self) -> SmallVec<[Place; MAX_PRODUCTS]> {
+    fn places(&self) -> SmallVec<[ProductSlots; MAX_PRODUCTS]> {
         let (mut plane, mut bias) = (1, 1 + self.counts().0);
         let mut next = |product: &Product| {
             let weight = plane..plane + product.encoding.planes();
             plane = weight.end;
-            let place = Place { weight, bias: product.bias.then_some(bias) };
+            let place = ProductSlots { weight, bias: product.bias.then_some(bias) };
             bias += usize::from(product.bias);
             place
         };
@@ -113,7 +113,7 @@ impl Linear {
     }
 
     /// Each product, with its place among the inputs.
-    fn calls(&self) -> impl Iterator<Item = (&Product, Place)> {
+    fn calls(&self) -> impl Iterator<Item = (&Product, ProductSlots)> {
         self.products.iter().zip(self.places())
     }
 
@@ -149,7 +149,7 @@ impl Linear {
     }
 
     /// One of its products as an op of its own, and the inputs that it has.
-    fn alone<T: Clone>(&self, product: &Product, place: &Place, inputs: &[T]) -> (Linear, Vec<T>) {
+    fn alone<T: Clone>(&self, product: &Product, place: &ProductSlots, inputs: &[T]) -> (Linear, Vec<T>) {
         let op = Linear { exact: self.exact, ..Linear::from(product.encoding) };
         let planes = inputs.get(place.weight.clone()).unwrap_or_default();
         (op, inputs.iter().take(1).chain(planes).cloned().collect())

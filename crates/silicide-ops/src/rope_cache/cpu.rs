@@ -165,7 +165,7 @@ unsafe fn run<S: Simd + F32Kernels>(tile: &Tile<'_>) {
             continue;
         }
         let is_set = !rows.is_empty()
-            && slot + KEY_LANES <= key_limit
+            && key_limit.checked_sub(KEY_LANES).is_some_and(|last| slot <= last)
             && begins_set(slots.get(token..).unwrap_or_default());
         let count = if is_set { KEY_LANES } else { 1 };
         for head in all.clone() {

@@ -79,7 +79,7 @@ impl RowFormula for SoftmaxRow {
             largest = largest_of(values, |x| x * scale, largest);
         }
         blocks.rewind();
-        while let Some((values, exponentials)) = blocks.next_with_room() {
+        while let Some((values, exponentials)) = blocks.next_with_buffer() {
             for (exponential, value) in exponentials.iter_mut().zip(values) {
                 *exponential = exp_down::<S>(*value * scale - largest);
             }

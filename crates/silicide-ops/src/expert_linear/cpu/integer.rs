@@ -138,7 +138,7 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
         // The planner made tiles of these extents, so the product is not refused.
         let done = Q8Gemm { lhs, rhs, outputs: outputs.clone(), blocking }.compute(isa, y, workspace);
         debug_assert_eq!(done, Ok(()));
-        if one.is_none() {
+        if one.is_none() && done.is_ok() {
             for (i, pair) in strip.pairs().enumerate() {
                 // SAFETY: the product has written these outputs; no other tile has this pair and these outputs.
                 unsafe {

@@ -37,7 +37,7 @@ pub(crate) trait RowFormula: Copy {
     type Row;
     /// Whether a span is stored from the spans before it alone, so that a row that is one span needs no reduction.
     const PREFIX: bool = false;
-    /// Whether [`RowBlocks::next_with_room`] keeps what it is given for the store, for rows of up to 8192 elements.
+    /// Whether [`RowBlocks::next_with_buffer`] keeps what it is given for the store, for rows of up to 8192 elements.
     const KEEPS: bool = false;
 
     /// Reads the parameters.

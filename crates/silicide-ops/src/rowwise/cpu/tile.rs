@@ -59,7 +59,7 @@ pub(crate) enum RowResult {
 pub(crate) struct RowBlock<'b> {
     /// The values of the row, combined; or what the reduction kept of them.
     pub(crate) values: &'b [f32],
-    /// Whether `values` are what [`RowBlocks::next_with_room`] kept.
+    /// Whether `values` are what [`RowBlocks::next_with_buffer`] kept.
     pub(crate) kept: bool,
     /// The inputs that have one element per column, in the order of the roles.
     pub(crate) columns: [Option<&'b [f32]>; 2],
@@ -323,7 +323,7 @@ impl<S: Simd, F: RowFormula> RowBlocks<'_, S, F> {
     /// Returns the next block and room for as many values computed from it, which the store sees if the formula
     /// [keeps](RowFormula::KEEPS) them. Prefetches the block below in the next row.
     #[inline(always)]
-    pub(crate) fn next_with_room(&mut self) -> Option<(&[f32], &mut [f32])> {
+    pub(crate) fn next_with_buffer(&mut self) -> Option<(&[f32], &mut [f32])> {
         let columns = self.advance()?;
         let BlockBuffers { x, other, y, .. } = &mut *self.buffers;
         self.tile.prefetch_below(self.span, &columns);
