@@ -41,6 +41,10 @@ struct Memory {
     not_rearranged: u64,
     cache: u64,
     activations: u64,
+    workspaces: u64,
+    process: u64,
+    /// The estimate of `peak`.
+    estimate: u64,
     peak: Option<u64>,
 }
 
@@ -70,6 +74,9 @@ impl<'a> Report<'a> {
                 not_rearranged: model.rearranged().not_interleaved,
                 cache: fit.cache,
                 activations: fit.activations,
+                workspaces: fit.workspaces,
+                process: fit.process,
+                estimate: fit.peak(),
                 peak: peak_memory(),
             },
         }

@@ -15,6 +15,9 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+/// The most bytes before and after a page that a page fault maps with it: the default of Linux.
+const FAULT_AROUND: usize = 64 << 10;
+
 /// Loads tensors of a weight file onto a device.
 ///
 /// A copy may still be in progress when [`Loader::load`] returns; reads of the tensor wait for it, as for any other work
@@ -165,12 +168,13 @@ impl<'a> Loader<'a> {
     }
 
     /// Releases the resident pages of a tensor whose file is mapped, after it was copied elsewhere. A later access reads them
-    /// from the file again.
+    /// from the file again. Pages beside the tensor, which page faults mapped with it, are released too.
     pub fn release(&self, entry: &Entry<'_>) {
         if let Ok(place) = entry.place()
             && let Some(Bytes::Mapped(file)) = self.source.file(place)
         {
-            file.release(place.range());
+            let range = place.range();
+            file.release(range.start.saturating_sub(FAULT_AROUND)..range.end.saturating_add(FAULT_AROUND));
         }
     }
 

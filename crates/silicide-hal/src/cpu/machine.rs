@@ -13,6 +13,19 @@ pub(crate) fn memory() -> Memory {
     std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_meminfo(&text)).unwrap_or_else(pages)
 }
 
+/// Returns the bytes of this process that are resident; 0 where the system does not report them.
+pub fn resident_memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    field(&status, "VmRSS:").unwrap_or(0)
+}
+
+/// Returns the value of a line of `/proc`, which counts in KiB, in bytes.
+fn field(text: &str, name: &str) -> Option<usize> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 #[cfg(not(target_os = "macos"))]
 fn from_system() -> Option<String> {
     parse_cpuinfo(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
@@ -43,15 +56,10 @@ fn parse_cpuinfo(text: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// `MemTotal` and `MemAvailable` of `/proc/meminfo`, which counts in KiB.
+/// `MemTotal` and `MemAvailable` of `/proc/meminfo`.
 fn parse_meminfo(text: &str) -> Option<Memory> {
-    let field = |name: &str| -> Option<usize> {
-        let line = text.lines().find(|line| line.starts_with(name))?;
-        let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
-        kib.checked_mul(1024)
-    };
-    let total = field("MemTotal:")?;
-    Some(Memory { total, available: field("MemAvailable:").unwrap_or(total) })
+    let total = field(text, "MemTotal:")?;
+    Some(Memory { total, available: field(text, "MemAvailable:").unwrap_or(total) })
 }
 
 #[cfg(unix)]
@@ -89,6 +97,14 @@ mod tests {
         let text = "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nprocessor\t: 1\nmodel name\t: Other\n";
         assert_eq!(parse_cpuinfo(text).as_deref(), Some("Some CPU @ 3 GHz"));
         assert_eq!(parse_cpuinfo("CPU implementer : 0x41\n"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn resident_memory_grows_with_pages_that_are_written() {
+        let before = resident_memory();
+        let bytes = vec![1u8; 256 << 20];
+        assert!(resident_memory() >= before + bytes.len() / 2, "{before} bytes before");
     }
 
     #[test]

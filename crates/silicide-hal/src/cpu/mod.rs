@@ -30,4 +30,5 @@ mod workspace;
 
 pub use executor::{info, open};
 pub use isa::{Isa, UnknownIsa};
+pub use machine::resident_memory;
 pub use options::CpuOptions;

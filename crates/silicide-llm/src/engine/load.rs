@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::{Decoder, DescribedModel, Description, Rearranged, Repack, describe_source};
 use crate::tokenizer::{Special, Tokenizer};
 use serde::Serialize;
+use silicide_core::hal::cpu::resident_memory;
 use silicide_core::{Device, GraphExecutor, Loader};
 use silicide_weights::Source;
 use std::path::{Path, PathBuf};
@@ -124,32 +125,30 @@ impl Model {
             let memory = MemoryEstimate::check(device, planned, &passes, available)?;
             Ok((DescribedModel { description, decoder, weights }, cache, memory, passes))
         };
-        // The token table is left out first: it alone would exist twice, as its copy and in the file.
-        let mut repack = most_repacked(device, options);
-        let (described, cache, memory, passes) = loop {
-            repack = match (plan(repack), repack) {
-                (Err(Error::DoesNotFit { .. }), Repack::All) => Repack::Matrices,
-                (Err(Error::DoesNotFit { .. }), Repack::Matrices) => Repack::None,
-                (planned, _) => break planned?,
+        let (planned, tokenizer) = std::thread::scope(|scope| {
+            let tokenizer = || Tokenizer::from_source(source);
+            let beside = std::thread::Builder::new().spawn_scoped(scope, tokenizer);
+            // The token table is left out first: it alone would exist twice, as its copy and in the file.
+            let mut repack = most_repacked(device, options);
+            let planned = loop {
+                repack = match (plan(repack), repack) {
+                    (Err(Error::DoesNotFit { .. }), Repack::All) => Repack::Matrices,
+                    (Err(Error::DoesNotFit { .. }), Repack::Matrices) => Repack::None,
+                    (planned, _) => break planned,
+                };
             };
-        };
+            let tokenizer = match beside.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(tokenizer)) => tokenizer,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(_) => tokenizer(),
+            };
+            (planned, tokenizer)
+        });
+        let (described, cache, mut memory, passes) = planned?;
+        let tokenizer = tokenizer?;
+        memory.process = resident_memory() as u64;
         let DescribedModel { description, decoder, weights } = described;
-        let planned = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
-        let (tokenizer, mut rearranged) = std::thread::scope(|scope| {
-            // A pass that can't be captured now is captured, or refused, when it is needed.
-            let capture = || {
-                for class in PassClass::usual(&cache) {
-                    let _captured = passes.get(device, planned, class);
-                }
-            };
-            let beside = std::thread::Builder::new().spawn_scoped(scope, capture);
-            let load = || -> Result<_> { Ok((Tokenizer::from_source(source)?, weights.load()?)) };
-            let loaded = load();
-            if let Ok(Err(panic)) = beside.map(std::thread::ScopedJoinHandle::join) {
-                std::panic::resume_unwind(panic);
-            }
-            loaded
-        })?;
+        let mut rearranged = weights.load()?;
         if most_repacked(device, options) == Repack::None {
             rearranged.not_interleaved = 0;
         }

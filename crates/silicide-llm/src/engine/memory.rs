@@ -22,6 +22,10 @@ pub struct MemoryEstimate {
     pub(super) arena: usize,
     /// Bytes of the workspaces that kernels use on the CPU: as much for each thread as the largest kernel declares.
     pub workspaces: u64,
+    /// Bytes that the process had resident when the weights were not loaded yet: the program, its libraries, the tokenizer and the
+    /// captured passes. [`MemoryEstimate::needed`] leaves them out, as they are not available any more. 0 where the system
+    /// does not report them.
+    pub process: u64,
     /// Bytes that are available on the device.
     pub available: u64,
     /// Tokens of the context.
@@ -32,6 +36,12 @@ impl MemoryEstimate {
     /// Returns the most bytes at a time: those of the weights, and of what sessions take or of what loading took before them.
     pub fn needed(&self) -> u64 {
         self.weights + self.loading.max(self.cache + self.activations + self.workspaces)
+    }
+
+    /// Returns the most resident bytes of the process, for a model on the CPU: those of the process, and the bytes that are needed. They
+    /// are resident once the context is full.
+    pub fn peak(&self) -> u64 {
+        self.process + self.needed()
     }
 
     /// Counts the memory of a planned model, from `passes`, which are captured for it. If it exceeds the `available` bytes, the error
@@ -55,7 +65,18 @@ impl MemoryEstimate {
             let Working { arena, activations, workspaces } = working(device, planned, passes, &classes)?;
             let (weights, loading) = (description.bytes, description.loading_bytes);
             let cache = options.bytes(description)?;
-            Ok(MemoryEstimate { weights, loading, cache, activations, arena, workspaces, available, context })
+            let process = 0;
+            Ok(MemoryEstimate {
+                weights,
+                loading,
+                cache,
+                activations,
+                arena,
+                workspaces,
+                process,
+                available,
+                context,
+            })
         };
         let estimate = count(options.context, passes, false)?;
         if estimate.needed() <= available {

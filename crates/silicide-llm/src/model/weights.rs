@@ -379,14 +379,12 @@ impl PendingWeights<'_> {
         let PendingWeights { loader, jobs, mut rearranged } = self;
         let Some(mut loader) = loader else { return Ok(rearranged) };
         loader.fill()?;
-        let mut released = Vec::new();
         for job in jobs {
             let begin = Instant::now();
             match job {
                 LoadJob::Interleaved { entry, to } => {
                     interleave(&loader.load_entry(&entry)?, &to)?;
                     loader.release(&entry);
-                    released.push(entry);
                 }
                 LoadJob::Copied { from, to } => interleave(&from, &to)?,
                 LoadJob::Joined { entries, all, to } => {
@@ -398,7 +396,6 @@ impl PendingWeights<'_> {
                         }
                         loader.release(entry);
                     }
-                    released.extend(entries);
                     if let Some(to) = to {
                         interleave(&all, &to)?;
                     }
@@ -406,8 +403,6 @@ impl PendingWeights<'_> {
             }
             rearranged.time += begin.elapsed();
         }
-        // A page fault maps pages around it too, also those of entries that were released before.
-        released.iter().for_each(|entry| loader.release(entry));
         loader.finish()?;
         Ok(rearranged)
     }
