@@ -73,6 +73,9 @@ pub(crate) enum Error {
     /// Stopped by Ctrl-C. The command has printed its results so far.
     #[error("stopped")]
     Interrupted,
+    /// A name of a model that is probably the first word of a prompt.
+    #[error("{0}")]
+    NoModel(String),
     /// Arguments that do not go together.
     #[error("{0}")]
     Usage(String),

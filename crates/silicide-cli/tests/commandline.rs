@@ -98,7 +98,7 @@ fn a_prompt_without_quotes_or_model_is_answered_with_the_right_command() {
     let advice = "silicide run smollm2 \"why is it\"";
     refused(&["run", "why", "is", "it"], 1, &["\"why\" is not a model", advice]);
     refused(&["run", "why is it"], 1, &["\"why is it\" is not a model", advice]);
-    refused(&["run", "hi", "there"], 1, &["\"hi\" is not a model", "silicide run smollm2 \"hi there\""]);
+    refused(&["run", "hi", "there"], 2, &["\"hi\" is not a model", "silicide run smollm2 \"hi there\""]);
     refused(
         &["run", &model, "--raw", "why is it", "-c", "2", "-t", "1"],
         2,

@@ -54,7 +54,7 @@ impl PromptWords {
         };
         match error {
             Error::Store(StoreError::Unknown { hint, .. }) if is_cut && hint.is_empty() => {
-                Error::Usage(self.without_model())
+                Error::NoModel(self.without_model())
             }
             error => error,
         }
