@@ -66,7 +66,7 @@ impl<T: Element> GemvPart<'_, T> {
         let mut sums = [[isa.zeros(); VECTORS]; ROWS];
         for (i, sums) in sums.iter_mut().enumerate().take(self.lhs.rows() - row) {
             for (vector, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the caller vouches for the outputs; rows past the last were left out.
+                // SAFETY: there are `VECTORS` vectors of outputs from `output` on (`# Safety`); rows past the last were left out.
                 *sum = unsafe { self.out.skip(row + i, output + vector * I::LANES).load(isa, count) };
             }
         }
@@ -88,7 +88,7 @@ impl<T: Element> GemvPart<'_, T> {
     ) {
         for (i, sums) in sums.into_iter().enumerate().take(self.lhs.rows() - row) {
             for (vector, sum) in sums.into_iter().enumerate() {
-                // SAFETY: the caller vouches for the outputs; rows past the last were left out.
+                // SAFETY: there are `VECTORS` vectors of outputs from `output` on (`# Safety`); rows past the last were left out.
                 unsafe { self.out.skip(row + i, output + vector * I::LANES).store(isa, sum, count) };
             }
         }
@@ -108,7 +108,7 @@ unsafe fn add_products<I: DenseLanes, const ROWS: usize, const VECTORS: usize>(
     weights: [I::Floats; VECTORS],
 ) {
     for (sums, row) in sums.iter_mut().zip(rows) {
-        // SAFETY: the caller vouches for the element.
+        // SAFETY: `at` is an element of every row (`# Safety`).
         let x = isa.broadcast(unsafe { row.add(at).read_unaligned() });
         for (sum, weights) in sums.iter_mut().zip(weights) {
             *sum = isa.fma(x, weights, *sum);
@@ -129,7 +129,7 @@ unsafe fn load_vectors<I: DenseLanes, T: Element, const VECTORS: usize>(
     let mut weights = [isa.zeros(); VECTORS];
     // Not by `map`: its closure would be compiled without the instruction set, and called.
     for (weights, stream) in weights.iter_mut().zip(streams) {
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: `LANES` elements can be read at `at` of every stream (`# Safety`).
         *weights = unsafe { T::load(isa, stream.wrapping_add(at)) };
     }
     weights
@@ -166,8 +166,8 @@ impl<'a, I: DenseLanes, T: Element, const ROWS: usize, const VECTORS: usize>
         });
         for row in (0..part.lhs.rows()).step_by(ROWS) {
             let x = part.activations::<ROWS>(row);
-            // SAFETY: the caller vouches for the outputs. Sets have `k` vectors of sixteen elements, and rows `k` elements; every `at` is
-            // below `k`.
+            // SAFETY: there are `COUNT` vectors of outputs (`# Safety`). Sets have `k` vectors of sixteen elements, and rows `k`
+            // elements; every `at` is below `k`.
             unsafe {
                 let mut sums = part.start::<I, ROWS, COUNT>(isa, row, output, I::LANES);
                 for at in (0..whole).step_by(STEP) {

@@ -83,7 +83,7 @@ impl<I: DenseLanes> RegisterTile<I> {
     /// There are as many rows of activations and outputs, and as many vectors in the sub-panel.
     #[inline(always)]
     unsafe fn rows<const VECTORS: usize>(&self, rows: usize) {
-        // SAFETY: the caller vouches for the rows.
+        // SAFETY: there are `rows` rows (`# Safety`), and each arm computes as many as it names.
         unsafe {
             match rows {
                 1 => self.compute::<1, VECTORS>(),
@@ -111,7 +111,7 @@ impl<I: DenseLanes> RegisterTile<I> {
         let is_whole = outputs == VECTORS * I::LANES;
         let stored = OutputTile { start: edge.as_mut_ptr(), stride: VECTORS * I::LANES, ..out };
         let stored = if is_whole { out } else { stored };
-        // SAFETY: the caller vouches for rows of `depth` activations, `depth` times VECTORS vectors of weights, and the outputs; `edge`
+        // SAFETY: by `# Safety` there are rows of `depth` activations, `depth` times VECTORS vectors of weights, and the outputs; `edge`
         // has VECTORS vectors for each of ROWS rows, as `run` asserts.
         unsafe {
             if !is_whole && out.accumulate {

@@ -160,7 +160,7 @@ impl<I: DenseLanes, T: Element, const ROWS: usize> StripScores<'_, I, T, ROWS> {
         }
         for (row, sums) in sums.into_iter().enumerate() {
             for (vector, sum) in sums.into_iter().enumerate() {
-                // SAFETY: the caller vouches for the outputs.
+                // SAFETY: there are `VECTORS` vectors of outputs from `key` on, in `ROWS` rows (`# Safety`).
                 unsafe { isa.store(sum, out.skip(row, key + vector * I::LANES).start) };
             }
         }

@@ -52,7 +52,7 @@ impl<'a> DenseRows<'a> {
         extents: [usize; 2],
         stride: usize,
     ) -> Option<DenseRows<'a>> {
-        // SAFETY: the caller vouches for memory and alignment of these extents.
+        // SAFETY: elements of `dtype` lie at `start` in these extents, aligned to them (`# Safety`); each arm reads its own type.
         unsafe {
             match dtype {
                 DType::F32 => Some(DenseRows::F32(Matrix::from_raw_parts(start.cast(), extents, stride))),

@@ -109,7 +109,7 @@ struct Staged<T> {
 #[inline(always)]
 unsafe fn zeroed<'a>(outputs: *mut [f32; STRIP * NC], rows: usize) -> &'a mut [f32] {
     let count = rows.min(STRIP) * NC;
-    // SAFETY: the memory can be written, by the caller, and has room for `STRIP` rows; zeros initialize it.
+    // SAFETY: `outputs` points to `STRIP * NC` numbers of the tile's own workspace (`# Safety`); zeros initialize `count` of them.
     unsafe {
         outputs.cast::<f32>().write_bytes(0, count);
         std::slice::from_raw_parts_mut(outputs.cast::<f32>(), count)
@@ -136,7 +136,7 @@ impl<'a, 'b> Part<'a, 'b> {
     unsafe fn of(tile: &'a Tile<'b>) -> Option<Part<'a, 'b>> {
         let [n, k, outputs] = [4, 5, 6].map(|i| tile.param(i) as usize);
         let first = tile.index[0] as usize * outputs;
-        // SAFETY: the caller vouches for parameters and places.
+        // SAFETY: the parameters are those of a multiplying kernel (`# Safety`), and `strips::multiply_need` stated the places.
         let strip = unsafe { Strip::of(tile)? };
         Some(Part { tile, strip, n, k, outputs: first..(first + outputs).min(n) })
     }
@@ -183,13 +183,13 @@ impl<'a, 'b> Part<'a, 'b> {
 #[inline(always)]
 unsafe fn dense<S: F32Kernels>(tile: &Tile<'_>) {
     let Some(weights) = ExpertWeights::of(tile) else { return };
-    // SAFETY: the caller vouches for parameters and bindings.
+    // SAFETY: the launch is one of a multiplying kernel (`# Safety`); the grid has a tile for each strip and range of outputs.
     let Some(part) = (unsafe { Part::of(tile) }) else { return };
     let Some(expert) = part.strip.expert else {
         return part.put(part.outputs.clone(), &[]);
     };
-    // SAFETY: the caller vouches for the CPU and the rows. `dense_need` states the weights of every expert, and `Strip::of` checked
-    // this one. This is the only reference into the workspace, whose fields lie apart.
+    // SAFETY: the CPU has `S` (`# Safety`). `dense_need` states the weights of every expert, and `Strip::of` checked this one. This is
+    // the only reference into the workspace, whose fields lie apart.
     let (isa, lhs, rhs, staged, product) = unsafe {
         let workspace = tile.workspace::<Staged<DenseWorkspace>>().as_mut_ptr();
         (
@@ -221,12 +221,12 @@ unsafe fn dense<S: F32Kernels>(tile: &Tile<'_>) {
 #[inline(always)]
 unsafe fn decoded<S: F32Kernels>(tile: &Tile<'_>) {
     let Some(weights) = ExpertWeights::of(tile).and_then(|weights| weights.rows()) else { return };
-    // SAFETY: the caller vouches for parameters and bindings.
+    // SAFETY: the launch is one of a multiplying kernel (`# Safety`); the grid has a tile for each strip and range of outputs.
     let Some(part) = (unsafe { Part::of(tile) }) else { return };
     let Some(expert) = part.strip.expert else {
         return part.put(part.outputs.clone(), &[]);
     };
-    // SAFETY: the caller vouches for the CPU and the rows. This is the only reference into the workspace, whose fields lie apart.
+    // SAFETY: the CPU has `S` (`# Safety`). This is the only reference into the workspace, whose fields lie apart.
     let (isa, lhs, staged, product) = unsafe {
         let workspace = tile.workspace::<Staged<DecodedWorkspace>>().as_mut_ptr();
         (

@@ -74,7 +74,8 @@ impl DenseTile {
         out: usize,
     ) -> (Matrix<'a, f32>, MatrixMut<'a, f32>) {
         let DenseTile { n, k, first, outputs, row, rows, .. } = *self;
-        // SAFETY: the caller vouches for rows of `k` activations and of `n` outputs.
+        // SAFETY: binding 0 has `k` activations and binding `out` has `n` outputs for each row (`# Safety`); `of` cut rows and outputs
+        // to those that there are.
         unsafe {
             let lhs = tile.start(0).cast::<f32>().add(row * k);
             let y = tile.start(out).cast::<f32>().add(row * n + first);
@@ -96,7 +97,7 @@ pub(crate) unsafe fn weights<'a>(
     interleaved: usize,
 ) -> Option<DenseWeights<'a>> {
     let whole = if interleaved > 1 { n / interleaved * interleaved } else { 0 };
-    // SAFETY: the caller vouches for `n * k` elements: those of the sets, and of the rows after them.
+    // SAFETY: `n * k` elements can be read (`# Safety`): `whole * k` of the sets, and those of the `n - whole` rows after them.
     let (sets, tail) = unsafe {
         let extents = [whole / interleaved.max(1), k * interleaved];
         let sets = DenseRows::from_raw_parts(dtype, start, extents, extents[1])?;

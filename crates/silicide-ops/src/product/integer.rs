@@ -88,8 +88,8 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
     let [n, k] = [tile.param(1) as usize, tile.param(2) as usize * GROUP];
     let Some(encoding) = weight::from_code(tile.param(7)) else { return };
     let plane = |i: usize| tile.start(1 + i).cast_const();
-    // SAFETY: the caller vouches for the weights of every batch; the planner made the grid for these extents, and tiles have different
-    // rows, columns or batches.
+    // SAFETY: the planes have `n` rows for each batch (`# Safety`), and only blocks have several; `tiles` made the grid for these extents,
+    // so tiles have different rows, columns or batches.
     unsafe {
         let rhs = match encoding {
             Encoding::Block(format) => {
@@ -147,8 +147,8 @@ unsafe fn compute_tile<S: Q8Kernels>(tile: &Tile<'_>, rhs: Q8Weights<'_>, out: u
     let [x, y, batch] = tile.index.map(|i| i as usize);
     let (first, row) = (x * tile_columns, y * tile_rows);
     let (rows, outputs) = (tile_rows.min(m - row), first..(first + tile_columns).min(n));
-    // SAFETY: the caller vouches for the CPU and for bindings of these extents; scratch memory is aligned. This is the only reference
-    // into the workspace.
+    // SAFETY: the CPU has `S`, and bindings have `m` quantized rows and outputs for each batch (`# Safety`); scratch memory is aligned.
+    // This is the only reference into the workspace.
     let (isa, lhs, y, workspace) = unsafe {
         let at = batch * m + row;
         let lhs = tile.start(0).add(at * quantized_row_bytes(groups));

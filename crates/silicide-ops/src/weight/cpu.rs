@@ -47,7 +47,7 @@ impl<'a, 'b> Rows<'a, 'b> {
     #[inline(always)]
     pub(crate) unsafe fn decode(&self, row: usize, column: usize, to: &mut [f32]) {
         let start = row * self.k + column;
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: elements from `start` on are in the bindings (`# Safety`): whole groups of the encoding, in every plane.
         unsafe {
             match self.encoding {
                 Encoding::Block(format) => self.decode_blocks(format, start, to),
@@ -67,7 +67,7 @@ impl<'a, 'b> Rows<'a, 'b> {
         let blocks = start / format.block_len()..(start + to.len()) / format.block_len();
         let bytes = blocks.start * format.block_bytes()..blocks.end * format.block_bytes();
         // Lengths agree by construction, so decoding can't fail.
-        // SAFETY: the caller vouches for the blocks.
+        // SAFETY: `blocks` are those of elements `start..start + to.len()`, which the binding holds (`# Safety`).
         let _ = format.decode(unsafe { self.tile.read_part::<u8>(self.first, bytes) }, to);
     }
 
@@ -82,7 +82,7 @@ impl<'a, 'b> Rows<'a, 'b> {
             // After the last whole set, rows of elements lie in place.
             let start = (row * self.k + column) * bytes;
             if let RowEncoding::Element(dtype) = of {
-                // SAFETY: the caller vouches for the row.
+                // SAFETY: the binding holds the row (`# Safety`), which lies in place: `within` is after the last whole set.
                 let from = unsafe { self.tile.read_part::<u8>(self.first, start..start + to.len() * bytes) };
                 // Lengths agree by construction, so decoding can't fail.
                 let _ = decode_into(dtype, from, to);
@@ -97,7 +97,7 @@ impl<'a, 'b> Rows<'a, 'b> {
             let apart = apart.get_mut(..to.len() / len * bytes).unwrap_or_default();
             for (i, apart) in apart.chunks_exact_mut(bytes).enumerate() {
                 let range = set + (start + i) * TOGETHER * bytes..set + (start + i + 1) * TOGETHER * bytes;
-                // SAFETY: the caller vouches for the row, and so for the rows that it is interleaved with.
+                // SAFETY: the binding holds the row (`# Safety`), and whole sets: `within` is in one, whose group this is.
                 let together = unsafe { self.tile.read_part::<u8>(self.first, range) };
                 group.copy_row(within % TOGETHER, together, apart);
             }

@@ -59,7 +59,7 @@ impl RowRange {
 
 /// Whether a block is folded into the sums of earlier ones, or replaces them.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Taken {
+pub(super) enum BlockResult {
     Folded,
     Alone,
 }
@@ -144,7 +144,7 @@ impl<'a> TileRows<'a> {
         call: &Call<'a>,
         kv_head: usize,
         block: usize,
-        taken: Taken,
+        taken: BlockResult,
     ) {
         let Extents { dim, value_dim, .. } = call.extents;
         let (base, count, apart) = (block * PAGE, self.range.count, padded(value_dim));
@@ -211,7 +211,7 @@ impl Strip<'_> {
         isa: S,
         rule: &Attention,
         page: &Page<'_>,
-        taken: Taken,
+        taken: BlockResult,
     ) -> Option<()> {
         let Strip { queries, visible, states, sums, scores, dim, ahead } = self;
         let count = visible.len();
@@ -234,8 +234,8 @@ impl Strip<'_> {
             if start < end {
                 let part = Softmax::weigh::<S>(rule, scores, start..end);
                 match taken {
-                    Taken::Folded => *factors = state.fold::<S>(part),
-                    Taken::Alone => *state = part,
+                    BlockResult::Folded => *factors = state.fold::<S>(part),
+                    BlockResult::Alone => *state = part,
                 }
             }
         }
@@ -245,7 +245,7 @@ impl Strip<'_> {
             ranges: visible,
             values: page.values,
             first: page.first,
-            factors: factors.get(..count).filter(|_| taken == Taken::Folded),
+            factors: factors.get(..count).filter(|_| taken == BlockResult::Folded),
             ahead: ahead[1],
         };
         values.fold(isa, MatrixMut::new("sums", sums, [count, apart], apart).ok()?).ok()
@@ -270,7 +270,7 @@ pub(super) fn hull(ranges: impl Iterator<Item = [usize; 2]>) -> Range<usize> {
 /// There is room for `count` elements, which are the caller's alone, and all bits zero are a `T`.
 #[inline(always)]
 pub(super) unsafe fn zeros<'a, T>(start: *mut T, count: usize) -> &'a mut [T] {
-    // SAFETY: the caller vouches for the memory and for zeros.
+    // SAFETY: `count` elements at `start` are memory of nothing else, and zeros are a `T` (`# Safety`).
     unsafe {
         start.write_bytes(0, count);
         std::slice::from_raw_parts_mut(start, count)

@@ -8,7 +8,7 @@
 //!
 //! Of few blocks there would be too few groups to share among threads, so their items are pairs. Which of the two is used changes no bit.
 
-use super::rows::{RowRange, Taken, TileRows, most_rows};
+use super::rows::{BlockResult, RowRange, TileRows, most_rows};
 use super::softmax::Softmax;
 use super::{BLOCKS, Call, Extents, HEADER, OUT, PAGE, PARTS, QUANTIZED};
 use crate::attention::work::{Item, MOST_PAIRS};
@@ -110,12 +110,12 @@ pub(super) unsafe fn split_keys<S: Simd + F32Kernels>(tile: &Tile<'_>) {
     unsafe {
         if layout.by_block(&Item { queries, blocks: blocks.clone() }) {
             for (part, block) in (first..).zip(blocks) {
-                rows.take_block::<S>(&call, kv_head, block, Taken::Alone);
+                rows.take_block::<S>(&call, kv_head, block, BlockResult::Alone);
                 store(&rows, part, block..block + 1);
             }
         } else {
             for block in blocks.clone() {
-                rows.take_block::<S>(&call, kv_head, block, Taken::Folded);
+                rows.take_block::<S>(&call, kv_head, block, BlockResult::Folded);
             }
             store(&rows, first, blocks);
         }

@@ -1,7 +1,7 @@
 //! Many queries: a tile is some queries of heads that share a head of keys. It takes their blocks of keys in order of position: block by block
 //! into a group, group by group into the outputs.
 
-use super::rows::{ROWS, RowRange, Taken, TileRows};
+use super::rows::{BlockResult, ROWS, RowRange, TileRows};
 use super::softmax::Softmax;
 use super::{BLOCKS, Call, HEADER, OUT, PAGE, TILED_QUANTIZED};
 use crate::cpu::Simd;
@@ -67,7 +67,7 @@ pub(super) unsafe fn tile_queries<S: Simd + F32Kernels>(tile: &Tile<'_>) {
         rows.clear();
         for block in group.clone() {
             // SAFETY: the CPU has `S`, by the caller; the grid has a row of tiles for each head of keys.
-            unsafe { rows.take_block::<S>(&call, queries.kv_head, block, Taken::Folded) };
+            unsafe { rows.take_block::<S>(&call, queries.kv_head, block, BlockResult::Folded) };
         }
         for (row, state, sums) in rows.parts(group.start * PAGE..group.end * PAGE, extents.value_dim) {
             let Some(total) = totals.get_mut(row) else { return };

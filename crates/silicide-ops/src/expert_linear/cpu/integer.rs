@@ -99,7 +99,7 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
     let Some(weights) = ExpertWeights::of(tile) else { return };
     let first = tile.index[0] as usize * tile_outputs;
     let (end, groups) = ((first + tile_outputs).min(n), k / GROUP);
-    // SAFETY: the caller vouches for the parameters and the places.
+    // SAFETY: the parameters are those of a multiplying kernel (`# Safety`), and `strips::multiply_need` stated the places.
     let Some(strip) = (unsafe { Strip::of(tile) }) else { return };
     let Some(expert) = strip.expert else {
         for pair in strip.pairs() {
@@ -112,8 +112,8 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
     // SAFETY: `Strip::of` checked the expert against the experts whose planes are bound; nothing writes them.
     let Some(rhs) = (unsafe { weights.q8(expert) }) else { return };
     let blocking = if rows <= FEW_ROWS { Blocking::FEW_ROWS } else { Blocking::MANY_ROWS };
-    // SAFETY: the caller vouches for the CPU and for the quantized rows of the strip; this is the only reference into the workspace,
-    // whose fields lie apart.
+    // SAFETY: the CPU has `S`, and binding `ACTIVATIONS` the quantized rows of every strip (`# Safety`); this is the only reference into
+    // the workspace, whose fields lie apart.
     let (isa, lhs, workspace, staged) = unsafe {
         let all = tile.workspace::<ExpertWorkspace>().as_mut_ptr();
         let lhs = tile.start(ACTIVATIONS).add(strip.row * quantized_row_bytes(groups));

@@ -76,7 +76,7 @@ impl<'a, 'b> ExpertWeights<'a, 'b> {
         let start = |plane: usize, row_bytes: usize| {
             self.tile.start(WEIGHTS + plane).cast_const().wrapping_add(rows * row_bytes)
         };
-        // SAFETY: the caller vouches for the rows of this expert in every plane.
+        // SAFETY: planes have `n` rows for each expert, and `expert` is one of them (`# Safety`): the rows begin at `expert * n`.
         let weights = unsafe {
             match self.encoding {
                 Encoding::Block(format) => {
@@ -113,7 +113,7 @@ impl<'a, 'b> ExpertWeights<'a, 'b> {
     pub(super) unsafe fn dense(&self, expert: usize) -> Option<DenseWeights<'b>> {
         let RowEncoding::Element(dtype) = self.encoding.of() else { return None };
         let (n, k) = (self.n, self.k);
-        // SAFETY: the caller vouches for the rows of this expert.
+        // SAFETY: the plane has `n * k` elements for each expert, and `expert` is one of them (`# Safety`).
         unsafe {
             let start = self.tile.start(WEIGHTS).add(expert * n * k * dtype.size());
             dense::weights(dtype, start, [n, k], self.encoding.interleaved_rows())
