@@ -176,7 +176,7 @@ unsafe impl RawDevice for CpuDevice {
         // SAFETY: `RawDevice::submit` demands live handles and ranges inside blocks; the plan runs before it returns.
         unsafe { plan.build(list, &self.info) };
         self.provide(workspaces, plan)?;
-        // SAFETY: the list is being submitted.
+        // SAFETY: `RawDevice::submit` demands live blocks; the plan was built of this list just now.
         unsafe { plan.read_live(&list.params, &self.info) };
         self.run(plan, &list.params, workspaces, ticket);
         Ok(())
@@ -197,7 +197,7 @@ unsafe impl RawDevice for CpuDevice {
         let baked = std::ptr::with_exposed_provenance_mut::<BakedPlan>(baked.0 as usize);
         // SAFETY: a live baked list is the exposed address of a leaked box (`bake`). The turn excludes other replays.
         let BakedPlan { plan, params } = unsafe { &mut *baked };
-        // SAFETY: the list is being replayed.
+        // SAFETY: the blocks of a baked list are live until it is unbaked (`RawDevice::bake`); `params` are those of its list.
         unsafe { plan.read_live(params, &self.info) };
         self.run(plan, params, &turn.workspaces, ticket);
         Ok(())

@@ -11,7 +11,7 @@ static KERNEL: NativeKernel = unsafe {
 };
 
 fn alloc(device: &NullDevice, bytes: usize) -> Result<RawBlock> {
-    // SAFETY: within the limits.
+    // SAFETY: `RawDevice::alloc` demands a size within the limits: tests allocate up to 5 GiB, of a `max_block` of 64 GiB.
     unsafe { device.alloc(&BlockDesc { bytes, kind: MemoryKind::Shared }) }
 }
 

@@ -126,7 +126,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
                 }
             }
         }
-        // SAFETY: these places of the outputs are of this row alone.
+        // SAFETY: `needs` requires `k` values and indices for each row, and every row is in one tile.
         let (to_values, to_indices) = unsafe {
             (tile.write::<f32>(1, row * k..(row + 1) * k), tile.write::<u32>(2, row * k..(row + 1) * k))
         };

@@ -394,7 +394,7 @@ impl<S: Simd, F: RowFormula> Task for RowTile<'_, S, F> {
 /// As for [`RowTile::new`].
 #[inline(always)]
 pub(crate) unsafe fn whole<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
-    // SAFETY: the contract of this function.
+    // SAFETY: the CPU has `S`, and the launch is one of a row-wise kernel (`# Safety`).
     unsafe { S::assume().run(RowTile::<S, F>::new(tile)) };
 }
 
@@ -405,7 +405,7 @@ pub(crate) unsafe fn whole<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
 /// As for [`RowTile::new`]; `y` is f32, and the last binding has a quantized row for each row.
 #[inline(always)]
 pub(crate) unsafe fn whole_quantized<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
-    // SAFETY: the contract of this function.
+    // SAFETY: the CPU has `S`, and the launch is one of a row-wise kernel with one more binding (`# Safety`).
     unsafe { whole::<S, F>(tile) };
     let RowHeader { rows, per, y, .. } = RowHeader::decode(tile.params);
     let groups = tile.params.last().map_or(0, |&groups| groups as usize);
@@ -423,7 +423,7 @@ pub(crate) unsafe fn whole_quantized<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
 /// As for [`RowTile::new`]; scratch memory has a partial result for each span of each row.
 #[inline(always)]
 pub(crate) unsafe fn partial<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
-    // SAFETY: the contract of this function.
+    // SAFETY: the CPU has `S`, and the launch is one of a row-wise kernel with scratch memory (`# Safety`).
     let tile = unsafe { RowTile::<S, F>::new(tile) };
     let Some(span) = tile.span() else { return };
     let at = span.row * tile.header.spans() + span.index;
@@ -439,7 +439,7 @@ pub(crate) unsafe fn partial<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
 /// As for [`RowTile::new`]; the launch before wrote the partial results.
 #[inline(always)]
 pub(crate) unsafe fn finish<S: Simd, F: RowFormula>(tile: &Tile<'_>) {
-    // SAFETY: the contract of this function.
+    // SAFETY: the CPU has `S`, and the launch is one of a row-wise kernel with scratch memory (`# Safety`).
     let tile = unsafe { RowTile::<S, F>::new(tile) };
     let Some(span) = tile.span() else { return };
     let spans = tile.header.spans();
