@@ -26,6 +26,7 @@ mod watched;
 
 use clap::{Parser, Subcommand};
 use report::Report;
+use silicide_hal::cpu::Isa;
 use std::path::PathBuf;
 
 #[derive(Parser)]
@@ -70,6 +71,9 @@ enum What {
         /// Numbers of threads.
         #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
         threads: Vec<usize>,
+        /// The instruction set: portable, avx2, avx512, neon. The best one of the CPU without it.
+        #[arg(long)]
+        isa: Option<Isa>,
     },
     /// Attention over f16 caches: one query against memory, a prompt against matmul.
     Attention,
@@ -99,6 +103,9 @@ enum What {
         /// Numbers of threads.
         #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
         threads: Vec<usize>,
+        /// The instruction set of products: avx2, avx512. The best one of the CPU without it.
+        #[arg(long)]
+        isa: Option<Isa>,
     },
     /// Writes a model of random weights, the same every time, as F16.
     RandomModel {
@@ -166,13 +173,15 @@ fn main() -> anyhow::Result<()> {
         What::Stream => stream::run(&mut report)?,
         What::Matmul { size } => matmul::run(&mut report, size)?,
         What::Quantized { formats } => quantized::run(&mut report, &formats)?,
-        What::Rows { formats, rows, threads } => rows::run(&mut report, &formats, &rows, &threads)?,
+        What::Rows { formats, rows, threads, isa } => {
+            rows::run(&mut report, &formats, &rows, &threads, isa.unwrap_or_else(limits::best))?;
+        }
         What::Attention => attention::run(&mut report)?,
         What::Depths { depths, threads, prompt } => depths::run(&mut report, &depths, &threads, prompt)?,
         What::Pages { dim, group } => return pages::run(dim, group),
-        What::Limits { threads } => {
+        What::Limits { threads, isa } => {
             for threads in threads {
-                limits::report(&mut report, threads)?;
+                limits::report(&mut report, isa.unwrap_or_else(limits::best), threads)?;
             }
         }
         What::RandomModel { kind, tokenizer, output } => return random_model::run(kind, &tokenizer, &output),

@@ -102,7 +102,7 @@ fn many_rows(report: &mut Report, device: &Device, dtype: DType, threads: usize)
     let operations: usize = LAYER.iter().map(|(n, k)| 2 * ROWS * n * k).sum();
     let mut measured = false;
     let mut peak = || {
-        measured = limits::dots(operations, threads);
+        measured = limits::dots(limits::best(), operations, threads);
         Ok(())
     };
     let times = alternate(Duration::from_secs(1), &mut [&mut peak, &mut || multiply(device, &layer)])?;

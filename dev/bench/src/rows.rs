@@ -10,6 +10,7 @@ use crate::report::{Report, Target};
 use serde_json::json;
 use silicide_core::Recorder;
 use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Weight};
+use silicide_hal::cpu::Isa;
 use silicide_ops::interleave;
 use silicide_ops::linear::Linear;
 use silicide_quant::{DType, Encoding, Format, MlxFormat, MlxMode, RowEncoding, Shape};
@@ -95,13 +96,13 @@ pub(crate) fn run(
     formats: &[String],
     rows: &[usize],
     threads: &[usize],
+    isa: Isa,
 ) -> anyhow::Result<()> {
     for &threads in threads {
-        let mut options = DeviceOptions::default();
-        options.threads = Some(threads);
-        let device = Device::open_with("cpu", &options)?;
-        report.heading(&format!("Matmul by rows, {COLUMNS} columns by {DEPTH}, {threads} threads"));
-        let peaks = limits::report(report, threads)?;
+        let device = Device::open_with("cpu", &DeviceOptions::default().threads(threads).isa(isa))?;
+        let (columns, name) = (COLUMNS, isa.name());
+        report.heading(&format!("Matmul by rows, {columns} columns by {DEPTH}, {threads} threads, {name}"));
+        let peaks = limits::report(report, isa, threads)?;
         for name in formats {
             one_format(report, &device, name, &Sweep { rows, threads, peaks })?;
         }
@@ -141,6 +142,8 @@ fn one_format(report: &mut Report, device: &Device, name: &str, sweep: &Sweep<'_
             RowEncoding::Element(DType::BF16 | DType::F16) if peaks.halves.is_finite() => peaks.halves,
             RowEncoding::Element(_) => peaks.floats,
             _ if kind.exact => peaks.floats,
+            // Where signs take instructions, that is the peak of codes of 8 bits.
+            RowEncoding::Block(Format::Q8_0) if peaks.signed.is_finite() => peaks.signed,
             _ => peaks.integers,
         };
         let bandwidth = kind.bytes()? as f64 / seconds;
