@@ -1,12 +1,16 @@
 //! AVX2 with FMA and F16C: eight lanes.
 
+mod dots;
+
 use super::half::{narrow, widen};
 use super::{
-    CacheLine, CodeLanes, DenseFloats, FloatLanes, IntLanes, Simd, Task, WordLanes, table_words,
-    with_features,
+    CacheLine, CodeLanes, CodeSums, DenseFloats, DotStarts, FloatLanes, IntLanes, PanelWords, Simd, Task,
+    WordLanes, table_words, with_features,
 };
 use crate::prefetch::LINE;
+use crate::q8::NR_VECTORS;
 use silicide_quant::f16;
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// AVX2, FMA and F16C.
@@ -88,6 +92,36 @@ impl Avx2 {
         /// Returns two registers of 128 bits side by side.
         fn side_by_side(self, a: __m128i, b: __m128i) -> __m256i {
             _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(a), b)
+        }
+
+        /// Returns the same vector, of which the compiler knows nothing: sums stay in the order of the source.
+        fn pin(self, vector: __m256i) -> __m256i {
+            let mut vector = vector;
+            // SAFETY: no instruction.
+            unsafe {
+                asm!("/* {0} */", inout(ymm_reg) vector, options(pure, nomem, nostack, preserves_flags));
+            }
+            vector
+        }
+
+        /// Returns the products of unsigned codes with `x`, those of pairs added in 16 bits.
+        fn pairs(self, codes: __m256i, x: i32) -> __m256i {
+            _mm256_maddubs_epi16(codes, _mm256_set1_epi32(x))
+        }
+
+        /// Adds numbers of 16 bits.
+        fn add_pairs(self, a: __m256i, b: __m256i) -> __m256i {
+            _mm256_add_epi16(a, b)
+        }
+
+        /// Adds numbers of 32 bits.
+        fn add_dots(self, a: __m256i, b: __m256i) -> __m256i {
+            _mm256_add_epi32(a, b)
+        }
+
+        /// Adds the two numbers of 16 bits of each lane.
+        fn widen_pairs(self, pairs: __m256i) -> __m256i {
+            _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
         }
 
         /// Transposes 4 x 4 words in each lane of 128 bits.
@@ -266,9 +300,12 @@ impl IntLanes for Avx2 {
     type Unpacker = Avx2;
     type Codes = __m256i;
     type Sums = __m256i;
-    // By two vectors: 4 sums in integers and 4 in floats, 2 vectors of weights, and what a product takes, of 16 registers.
-    const MR: usize = 2;
-    const START: i32 = 0;
+    // By two vectors: 12 sums in integers, 2 vectors of weights, 1 activation and 1 product, of 16 registers; sums in floats are in L1.
+    const MR: usize = 6;
+    // 10 sums, 2 vectors of sizes, 2 products, a vector of ones.
+    const MR_SIGNED: usize = 5;
+    // As for AVX-512: the bits of 1.5 * 2^23.
+    const START: i32 = 0x4b40_0000;
     const SIGNED: bool = true;
 
     #[inline(always)]
@@ -277,8 +314,31 @@ impl IntLanes for Avx2 {
     }
 
     #[inline(always)]
-    fn scale_offset(self, scales: __m256) -> __m256 {
-        scales
+    unsafe fn row_dots<const ROWS: usize, const WORDS: usize>(
+        self,
+        codes: [__m256i; WORDS],
+        kind: CodeSums,
+        x: [*const u8; ROWS],
+        starts: DotStarts,
+    ) -> [__m256i; ROWS] {
+        // SAFETY: the contract is the same.
+        unsafe { dots::row_dots(self, codes, kind, x, starts) }
+    }
+
+    #[inline(always)]
+    unsafe fn panel_dots<const ROWS: usize>(
+        self,
+        words: PanelWords,
+        kind: CodeSums,
+        starts: DotStarts,
+    ) -> [[__m256i; NR_VECTORS]; ROWS] {
+        // SAFETY: the contract is the same.
+        unsafe { dots::panel_dots(self, words, kind, starts) }
+    }
+
+    #[inline(always)]
+    fn sums_address<T>(self, sums: *mut T) -> *mut T {
+        dots::opaque(sums)
     }
 
     avx2! {
@@ -286,20 +346,19 @@ impl IntLanes for Avx2 {
             _mm256_set1_epi32(sum)
         }
 
-        fn dot<const BYTES: bool>(self, sums: __m256i, codes: __m256i, x: i32) -> __m256i {
+        fn dot(self, sums: __m256i, codes: __m256i, x: i32) -> __m256i {
             let x = _mm256_set1_epi32(x);
-            // Pairs of products must fit 16 bits: codes below 128 do; signed bytes go in as sizes of at most 128, their
-            // signs on activations of at most 127.
-            let pairs = if BYTES {
-                _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
-            } else {
-                _mm256_maddubs_epi16(codes, x)
-            };
+            // Pairs of products must fit 16 bits: codes go in as sizes of at most 128, their signs on activations of at most 127.
+            let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes));
             _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
         }
 
-        fn scale(self, sums: __m256i, scales: __m256, _offset: __m256) -> __m256 {
-            _mm256_mul_ps(_mm256_cvtepi32_ps(sums), scales)
+        fn scale_offset(self, scales: __m256) -> __m256 {
+            _mm256_mul_ps(scales, _mm256_set1_ps(-f32::from_bits(Avx2::START as u32)))
+        }
+
+        fn scale(self, sums: __m256i, scales: __m256, offset: __m256) -> __m256 {
+            _mm256_fmadd_ps(_mm256_castsi256_ps(sums), scales, offset)
         }
     }
 }

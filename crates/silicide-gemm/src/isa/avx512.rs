@@ -306,7 +306,7 @@ impl IntLanes for Avx512 {
             _mm512_set1_epi32(sum)
         }
 
-        fn dot<const BYTES: bool>(self, sums: __m512i, codes: __m512i, x: i32) -> __m512i {
+        fn dot(self, sums: __m512i, codes: __m512i, x: i32) -> __m512i {
             _mm512_dpbusd_epi32(sums, codes, _mm512_set1_epi32(x))
         }
 

@@ -15,12 +15,8 @@
 //! The functions of a token are compiled with its features too (`with_features!`): there, intrinsics that touch no memory are safe.
 //!
 //! What depends on the instruction set is a constant of it (`IntLanes`): lanes and with them NR, MR, KC, NC, and whether bodies are
-//! compiled per kind of panel and per layout of weights. Three things are the same for all today, and would change here:
-//!
-//! - The width of the interleaving: `q8::layout` says where another one goes.
-//! - Streams of weights per thread: a GEMV reads one. Several mean as many sums in `q8::gemv`, a part of the outputs apart.
-//! - The step of a dot product: four codes of each lane. AVX2 could add the products of eight steps in 16 bits where codes have 4 bits;
-//!   then `IntLanes::dot` takes the words of a group, and a panel's layout states the largest code.
+//! compiled per kind of panel and per layout of weights. How the products of a group are summed is its own too: AVX2 adds those of
+//! small codes in 16 bits (`CodeSums`). The width of the interleaving is the same for all: `q8::layout` says where another one goes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -43,7 +39,7 @@ pub use neon::Neon;
 pub use portable::Portable;
 
 use crate::prefetch::LINE;
-use crate::q8::{MAX_KC, MAX_NC};
+use crate::q8::{MAX_KC, MAX_NC, NR_VECTORS};
 use silicide_quant::f16;
 
 /// Work that is compiled for an instruction set.
@@ -259,6 +255,51 @@ pub(crate) trait CodeLanes: WordLanes {
     fn f16_in_word(self, words: Self::Words, shift: u32) -> Self::Floats;
 }
 
+/// How the products of codes are summed, where that depends on the codes ([`IntLanes::SIGNED`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CodeSums {
+    /// Codes are signed bytes, as [`CodeLanes::signed_codes`] makes them.
+    Signed,
+    /// Codes are unsigned. The products of this number of words (2, 4 or 8) fit 16 bits together.
+    Words(usize),
+}
+
+/// What the dot products of rows start from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DotStarts {
+    /// [`IntLanes::START`].
+    Constant,
+    /// The i32 at `first` for the first row, and one after every `step` i32s for the others.
+    PerRow { first: *const i32, step: usize },
+}
+
+impl DotStarts {
+    /// Returns the start of a row.
+    ///
+    /// # Safety
+    /// The row has one.
+    #[inline(always)]
+    pub(crate) unsafe fn of<I: IntLanes>(self, row: usize) -> i32 {
+        match self {
+            DotStarts::Constant => I::START,
+            // SAFETY: the row has one, by this function's contract.
+            DotStarts::PerRow { first, step } => unsafe { *first.add(row * step) },
+        }
+    }
+}
+
+/// Words of a panel and of rows of activations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PanelWords {
+    /// The first word: `NR_VECTORS` vectors of codes. The others follow.
+    pub(crate) panel: *const u8,
+    /// The number of words.
+    pub(crate) count: usize,
+    /// The first word of the first row, and bytes from one row to the next.
+    pub(crate) x: *const u8,
+    pub(crate) x_stride: usize,
+}
+
 /// Vectors of 32-bit integers for dot products, one lane to an output; and the shape of the kernels over them.
 pub(crate) trait IntLanes: FloatLanes + Simd {
     /// The token that unpacks weights to panels: this one, or one that unpacks fewer lanes at a time.
@@ -269,6 +310,8 @@ pub(crate) trait IntLanes: FloatLanes + Simd {
     type Sums: Copy;
     /// MR: rows of the register tile, at most [`MAX_MR`](crate::q8::MAX_MR).
     const MR: usize;
+    /// MR of signed codes, at most `MR`.
+    const MR_SIGNED: usize = Self::MR;
     /// KC, in groups: the deepest panel. Callers may choose less.
     const KC: usize = MAX_KC;
     /// NC: the most outputs of panels that lie side by side. Callers may choose less.
@@ -277,7 +320,7 @@ pub(crate) trait IntLanes: FloatLanes + Simd {
     const TILE_PER_LAYOUT: bool = true;
     /// The start value of sums for [`IntLanes::scale`].
     const START: i32;
-    /// Whether [`IntLanes::dot`] treats signed codes in another way.
+    /// Whether dot products of signed codes, and of codes below 64, are computed in other ways: [`CodeSums`] matters.
     const SIGNED: bool;
     /// Bytes from one lane's first code to the next lane's, in a vector of a panel. 4 where words lie side by side.
     const LANE_BYTES: usize = 4;
@@ -296,9 +339,82 @@ pub(crate) trait IntLanes: FloatLanes + Simd {
     }
     /// Returns `sum` in all lanes.
     fn broadcast_sum(self, sum: i32) -> Self::Sums;
-    /// Adds the products of each lane's four codes with the four signed bytes of `x`. Codes are below 128, or, if `BYTES`, come
-    /// from [`CodeLanes::signed_codes`].
-    fn dot<const BYTES: bool>(self, sums: Self::Sums, codes: Self::Codes, x: i32) -> Self::Sums;
+    /// Adds the products of each lane's four codes with the four signed bytes of `x`. Codes are below 128, or come from
+    /// [`CodeLanes::signed_codes`].
+    fn dot(self, sums: Self::Sums, codes: Self::Codes, x: i32) -> Self::Sums;
+
+    /// Returns the dot products of words of codes with as many words of every row at `x`.
+    ///
+    /// # Safety
+    /// Every row has the words, and `starts` a number for each. Codes are as `kind` says.
+    #[allow(clippy::needless_range_loop, reason = "the compiler does not unroll a zip of arrays")]
+    #[inline(always)]
+    unsafe fn row_dots<const ROWS: usize, const WORDS: usize>(
+        self,
+        codes: [Self::Codes; WORDS],
+        kind: CodeSums,
+        x: [*const u8; ROWS],
+        starts: DotStarts,
+    ) -> [Self::Sums; ROWS] {
+        let _ = kind;
+        let mut dots = [self.broadcast_sum(Self::START); ROWS];
+        // SAFETY: rows have the words, and starts are there, by this function's contract.
+        unsafe {
+            for (row, dots) in dots.iter_mut().enumerate() {
+                *dots = self.broadcast_sum(starts.of::<Self>(row));
+            }
+            for word in 0..WORDS {
+                for row in 0..ROWS {
+                    let x = x[row].add(4 * word).cast::<i32>().read_unaligned();
+                    dots[row] = self.dot(dots[row], codes[word], x);
+                }
+            }
+        }
+        dots
+    }
+
+    /// Returns the dot products of words of a panel with as many words of `ROWS` rows.
+    ///
+    /// # Safety
+    /// The panel and every row have the words, and `starts` a number for each row. Codes are as `kind` says.
+    #[inline(always)]
+    unsafe fn panel_dots<const ROWS: usize>(
+        self,
+        words: PanelWords,
+        kind: CodeSums,
+        starts: DotStarts,
+    ) -> [[Self::Sums; NR_VECTORS]; ROWS] {
+        let (_, PanelWords { panel, count, x, x_stride }) = (kind, words);
+        let mut dots = [[self.broadcast_sum(Self::START); NR_VECTORS]; ROWS];
+        // SAFETY: panel and rows have the words, and starts are there, by this function's contract.
+        unsafe {
+            for (row, dots) in dots.iter_mut().enumerate() {
+                *dots = [self.broadcast_sum(starts.of::<Self>(row)); NR_VECTORS];
+            }
+            for word in 0..count {
+                let panel = panel.add(word * 4 * NR_VECTORS * Self::LANES);
+                let mut codes = [self.load_codes(panel); NR_VECTORS];
+                for (i, codes) in codes.iter_mut().enumerate().skip(1) {
+                    *codes = self.load_codes(panel.add(4 * i * Self::LANES));
+                }
+                for (row, dots) in dots.iter_mut().enumerate() {
+                    let x = x.add(row * x_stride + 4 * word).cast::<i32>().read_unaligned();
+                    for (dots, codes) in dots.iter_mut().zip(codes) {
+                        *dots = self.dot(*dots, codes, x);
+                    }
+                }
+            }
+        }
+        dots
+    }
+
+    /// Returns the address of the f32 sums of a register tile, as it is; or, where there are not enough registers for them, in a way that
+    /// keeps them in memory.
+    #[inline(always)]
+    fn sums_address<T>(self, sums: *mut T) -> *mut T {
+        sums
+    }
+
     /// Returns what [`IntLanes::scale`] needs of scales.
     fn scale_offset(self, scales: Self::Floats) -> Self::Floats;
     /// Converts sums that began at [`IntLanes::START`] to f32, times scales of at most 22 bits of precision; rounded once.

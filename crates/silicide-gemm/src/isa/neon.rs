@@ -337,7 +337,7 @@ impl IntLanes for Neon {
             [vdupq_n_s32(sum), vdupq_n_s32(sum)]
         }
 
-        fn dot<const BYTES: bool>(self, sums: [int32x4_t; 2], codes: [uint8x16_t; 2], x: i32) -> [int32x4_t; 2] {
+        fn dot(self, sums: [int32x4_t; 2], codes: [uint8x16_t; 2], x: i32) -> [int32x4_t; 2] {
             let x = vreinterpretq_s8_s32(vdupq_n_s32(x));
             let (a, b) = (vreinterpretq_s8_u8(codes[0]), vreinterpretq_s8_u8(codes[1]));
             [dot_four(sums[0], a, x), dot_four(sums[1], b, x)]

@@ -168,7 +168,7 @@ impl IntLanes for Portable {
     }
 
     #[inline(always)]
-    fn dot<const BYTES: bool>(self, sums: Self::Sums, codes: Self::Codes, x: i32) -> Self::Sums {
+    fn dot(self, sums: Self::Sums, codes: Self::Codes, x: i32) -> Self::Sums {
         let x = x.to_ne_bytes().map(|byte| i16::from(byte as i8));
         // Codes below 128 are the same number, signed or not; no product of 8 bits exceeds 16.
         std::array::from_fn(|i| {

@@ -15,18 +15,20 @@
 //!
 //! Sums are added in the order of [`microkernel`](super::microkernel), so outputs have the same bits either way. Prefetches are spread
 //! over the groups of a block: all at once would fill the queue to memory, and everything would wait.
+//!
+//! A vector of eight lanes takes half of each cache line of sixteen interleaved rows. Both halves are multiplied in turns of 256 weights,
+//! so that the second finds its lines in L1.
 
 use super::GEMV_ROWS;
 use super::formats::{
-    BlockFormat, CODE_WORDS, CodeSink, FormatVisitor, GROUP, PanelLayout, ScaleSlots, lines_of_block,
-    prefetch, visit,
+    BlockFormat, CODE_WORDS, CodeSink, FormatVisitor, GROUP, ScaleSlots, lines_of_block, prefetch, visit,
 };
 use super::gemm::Q8Product;
-use super::layout::{INTERLEAVE, Interleaved, Strided, VectorRows, WeightLayout};
+use super::layout::{INTERLEAVE, Interleaved, Strided, VectorRows, WeightLayout, WeightRows};
 use super::microkernel::{GroupTerms, store};
 use super::quantize::RowOffsets;
 use super::weights::WeightEncoding;
-use crate::isa::{GemvLanes, MAX_LANES, Task};
+use crate::isa::{DotStarts, GemvLanes, MAX_LANES, Task};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -81,7 +83,8 @@ impl<I: GemvLanes> FormatVisitor for Dispatch<'_, I> {
         match (product.weights.interleaved, product.lhs.rows()) {
             (None, 1) => isa.run(Gemv::<I, F, Strided, 1>::new(isa, product, outputs)),
             (Some(_), 1) => isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, 1>::new(isa, product, outputs)),
-            (Some(_), 2..=GEMV_ROWS) => {
+            // With 16 registers, panels are as fast for two and three rows.
+            (Some(_), rows @ 2..=GEMV_ROWS) if rows == GEMV_ROWS || const { !I::SIGNED } => {
                 isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, GEMV_ROWS>::new(isa, product, outputs));
             }
             _ => return false,
@@ -112,7 +115,6 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
     fn run(self) {
         let Self { isa, product, outputs, .. } = self;
         let (lanes, layout, groups) = (I::LANES, F::LAYOUT, product.lhs.groups());
-        let offsets = RowOffsets::new(groups);
         // SAFETY: the workspace has room for it (`staging`), is borrowed by the product, and holds no other reference; all fields are
         // `MaybeUninit`.
         let terms = unsafe { &mut *product.staging::<RowTerms<ROWS>>() };
@@ -128,37 +130,20 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
         let slots = layout.words() - CODE_WORDS;
         // SAFETY: the array has room for SCALE_GROUPS groups of SLOTS vectors of MAX_LANES.
         let scales = unsafe { ScaleSlots::<I>::new(scales.0.as_mut_ptr().cast(), SCALE_GROUPS, slots) };
-        let ahead = L::SCALES_AHEAD.max(F::GROUPS);
+        let pass = Pass::<I, F, L, ROWS> { isa, rows, groups, terms, scales, format: PhantomData };
+        if const { I::LANES < INTERLEAVE && L::SHARES_LINES } {
+            // SAFETY: the terms of all groups were filled; weights have the outputs and groups (`gemv`).
+            unsafe { pass.in_turns(product, outputs) };
+            return;
+        }
         for output in outputs.clone().step_by(lanes) {
             // A vector that is not whole begins earlier.
             let skipped = (output + lanes).saturating_sub(outputs.end);
             let from = product.weights.skip(output - skipped);
-            let weights = VectorRows::<I, L, F>::new(isa, from);
-            let after = from.start.wrapping_add(lanes * from.stride);
             let mut sums = [isa.zeros(); ROWS];
-            for chunk in (0..groups).step_by(ahead) {
-                let first = chunk / F::GROUPS;
-                // With one block at a time, this is a constant for the compiler.
-                let count = if L::SCALES_AHEAD == 1 { 1 } else { ahead.min(groups - chunk) / F::GROUPS };
-                // SAFETY: rows have `groups` groups, which are whole blocks.
-                F::scales(unsafe { weights.blocks(first, count) }, scales);
-                for block in 0..count {
-                    // A value for each block: with one that all blocks change, the compiler keeps addresses in vectors.
-                    let mut dots = Dots::<I, F, L, ROWS> {
-                        sums,
-                        rows,
-                        scale_offset: offsets.scales,
-                        terms: &raw const *terms,
-                        scales: scales.skip(block * F::GROUPS),
-                        first: chunk + block * F::GROUPS,
-                        next: weights.prefetch_address(first + block, after),
-                        block: weights.address(first + block),
-                        format: PhantomData,
-                    };
-                    // SAFETY: rows have `groups` groups, which are whole blocks.
-                    F::codes(unsafe { weights.block(first + block) }, &mut dots);
-                    sums = dots.sums;
-                }
+            for chunk in (0..groups).step_by(pass.ahead()) {
+                // SAFETY: the terms of all groups were filled; weights have the outputs and groups (`gemv`).
+                sums = unsafe { pass.chunk(from, chunk, sums) };
             }
             for (row, sum) in sums.iter().enumerate().take(product.lhs.rows()) {
                 let y = product.y.wrapping_add(row * product.y_stride + output);
@@ -168,6 +153,99 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
         }
     }
 }
+
+/// What the vectors of a GEMV share.
+struct Pass<I, F, L, const ROWS: usize> {
+    isa: I,
+    rows: [*const u8; ROWS],
+    /// Groups of a row.
+    groups: usize,
+    terms: *const RowTerms<ROWS>,
+    scales: ScaleSlots<I>,
+    format: PhantomData<(F, L)>,
+}
+
+impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Pass<I, F, L, ROWS> {
+    /// Groups whose scales are unpacked before their codes: a chunk.
+    #[inline(always)]
+    fn ahead(&self) -> usize {
+        L::SCALES_AHEAD.max(F::GROUPS)
+    }
+
+    /// Adds the terms of a chunk, which begins at group `chunk`, of a vector of weight rows.
+    ///
+    /// # Safety
+    /// The weight rows have all groups, in this format and layout. The terms of all groups were filled.
+    #[inline(always)]
+    unsafe fn chunk(&self, from: WeightRows, chunk: usize, mut sums: [I::Floats; ROWS]) -> [I::Floats; ROWS] {
+        let &Pass { isa, rows, groups, terms, scales, .. } = self;
+        let weights = VectorRows::<I, L, F>::new(isa, from);
+        let after = from.start.wrapping_add(I::LANES * from.stride);
+        let first = chunk / F::GROUPS;
+        // With one block at a time, this is a constant for the compiler.
+        let count = if L::SCALES_AHEAD == 1 { 1 } else { self.ahead().min(groups - chunk) / F::GROUPS };
+        // SAFETY: rows have `groups` groups, by this function's contract, which are whole blocks.
+        F::scales(unsafe { weights.blocks(first, count) }, scales);
+        // A vector's share of the lines of rows that are interleaved.
+        let share =
+            if const { I::LANES < INTERLEAVE } { from.interleaved.unwrap_or(0) * F::BYTES } else { 0 };
+        for block in 0..count {
+            // A value for each block: with one that all blocks change, the compiler keeps addresses in vectors.
+            let mut dots = Dots::<I, F, L, ROWS> {
+                sums,
+                rows,
+                scale_offset: RowOffsets::new(groups).scales,
+                terms,
+                scales: scales.skip(block * F::GROUPS),
+                first: chunk + block * F::GROUPS,
+                next: weights.prefetch_address(first + block, after).wrapping_add(share),
+                block: weights.address(first + block).wrapping_add(share),
+                format: PhantomData,
+            };
+            // SAFETY: rows have `groups` groups, by this function's contract, which are whole blocks.
+            F::codes(unsafe { weights.block(first + block) }, &mut dots);
+            sums = dots.sums;
+        }
+        sums
+    }
+
+    /// Computes outputs whose weight rows are interleaved: the vectors of [`INTERLEAVE`] rows, which share cache lines, in turns.
+    ///
+    /// # Safety
+    /// As for [`Pass::chunk`]; outputs are whole interleaved rows, and those of the product.
+    #[inline(always)]
+    unsafe fn in_turns(&self, product: &Q8Product<'_>, outputs: Range<usize>) {
+        let (isa, lanes) = (self.isa, I::LANES);
+        for first in outputs.clone().step_by(INTERLEAVE) {
+            let mut sums = [[isa.zeros(); ROWS]; MAX_VECTORS];
+            for turn in (0..self.groups).step_by(TURN_GROUPS) {
+                let chunks = turn..(turn + TURN_GROUPS).min(self.groups);
+                for (i, sums) in sums.iter_mut().enumerate().take(INTERLEAVE / lanes) {
+                    let weights = product.weights.skip(first + i * lanes);
+                    let mut turn_sums = *sums;
+                    for chunk in chunks.clone().step_by(self.ahead()) {
+                        // SAFETY: the contract is the same.
+                        turn_sums = unsafe { self.chunk(weights, chunk, turn_sums) };
+                    }
+                    *sums = turn_sums;
+                }
+            }
+            for (i, sums) in sums.iter().enumerate().take(INTERLEAVE / lanes) {
+                let output = first + i * lanes;
+                for (row, sum) in sums.iter().enumerate().take(product.lhs.rows()) {
+                    let y = product.y.wrapping_add(row * product.y_stride + output);
+                    // SAFETY: the product's outputs of these rows can be written, by this function's contract.
+                    unsafe { store(isa, *sum, y, outputs.end - output) };
+                }
+            }
+        }
+    }
+}
+
+/// Groups of a vector that are multiplied in a turn: whole blocks of every format.
+const TURN_GROUPS: usize = 8;
+/// The most vectors of interleaved rows: those of eight lanes.
+const MAX_VECTORS: usize = INTERLEAVE / 8;
 
 /// Returns which lines of a block are prefetched with one of its groups.
 #[inline(always)]
@@ -188,7 +266,7 @@ struct Dots<I: GemvLanes, F, L, const ROWS: usize> {
     first: usize,
     /// The address that is prefetched while the block is multiplied.
     next: *const u8,
-    /// The address of the block itself.
+    /// The address of the vector's share of the block itself.
     block: *const u8,
     format: PhantomData<(F, L)>,
 }
@@ -196,51 +274,63 @@ struct Dots<I: GemvLanes, F, L, const ROWS: usize> {
 impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> CodeSink<I> for Dots<I, F, L, ROWS> {
     #[inline(always)]
     fn codes(&mut self, isa: I, group: usize, codes: &[I::Words; CODE_WORDS]) {
-        let layout: PanelLayout = F::LAYOUT;
-        let (bytes, halves) = (layout.bytes::<I>(), layout.scales());
         if group >= F::GROUPS {
             return;
         }
-        let at = self.first + group;
-        prefetch::<false>(self.next, lines_of_group::<I, F>(group));
+        let lines = lines_of_group::<I, F>(group);
+        prefetch::<false>(self.next, lines.clone());
         if let Some(distance) = L::PREFETCH_L1 {
-            prefetch::<true>(self.block.wrapping_add(distance), lines_of_group::<I, F>(group));
+            prefetch::<true>(self.block.wrapping_add(distance), lines);
         }
         // SAFETY: `Gemv::run` sets `first` to blocks that the rows have; it has filled the terms of all groups and stored the scales of
         // the block.
         unsafe {
-            for half in 0..halves {
-                let mut dots = [isa.broadcast_sum(I::START); ROWS];
-                if !layout.minimums || bytes {
-                    for (row, dots) in dots.iter_mut().enumerate() {
-                        let start = (&raw const (*self.terms).starts[row][half]).cast::<i32>().add(at);
-                        *dots = isa.broadcast_sum(*start);
-                    }
-                }
-                let count = CODE_WORDS / halves;
-                for (word, codes) in codes.iter().enumerate().skip(half * count).take(count) {
-                    for (dots, row) in dots.iter_mut().zip(self.rows) {
-                        let x = row.add(at * GROUP + 4 * word).cast::<i32>().read_unaligned();
-                        *dots = if bytes {
-                            isa.dot::<true>(*dots, *codes, x)
-                        } else {
-                            isa.dot::<false>(*dots, *codes, x)
-                        };
-                    }
-                }
-                let scale = self.scales.get(isa, group, half);
-                let offset = isa.scale_offset(scale);
+            if F::LAYOUT.halves {
+                let [a, b, c, d, e, f, g, h] = *codes;
+                self.add(isa, group, 0, [a, b, c, d]);
+                self.add(isa, group, 1, [e, f, g, h]);
+            } else {
+                self.add(isa, group, 0, *codes);
+            }
+        }
+    }
+}
+
+impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Dots<I, F, L, ROWS> {
+    /// Adds the terms of a group, or of a half of it.
+    ///
+    /// # Safety
+    /// The rows have the group. Its terms were filled, and its scales stored.
+    #[inline(always)]
+    unsafe fn add<const WORDS: usize>(
+        &mut self,
+        isa: I,
+        group: usize,
+        half: usize,
+        codes: [I::Words; WORDS],
+    ) {
+        let (layout, at) = (F::LAYOUT, self.first + group);
+        // SAFETY: rows, terms and scales of the group are there, by this function's contract.
+        unsafe {
+            let x = self.rows.map(|row| row.add(at * GROUP + 4 * half * WORDS));
+            let starts = if layout.starts() {
+                let first = (&raw const (*self.terms).starts[0][half]).cast::<i32>().add(at);
+                DotStarts::PerRow { first, step: 2 * MAX_GROUPS }
+            } else {
+                DotStarts::Constant
+            };
+            let dots = isa.row_dots(codes, const { F::LAYOUT.sums() }, x, starts);
+            let scale = self.scales.get(isa, group, half);
+            let offset = isa.scale_offset(scale);
+            for (row, sum) in self.sums.iter_mut().enumerate() {
+                let x_scale = self.rows[row].add(self.scale_offset + 4 * at).cast::<f32>().read_unaligned();
+                *sum = isa.fma(isa.scale(dots[row], scale, offset), isa.broadcast(x_scale), *sum);
+            }
+            if layout.minimums {
+                let minimum = self.scales.get(isa, group, layout.scales() + half);
                 for (row, sum) in self.sums.iter_mut().enumerate() {
-                    let x_scale =
-                        self.rows[row].add(self.scale_offset + 4 * at).cast::<f32>().read_unaligned();
-                    *sum = isa.fma(isa.scale(dots[row], scale, offset), isa.broadcast(x_scale), *sum);
-                }
-                if layout.minimums {
-                    let minimum = self.scales.get(isa, group, halves + half);
-                    for (row, sum) in self.sums.iter_mut().enumerate() {
-                        let added = *(&raw const (*self.terms).sums[row][half]).cast::<f32>().add(at);
-                        *sum = isa.fma(minimum, isa.broadcast(added), *sum);
-                    }
+                    let added = *(&raw const (*self.terms).sums[row][half]).cast::<f32>().add(at);
+                    *sum = isa.fma(minimum, isa.broadcast(added), *sum);
                 }
             }
         }

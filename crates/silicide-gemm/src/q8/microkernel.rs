@@ -16,13 +16,13 @@
 
 use super::formats::{CODE_WORDS, GROUP, MAX_KC, PanelLayout, Zero};
 use super::quantize::{QuantizedGroups, QuantizedRows, RowOffsets};
-use crate::isa::{CodeLanes, IntLanes, MAX_LANES, Task};
+use crate::isa::{CodeLanes, CodeSums, DotStarts, IntLanes, MAX_LANES, PanelWords, Task};
 use std::mem::MaybeUninit;
 
 /// The largest MR of any instruction set; a multiple of each one's.
 pub const MAX_MR: usize = 6;
 /// Vectors of outputs in the register tile: NR is `NR_VECTORS * LANES`.
-pub(super) const NR_VECTORS: usize = 2;
+pub(crate) const NR_VECTORS: usize = 2;
 
 /// A block of outputs: some rows, and the outputs of one panel or several.
 #[derive(Clone, Copy)]
@@ -88,16 +88,9 @@ struct MultiplyPanels<'a, I> {
 struct TileKind {
     halves: bool,
     minimums: bool,
-    /// Whether codes are signed bytes.
-    bytes: bool,
-}
-
-impl TileKind {
-    /// Whether dot products start from terms of the rows. Codes with minimums have none, unless they are signed bytes.
-    #[inline(always)]
-    const fn starts(self) -> bool {
-        !self.minimums || self.bytes
-    }
+    /// Whether dot products start from terms of the rows.
+    starts: bool,
+    sums: CodeSums,
 }
 
 impl<I: IntLanes> Task for MultiplyPanels<'_, I> {
@@ -106,12 +99,12 @@ impl<I: IntLanes> Task for MultiplyPanels<'_, I> {
     #[inline(always)]
     fn run(self) {
         let Self { isa, layout, block } = self;
-        let PanelLayout { halves, minimums, .. } = layout;
-        let kind = TileKind { halves, minimums, bytes: layout.bytes::<I>() };
+        let (starts, sums) = (layout.starts(), layout.sums());
+        let kind = TileKind { halves: layout.halves, minimums: layout.minimums, starts, sums };
         // Constants in each arm, so each has a register tile of its own.
         macro_rules! arm {
-            ($halves:literal, $minimums:literal, $bytes:literal) => {
-                strips(isa, layout, TileKind { halves: $halves, minimums: $minimums, bytes: $bytes }, &block)
+            ($($member:ident: $value:expr),*) => {
+                strips(isa, layout, TileKind { $($member: $value,)* ..kind }, &block)
             };
         }
         // SAFETY: `multiply` states what the block's memory is.
@@ -119,18 +112,25 @@ impl<I: IntLanes> Task for MultiplyPanels<'_, I> {
             if const { !I::TILE_PER_LAYOUT } {
                 return strips(isa, layout, kind, &block);
             }
-            match kind {
-                TileKind { halves: false, minimums: false, bytes: true } if const { I::SIGNED } => {
-                    arm!(false, false, true)
-                }
-                TileKind { halves: true, minimums: false, bytes: true } if const { I::SIGNED } => {
-                    arm!(true, false, true)
-                }
-                TileKind { halves: false, minimums: false, .. } => arm!(false, false, false),
-                TileKind { halves: true, minimums: false, .. } => arm!(true, false, false),
-                TileKind { halves: false, minimums: true, bytes: true } => arm!(false, true, true),
-                TileKind { halves: false, minimums: true, bytes: false } => arm!(false, true, false),
-                TileKind { halves: true, minimums: true, .. } => arm!(true, true, false),
+            if const { I::SIGNED } {
+                // A branch for minimums costs nothing that can be measured, and halves the number of tiles.
+                return match (layout.halves, sums) {
+                    (false, CodeSums::Words(8)) => arm!(halves: false, sums: CodeSums::Words(8)),
+                    (false, CodeSums::Words(4)) => arm!(halves: false, sums: CodeSums::Words(4)),
+                    // Right for all codes.
+                    (false, _) => arm!(halves: false, sums: CodeSums::Signed),
+                    (true, CodeSums::Words(4)) => arm!(halves: true, sums: CodeSums::Words(4)),
+                    (true, CodeSums::Words(_)) => arm!(halves: true, sums: CodeSums::Words(2)),
+                    (true, CodeSums::Signed) => arm!(halves: true, sums: CodeSums::Signed),
+                };
+            }
+            match (layout.halves, layout.minimums, starts) {
+                (false, false, _) => arm!(halves: false, minimums: false, starts: true),
+                (true, false, _) => arm!(halves: true, minimums: false, starts: true),
+                (false, true, true) => arm!(halves: false, minimums: true, starts: true),
+                (false, true, false) => arm!(halves: false, minimums: true, starts: false),
+                // No format has halves, minimums and signed codes.
+                (true, true, _) => arm!(halves: true, minimums: true, starts: false),
             }
         }
     }
@@ -142,13 +142,13 @@ impl<I: IntLanes> Task for MultiplyPanels<'_, I> {
 /// As for [`multiply`]; the kind is that of the layout, and a panel has at most [`MAX_KC`] groups.
 #[inline(always)]
 unsafe fn strips<I: IntLanes>(isa: I, layout: PanelLayout, kind: TileKind, block: &PanelBlock<'_>) {
-    const { assert!(I::MR <= MAX_MR && I::KC <= MAX_KC) };
+    const { assert!(I::MR <= MAX_MR && I::MR_SIGNED <= I::MR && I::KC <= MAX_KC) };
     let mut terms = MaybeUninit::<StripTerms>::uninit();
     // SAFETY: all fields are `MaybeUninit`.
     let terms = unsafe { terms.assume_init_mut() };
     let width = NR_VECTORS * I::LANES;
     // Nearly equal heights: a strip of one row takes more than a sixth of the time of six.
-    let count = block.rows.div_ceil(I::MR);
+    let count = block.rows.div_ceil(if kind.sums == CodeSums::Signed { I::MR_SIGNED } else { I::MR });
     let mut row = 0;
     for strip in 0..count {
         let rows = (strip + 1) * block.rows / count - row;
@@ -213,7 +213,7 @@ impl GroupTerms<'_> {
     #[inline(always)]
     pub(super) fn fill<I: IntLanes>(self, layout: PanelLayout, half: usize, row: QuantizedGroups<'_>) {
         let zero = match layout.zero {
-            Zero::Code(zero) => i32::from(zero),
+            Zero::Code { zero, .. } => i32::from(zero),
             Zero::Bytes => <I::Unpacker as CodeLanes>::ZERO,
         };
         let to = self.starts.iter_mut().zip(self.sums);
@@ -225,7 +225,7 @@ impl GroupTerms<'_> {
                 (true, 0) => *first,
                 (true, _) => *second,
             };
-            if !layout.minimums || layout.bytes::<I>() {
+            if layout.starts() {
                 start.write(I::START.wrapping_sub(zero.wrapping_mul(sum)));
             }
             if layout.minimums {
@@ -269,33 +269,22 @@ unsafe fn tile<I: IntLanes, const ROWS: usize>(
                 }
             }
         }
+        let sums_address = &raw mut sums;
         for group in 0..part.groups {
             let panel = part.panel.add(group * layout.words() * width);
-            let a = first_codes.add(group * GROUP);
+            let sums = &mut *isa.sums_address(sums_address);
             for half in 0..halves {
-                let mut dots = [[isa.broadcast_sum(I::START); NR_VECTORS]; ROWS];
-                if kind.starts() {
-                    for (row, dots) in dots.iter_mut().enumerate() {
-                        let start = *starts.add((half * MAX_MR + row) * MAX_KC + group);
-                        *dots = [isa.broadcast_sum(start); NR_VECTORS];
-                    }
-                }
-                for word in half * CODE_WORDS / halves..(half + 1) * CODE_WORDS / halves {
-                    let mut codes = [isa.load_codes(panel.add(word * width).cast()); NR_VECTORS];
-                    for (i, codes) in codes.iter_mut().enumerate().skip(1) {
-                        *codes = isa.load_codes(panel.add(word * width + i * lanes).cast());
-                    }
-                    for (row, dots) in dots.iter_mut().enumerate() {
-                        let x = a.add(row * offsets.bytes + 4 * word).cast::<i32>().read_unaligned();
-                        for (dots, codes) in dots.iter_mut().zip(codes) {
-                            *dots = if kind.bytes {
-                                isa.dot::<true>(*dots, codes, x)
-                            } else {
-                                isa.dot::<false>(*dots, codes, x)
-                            };
-                        }
-                    }
-                }
+                let count = CODE_WORDS / halves;
+                let words = PanelWords {
+                    panel: panel.add(half * count * width).cast(),
+                    count,
+                    x: first_codes.add(group * GROUP + half * count * 4),
+                    x_stride: offsets.bytes,
+                };
+                let first = starts.add(half * MAX_MR * MAX_KC + group);
+                let starts =
+                    if kind.starts { DotStarts::PerRow { first, step: MAX_KC } } else { DotStarts::Constant };
+                let dots = isa.panel_dots::<ROWS>(words, kind.sums, starts);
                 for i in 0..NR_VECTORS {
                     let scale = isa.load(panel.add((CODE_WORDS + half) * width + i * lanes));
                     let offset = isa.scale_offset(scale);
@@ -315,6 +304,7 @@ unsafe fn tile<I: IntLanes, const ROWS: usize>(
                 }
             }
         }
+        let sums = &*sums_address;
         for (row, sums) in sums.iter().enumerate() {
             for (i, sum) in sums.iter().enumerate() {
                 let left = part.outputs.saturating_sub(i * lanes);

@@ -54,7 +54,7 @@ use crate::isa::{IntLanes, MAX_LANES, Simd};
 use crate::view::{GemmError, MatrixMut};
 use formats::{affine, panel_layout, unpack};
 use gemm::Q8Product;
-use microkernel::NR_VECTORS;
+pub(crate) use microkernel::NR_VECTORS;
 use silicide_quant::Format;
 use std::ops::Range;
 use weights::WeightEncoding;

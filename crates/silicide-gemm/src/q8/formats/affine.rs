@@ -4,7 +4,7 @@
 //! but 8 bits, where the CPU has byte permutations (`codebook_gemv`).
 
 use super::decode_i8;
-use super::legacy::MINIMUMS;
+use super::legacy::MINIMUMS_4;
 use super::{BlockFormat, CodeSink, GROUP, PanelLayout, ScaleSlots, UnpackPart, Zero, map_words, unpack_as};
 use crate::isa::{CodeLanes, IntLanes};
 use crate::q8::layout::{BlockView, BlockViews, WeightLayout};
@@ -25,11 +25,11 @@ const BYTES: PanelLayout = PanelLayout { zero: Zero::Bytes, halves: false, minim
 
 /// The layout that a format unpacks to.
 pub(in crate::q8) fn panel_layout(format: MlxFormat) -> PanelLayout {
-    if format.bits() == 4 { MINIMUMS } else { BYTES }
+    if format.bits() == 4 { MINIMUMS_4 } else { BYTES }
 }
 
 impl BlockFormat for Affine4 {
-    const LAYOUT: PanelLayout = MINIMUMS;
+    const LAYOUT: PanelLayout = MINIMUMS_4;
     const BYTES: usize = GROUP / 2;
     const INTERLEAVED: bool = false;
 

@@ -16,7 +16,7 @@
 //!
 //! Small scales are unpacked for all lanes at once, from words that a transposition, or interleaving, has put side by side.
 
-use super::legacy::MINIMUMS;
+use super::legacy::{MINIMUMS_4, MINIMUMS_5};
 use super::levels::IQ4_LEVELS;
 use super::{BlockFormat, CODE_WORDS, CodeSink, PanelLayout, ScaleSlots, Zero, map_words, nibbles};
 use crate::isa::CodeLanes;
@@ -58,7 +58,8 @@ pub(in crate::q8) struct Q6K;
 pub(in crate::q8) struct Iq4Xs;
 
 impl BlockFormat for Q2K {
-    const LAYOUT: PanelLayout = PanelLayout { zero: Zero::Code(0), halves: true, minimums: true };
+    const LAYOUT: PanelLayout =
+        PanelLayout { zero: Zero::Code { zero: 0, largest: 3 }, halves: true, minimums: true };
     const BYTES: usize = 84;
     const GROUPS: usize = GROUPS;
 
@@ -87,7 +88,8 @@ impl BlockFormat for Q2K {
 }
 
 impl BlockFormat for Q3K {
-    const LAYOUT: PanelLayout = PanelLayout { zero: Zero::Code(4), halves: true, minimums: false };
+    const LAYOUT: PanelLayout =
+        PanelLayout { zero: Zero::Code { zero: 4, largest: 7 }, halves: true, minimums: false };
     const BYTES: usize = 110;
     const GROUPS: usize = GROUPS;
 
@@ -126,7 +128,7 @@ impl BlockFormat for Q3K {
 }
 
 impl BlockFormat for Q4K {
-    const LAYOUT: PanelLayout = MINIMUMS;
+    const LAYOUT: PanelLayout = MINIMUMS_4;
     const BYTES: usize = 144;
     const GROUPS: usize = GROUPS;
 
@@ -146,7 +148,7 @@ impl BlockFormat for Q4K {
 }
 
 impl BlockFormat for Q5K {
-    const LAYOUT: PanelLayout = MINIMUMS;
+    const LAYOUT: PanelLayout = MINIMUMS_5;
     const BYTES: usize = 176;
     const GROUPS: usize = GROUPS;
 
@@ -172,7 +174,8 @@ impl BlockFormat for Q5K {
 }
 
 impl BlockFormat for Q6K {
-    const LAYOUT: PanelLayout = PanelLayout { zero: Zero::Code(32), halves: true, minimums: false };
+    const LAYOUT: PanelLayout =
+        PanelLayout { zero: Zero::Code { zero: 32, largest: 63 }, halves: true, minimums: false };
     const BYTES: usize = 210;
     const GROUPS: usize = GROUPS;
 
@@ -240,7 +243,7 @@ impl BlockFormat for Iq4Xs {
 }
 
 impl BlockFormat for Tq2_0 {
-    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code(1));
+    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code { zero: 1, largest: 3 });
     const BYTES: usize = 66;
     const GROUPS: usize = GROUPS;
 

@@ -28,11 +28,18 @@ pub(in crate::q8) struct Q5_1;
 #[derive(Clone, Copy)]
 pub(in crate::q8) struct Q8_0;
 
-/// A scale and a minimum.
-pub(super) const MINIMUMS: PanelLayout = PanelLayout { zero: Zero::Code(0), halves: false, minimums: true };
+/// A scale and a minimum, codes of 4 bits.
+pub(super) const MINIMUMS_4: PanelLayout = minimums(15);
+/// A scale and a minimum, codes of 5 bits.
+pub(super) const MINIMUMS_5: PanelLayout = minimums(31);
+
+/// A scale and a minimum, codes of at most `largest`.
+const fn minimums(largest: u8) -> PanelLayout {
+    PanelLayout { zero: Zero::Code { zero: 0, largest }, halves: false, minimums: true }
+}
 
 impl BlockFormat for Q4_0 {
-    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code(8));
+    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code { zero: 8, largest: 15 });
     const BYTES: usize = 18;
     const WORDS_AT: usize = 2;
 
@@ -48,7 +55,7 @@ impl BlockFormat for Q4_0 {
 }
 
 impl BlockFormat for Q4_1 {
-    const LAYOUT: PanelLayout = MINIMUMS;
+    const LAYOUT: PanelLayout = MINIMUMS_4;
     const BYTES: usize = 20;
 
     #[inline(always)]
@@ -63,7 +70,7 @@ impl BlockFormat for Q4_1 {
 }
 
 impl BlockFormat for Q5_0 {
-    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code(16));
+    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code { zero: 16, largest: 31 });
     const BYTES: usize = 22;
     const WORDS_AT: usize = 2;
 
@@ -79,7 +86,7 @@ impl BlockFormat for Q5_0 {
 }
 
 impl BlockFormat for Q5_1 {
-    const LAYOUT: PanelLayout = MINIMUMS;
+    const LAYOUT: PanelLayout = MINIMUMS_5;
     const BYTES: usize = 24;
 
     #[inline(always)]

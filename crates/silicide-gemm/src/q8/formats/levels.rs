@@ -67,7 +67,7 @@ impl BlockFormat for Iq4Nl {
 }
 
 impl BlockFormat for Mxfp4 {
-    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code(FP4_ZERO));
+    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code { zero: FP4_ZERO, largest: 2 * FP4_ZERO });
     const BYTES: usize = 17;
     const WORDS_AT: usize = 1;
 
@@ -89,7 +89,11 @@ impl BlockFormat for Mxfp4 {
 }
 
 impl BlockFormat for Nvfp4 {
-    const LAYOUT: PanelLayout = PanelLayout { zero: Zero::Code(FP4_ZERO), halves: true, minimums: false };
+    const LAYOUT: PanelLayout = PanelLayout {
+        zero: Zero::Code { zero: FP4_ZERO, largest: 2 * FP4_ZERO },
+        halves: true,
+        minimums: false,
+    };
     const BYTES: usize = 36;
     const GROUPS: usize = 2;
 
@@ -118,7 +122,7 @@ impl BlockFormat for Nvfp4 {
 
 impl BlockFormat for Q1_0 {
     // Bits are spread as 16 or 0: eightfold levels of 1 and -1.
-    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code(8));
+    const LAYOUT: PanelLayout = PanelLayout::plain(Zero::Code { zero: 8, largest: 16 });
     const BYTES: usize = 18;
     const GROUPS: usize = 4;
     const WORDS_AT: usize = 2;

@@ -30,7 +30,7 @@ use super::layout::{
     BlockView, BlockViews, EitherLayout, INTERLEAVE, Interleaved, Strided, VectorRows, WeightLayout,
     WeightRows,
 };
-use crate::isa::{CodeLanes, FloatLanes, IntLanes, Task};
+use crate::isa::{CodeLanes, CodeSums, FloatLanes, IntLanes, Task};
 use crate::prefetch::{LINE, fetch};
 use silicide_quant::Format;
 use std::marker::PhantomData;
@@ -46,8 +46,8 @@ pub const MAX_KC: usize = 64;
 /// The code that stands for zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Zero {
-    /// This one; codes are below 128.
-    Code(u8),
+    /// `zero`; codes are at most `largest`, which is below 64.
+    Code { zero: u8, largest: u8 },
     /// Codes are signed bytes, as [`CodeLanes::signed_codes`] makes them.
     Bytes,
 }
@@ -74,10 +74,26 @@ impl PanelLayout {
         1 + self.halves as usize
     }
 
-    /// Whether [`IntLanes::dot`] needs to know that codes are signed bytes.
+    /// Whether dot products start from a term of the row: not where codes have minimums and no zero.
     #[inline(always)]
-    pub(super) const fn bytes<I: IntLanes>(self) -> bool {
-        matches!(self.zero, Zero::Bytes) && (I::SIGNED || self.minimums)
+    pub(super) const fn starts(self) -> bool {
+        !self.minimums || matches!(self.zero, Zero::Bytes)
+    }
+
+    /// How products of codes are summed.
+    #[inline(always)]
+    pub(super) const fn sums(self) -> CodeSums {
+        match self.zero {
+            Zero::Bytes => CodeSums::Signed,
+            Zero::Code { largest, .. } => {
+                // Products of pairs of codes with activations of at most 127.
+                let pairs = i16::MAX / (2 * 127 * largest as i16);
+                assert!(pairs >= 2);
+                let words = 1 << pairs.ilog2();
+                let most = CODE_WORDS / self.scales();
+                CodeSums::Words(if words < most { words } else { most })
+            }
+        }
     }
 
     /// Words of a group in a panel, for each output.

@@ -92,6 +92,8 @@ pub(super) trait WeightLayout: Copy {
     /// Prefetch distance from L2 into L1, in bytes. An L1 miss that hits L2 still holds a line-fill buffer that a DRAM prefetch
     /// needs, so lines are moved early.
     const PREFETCH_L1: Option<usize>;
+    /// Whether rows share cache lines.
+    const SHARES_LINES: bool = false;
 
     /// Returns the layout of these rows.
     fn new(rows: WeightRows) -> Self;

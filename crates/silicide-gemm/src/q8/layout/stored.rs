@@ -130,6 +130,7 @@ impl<const WIDTH: usize> Interleaved<WIDTH> {
 impl<const WIDTH: usize> WeightLayout for Interleaved<WIDTH> {
     const SCALES_AHEAD: usize = 1;
     const PREFETCH_L1: Option<usize> = Some(4096);
+    const SHARES_LINES: bool = true;
 
     #[inline(always)]
     fn new(rows: WeightRows) -> Self {

@@ -91,10 +91,15 @@ impl Rhs {
 /// Weights of every format and layout with a product, `n` rows of at least `k`. Interleaved ones have whole sixteens of rows.
 fn every_rhs(n: usize, k: usize) -> Vec<Rhs> {
     let mut random = Random(7);
+    every_rhs_of(n, k, |_| random.unit())
+}
+
+/// [`every_rhs`] of the weights that `weight` returns for their places.
+fn every_rhs_of(n: usize, k: usize, mut weight: impl FnMut(usize) -> f64) -> Vec<Rhs> {
     let mut all = Vec::new();
     for format in Format::ALL.into_iter().filter(|format| supports(*format)) {
         let k = k.next_multiple_of(format.block_len().max(GROUP));
-        let weights: Vec<f64> = (0..n.next_multiple_of(INTERLEAVE) * k).map(|_| random.unit()).collect();
+        let weights: Vec<f64> = (0..n.next_multiple_of(INTERLEAVE) * k).map(&mut weight).collect();
         let packed = encode(DType::Block(format), &weights);
         let values = decode(DType::Block(format), &packed);
         let encoding = Encoding::Block(format);
@@ -113,7 +118,7 @@ fn every_rhs(n: usize, k: usize) -> Vec<Rhs> {
     }
     for format in MlxFormat::all().into_iter().filter(|format| format.mode() == MlxMode::Affine) {
         let k = k.next_multiple_of(format.group());
-        let weights: Vec<f32> = (0..n * k).map(|_| random.unit() as f32).collect();
+        let weights: Vec<f32> = (0..n * k).map(|i| weight(i) as f32).collect();
         let sizes = format.plane_bytes(n * k).unwrap();
         let [mut packed, mut scales, mut biases] =
             [sizes.packed, sizes.scales, sizes.biases].map(|bytes| vec![0; bytes]);
@@ -153,28 +158,45 @@ fn activations(rows: usize, k: usize) -> Vec<f32> {
     (0..rows * k).map(|_| random.unit() as f32).collect()
 }
 
-/// The codes of activations are taken as they are, so that what is left is f32 rounding of sums.
-#[test]
-fn products_agree_with_an_f64_reference() {
-    fn check<I: Q8Kernels>(isa: I, rhs: &Rhs, rows: usize) {
-        let lhs = Lhs::new(&activations(rows, rhs.k), rows);
-        let y = product(isa, lhs.view(rows), rhs, 0..rhs.n);
-        for row in 0..rows {
-            let x = lhs.values(row);
-            for output in 0..rhs.n {
-                let w = &rhs.values[output * rhs.k..(output + 1) * rhs.k];
-                let expected: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
-                let size: f64 = x.iter().zip(w).map(|(x, w)| (x * w).abs()).sum();
-                let (got, label) = (f64::from(y[row * rhs.n + output]), &rhs.label);
-                let error = (got - expected).abs();
-                assert!(error <= 2e-6 * size, "{label} {} {rows} rows: {got}, not {expected}", I::NAME);
-            }
+/// Checks a product against one in f64. The codes of activations are taken as they are, so that what is left is f32 rounding of sums.
+fn check_values<I: Q8Kernels>(isa: I, rhs: &Rhs, lhs: &Lhs) {
+    let y = product(isa, lhs.view(lhs.rows), rhs, 0..rhs.n);
+    for row in 0..lhs.rows {
+        let x = lhs.values(row);
+        for output in 0..rhs.n {
+            let w = &rhs.values[output * rhs.k..(output + 1) * rhs.k];
+            let expected: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
+            let size: f64 = x.iter().zip(w).map(|(x, w)| (x * w).abs()).sum();
+            let (got, label, rows) = (f64::from(y[row * rhs.n + output]), &rhs.label, lhs.rows);
+            let error = (got - expected).abs();
+            assert!(error <= 2e-6 * size, "{label} {} {rows} rows: {got}, not {expected}", I::NAME);
         }
     }
+}
+
+#[test]
+fn products_agree_with_an_f64_reference() {
     for (n, k) in [(16, 32), (37, 544)] {
         for rhs in every_rhs(n, k) {
             for rows in [1, 3, 7, 19] {
-                for_every_isa!(check(&rhs, rows));
+                let lhs = Lhs::new(&activations(rows, rhs.k), rows);
+                for_every_isa!(check_values(&rhs, &lhs));
+            }
+        }
+    }
+}
+
+/// Products of codes are summed in 16 bits where the largest ones fit.
+#[test]
+fn the_largest_codes_times_the_largest_activations_do_not_saturate() {
+    // Both ends of the range of codes, as the first weight of a group sets the scale or the minimum.
+    for (first, others) in [(-1.0, 1.0), (1.0, -1.0), (0.0, 1.0), (1.0, 1.0)] {
+        for rhs in every_rhs_of(16, 256, |i| if i % GROUP == 0 { first } else { others }) {
+            for rows in [1, 2, 6] {
+                let x: Vec<f32> =
+                    (0..rows * rhs.k).map(|i| if i / rhs.k % 2 == 0 { 1.0 } else { -1.0 }).collect();
+                let lhs = Lhs::new(&x, rows);
+                for_every_isa!(check_values(&rhs, &lhs));
             }
         }
     }
