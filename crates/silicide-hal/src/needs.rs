@@ -186,6 +186,14 @@ impl Needs {
         self
     }
 
+    /// Requires the last binding to begin at a multiple of `align` bytes too. Its offset word keeps its unit.
+    pub fn aligned(mut self, align: u32) -> Needs {
+        if let Some(last) = self.bindings.last_mut() {
+            last.align = last.align.max(align);
+        }
+        self
+    }
+
     /// Allows the last binding to be the same bytes as one of `bindings`, given as bits.
     pub fn over(mut self, bindings: u32) -> Needs {
         if let Some(last) = self.bindings.last_mut() {
