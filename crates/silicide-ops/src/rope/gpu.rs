@@ -45,26 +45,32 @@ impl Kernel for GpuRope {
             linear,
             main,
         ];
-        let kernel = gpu::sized(WgslKernel::new(self.name(), &parts, 3, 5), on);
+        let halves = usize::from(op.style == RopeStyle::Halves);
+        let facts = [heads, dim, pairs].map(|extent| extent as u32);
+        let kernel = gpu::sized(WgslKernel::new(self.name(), &parts, 3, 1), on)
+            .constant("HEADS", heads as u32)
+            .constant("DIM", dim as u32)
+            .constant("PAIRS", pairs as u32)
+            .constant("HALVES", halves as u32);
         // SAFETY: item `i`, below the count, is of head `i / items`; pairs lie in their head, and are read before they are
         // written.
-        let kernel = unsafe { kernel.unchecked(needs, &[]) };
+        let kernel = unsafe { kernel.unchecked(needs, &facts) };
         for span in row_spans(tokens, heads * dim, 4, on).into_iter().flatten() {
             let window =
                 |slot, row: usize| Arg::slot(slot).window(span.start * row * 4, span.len() * row * 4);
             let args = [window(0, heads * dim), window(1, pairs * 2), window(2, heads * dim)];
             // Of each head, the pairs and then what is passed on.
             let count = span.len() * heads * (dim - pairs);
-            let halves = usize::from(op.style == RopeStyle::Halves);
-            let params = [count, heads, dim, pairs, halves].map(|word| word as u32);
-            gpu::push(&mut plan, &kernel, &args, &params, on);
+            gpu::push(&mut plan, &kernel, &args, &[count as u32], on);
         }
         plan
     }
 }
 
+/// Facts: heads of a token, and elements and pairs of a head.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [count, heads, dim, pairs] = [0, 1, 2, 3].map(|i| launch.count(i));
+    let count = launch.count(0);
+    let [heads, dim, pairs] = [0, 1, 2].map(|i| Count::from(launch.fact(i)));
     if pairs * 2u32 > dim {
         return None;
     }

@@ -5,29 +5,30 @@ struct Params {
     table_offset: u32,
     y_offset: u32,
     count: u32,
-    heads: u32,
-    dim: u32,
-    pairs: u32,
-    // 1 if pairs are of two halves, 0 if of neighbours.
-    halves: u32,
 }
 var<immediate> p: Params;
+// Heads of a token, and elements and pairs of a head: constants, so that items are not divided by parameters.
+override HEADS: u32 = 1;
+override DIM: u32 = 2;
+override PAIRS: u32 = 1;
+// 1 if pairs are of two halves, 0 if of neighbours.
+override HALVES: u32 = 0;
 
 fn element(i: u32) {
-    let items = p.dim - p.pairs;
+    let items = DIM - PAIRS;
     let row = i / items;
     let item = i % items;
-    let head = row * p.dim;
-    if item >= p.pairs {
-        let at = head + item + p.pairs;
+    let head = row * DIM;
+    if item >= PAIRS {
+        let at = head + item + PAIRS;
         store_y(at, load_x(at));
         return;
     }
-    let turn = (row / p.heads * p.pairs + item) * 2u;
+    let turn = (row / HEADS * PAIRS + item) * 2u;
     let c = load_table(turn);
     let s = load_table(turn + 1u);
-    let at = head + select(2u * item, item, p.halves == 1u);
-    let apart = select(1u, p.pairs, p.halves == 1u);
+    let at = head + select(2u * item, item, HALVES == 1u);
+    let apart = select(1u, PAIRS, HALVES == 1u);
     let a = load_x(at);
     let b = load_x(at + apart);
     store_y(at, a * c - b * s);

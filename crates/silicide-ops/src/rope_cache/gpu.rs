@@ -72,34 +72,25 @@ impl Kernel for GpuRopeCache {
             Part::bound(values, "values", 7),
             Part::plain(&wgsl::LINEAR),
         ];
-        let kernel = WgslKernel::new(self.name(), &parts, BINDINGS, 13).writes(0b1110_0000);
+        let kernel = WgslKernel::new(self.name(), &parts, BINDINGS, 5).writes(0b1110_0000);
         let sizes = [1, 2].map(|output| io.output(output).dtype.size() as u32);
         let workgroup = wgsl::workgroup(on);
-        let kernel = kernel.constant("WG", workgroup).constant("ITEMS", workgroup * EACH);
+        let RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities, .. } = extents;
+        let items = (heads + kv_heads) * (dim - pairs) + kv_heads * value_dim;
+        let chunks = items.div_ceil((workgroup * EACH) as usize).max(1);
+        let halves = usize::from(op.style == RopeStyle::Halves);
+        let shape = [chunks, heads, kv_heads, dim, pairs, value_dim, halves].map(|extent| extent as u32);
+        let names = ["CHUNKS", "HEADS", "KV_HEADS", "DIM", "PAIRS", "VALUES", "HALVES"];
+        let kernel = kernel.constant("WG", workgroup).constant("EACH", workgroup * EACH);
+        let kernel =
+            names.into_iter().zip(shape).fold(kernel, |kernel, (name, value)| kernel.constant(name, value));
+        let facts: smallvec::SmallVec<[u32; 12]> = sizes.into_iter().chain(shape).collect();
         // SAFETY: items of a token are of its heads of queries, keys and values in turn; pairs lie in their head. A slot is
         // checked against the limit, which is at most the capacity, before it is used.
-        let kernel = unsafe { kernel.unchecked(needs, &sizes) };
-        let RopeCacheExtents { tokens, heads, kv_heads, dim, value_dim, pairs, capacities, .. } = extents;
+        let kernel = unsafe { kernel.unchecked(needs, &facts) };
         let [key_limit, value_limit] = extents.limits(io);
-        let items = (heads + kv_heads) * (dim - pairs) + kv_heads * value_dim;
-        let chunks = items.div_ceil((workgroup * EACH) as usize);
-        let halves = usize::from(op.style == RopeStyle::Halves);
         let [key_capacity, value_capacity] = capacities;
-        let params = [
-            items,
-            chunks,
-            tokens,
-            heads,
-            kv_heads,
-            dim,
-            value_dim,
-            pairs,
-            halves,
-            key_capacity,
-            value_capacity,
-            key_limit,
-            value_limit,
-        ];
+        let params = [tokens, key_capacity, value_capacity, key_limit, value_limit];
         let args: smallvec::SmallVec<[Arg; 8]> = (0..8).map(Arg::slot).collect();
         let grid = wgsl::grid(tokens * chunks, on);
         plan.push(Program::Wgsl(kernel), &args, &params.map(|word| word as u32), grid);
@@ -107,18 +98,18 @@ impl Kernel for GpuRopeCache {
     }
 }
 
-/// Facts: bytes of an element of keys and of values.
+/// Facts: bytes of an element of keys and of values, then the constants of the program from `CHUNKS` on.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [count, chunks, tokens, heads, kv_heads, dim, value_dim, pairs] =
-        [0, 1, 2, 3, 4, 5, 6, 7].map(|i| launch.count(i));
-    let [key_capacity, value_capacity, key_limit, value_limit] = [9, 10, 11, 12].map(|i| launch.count(i));
+    let [tokens, key_capacity, value_capacity, key_limit, value_limit] =
+        [0, 1, 2, 3, 4].map(|i| launch.count(i));
+    let [chunks, heads, kv_heads, dim, pairs, value_dim] =
+        [2, 3, 4, 5, 6, 7].map(|i| Count::from(launch.fact(i)));
     let is_inside = key_limit <= key_capacity && value_limit <= value_capacity && pairs * 2u32 <= dim;
-    let divides = heads != Count(0) && kv_heads != Count(0) && chunks != Count(0);
+    let divides = [heads, kv_heads, chunks, value_dim].iter().all(|extent| *extent != Count(0));
     if !is_inside || !divides {
         return None;
     }
     let values = tokens * kv_heads * value_dim;
-    let items = (heads + kv_heads) * Count(dim.0 - pairs.0) + kv_heads * value_dim;
     let [key, value] = [0, 1].map(|i| launch.fact(i));
     let q = tokens * heads * dim * 4u32;
     let needs = Needs::new()
@@ -131,5 +122,5 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
         .over(0b1)
         .write(kv_heads * key_capacity * dim * key, key as usize)
         .write(kv_heads * value_capacity * value_dim * value, value as usize);
-    (items == count).then_some(needs)
+    Some(needs)
 }
