@@ -4,7 +4,7 @@ use crate::arguments::{DeviceArgs, ModelRef, tokens};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use clap::Args;
-use silicide::graph::ComputeGraph;
+use silicide::graph::{ComputeGraph, GraphExecutor, KernelDispatches};
 use silicide_llm::ModelOptions;
 use silicide_llm::engine::capture_pass;
 use silicide_weights::Source;
@@ -20,6 +20,7 @@ use std::ops::Range;
 #[command(after_help = "Examples:
   silicide graph smollm2
   silicide graph smollm2 --layer 0 --dot | dot -Tsvg > layer.svg
+  silicide graph smollm2 --dispatches --device vulkan
   silicide graph model.gguf -n 16 --all --isa portable")]
 pub(crate) struct Graph {
     #[command(flatten)]
@@ -39,6 +40,9 @@ pub(crate) struct Graph {
     /// Print a drawing for Graphviz instead of text
     #[arg(long, help_heading = "Graph")]
     dot: bool,
+    /// Print the dispatches of the pass by kernel, and its barriers, instead of ops
+    #[arg(long, conflicts_with_all = ["dot", "layer", "all"], help_heading = "Graph")]
+    dispatches: bool,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -49,6 +53,9 @@ impl Graph {
         let mut options = ModelOptions::default();
         options.context = self.ctx_size;
         let executor = capture_pass(&self.device.open()?, &source, &options, self.tokens)?;
+        if self.dispatches {
+            return print_dispatches(&executor);
+        }
         let graph = executor.graph();
         let nodes = if self.all { 0..graph.nodes().len() } else { layer(graph, self.layer)? };
         let mut out = std::io::stdout().lock();
@@ -59,6 +66,19 @@ impl Graph {
         }
         Ok(())
     }
+}
+
+/// Prints how often a replay dispatches each kernel, and the sums.
+fn print_dispatches(executor: &GraphExecutor) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    let kernels = executor.dispatches();
+    for KernelDispatches { kernel, dispatches } in &kernels {
+        writeln!(out, "{dispatches:6} {kernel}")?;
+    }
+    let sum: usize = kernels.iter().map(|kernel| kernel.dispatches).sum();
+    let (_, barriers) = executor.report().barriers;
+    writeln!(out, "{sum} dispatches, {barriers} barriers")?;
+    Ok(())
 }
 
 /// Returns the nodes of a layer: from its attention to the next layer's, or to the end.

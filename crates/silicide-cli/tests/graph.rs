@@ -63,3 +63,20 @@ fn layers_and_tokens_that_do_not_exist_are_refused() {
         );
     }
 }
+
+#[test]
+fn dispatches_are_counted_by_kernel() {
+    let shown = graph(&["--dispatches"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    let (last, kernels) = lines.split_last().unwrap();
+    let counts: Vec<(usize, &str)> = kernels
+        .iter()
+        .map(|line| line.trim().split_once(' ').unwrap())
+        .map(|(count, kernel)| (count.parse().unwrap(), kernel))
+        .collect();
+    // The model has a norm before attention, one before the feed-forward of each layer, and one at the end.
+    let norms = counts.iter().find(|(_, kernel)| kernel.starts_with("rms_norm"));
+    assert!(norms.is_some_and(|(count, _)| *count > 1), "{shown}");
+    let sum: usize = counts.iter().map(|(count, _)| count).sum();
+    assert!(last.starts_with(&format!("{sum} dispatches, ")) && last.ends_with(" barriers"), "{shown}");
+}

@@ -113,8 +113,8 @@ pub mod graph {
     pub use silicide_core::graph::GraphSession;
     #[doc(inline)]
     pub use silicide_core::graph::{
-        COMMON_SUBEXPRESSIONS, ComputeGraph, DEAD_CODE, Fusion, GraphOptions, GraphReport, GraphValue, Node,
-        Operand, Origin, Parameter, Pass, PassReport, Scope, ValueId,
+        COMMON_SUBEXPRESSIONS, ComputeGraph, DEAD_CODE, Fusion, GraphOptions, GraphReport, GraphValue,
+        KernelDispatches, Node, Operand, Origin, Parameter, Pass, PassReport, Scope, ValueId,
     };
 }
 

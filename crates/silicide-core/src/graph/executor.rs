@@ -9,7 +9,7 @@ use super::schedule::{Schedule, schedule};
 use super::session::{GraphArena, GraphSession};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::kernel::{Io, Outputs, TensorInfo};
+use crate::kernel::{Io, Outputs, Step, TensorInfo};
 use crate::memory::ALIGNMENT;
 use crate::profile::ProfiledCall;
 use crate::record::MemRanges;
@@ -68,6 +68,15 @@ pub struct GraphReport {
     pub value_bytes: usize,
     /// Bytes of workspace that a tile of any launch uses, at most.
     pub workspace: usize,
+}
+
+/// How often a replay dispatches programs of one kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelDispatches {
+    /// The kernel's name.
+    pub kernel: &'static str,
+    /// Its dispatches, over all calls.
+    pub dispatches: usize,
 }
 
 impl fmt::Display for GraphReport {
@@ -172,6 +181,22 @@ impl GraphExecutor {
     /// Returns the figures of the compiled graph.
     pub fn report(&self) -> &GraphReport {
         &self.compiled.report
+    }
+
+    /// Returns the dispatches of a replay by kernel, in the order of their first.
+    pub fn dispatches(&self) -> Vec<KernelDispatches> {
+        let Compiled { graph, commands, .. } = &*self.compiled;
+        let mut counts: Vec<KernelDispatches> = Vec::new();
+        for (node, call) in graph.nodes().iter().zip(&commands.calls) {
+            let kernel = node.op.kernel_name(call.kernel);
+            let steps = call.plan.steps.iter().filter(|step| matches!(step, Step::Dispatch(_)));
+            let dispatches = steps.count();
+            match counts.iter_mut().find(|count| count.kernel == kernel) {
+                Some(count) => count.dispatches += dispatches,
+                None => counts.push(KernelDispatches { kernel, dispatches }),
+            }
+        }
+        counts
     }
 
     /// The graph after all passes.

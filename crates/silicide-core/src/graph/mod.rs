@@ -28,7 +28,7 @@ mod session;
 
 pub use builder::{GraphBuilder, GraphValue};
 pub use compute::{ComputeGraph, Fusion, Node, Operand, Origin, Scope, ValueId};
-pub use executor::{GraphExecutor, GraphOptions, GraphReport};
+pub use executor::{GraphExecutor, GraphOptions, GraphReport, KernelDispatches};
 pub use extents::LiveExtent;
 pub use parameters::Parameter;
 pub use pass::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Pass, PassReport};
