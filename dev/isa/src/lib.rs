@@ -43,7 +43,7 @@ const FAMILIES: [Family; 3] = [
 pub struct Options {
     /// Writes the baseline and the document.
     pub write: bool,
-    /// A directory for the assembly of each kernel.
+    /// A directory for the assembly of each kernel, and its loops.
     pub listings: Option<PathBuf>,
     /// Only opens the device. For the processes that [`run`] starts.
     pub probe: bool,
@@ -120,7 +120,10 @@ pub fn run_family(name: &str, options: &Options) -> Result<(), String> {
         };
         if let Some(folder) = &options.listings {
             let file = folder.join(format!("{}.{}.txt", kernel.name.replace('/', "-"), name));
-            std::fs::write(&file, assembly).map_err(|error| format!("{}: {error}", file.display()))?;
+            let loops = listing::read(assembly, name, built.subgroup).loops();
+            for (file, text) in [(file.with_extension("loops.txt"), loops.as_str()), (file, assembly)] {
+                std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+            }
         }
         print!("{}", Row::of(name, &kernel, &built, assembly).line());
     }

@@ -1,6 +1,7 @@
 //! RADV's assembly: loops, and what their instructions occupy.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 /// Counts over a loop, loops inside of it included once, or over a whole program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,9 +20,10 @@ pub(crate) struct Counts {
     pub(crate) waits: u32,
 }
 
-/// A loop: whether no loop is inside of it, bytes that a lane loads from memory, and counts.
+/// A loop: its first and last block, whether no loop is inside of it, bytes that a lane loads from memory, and counts.
 #[derive(Clone, Debug)]
 struct Loop {
+    span: (u32, u32),
     is_innermost: bool,
     load_bytes: u32,
     counts: Counts,
@@ -45,6 +47,26 @@ impl Listing {
         let innermost = self.loops.iter().filter(|one| one.is_innermost);
         let hot = innermost.max_by_key(|one| (one.load_bytes, one.counts.instructions));
         hot.map_or(&self.whole, |one| &one.counts)
+    }
+
+    /// Returns a line for each loop, indented by its depth: blocks, and counts once through, those of inner loops included. With the rounds
+    /// of each, which the text of a kernel states, they give the instructions that it executes.
+    pub(crate) fn loops(&self) -> String {
+        let mut text = String::new();
+        for one in &self.loops {
+            let (first, last) = one.span;
+            let contains = |other: &&Loop| other.span.0 <= first && last <= other.span.1;
+            let depth = self.loops.iter().filter(contains).count();
+            let Counts { instructions, valu, cycles, loads, lds_loads, waits } = one.counts;
+            let _ = writeln!(
+                text,
+                "{:indent$}BB{first}..BB{last}: {instructions} instructions, {valu} VALU, {cycles} cycles, {loads} loads, \
+                 {lds_loads} shared loads, {waits} waits",
+                "",
+                indent = 2 * depth.saturating_sub(1),
+            );
+        }
+        text
     }
 }
 
@@ -83,7 +105,7 @@ pub(crate) fn read(text: &str, family: &str, wave: u32) -> Listing {
     let loops = spans.iter().map(|(&first, &last)| {
         let (counts, load_bytes) = count(first, last);
         let has_inner = spans.iter().any(|(&a, &b)| (a, b) != (first, last) && a >= first && b <= last);
-        Loop { is_innermost: !has_inner, load_bytes, counts }
+        Loop { span: (first, last), is_innermost: !has_inner, load_bytes, counts }
     });
     Listing { loops: loops.collect(), whole: count(0, u32::MAX).0 }
 }
@@ -183,6 +205,18 @@ BB2:
         assert_eq!(*read(TEXT, "RDNA3", 32).hot(), loop_of(1 + 4 + 1));
         assert_eq!(*read(TEXT, "GCN5", 64).hot(), loop_of(4 + 16 + 4));
         assert_eq!(listing.whole.instructions, 10);
+    }
+
+    #[test]
+    fn loops_are_named_by_their_blocks() {
+        let outer = TEXT.replace("s_endpgm", "s_cbranch_scc1 BB0");
+        let loops = read(&outer, "RDNA3", 32).loops();
+        let lines: Vec<&str> = loops.lines().collect();
+        assert!(lines[0].starts_with("BB0..BB2: 10 instructions, "), "{loops}");
+        assert_eq!(
+            lines[1],
+            "  BB1..BB1: 7 instructions, 3 VALU, 6 cycles, 1 loads, 1 shared loads, 1 waits"
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ const HEAD: &str = "# GPU kernels, by their instructions
 
 Mesa's RADV compiles our kernels for GPUs that are not there, and reports registers, spills, occupancy and assembly. Nothing here was
 run: these are instructions, not times. `cargo xtask isa` compiles every kernel again and fails on new spills, and where the hot loop's instructions or
-loads, registers or shared memory grow by more than 2%. `cargo xtask isa --only NAME --listings DIRECTORY` writes the assembly.
+loads, registers or shared memory grow by more than 2%. `cargo xtask isa --only NAME --listings DIRECTORY` writes the assembly and its loops.
 ";
 
 /// Returns the sentence that names the compiler.
