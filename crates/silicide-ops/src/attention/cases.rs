@@ -25,6 +25,10 @@ struct Sketch {
     sharing: Sharing,
     sinks: Option<f64>,
     scale: f64,
+    /// The standard deviation of keys and values.
+    cache: f64,
+    /// A value in place of one in 97.
+    special: Option<f64>,
     /// Whether the outputs are quantized too.
     quantized: bool,
     /// Whether keys lie in lanes.
@@ -52,6 +56,8 @@ fn sketch(label: &'static str, tokens: usize, start: usize, [heads, kv_heads, di
         sharing: Sharing::CPU,
         sinks: None,
         scale: 1.0,
+        cache: 1.0,
+        special: None,
         quantized: false,
         in_lanes: false,
     }
@@ -84,11 +90,17 @@ impl Sketch {
         // A list that is refused leaves a case without entries, which the op refuses.
         let _ = list.set(ranges);
         let work = list.words().iter().map(|word| f64::from(*word)).collect();
-        let scale = self.scale;
+        let gaussian = |scale: f64| Data::Gaussian { scale };
+        let values = match self.special {
+            Some(special) => {
+                Data::Values((0..97).map(|i| if i == 96 { special } else { f64::from(i % 7) }).collect())
+            }
+            None => gaussian(self.cache),
+        };
         let mut inputs = vec![
-            Input::of(DType::F32, &[tokens, heads, dim], Data::Gaussian { scale }),
-            Input::gaussian(self.types[0], keys),
-            Input::gaussian(self.types[1], &[kv_heads, capacity, value_dim]),
+            Input::of(DType::F32, &[tokens, heads, dim], gaussian(self.scale)),
+            Input::of(self.types[0], keys, gaussian(self.cache)),
+            Input::of(self.types[1], &[kv_heads, capacity, value_dim], values),
             Input::of(DType::U32, &[list.entries(), ENTRY_WORDS], Data::Values(work)),
         ];
         let sink = |mean: f64| Input::of(DType::F32, &[heads], Data::Uniform { low: mean, high: mean + 2.0 });
@@ -152,6 +164,13 @@ pub fn cases() -> Vec<Case> {
             call.causal = false;
             call.window = Some(60);
         }));
+        all.push(plain("subnormal halves", [4, 2, 64]).with(|call| {
+            call.cache = 2e-5;
+            call.scale = 1e5;
+        }));
+        for (label, special) in [("values that are infinite", f64::INFINITY), ("that are NaN", f64::NAN)] {
+            all.push(plain(label, [4, 2, 24]).with(|call| call.special = Some(special)));
+        }
         all.push(plain("chunks", [2, 2, 16]).with(|call| call.chunk = Some(40)));
     }
     for (tokens, shape) in

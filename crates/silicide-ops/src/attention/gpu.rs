@@ -1,9 +1,10 @@
-//! Attention on GPUs: one body, four queries to a workgroup, in two kernels.
+//! Attention on GPUs: one body, one to four queries that share keys to a workgroup, in two kernels.
 //!
 //! For few queries a workgroup takes the keys of an item of the work list, and a second launch joins the parts; otherwise it takes all keys
-//! of its queries. No subgroup size is assumed, and every sum has a fixed order. A cache larger than a binding is read in windows
-//! of whole heads.
+//! of its queries. The number of queries, the heads' sizes and the size of subgroups are constants of a program. A cache larger than a
+//! binding is read in windows of whole heads.
 
+use super::rows::{MOST_ROWS, ROWS, rows_of_workgroup};
 use super::{Attend, ENTRY_WORDS, Extents, ITEM_QUERIES, MOST_DIM, MOST_POSITIONS};
 use crate::elementwise::activation::ACTIVATION;
 use crate::needs::{TypedNeeds, dtype};
@@ -11,34 +12,46 @@ use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
 use silicide_quant::DType;
+use smallvec::SmallVec;
 use std::ops::Range;
 
-/// The function that the body calls with the results of a query.
-macro_rules! begin_row {
-    ($function:literal) => {
-        concat!(
-            "fn begin_row(work: Work, i: u32, mine: Mine, lane: u32) -> Target { return ",
-            $function,
-            "(work, i, mine, lane); }"
-        )
-    };
+/// Declares snippets.
+macro_rules! snippets {
+    ($($name:ident = $file:literal;)*) => {$(
+        static $name: Snippet = Snippet { name: concat!("attention ", $file), text: include_str!($file) };
+    )*};
 }
 
-static BODY: Snippet = Snippet { name: "attention", text: include_str!("attend.wgsl") };
-static PART: Snippet = Snippet { name: "attention part", text: begin_row!("begin_part") };
-static WHOLE: Snippet = Snippet { name: "attention whole", text: begin_row!("begin_whole") };
-static JOIN: Snippet = Snippet { name: "attention join", text: include_str!("join.wgsl") };
+snippets! {
+    COMMON = "common.wgsl";
+    FEW = "attend.wgsl";
+    PROMPT = "prompt.wgsl";
+    PART = "part.wgsl";
+    WHOLE = "whole.wgsl";
+    BEGIN_WHOLE = "begin_whole.wgsl";
+    ACROSS_SUBGROUP = "across_subgroup.wgsl";
+    ACROSS_SHARED = "across_shared.wgsl";
+    JOIN = "join.wgsl";
+}
 
-/// Invocations of a workgroup, and keys that it weighs at a time.
+/// Invocations of a workgroup.
 const WORKGROUP: u32 = 64;
-/// Queries of a workgroup.
-const ROWS: usize = 4;
+/// Keys that it weighs at a time.
+const BLOCK: u32 = 128;
 
-/// Few queries.
-pub(super) struct Split;
+/// Few queries, some of them in a workgroup. A kernel for each number: a plan for fewer live rows has the same program.
+pub(super) struct Split<const QUERIES: usize>;
 
 /// Any number of queries.
 pub(super) struct Tiled;
+
+/// Many queries.
+pub(super) struct Prompt;
+
+/// Workgroups of many queries that occupy a GPU.
+const MANY_WORKGROUPS: usize = 64;
+/// Queries that share a head of keys, from which a workgroup of many is well filled.
+const MANY_ROWS: usize = 24;
 
 /// Bytes of one head of keys and of values.
 fn head_bytes(io: &Io<'_>, extents: &Extents) -> [usize; 2] {
@@ -105,50 +118,150 @@ struct Written {
     items: Option<usize>,
 }
 
-/// Launches of the body, each over a window of heads.
-fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, written: Written) {
-    let Written { out, items } = written;
-    let Some(extents) = Extents::of(io) else { return };
+/// Returns the subgroups that workgroups consist of, where the device takes a size.
+fn subgroup_size(on: &DeviceInfo) -> Option<u32> {
+    on.features.preferred_subgroup().filter(|size| WORKGROUP.is_multiple_of(*size))
+}
+
+/// What a kernel adds to the common text.
+struct Body {
+    name: &'static str,
+    parts: SmallVec<[&'static Snippet; 4]>,
+    constants: SmallVec<[(&'static str, u32); 8]>,
+    /// Queries of a workgroup.
+    rows: usize,
+    /// Invocations of the subgroups that the text is made for; the part that needs them, and the part in its place elsewhere.
+    subgroup: Option<(u32, &'static Snippet, &'static Snippet)>,
+}
+
+impl Body {
+    /// One to four queries of a workgroup.
+    fn few(extents: &Extents, rows: usize, is_part: bool, on: &DeviceInfo) -> Option<Body> {
+        let (dim, value_dim) = (extents.dim as u32, extents.value_dim as u32);
+        let subgroup = subgroup_size(on);
+        let team = (value_dim / 8).max(1);
+        let teams = WORKGROUP / team;
+        let mut parts: SmallVec<[&'static Snippet; 4]> = SmallVec::from_slice(&[
+            ROWS.get(rows.checked_sub(1)?)?,
+            &FEW,
+            if subgroup.is_some() { &ACROSS_SUBGROUP } else { &ACROSS_SHARED },
+        ]);
+        match is_part {
+            true => parts.push(&PART),
+            false => parts.extend([&WHOLE, &BEGIN_WHOLE]),
+        }
+        let cells = (dim + BLOCK).max(teams * value_dim);
+        let mut constants: SmallVec<[_; 8]> =
+            SmallVec::from_slice(&[("TEAM", team), ("TEAMS", teams), ("CELLS", cells)]);
+        constants.extend(subgroup.map(|size| ("SUBGROUP", size)));
+        let subgroup = subgroup.map(|size| (size, &ACROSS_SUBGROUP, &ACROSS_SHARED));
+        let name = if is_part { "attention.split.wgsl" } else { "attention.tiled.wgsl" };
+        Some(Body { name, parts, constants, rows, subgroup })
+    }
+
+    /// Many queries of a workgroup: four teams with eight each, or two where values are long.
+    fn many(extents: &Extents, on: &DeviceInfo) -> Body {
+        let (dim, value_dim) = (extents.dim as u32, extents.value_dim as u32);
+        let teams = if value_dim > 128 { 2 } else { 4 };
+        let lanes = WORKGROUP / teams;
+        let (rows, keys) = (teams * 8, lanes * 4);
+        let depth = if dim.is_multiple_of(16) { 16 } else { 8 };
+        let columns = value_dim.div_ceil(lanes * 4);
+        let staged = (depth * keys / 4).max(8 * columns * lanes);
+        let constants = [
+            ("TEAMS", teams),
+            ("LANES", lanes),
+            ("ROWS", rows),
+            ("KEYS", keys),
+            ("DEPTH", depth),
+            ("COLUMNS", columns),
+            ("STAGED", staged),
+        ];
+        Body {
+            name: "attention.prompt.wgsl",
+            parts: SmallVec::from_slice(&[&PROMPT, &WHOLE]),
+            constants: SmallVec::from_slice(&constants),
+            rows: rows as usize,
+            // The text is made for any: smaller subgroups have more registers.
+            subgroup: subgroup_size(on).map(|size| (size, &PROMPT, &PROMPT)),
+        }
+    }
+
+    /// Returns the bytes of shared memory of a body for many queries.
+    fn shared_bytes(&self) -> usize {
+        let of = |name| {
+            self.constants.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value as usize)
+        };
+        (of("DEPTH") + of("KEYS") + 2) * of("ROWS") * 4 + of("STAGED") * 16 + of("ROWS") * 8 + 16
+    }
+
+    /// Returns the workgroups for the queries that share a head of keys.
+    fn chunks(&self, extents: &Extents) -> usize {
+        (extents.tokens * extents.group()).div_ceil(self.rows)
+    }
+}
+
+/// Launches of a body, each over a window of heads.
+fn push(
+    plan: &mut Plan,
+    op: &Attend,
+    io: &Io<'_>,
+    on: &DeviceInfo,
+    written: &Written,
+    body: &Body,
+) -> Option<()> {
+    let &Written { out, items } = written;
+    let extents = Extents::of(io)?;
     let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, .. } = extents;
+    // Windows of heads are whole eights, of 16 bytes or more.
+    let aligned =
+        [0, 1, 2].map(|i| !io.input(i).dtype.is_block() && io.input(i).alignment >= wgsl::EIGHTS_ALIGNMENT);
     let (Some(single), Some(store), Some(keys), Some(values), Some(windows)) = (
         wgsl::load(DType::F32),
         wgsl::store(DType::F32, &on.features),
-        wgsl::load(io.input(1).dtype),
-        wgsl::load(io.input(2).dtype),
+        wgsl::load_eights(io.input(1).dtype, aligned[1]),
+        wgsl::load_eights(io.input(2).dtype, aligned[2]),
         windows(io, &extents, on),
     ) else {
-        return;
+        return None;
     };
-    let parts = [
-        Part::plain(&BODY),
-        Part::bound(single, "q", 0),
+    let queries = wgsl::load_eights(DType::F32, aligned[0])?;
+    let mut parts: SmallVec<[Part; 16]> = SmallVec::from_slice(&[
+        Part::plain(&COMMON),
+        Part::bound(queries, "q", 0),
         Part::bound(keys, "k", 1),
         Part::bound(values, "v", 2),
         Part::bound(wgsl::load_bits(DType::U32), "work", 3),
         Part::bound(single, "sinks", 4),
         Part::bound(store, "out", 5),
-        Part::plain(if items.is_some() { &PART } else { &WHOLE }),
         Part::plain(&ACTIVATION),
         Part::plain(&wgsl::WEIGHT),
         Part::plain(&wgsl::LINEAR),
-    ];
-    let name = if items.is_some() { "attention.split.wgsl" } else { "attention.tiled.wgsl" };
-    let team = (value_dim as u32 / 8).max(1);
-    let kernel = WgslKernel::new(name, &parts, 6, 12)
+    ]);
+    parts.extend(body.parts.iter().map(|part| Part::plain(part)));
+    let mut kernel = WgslKernel::new(body.name, &parts, 6, 12)
+        .constant("WG", WORKGROUP)
         .constant("DIM", dim as u32)
         .constant("VALUES", value_dim as u32)
-        .constant("TEAM", team)
-        .constant("TEAMS", WORKGROUP / team);
+        .constant("GROUP", extents.group() as u32);
+    kernel = body.constants.iter().fold(kernel, |kernel, &(name, value)| kernel.constant(name, value));
+    if let Some((size, part, portable)) = body.subgroup {
+        kernel = kernel.with_subgroup(size).or_portable(part, portable);
+    }
     let facts = [
         io.input(1).dtype.code(),
         io.input(2).dtype.code(),
         dim as u32,
         value_dim as u32,
         u32::from(items.is_some()),
+        extents.group() as u32,
+        u32::from(aligned[0]),
+        u32::from(aligned[1]),
+        u32::from(aligned[2]),
     ];
     // SAFETY: rows past the last are the last one's, heads of keys past the last are left, words of the work list are cut to the
-    // queries of the call, and positions are taken modulo the capacity; a query has `DIM` places in shared memory, and a team has at most
-    // the workgroup's invocations.
+    // queries of the call, and a slot is a position modulo the capacity, as the positions of a range are at most the capacity; queries and the
+    // weights of a block have `DIM + BLOCK` cells, and a team has at most the workgroup's invocations.
     let kernel = unsafe { kernel.unchecked(needs, &facts) };
     let [k_bytes, v_bytes] = head_bytes(io, &extents);
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
@@ -170,18 +283,26 @@ fn push(plan: &mut Plan, op: &Attend, io: &Io<'_>, on: &DeviceInfo, written: Wri
             word(span.start),
             word(span.len()),
         ];
-        let groups = span.len() * items.unwrap_or(1) * (tokens * extents.group()).div_ceil(ROWS);
-        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(groups, on));
+        let chunks = body.chunks(&extents);
+        let grid = match items {
+            Some(items) => [chunks, span.len(), items].map(|extent| extent as u32),
+            None => wgsl::grid(span.len() * chunks, on),
+        };
+        plan.push(Program::Wgsl(kernel.clone()), &args, &params, grid);
     }
+    Some(())
 }
 
-/// Facts: the types of keys and values, elements of a head of keys, columns of an invocation, whether parts are left.
+/// Facts: the types of keys and values, elements of a head of both, whether parts are left, heads of queries that share a head of keys,
+/// whether queries, keys and values are read as vectors.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [tokens, heads, kv_heads, dim, value_dim, capacity, items] =
         [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
     let [first, count] = [10, 11].map(|i| launch.count(i));
     let (keys, values) = (dtype(launch.fact(0))?, dtype(launch.fact(1))?);
-    let is_shared = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0) && first + count <= kv_heads;
+    let group = Count::from(launch.fact(5));
+    let is_shared =
+        kv_heads != Count(0) && group != Count(0) && heads == kv_heads * group && first + count <= kv_heads;
     let is_part = launch.fact(4) != 0;
     let is_there = [tokens, heads, capacity].iter().all(|extent| *extent != Count(0));
     let is_sized = dim == launch.fact(2).into() && value_dim == launch.fact(3).into();
@@ -197,8 +318,16 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     }
     let sinks = if launch.param(9) & 2 == 0 { Count(0) } else { heads * 4u32 };
     let needs = Needs::new().read(tokens * heads * dim * 4u32, 4);
-    let needs = needs.elements(Access::Read, keys, count * capacity * dim)?;
-    let needs = needs.elements(Access::Read, values, count * capacity * value_dim)?;
+    let mut needs = needs;
+    if launch.fact(6) != 0 {
+        needs = needs.aligned(wgsl::EIGHTS_ALIGNMENT);
+    }
+    for (dtype, elements, fact) in [(keys, dim, 7), (values, value_dim, 8)] {
+        needs = needs.elements(Access::Read, dtype, count * capacity * elements)?;
+        if launch.fact(fact) != 0 {
+            needs = needs.aligned(wgsl::EIGHTS_ALIGNMENT);
+        }
+    }
     let needs = needs.read((tokens + items) * (ENTRY_WORDS * 4), 4).read(sinks, 4);
     let words = if is_part { items * (value_dim + 2u32) } else { value_dim };
     Some(needs.write(tokens * heads * words * 4u32, 4))
@@ -223,11 +352,16 @@ fn output(op: &Attend) -> Arg {
     Arg::slot(4 + u8::from(op.sinks))
 }
 
-impl Kernel for Split {
+impl<const QUERIES: usize> Kernel for Split<QUERIES> {
     type Op = Attend;
 
     fn name(&self) -> &'static str {
-        "attention.split.wgsl"
+        match QUERIES {
+            1 => "attention.split.1.wgsl",
+            2 => "attention.split.2.wgsl",
+            3 => "attention.split.3.wgsl",
+            _ => "attention.split.4.wgsl",
+        }
     }
 
     fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
@@ -235,8 +369,16 @@ impl Kernel for Split {
         if extents.items == 0 {
             return Err(Decline("is for work lists with items"));
         }
+        if QUERIES != rows_of_workgroup(extents.tokens * extents.group()) {
+            return Err(Decline("is for another number of queries that share keys"));
+        }
         if parts(&extents) > wgsl::most(4, on) {
             return Err(Decline("the parts are larger than a binding"));
+        }
+        let most = on.limits.max_grid.map(|axis| axis as usize);
+        let grid = [extents.tokens * extents.group(), extents.kv_heads, extents.items];
+        if grid.iter().zip(most).any(|(extent, most)| *extent > most) {
+            return Err(Decline("a grid of an item for each is larger than the device takes"));
         }
         Ok(Cost::BEST)
     }
@@ -250,7 +392,8 @@ impl Kernel for Split {
         };
         let scratch = plan.scratch(parts(&extents) * 4);
         let written = Written { out: Arg::scratch(scratch, Access::Write), items: Some(extents.items) };
-        push(&mut plan, op, io, on, written);
+        let Some(body) = Body::few(&extents, QUERIES, true, on) else { return plan };
+        push(&mut plan, op, io, on, &written, &body);
         let joined = [
             Part::plain(&JOIN),
             Part::bound(single, "parts", 0),
@@ -290,7 +433,37 @@ impl Kernel for Tiled {
 
     fn plan(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let mut plan = Plan::default();
-        push(&mut plan, op, io, on, Written { out: output(op), items: None });
+        let Some(extents) = Extents::of(io) else { return plan };
+        if let Some(body) = Body::few(&extents, MOST_ROWS, false, on) {
+            push(&mut plan, op, io, on, &Written { out: output(op), items: None }, &body);
+        }
+        plan
+    }
+}
+
+impl Kernel for Prompt {
+    type Op = Attend;
+
+    fn name(&self) -> &'static str {
+        "attention.prompt.wgsl"
+    }
+
+    fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let extents = check(op, io, on)?;
+        let workgroups = Body::many(&extents, on).chunks(&extents) * extents.kv_heads;
+        // Processors without work cost more than keys that are read again.
+        if Body::many(&extents, on).shared_bytes() > on.limits.max_workgroup_bytes {
+            return Err(Decline("needs more shared memory than the device has"));
+        }
+        let is_wide = on.software || workgroups >= MANY_WORKGROUPS;
+        let is_filled = extents.tokens * extents.group() >= MANY_ROWS;
+        Ok(if is_wide && is_filled { Cost::BEST } else { Cost::FALLBACK })
+    }
+
+    fn plan(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let mut plan = Plan::default();
+        let Some(extents) = Extents::of(io) else { return plan };
+        push(&mut plan, op, io, on, &Written { out: output(op), items: None }, &Body::many(&extents, on));
         plan
     }
 }
@@ -303,7 +476,7 @@ mod tests {
     fn rules_refuse_heads_that_are_not_in_eights() {
         let of = |dim: u32, value_dim: u32| {
             let params = [1, 1, 1, dim, value_dim, 64, 0, 0, 0, 0, 0, 1];
-            let facts = [DType::F32.code(), DType::F32.code(), dim, value_dim, 0];
+            let facts = [DType::F32.code(), DType::F32.code(), dim, value_dim, 0, 1, 0, 0, 0];
             needs(&LaunchShape { params: &params, grid: [1; 3], bound: &[], facts: &facts })
         };
         assert!(of(16, 8).is_some() && of(512, 512).is_some());

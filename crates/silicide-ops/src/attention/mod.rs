@@ -17,6 +17,7 @@
 pub mod cases;
 mod cpu;
 mod gpu;
+mod rows;
 mod work;
 
 use crate::elementwise::inputs;
@@ -335,7 +336,16 @@ impl Op for Attend {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[&cpu::Split, &cpu::Tiled, &gpu::Split, &gpu::Tiled]
+        &[
+            &cpu::Split,
+            &cpu::Tiled,
+            &gpu::Split::<1>,
+            &gpu::Split::<2>,
+            &gpu::Split::<3>,
+            &gpu::Split::<4>,
+            &gpu::Tiled,
+            &gpu::Prompt,
+        ]
     }
 }
 

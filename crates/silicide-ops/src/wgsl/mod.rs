@@ -55,6 +55,9 @@ snippets! {
     READ_F16 = "element/read_16.wgsl" "element/read_f16.wgsl";
     READ_BF16 = "element/read_16.wgsl" "element/read_bf16.wgsl";
     READ_32 = "element/read_32.wgsl";
+    READ_F16_ALIGNED = "element/read_16_aligned.wgsl" "element/read_f16.wgsl";
+    READ_BF16_ALIGNED = "element/read_16_aligned.wgsl" "element/read_bf16.wgsl";
+    READ_32_ALIGNED = "element/read_32_aligned.wgsl";
     READ_64 = "element/read_64.wgsl";
     WRITE_8 = "element/write_8.wgsl";
     WRITE_F16 = "element/write_16.wgsl" "element/write_f16.wgsl";
@@ -91,6 +94,20 @@ pub(crate) fn load(dtype: DType) -> Option<&'static Snippet> {
         DType::BF16 => Some(&READ_BF16),
         DType::Block(format) => FORMATS.get(format as usize),
         _ => None,
+    }
+}
+
+/// The alignment in bytes of bindings that [`load_eights`] reads as vectors.
+pub(crate) const EIGHTS_ALIGNMENT: u32 = 16;
+
+/// A read-only binding as [`load`] says, of which `eight_$NAME` is called with multiples of 8 alone. A binding that is `aligned` to
+/// [`EIGHTS_ALIGNMENT`] bytes is read by vectors, and has no `sixteen_$NAME`.
+pub(crate) fn load_eights(dtype: DType, aligned: bool) -> Option<&'static Snippet> {
+    match dtype {
+        DType::F32 if aligned => Some(&READ_32_ALIGNED),
+        DType::F16 if aligned => Some(&READ_F16_ALIGNED),
+        DType::BF16 if aligned => Some(&READ_BF16_ALIGNED),
+        other => load(other),
     }
 }
 
