@@ -50,6 +50,25 @@ snippets! {
     AS_STORED_F32 = "fn as_stored(v: f32) -> f32 { return v; }";
     AS_STORED_F16 = "fn as_stored(v: f32) -> f32 { return unpack2x16float(narrow_$NAME(v)).x; }";
     AS_STORED_BF16 = "fn as_stored(v: f32) -> f32 { return bitcast<f32>(narrow_$NAME(v) << 16u); }";
+    ELEMENTS = "fn elements(at: TeamRow, i: u32) -> vec4<f32> { return four_x(at.base + i); }";
+    ELEMENTS_WITH = "fn elements(at: TeamRow, i: u32) -> vec4<f32> {
+    let x = four_x(at.base + i);
+    let other = four_$NAME(at.base + i);
+    return vec4<f32>(combine(x.x, other.x), combine(x.y, other.y), combine(x.z, other.z), combine(x.w, other.w));
+}";
+    ELEMENTS_REPEATED = "fn elements(at: TeamRow, i: u32) -> vec4<f32> {
+    let x = four_x(at.base + i);
+    let other = four_$NAME((p.first_row + at.row) % p.other_rows * p.k + i);
+    return vec4<f32>(combine(x.x, other.x), combine(x.y, other.y), combine(x.z, other.z), combine(x.w, other.w));
+}";
+    STORE_FOUR_COMBINED = "fn store_four_combined(i: u32, v: vec4<f32>) { store_four_$NAME(i, v); }";
+    STORE_FOUR_NOTHING = "fn store_four_combined(i: u32, v: vec4<f32>) {}";
+    COLUMN_KEPT = "fn $NAME_or(i: u32, absent: f32) -> f32 { return four_$NAME(column)[i]; }";
+    KEPT = include_str!("kept.wgsl");
+    SUM_PASS_KEPT = include_str!("sum_pass_kept.wgsl");
+    MAX_PASS_KEPT = include_str!("max_pass_kept.wgsl");
+    PER_ELEMENT_KEPT = include_str!("per_element_kept.wgsl");
+    PER_ROW_KEPT = include_str!("per_row_kept.wgsl");
     STORE_COMBINED = "fn store_combined(i: u32, v: f32) { store_$NAME(i, v); }";
     STORE_NOTHING = "fn store_combined(i: u32, v: f32) {}";
     COLUMN = "fn $NAME_or(i: u32, absent: f32) -> f32 { return load_$NAME(i); }";
@@ -141,6 +160,7 @@ impl<O: RowOp> GpuRows<O> {
         parts.extend(slots.iter().map(|slot| Part::bound(&OFFSET, slot.name, 0)));
         parts.push(Part::plain(&EXTENTS));
         let repeats = op.other().is_some_and(|i| repeats(io, i));
+        let kept = if shader.passes.is_empty() { None } else { kept::<O>(io, on) };
         if repeats {
             parts.push(Part::plain(&REPEATS));
         }
@@ -149,6 +169,8 @@ impl<O: RowOp> GpuRows<O> {
         for (i, slot) in slots.iter().enumerate() {
             let output = i.checked_sub(io.inputs.len()).map(|i| io.output(i).dtype);
             let access = match output {
+                None if kept.is_some() => wgsl::load_fours(),
+                Some(_) if kept.is_some() && !roles.per_row => wgsl::store_fours(),
                 None => wgsl::load(io.input(i).dtype)?,
                 Some(DType::U32) => wgsl::store_bits(DType::U32, &on.features),
                 Some(dtype) => wgsl::store(dtype, &on.features)?,
@@ -158,31 +180,48 @@ impl<O: RowOp> GpuRows<O> {
         parts.extend([Part::plain(&wgsl::LINEAR), Part::plain(&TEAM_ROW)]);
         let combined = roles.combined.filter(|_| op.combined().is_some());
         match roles.other.filter(|_| op.other().is_some()) {
-            None => parts.push(Part::plain(&ELEMENT)),
+            None => {
+                parts.push(Part::plain(&ELEMENT));
+                parts.extend(kept.map(|_| Part::plain(&ELEMENTS)));
+            }
             Some(other) => {
                 let element = if repeats { &ELEMENT_REPEATED } else { &ELEMENT_WITH };
                 parts.extend([Part::bound(element, other, 0), as_stored(combined, io.input(0).dtype)]);
+                if kept.is_some() {
+                    let elements = if repeats { &ELEMENTS_REPEATED } else { &ELEMENTS_WITH };
+                    parts.push(Part::bound(elements, other, 0));
+                }
             }
         }
         for column in roles.columns {
-            let access = if op.slot(column).is_some() { &COLUMN } else { &NO_COLUMN };
+            let access = match op.slot(column) {
+                Some(_) if kept.is_some() => &COLUMN_KEPT,
+                Some(_) => &COLUMN,
+                None => &NO_COLUMN,
+            };
             parts.push(Part::bound(access, column, 0));
         }
         if !shader.passes.is_empty() {
             parts.push(Part::plain(&wgsl::REDUCE));
         }
-        parts.extend(shader.passes.iter().map(|pass| match pass {
-            RowPass::Sum(term) => Part::bound(&SUM_PASS, term, 0),
-            RowPass::Max(term) => Part::bound(&MAX_PASS, term, 0),
+        parts.extend(kept.map(|_| Part::plain(&KEPT)));
+        parts.extend(shader.passes.iter().map(|pass| match (pass, kept) {
+            (RowPass::Sum(term), None) => Part::bound(&SUM_PASS, term, 0),
+            (RowPass::Max(term), None) => Part::bound(&MAX_PASS, term, 0),
+            (RowPass::Sum(term), Some(_)) => Part::bound(&SUM_PASS_KEPT, term, 0),
+            (RowPass::Max(term), Some(_)) => Part::bound(&MAX_PASS_KEPT, term, 0),
         }));
         parts.push(Part::plain(&shader.body));
+        let (store, nothing, main) = match kept {
+            None => (&STORE_COMBINED, &STORE_NOTHING, [&PER_ELEMENT, &PER_ROW]),
+            Some(_) => (&STORE_FOUR_COMBINED, &STORE_FOUR_NOTHING, [&PER_ELEMENT_KEPT, &PER_ROW_KEPT]),
+        };
         match (shader.has_main, roles.per_row) {
             (true, _) => {}
-            (false, true) => parts.push(Part::plain(&PER_ROW)),
+            (false, true) => parts.push(Part::plain(main[1])),
             (false, false) => {
-                let store =
-                    combined.map_or(Part::plain(&STORE_NOTHING), |to| Part::bound(&STORE_COMBINED, to, 0));
-                parts.extend([store, Part::plain(&PER_ELEMENT)]);
+                let store = combined.map_or(Part::plain(nothing), |to| Part::bound(store, to, 0));
+                parts.extend([store, Part::plain(main[0])]);
             }
         }
         let words = EXTENT_WORDS + if repeats { REPEAT_WORDS } else { 0 } + roles.words.len();
@@ -190,13 +229,15 @@ impl<O: RowOp> GpuRows<O> {
         let written = written.fold(0, |bits, (_, i)| bits | 1u32 << i);
         let kernel = WgslKernel::new(self.name, &parts, slots.len() as u32, words as u32).writes(written);
         let kernel = kernel.constant("WG", wgsl::workgroup(on));
+        let kernel = kept.map_or(kernel.clone(), |vectors| kernel.constant("KEPT", vectors));
         // SAFETY: a team has a row below their number, or none of its elements; it touches columns below `k` of that row, of the
-        // inputs with one element per column, and of a row of the other input below its rows. Workgroups are whole teams.
-        Some(unsafe { kernel.unchecked(needs, &self.facts(op, io, wgsl::workgroup(on))) })
+        // inputs with one element per column, and of a row of the other input below its rows. Workgroups are whole teams. Vectors are read where
+        // rows are whole vectors and all bindings begin at one, which `needs` requires.
+        Some(unsafe { kernel.unchecked(needs, &self.facts(op, io, wgsl::workgroup(on), kept)) })
     }
 
-    /// The workgroup size, and for each binding what it holds ([`Holds`]), bytes of an element, and whether it is written.
-    fn facts(&self, op: &O, io: &Io<'_>, workgroup: u32) -> SmallVec<[u32; 8]> {
+    /// The workgroup size, the vectors of an invocation that keeps its row or 0, and for each binding what it holds ([`Holds`]), bytes of an element, and whether it is written.
+    fn facts(&self, op: &O, io: &Io<'_>, workgroup: u32, kept: Option<u32>) -> SmallVec<[u32; 8]> {
         let columns = |i: usize| O::ROLES.columns.iter().any(|name| op.slot(name) == Some(i));
         let of = |(i, info): (usize, &TensorInfo)| {
             let is_output = i >= io.inputs.len();
@@ -209,7 +250,7 @@ impl<O: RowOp> GpuRows<O> {
             holds | (info.dtype.size() as u32) << 8 | u32::from(is_output) << 16
         };
         let bindings = io.inputs.iter().chain(io.outputs).enumerate().map(of);
-        std::iter::once(workgroup).chain(bindings).collect()
+        [workgroup, kept.unwrap_or(0)].into_iter().chain(bindings).collect()
     }
 }
 
@@ -222,10 +263,14 @@ const ONE_PER_ROW: u32 = 3;
 /// Facts: those of [`GpuRows::facts`]. Parameters: rows, `k`, invocations of a team, and where rows repeat the first row and how many
 /// there are.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let (&workgroup, bindings) = launch.facts.split_first()?;
+    let ([workgroup, kept], bindings) = launch.facts.split_first_chunk()?;
     let [rows, k] = [0, 1].map(|i| launch.count(i));
     let (team, other_rows) = (launch.param(2), launch.count(4));
     if !team.is_power_of_two() || !workgroup.is_multiple_of(team) {
+        return None;
+    }
+    // Vectors of four, as many for each invocation of a team as it keeps.
+    if *kept != 0 && (!k.0.is_multiple_of(4) || k > Count::from(team) * *kept * 4u32) {
         return None;
     }
     let mut needs = Needs::new();
@@ -243,6 +288,9 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
             true => needs.write(elements * size, size as usize).over(same_size(bindings, size)),
             false => needs.read(elements * size, size as usize),
         };
+        if *kept != 0 && holds != ONE_PER_ROW {
+            needs = needs.aligned(wgsl::EIGHTS_ALIGNMENT);
+        }
     }
     Some(needs)
 }
@@ -277,6 +325,20 @@ fn repeats(io: &Io<'_>, i: usize) -> bool {
 fn team(k: usize, on: &DeviceInfo) -> u32 {
     let most = wgsl::workgroup(on);
     u32::try_from(k.div_ceil(4)).map_or(most, |wanted| wanted.min(most).next_power_of_two())
+}
+
+/// The most vectors of four that an invocation keeps, as in `kept.wgsl`.
+const MOST_KEPT: u32 = 8;
+
+/// Returns how many vectors of four each invocation of a team keeps, for rows of f32 that are whole vectors: all arguments with rows begin
+/// at a vector. `None` for others, and for rows that are too long.
+fn kept<O: RowOp>(io: &Io<'_>, on: &DeviceInfo) -> Option<u32> {
+    let k = io.input(0).shape.last();
+    let outputs = io.outputs.iter().filter(|_| !O::ROLES.per_row);
+    let is_read = |info: &TensorInfo| info.dtype == DType::F32 && info.alignment >= wgsl::EIGHTS_ALIGNMENT;
+    let vectors = u32::try_from(k / 4).ok()?.div_ceil(team(k, on));
+    let fits = k > 0 && k.is_multiple_of(4) && vectors <= MOST_KEPT;
+    (fits && io.inputs.iter().chain(outputs).all(is_read)).then_some(vectors)
 }
 
 /// One launch of `kernel` per run of rows.

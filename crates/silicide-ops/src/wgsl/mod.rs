@@ -66,6 +66,7 @@ snippets! {
     WRITE_BF16_ATOMIC = "element/write_16_atomic.wgsl" "element/write_bf16.wgsl";
     WRITE_32 = "element/write_32.wgsl";
     WRITE_64 = "element/write_64.wgsl";
+    WRITE_32_ALIGNED = "element/write_32_aligned.wgsl";
 }
 
 /// `linear_group(group, groups) -> u32`: the number of a workgroup in a grid made by [`grid`].
@@ -155,6 +156,16 @@ pub(crate) fn store(dtype: DType, features: &Features) -> Option<&'static Snippe
         DType::BF16 => Some(&WRITE_BF16_ATOMIC),
         _ => None,
     }
+}
+
+/// A read-only binding of f32 that is aligned to [`EIGHTS_ALIGNMENT`] bytes: `four_$NAME(i) -> vec4<f32>`, and `load_$NAME`.
+pub(crate) fn load_fours() -> &'static Snippet {
+    &READ_32_ALIGNED
+}
+
+/// A writable binding of f32 that is aligned to [`EIGHTS_ALIGNMENT`] bytes: `store_four_$NAME(i, v: vec4<f32>)`.
+pub(crate) fn store_fours() -> &'static Snippet {
+    &WRITE_32_ALIGNED
 }
 
 /// A read-only binding of any dtype as bits: `get_$NAME(i) -> u32`, zero-extended; `vec2<u32>`, low word first, for
