@@ -108,6 +108,8 @@ pub struct Features {
     pub int_64: bool,
     /// Packed 4x8-bit integer dot products in hardware.
     pub integer_dot: bool,
+    /// Conversions from f16 to f32 in kernels keep subnormal numbers.
+    pub f16_subnormals: bool,
     /// Subgroup arithmetic, shuffles and ballots.
     pub subgroups: bool,
     /// Smallest and largest subgroup; (1, 1) without subgroups.

@@ -178,18 +178,18 @@ impl Needs {
         self.and(Access::ReadWrite, bytes, align)
     }
 
-    /// Sets the unit of the last binding's offset word to one byte, instead of its alignment.
-    pub fn in_bytes(mut self) -> Needs {
+    /// Requires that the last binding begins at a multiple of `align` bytes, whatever the unit of its offset word.
+    pub fn aligned(mut self, align: u32) -> Needs {
         if let Some(last) = self.bindings.last_mut() {
-            last.unit = 1;
+            last.align = last.align.max(align);
         }
         self
     }
 
-    /// Requires the last binding to begin at a multiple of `align` bytes too. Its offset word keeps its unit.
-    pub fn aligned(mut self, align: u32) -> Needs {
+    /// Sets the unit of the last binding's offset word to one byte, instead of its alignment.
+    pub fn in_bytes(mut self) -> Needs {
         if let Some(last) = self.bindings.last_mut() {
-            last.align = last.align.max(align);
+            last.unit = 1;
         }
         self
     }

@@ -42,6 +42,7 @@ pub fn full_gpu() -> DeviceInfo {
         storage_8: true,
         int_16: true,
         int_64: true,
+        f16_subnormals: true,
         integer_dot: true,
         subgroups: true,
         subgroup_size: (32, 32),

@@ -175,6 +175,7 @@ fn target(info: &DeviceInfo) -> SpirvTarget {
         int_64: info.features.int_64,
         integer_dot: info.features.integer_dot,
         subgroups: info.features.subgroups,
+        f16_subnormals: info.features.f16_subnormals,
         cooperative_matrix: !info.features.matrices.is_empty(),
     }
 }

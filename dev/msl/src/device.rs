@@ -47,6 +47,7 @@ pub fn info() -> DeviceInfo {
         storage_8: true,
         int_16: true,
         int_64: true,
+        f16_subnormals: false,
         integer_dot: false,
         subgroups: true,
         subgroup_size: (SIMD_WIDTH, SIMD_WIDTH),

@@ -146,6 +146,7 @@ fn gpus() -> [(DeviceInfo, SpirvTarget); 2] {
         int_8: false,
         int_16: false,
         int_64: false,
+        f16_subnormals: false,
         integer_dot: false,
         subgroups: false,
         cooperative_matrix: false,

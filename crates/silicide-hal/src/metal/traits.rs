@@ -72,6 +72,7 @@ impl Traits {
             storage_8: true,
             int_16: true,
             int_64: true,
+            f16_subnormals: false,
             // The translation of a packed dot is four multiplications.
             integer_dot: false,
             subgroups,

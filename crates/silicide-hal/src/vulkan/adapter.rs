@@ -151,6 +151,7 @@ impl Adapter {
             f16: target.f16,
             storage_16: supported.storage_16(),
             storage_8: supported.v12.storage_buffer8_bit_access != 0,
+            f16_subnormals: target.f16_subnormals,
             int_16: target.int_16,
             int_64: target.int_64,
             integer_dot: target.integer_dot
@@ -264,6 +265,16 @@ impl Properties {
         }
     }
 
+    /// Returns whether a kernel can require that subnormal f16 are kept, and nothing of f32: the modes of widths may be bound
+    /// to each other.
+    fn keeps_f16_subnormals(&self) -> bool {
+        use vk::ShaderFloatControlsIndependence as Independence;
+        let of_64 = self.v12.shader_denorm_preserve_float64 != 0;
+        self.v12.shader_denorm_preserve_float16 != 0
+            && of_64
+            && self.v12.denorm_behavior_independence != Independence::NONE
+    }
+
     fn subgroup_size(&self, version: u32) -> (u32, u32) {
         match version >= vk::API_VERSION_1_3 {
             true => (self.v13.min_subgroup_size, self.v13.max_subgroup_size),
@@ -312,6 +323,7 @@ impl Supported {
             integer_dot: self.v13.shader_integer_dot_product != 0,
             subgroups: properties.v11.subgroup_supported_operations.contains(subgroup)
                 && properties.v11.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE),
+            f16_subnormals: properties.keeps_f16_subnormals(),
             cooperative_matrix: false,
         }
     }

@@ -16,6 +16,7 @@
 //! | `share` | declares workgroup memory as shared, as Vulkan's memory model requires |
 //! | `msl` | that module as MSL, with the slots its arguments take |
 
+mod halves;
 mod msl;
 mod share;
 mod specialise;

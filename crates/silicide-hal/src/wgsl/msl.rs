@@ -78,7 +78,7 @@ pub fn to_msl(kernel: &WgslKernel, target: &MslTarget) -> Result<Msl> {
         | Capabilities::SUBGROUP_BARRIER;
     allowed.set(Capabilities::COOPERATIVE_MATRIX, target.simdgroup_matrix);
     // Metal binds parameter words of a live dispatch like any others.
-    let Specialised { module, info } = specialise(kernel, allowed, ParameterSpace::Immediate)?;
+    let Specialised { module, info, .. } = specialise(kernel, allowed, ParameterSpace::Immediate, false)?;
     let slots = slots(kernel, &module)?;
     let (params_slot, sizes_slot) = (kernel.bindings, kernel.bindings + 1);
     let options = msl::Options {

@@ -4,6 +4,7 @@
 //! without gaps, an immediate of exactly the declared length. [`ParameterSpace::Storage`] puts the words of the immediate into one more
 //! storage buffer, behind the others.
 
+use super::halves;
 use crate::{HalError, Result, WgslKernel};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
@@ -28,6 +29,8 @@ pub(super) const SUBGROUP_OPERATIONS: SubgroupOperationSet = SubgroupOperationSe
 pub(super) struct Specialised {
     pub(super) module: Module,
     pub(super) info: ModuleInfo,
+    /// Whether it relies on conversions that keep subnormal f16.
+    pub(super) keeps_halves: bool,
 }
 
 /// Where a kernel reads its parameter words.
@@ -53,11 +56,12 @@ impl ParameterSpace {
     }
 }
 
-/// Parses a kernel that may use `allowed`, and bakes its constants in.
+/// Parses a kernel that may use `allowed`, and bakes its constants in. `keeps_halves`: conversions keep subnormal f16.
 pub(super) fn specialise(
     kernel: &WgslKernel,
     allowed: Capabilities,
     space: ParameterSpace,
+    keeps_halves: bool,
 ) -> Result<Specialised> {
     let source = kernel.source();
     let mut front = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
@@ -74,8 +78,13 @@ pub(super) fn specialise(
     }
     let info =
         validator.validate(&module).map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
-    let constants =
-        kernel.constants().iter().map(|&(name, value)| (name.to_owned(), f64::from(value))).collect();
+    let halves = module.overrides.iter().filter_map(|(_, constant)| constant.name.clone());
+    let halves: Vec<String> =
+        halves.filter(|name| keeps_halves && name.starts_with(halves::OVERRIDE)).collect();
+    let keeps_halves = !halves.is_empty();
+    let halves = halves.into_iter().map(|name| (name, 1.0));
+    let constants = kernel.constants().iter().map(|&(name, value)| (name.to_owned(), f64::from(value)));
+    let constants = constants.chain(halves).collect();
     let (module, info) = naga::back::pipeline_constants::process_overrides(
         &module,
         &info,
@@ -83,7 +92,7 @@ pub(super) fn specialise(
         &constants,
     )
     .map_err(|error| compile_error(kernel, format!("constants: {error}")))?;
-    Ok(Specialised { module: module.into_owned(), info: info.into_owned() })
+    Ok(Specialised { module: module.into_owned(), info: info.into_owned(), keeps_halves })
 }
 
 /// Returns the bounds checks of a kernel: indices are clamped to what is bound, or, in an unchecked kernel, left alone.

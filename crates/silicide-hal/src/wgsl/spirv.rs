@@ -3,6 +3,7 @@
 //! naga writes instructions that need a capability whenever it may (`Int8` to unpack bytes), and drivers without it
 //! crash instead of refusing: a [`SpirvTarget`] is therefore always given, never assumed.
 
+use super::halves::keep_subnormals;
 use super::share::share_memory;
 use super::specialise::{
     ALWAYS, ENTRY, ParameterSpace, Specialised, bounds_checks, compile_error, specialise,
@@ -29,6 +30,8 @@ pub struct SpirvTarget {
     pub integer_dot: bool,
     /// Subgroup votes, arithmetic, ballots and shuffles.
     pub subgroups: bool,
+    /// Conversions of f16 that keep subnormal numbers, by execution mode.
+    pub f16_subnormals: bool,
     /// Matrices of a subgroup, with Vulkan's memory model, which they need.
     pub cooperative_matrix: bool,
 }
@@ -44,6 +47,7 @@ impl SpirvTarget {
             int_64: true,
             integer_dot: true,
             subgroups: true,
+            f16_subnormals: true,
             cooperative_matrix: true,
         }
     }
@@ -91,7 +95,8 @@ impl SpirvTarget {
 /// Translates a kernel for a device.
 pub fn to_spirv(kernel: &WgslKernel, target: &SpirvTarget) -> Result<Vec<u32>> {
     let space = if kernel.is_live() { ParameterSpace::Storage } else { ParameterSpace::Immediate };
-    let Specialised { module, info } = specialise(kernel, target.allowed(), space)?;
+    let Specialised { module, info, keeps_halves } =
+        specialise(kernel, target.allowed(), space, target.f16_subnormals)?;
     let options = spv::Options {
         lang_version: target.version,
         flags: spv::WriterFlags::empty(),
@@ -107,7 +112,8 @@ pub fn to_spirv(kernel: &WgslKernel, target: &SpirvTarget) -> Result<Vec<u32>> {
         spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: ENTRY.to_owned() };
     let words = spv::write_vec(&module, &info, &options, Some(&pipeline))
         .map_err(|error| compile_error(kernel, format!("SPIR-V: {error}")))?;
-    Ok(share_memory(&strip_layout(&words)))
+    let words = share_memory(&strip_layout(&words));
+    Ok(if keeps_halves { keep_subnormals(&words) } else { words })
 }
 
 /// Returns whether a module multiplies matrices of subgroups.

@@ -31,7 +31,7 @@ fn kernel(snippet: &'static Snippet, bindings: u32, params: u32) -> WgslKernel {
 }
 
 fn detail(kernel: &WgslKernel) -> String {
-    match specialise(kernel, ALWAYS, ParameterSpace::Immediate) {
+    match specialise(kernel, ALWAYS, ParameterSpace::Immediate, false) {
         Err(HalError::Compile { label, detail }) => {
             assert_eq!(label, "test");
             detail
@@ -43,13 +43,14 @@ fn detail(kernel: &WgslKernel) -> String {
 
 #[test]
 fn constants_are_baked_in() {
-    let done = specialise(&kernel(&ADD, 2, 1).constant("WG", 32), ALWAYS, ParameterSpace::Immediate).unwrap();
+    let done =
+        specialise(&kernel(&ADD, 2, 1).constant("WG", 32), ALWAYS, ParameterSpace::Immediate, false).unwrap();
     assert_eq!(done.module.entry_points[0].workgroup_size, [32, 1, 1]);
 }
 
 #[test]
 fn parameters_can_lie_in_a_storage_behind_the_others() {
-    let done = specialise(&kernel(&ADD, 2, 1), ALWAYS, ParameterSpace::Storage).unwrap();
+    let done = specialise(&kernel(&ADD, 2, 1), ALWAYS, ParameterSpace::Storage, false).unwrap();
     let bindings = done.module.global_variables.iter().filter_map(|(_, global)| global.binding);
     let mut bindings: Vec<u32> = bindings.map(|binding| binding.binding).collect();
     bindings.sort_unstable();
