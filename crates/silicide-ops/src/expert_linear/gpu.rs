@@ -3,9 +3,8 @@
 //! a binding are cut by rows, and by experts or their outputs.
 
 use super::{ExpertLinear, Problem};
-use crate::matmul::gpu::{
-    FILL_COLUMNS, STEP, TILED_CELLS, TILED_SQUARE, TeamSum, fill, has_subgroups, tiled_constants,
-};
+use crate::matmul::few::{self, Gemv as Teams, GemvShape};
+use crate::matmul::gpu::{FILL_COLUMNS, STEP, TILED_CELLS, TILED_SQUARE, fill, tiled_constants};
 use crate::weight;
 use crate::wgsl::{self, params, spans};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
@@ -45,8 +44,6 @@ static GEMV_BODY: Snippet = Snippet { name: "expert_linear.gemv.wgsl", text: inc
 static GEMM_BODY: Snippet = Snippet { name: "expert_linear.gemm.wgsl", text: include_str!("gemm.wgsl") };
 static GROUP_BODY: Snippet = Snippet { name: "expert_linear.group.wgsl", text: include_str!("group.wgsl") };
 
-/// Columns that a team of invocations has, as in `gemv.wgsl`.
-const COLUMNS: usize = 4;
 /// Pairs of a strip and columns of a square, as in `gemm.wgsl` and `group.wgsl`.
 const SQUARE: usize = 32;
 /// Parameter words of both kernels.
@@ -208,17 +205,25 @@ impl Kernel for Gemv {
         let mut plan = Plan::default();
         let Ok(problem) = check(op, io, on) else { return plan };
         let cut = Cut { problem: &problem, encoding: op.encoding, on };
-        let adding = TeamSum::of(problem.k, has_subgroups(on), on);
-        let TeamSum { workgroup, team, .. } = adding;
-        let Some(kernel) = cut.kernel(&[&GEMV_BODY, adding.text]) else { return plan };
-        let kernel = adding.require(kernel).constant("WG", workgroup).constant("TEAM", team);
+        let Problem { pairs, n, k, .. } = problem;
+        let codes = few::takes_codes(op.encoding, k, io.input(0).alignment, io.input(1).alignment);
+        let columns = pairs.saturating_mul(n);
+        let teams =
+            Teams::of(GemvShape { rows: 1, columns, k, subgroups: few::has_subgroups(on), codes }, on);
+        let Some(mut kernel) = cut.kernel(&[&GEMV_BODY]) else { return plan };
+        kernel.append(teams.parts());
+        kernel.append([Part::bound(teams.sums(), "b", 1)]);
+        let kernel = teams.constants(kernel, 1);
+        let [code, step] = facts(op.encoding, 1);
+        let [of_activations, of_weights] = few::alignments(op.encoding, codes);
         // SAFETY: a team has a pair below the number of pairs, whose expert is checked against those that the launch sees before
-        // weights are read; past the last column it is the last one's.
-        let kernel = unsafe { kernel.unchecked(gemv_need, &facts(op.encoding, 1)) };
+        // weights are read; past the last column it is the last one's. `gemv_need` requires the alignment of what is read by codes.
+        let kernel = unsafe { kernel.unchecked(gemv_need, &[code, step, of_activations, of_weights]) };
         for rows in cut.rows() {
             for seen in cut.seen() {
-                let teams = rows.len() * problem.used * seen.columns.len().div_ceil(COLUMNS);
-                let groups = teams.div_ceil((workgroup / team) as usize);
+                // Teams of all pairs follow each other.
+                let columns = rows.len() * problem.used * teams.padded(seen.columns.len());
+                let groups = teams.groups(columns);
                 let args = cut.args(&rows, &seen, cut.ids(&rows));
                 plan.push(
                     Program::Wgsl(kernel.clone()),
@@ -323,7 +328,7 @@ fn gemm_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     multiply_need(launch, group_words(launch.count(10), launch.count(0)))
 }
 
-/// Facts: those of [`facts`]. Parameters: those of [`Cut::params`].
+/// Facts: those of [`facts`], and alignments as for `matmul`. Parameters: those of [`Cut::params`].
 fn multiply_need(launch: &LaunchShape<'_>, places: Count) -> Option<Needs> {
     let [pairs, sharing, columns, k, _, seen, _, stride, first] =
         [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|i| launch.count(i));
@@ -332,10 +337,11 @@ fn multiply_need(launch: &LaunchShape<'_>, places: Count) -> Option<Needs> {
     if pairs == Count(0) || columns == Count(0) || first + columns > stride || !is_whole {
         return None;
     }
-    let needs = Needs::new().read(pairs.div_ceil(sharing)? * k * 4u32, 4);
+    let needs = Needs::new().read(pairs.div_ceil(sharing)? * k * 4u32, 4).aligned(launch.fact(2));
     // Weight rows are whole groups.
     k.0.is_multiple_of(encoding.group_len() as u64).then_some(())?;
-    let needs = weight::gpu::read_planes(needs, encoding, seen * columns * k)?.read(places * 4u32, 4);
+    let needs = weight::gpu::read_planes(needs, encoding, seen * columns * k)?.aligned(launch.fact(3));
+    let needs = needs.read(places * 4u32, 4);
     Some(weight::gpu::read_table(needs.write(pairs * stride * 4u32, 4), encoding))
 }
 

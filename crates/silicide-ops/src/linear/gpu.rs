@@ -4,7 +4,8 @@
 use super::{Linear, MAX_PRODUCTS};
 use crate::elementwise::activation::ACTIVATION;
 use crate::matmul::Problem;
-use crate::matmul::gpu::{self as matmul, TeamSum};
+use crate::matmul::few::{self, Gemv, GemvShape};
+use crate::matmul::gpu as matmul;
 use crate::matmul::matrix;
 use crate::mlx::gpu::{WeightNames, weight_names};
 use crate::weight;
@@ -113,6 +114,11 @@ fn products(
     Ok(products)
 }
 
+/// Returns whether the weight whose first plane is input `slot` can be read by codes.
+fn takes_codes(encoding: Encoding, k: usize, io: &Io<'_>, slot: usize) -> bool {
+    few::takes_codes(encoding, k, io.input(0).alignment, io.input(slot).alignment)
+}
+
 /// A kernel and its arguments, in the making.
 struct Making {
     parts: SmallVec<[Part; 6]>,
@@ -192,24 +198,25 @@ fn make(
     Some(BoundKernel { kernel, args })
 }
 
-/// Facts: the number of products, whether they are gated, which have a bias, the step of the depth, and the encodings of weights.
-fn facts(op: &Linear, products: &[BoundProduct], step: usize) -> SmallVec<[u32; 8]> {
+/// Facts: the number of products, whether they are gated, which have a bias, the step of the depth, whether weights are read by codes, and
+/// their encodings.
+fn facts(op: &Linear, products: &[BoundProduct], step: usize, codes: bool) -> SmallVec<[u32; 8]> {
     let biased = products.iter().zip(0..).filter(|(product, _)| product.bias.is_some());
     let biased = biased.fold(0, |bits, (_, i)| bits | 1u32 << i);
     let mut facts: SmallVec<[u32; 8]> =
-        smallvec![products.len() as u32, u32::from(op.gate.is_some()), biased, step as u32];
+        smallvec![products.len() as u32, u32::from(op.gate.is_some()), biased, step as u32, u32::from(codes)];
     facts.extend(products.iter().map(|product| weight::code(product.encoding).unwrap_or(u32::MAX)));
     facts
 }
 
 /// Parameters: rows, depth, activation, columns of each product. Bindings: activations, weights, outputs, biases, tables.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [count, gated, biased, step] = [0, 1, 2, 3].map(|i| launch.fact(i));
+    let [count, gated, biased, step, codes] = [0, 1, 2, 3, 4].map(|i| launch.fact(i));
     let (rows, k) = (launch.count(0), launch.count(1));
     let columns = |i: usize| launch.count(3 + i);
     let products = 0..count as usize;
     let encodings: Option<SmallVec<[Encoding; MAX_PRODUCTS]>> =
-        products.clone().map(|i| weight::from_code(launch.fact(4 + i))).collect();
+        products.clone().map(|i| weight::from_code(launch.fact(5 + i))).collect();
     let encodings = encodings?;
     let is_whole = launch.param(1).is_multiple_of(step.max(1))
         && encodings.iter().all(|encoding| k.0.is_multiple_of(encoding.group_len() as u64));
@@ -221,7 +228,11 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     }
     let mut needs = Needs::new().read(rows * k * 4u32, 4);
     for (i, encoding) in encodings.iter().enumerate() {
-        needs = weight::gpu::read_planes(needs, *encoding, columns(i) * k)?;
+        let [of_activations, of_weights] = few::alignments(*encoding, codes != 0);
+        if i == 0 {
+            needs = needs.aligned(of_activations);
+        }
+        needs = weight::gpu::read_planes(needs, *encoding, columns(i) * k)?.aligned(of_weights);
     }
     let outputs = if gated == 0 { count as usize } else { 1 };
     needs = (0..outputs).fold(needs, |needs, i| needs.write(rows * columns(i) * 4u32, 4));
@@ -270,8 +281,8 @@ impl Kernel for Few {
     }
 
     fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        matmul::check_few(op.problem(io, 0), on)?;
-        if self.subgroups && !matmul::has_subgroups(on) {
+        few::check_few(op.problem(io, 0), on)?;
+        if self.subgroups && !few::has_subgroups(on) {
             return Err(Decline("needs subgroups that fill its workgroups"));
         }
         if let Some(one) = single(op, io, on) {
@@ -283,25 +294,32 @@ impl Kernel for Few {
 
     fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         if let Some(Ok((encoding, problem))) = single(op, io, on) {
-            return matmul::plan_few(&problem, encoding, on, self.subgroups);
+            let codes = takes_codes(encoding, problem.k, io, 1);
+            return few::plan_few(&problem, encoding, on, self.subgroups, codes);
         }
         let Ok(products) = products(op, io, on) else { return Plan::default() };
         let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
             return Plan::default();
         };
-        let each: [&'static Snippet; 2] = [&matmul::FEW_SUMS, &FEW];
+        let columns = products.iter().map(|product| product.problem.n).sum();
+        let slots = op.places().into_iter().map(|place| place.weight.start);
+        // All or none: a binding has one type in a kernel.
+        let codes =
+            products.iter().zip(slots).all(|(product, slot)| takes_codes(product.encoding, k, io, slot));
+        let gemv = Gemv::of(GemvShape { rows: m, columns, k, subgroups: self.subgroups, codes }, on);
+        let each = [gemv.sums(), &FEW];
         let texts = KernelTexts { name: self.name(), each: &each };
         let Some(BoundKernel { mut kernel, args }) = make(op, io, &products, &texts, on) else {
             return Plan::default();
         };
-        let adding = TeamSum::of(k, self.subgroups, on);
-        kernel.append([&matmul::FEW_ROWS_TEXT, adding.text].map(Part::plain));
-        let kernel = adding.constants(kernel, m, k);
+        kernel.append(gemv.parts());
+        kernel.append([Part::plain(&few::ROW_START)]);
+        let kernel = gemv.constants(kernel, m);
         // SAFETY: as for the kernels of `matmul`, for each product over its own bindings; what is gated is read where the same
-        // invocation stored it.
-        let kernel = unsafe { kernel.unchecked(needs, &facts(op, &products, 1)) };
+        // invocation stored it. `needs` requires the alignment of what is read by codes.
+        let kernel = unsafe { kernel.unchecked(needs, &facts(op, &products, 1, codes)) };
         let groups: SmallVec<[usize; MAX_PRODUCTS]> =
-            products.iter().map(|product| adding.groups(product.problem.n)).collect();
+            products.iter().map(|product| gemv.groups(product.problem.n)).collect();
         launch(op, &products, BoundKernel { kernel, args }, &groups, on)
     }
 }
@@ -340,8 +358,9 @@ impl Kernel for TiledLinear {
         let widest = products.iter().map(|product| product.problem.n).max().unwrap_or(0);
         let (kernel, side) = matmul::tiled_constants(kernel, m, widest);
         // SAFETY: as for few rows.
-        let kernel =
-            unsafe { kernel.unchecked(needs, &facts(op, &products, matmul::fill_step(k, matmul::STEP))) };
+        let kernel = unsafe {
+            kernel.unchecked(needs, &facts(op, &products, matmul::fill_step(k, matmul::STEP), false))
+        };
         let groups: SmallVec<[usize; MAX_PRODUCTS]> =
             products.iter().map(|product| m.div_ceil(side) * product.problem.n.div_ceil(side)).collect();
         launch(op, &products, BoundKernel { kernel, args }, &groups, on)

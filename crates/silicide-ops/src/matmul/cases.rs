@@ -64,7 +64,31 @@ pub fn cases() -> Vec<Case> {
     add(F32, &[6, 33, 64], &[1, 17, 64]);
     add(F32, &[2, 4, 130, 64], &[2, 4, 64, 64]);
     blocks(&mut cases);
+    special(&mut cases);
     cases
+}
+
+/// Activations that are infinite in the first row, NaN in the second, and in all rows subnormal here and there: formats whose codes are
+/// summed before they are scaled have them where the product of the weights has them.
+fn special(cases: &mut Vec<Case>) {
+    use Format::{Iq4Nl, Iq4Xs, Mxfp4, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+    let blocks = [Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K, Iq4Nl, Iq4Xs, Mxfp4];
+    let formats = [DType::F32, DType::F16, DType::BF16].into_iter().chain(blocks.map(DType::from));
+    for dtype in formats {
+        let k = 3 * dtype.block_len().max(64);
+        for m in [2, 5] {
+            let value = |i: usize| match (i / k, i % k) {
+                (0, 37) => f64::INFINITY,
+                (1, 40) => f64::NAN,
+                (_, 11 | 50) => 1e-41,
+                (row, at) => ((row * 5 + at * 37) % 23) as f64 / 7.0 - 1.5,
+            };
+            let a = Input::of(DType::F32, &[m, k], Data::Values((0..m * k).map(value).collect()));
+            let data = if dtype.is_block() { Data::Blocks } else { Data::Gaussian { scale: 1.0 } };
+            let label = format!("a [{m}, {k}] with infinity, NaN and subnormals x b {dtype}[9, {k}]");
+            cases.push(Case::new(label, Matmul { exact: true }, vec![a, Input::of(dtype, &[9, k], data)]));
+        }
+    }
 }
 
 /// Block formats: any bits in every format, for one row, few and many.

@@ -1,7 +1,7 @@
-// GEMV, y = a · bᵀ for at most 8 rows of a: a team has four columns of y, which are four rows of the weights b, summed by
-// `few_sums.wgsl`.
+// GEMV, y = a · bᵀ for at most 8 rows of a: a team has COLUMNS columns of y, which are rows of the weights b, summed by
+// `few_sums.wgsl` or `few_codes.wgsl`.
 
-// Stores four columns of a row, as far as they are present.
+// Stores the columns of a row, as far as they are present.
 fn store_row(at: u32, row: u32, present: u32, sums: vec4<f32>) {
     if row >= p.rows {
         return;
@@ -37,7 +37,7 @@ fn multiply(group: u32, lane: u32) {
     let sums = sums_b(lane, k, a, b);
     if present && lane % TEAM == 0u {
         let y = batch * p.rows * p.y_stride + p.y_column + column;
-        let columns = p.columns - column;
+        let columns = min(p.columns - column, COLUMNS);
         store_row(y, 0u, columns, sums.row_0);
         if ROWS > 1u {
             store_row(y, 1u, columns, sums.row_1);

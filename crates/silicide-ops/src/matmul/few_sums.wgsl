@@ -1,4 +1,4 @@
-// Sums of `few_rows.wgsl` over the weights of the binding `$NAME`.
+// Sums of `few_rows.wgsl` over the weights of the binding `$NAME`, of any format, at any offset and depth.
 
 // The sixteen elements of a row that `sixteen_$NAME` has the weights of.
 fn activations_$NAME(at: u32) -> mat4x4<f32> {
@@ -8,14 +8,6 @@ fn activations_$NAME(at: u32) -> mat4x4<f32> {
         load_a(at + 4u), load_a(at + 5u), load_a(at + 6u), load_a(at + 7u),
         load_a(far), load_a(far + 1u), load_a(far + 2u), load_a(far + 3u),
         load_a(far + 4u), load_a(far + 5u), load_a(far + 6u), load_a(far + 7u),
-    );
-}
-
-fn meet_$NAME(weights: Weights, a: u32, row: u32) -> vec4<f32> {
-    let x = activations_$NAME(a + row_start(row));
-    return vec4<f32>(
-        product(weights.first, x), product(weights.second, x),
-        product(weights.third, x), product(weights.fourth, x),
     );
 }
 
@@ -34,20 +26,28 @@ fn sums_$NAME(lane: u32, k: u32, a: u32, b: vec4<u32>) -> Sums {
     let eights = SPREAD_$NAME / 8u;
     for (var i = lane % TEAM; i < k / 16u; i += TEAM) {
         let at = i / eights * (SPREAD_$NAME * 2u) + i % eights * 8u;
-        let weights = Weights(sixteen_$NAME(b.x + at), sixteen_$NAME(b.y + at), sixteen_$NAME(b.z + at), sixteen_$NAME(b.w + at));
-        sum_0 += meet_$NAME(weights, a + at, 0u);
+        var weights: Weights;
+        weights.first = sixteen_$NAME(b.x + at);
+        if COLUMNS > 1u {
+            weights.second = sixteen_$NAME(b.y + at);
+        }
+        if COLUMNS > 2u {
+            weights.third = sixteen_$NAME(b.z + at);
+            weights.fourth = sixteen_$NAME(b.w + at);
+        }
+        sum_0 = add_values(sum_0, weights, activations_$NAME(a + at + row_start(0u)));
         if ROWS > 1u {
-            sum_1 += meet_$NAME(weights, a + at, 1u);
+            sum_1 = add_values(sum_1, weights, activations_$NAME(a + at + row_start(1u)));
         }
         if ROWS > 2u {
-            sum_2 += meet_$NAME(weights, a + at, 2u);
-            sum_3 += meet_$NAME(weights, a + at, 3u);
+            sum_2 = add_values(sum_2, weights, activations_$NAME(a + at + row_start(2u)));
+            sum_3 = add_values(sum_3, weights, activations_$NAME(a + at + row_start(3u)));
         }
         if ROWS > 4u {
-            sum_4 += meet_$NAME(weights, a + at, 4u);
-            sum_5 += meet_$NAME(weights, a + at, 5u);
-            sum_6 += meet_$NAME(weights, a + at, 6u);
-            sum_7 += meet_$NAME(weights, a + at, 7u);
+            sum_4 = add_values(sum_4, weights, activations_$NAME(a + at + row_start(4u)));
+            sum_5 = add_values(sum_5, weights, activations_$NAME(a + at + row_start(5u)));
+            sum_6 = add_values(sum_6, weights, activations_$NAME(a + at + row_start(6u)));
+            sum_7 = add_values(sum_7, weights, activations_$NAME(a + at + row_start(7u)));
         }
     }
     if TAIL > 0u {
@@ -69,19 +69,5 @@ fn sums_$NAME(lane: u32, k: u32, a: u32, b: vec4<u32>) -> Sums {
             }
         }
     }
-    sum_0 = team_sums(sum_0, lane);
-    if ROWS > 1u {
-        sum_1 = team_sums(sum_1, lane);
-    }
-    if ROWS > 2u {
-        sum_2 = team_sums(sum_2, lane);
-        sum_3 = team_sums(sum_3, lane);
-    }
-    if ROWS > 4u {
-        sum_4 = team_sums(sum_4, lane);
-        sum_5 = team_sums(sum_5, lane);
-        sum_6 = team_sums(sum_6, lane);
-        sum_7 = team_sums(sum_7, lane);
-    }
-    return Sums(sum_0, sum_1, sum_2, sum_3, sum_4, sum_5, sum_6, sum_7);
+    return sums_of_team(Sums(sum_0, sum_1, sum_2, sum_3, sum_4, sum_5, sum_6, sum_7), lane);
 }

@@ -21,23 +21,11 @@ macro_rules! planes {
     };
 }
 
-static FEW_BODY: Snippet = Snippet { name: "matmul.few.wgsl", text: include_str!("few.wgsl") };
 static PARAMS_ONE: Snippet = planes!("matmul params", "b");
 static PARAMS_TWO: Snippet = planes!("matmul params, scales", "b" "b_scales");
 static PARAMS_THREE: Snippet = planes!("matmul params, biases", "b" "b_scales" "b_biases");
-pub(crate) static FEW_SHARED: Snippet = Snippet {
-    name: "matmul few, shared",
-    text: concat!(include_str!("few_shared.wgsl"), include_str!("main.wgsl")),
-};
 /// The entry point, which calls `multiply(group, lane)`.
 pub(crate) static MAIN: Snippet = Snippet { name: "matmul main", text: include_str!("main.wgsl") };
-pub(crate) static FEW_SUBGROUP: Snippet =
-    Snippet { name: "matmul few, subgroup", text: include_str!("few_subgroup.wgsl") };
-/// Common code of the kernels for few rows, and sums over the weights of one binding.
-pub(crate) static FEW_ROWS_TEXT: Snippet =
-    Snippet { name: "matmul few, rows", text: include_str!("few_rows.wgsl") };
-pub(crate) static FEW_SUMS: Snippet =
-    Snippet { name: "matmul few, sums", text: include_str!("few_sums.wgsl") };
 static TILED_BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
 /// Common code of the kernels for many rows, and a square of outputs over the weights of one binding.
 pub(crate) static TILED_CELLS: Snippet = Snippet {
@@ -56,14 +44,6 @@ pub(crate) static FILL_ROWS: Snippet =
 pub(crate) static FILL_COLUMNS: Snippet =
     Snippet { name: "matmul fill, columns", text: include_str!("fill_columns.wgsl") };
 
-/// The most rows of the kernel for few.
-const FEW_ROWS: usize = 8;
-/// Invocations of its workgroups: whole subgroups of every size.
-pub(crate) const FEW_WORKGROUP: u32 = 64;
-/// Columns that a team of invocations has, as in `few.wgsl`.
-const FEW_COLUMNS: usize = 4;
-/// Invocations that share columns, at most.
-pub(crate) const TEAM: u32 = 32;
 /// Invocations along each side of a workgroup's square, which every device has room for, as in `tiled.wgsl`.
 const SIDE: u32 = 8;
 /// Problems with more rows and columns than this have squares of 8 x 8 outputs in an invocation, others of 4 x 4.
@@ -73,17 +53,9 @@ pub(crate) const STEP: usize = 16;
 /// Parameter words.
 const PARAMS: u32 = 6;
 
-/// The kernel for few rows: a team of invocations for every four columns.
-pub(super) struct Few {
-    /// Whether teams add inside of subgroups, or through shared memory.
-    subgroups: bool,
-}
-
 /// The kernel for many rows: squares of outputs through shared memory.
 pub(super) struct TiledMatmul;
 
-/// The kernel for few rows: with subgroups, and for every device.
-pub(super) static FEW: [Few; 2] = [Few { subgroups: true }, Few { subgroups: false }];
 /// The kernel for many rows.
 pub(super) static TILED: TiledMatmul = TiledMatmul;
 
@@ -104,12 +76,6 @@ pub(crate) fn check(problem: Option<Problem>, on: &DeviceInfo) -> Result<Problem
         return Err(Decline("a row exceeds the largest binding"));
     }
     Ok(problem)
-}
-
-/// [`check`] for the kernel for few rows.
-pub(crate) fn check_few(problem: Option<Problem>, on: &DeviceInfo) -> Result<Problem, Decline> {
-    let problem = check(problem, on)?;
-    if problem.m > FEW_ROWS { Err(Decline("is for few rows")) } else { Ok(problem) }
 }
 
 /// Bytes that a window can have: bindings start at aligned offsets and end on whole words.
@@ -188,91 +154,6 @@ pub(super) fn kernel(bodies: &[&'static Snippet], weights: Encoding, on: &Device
     Some(weight::gpu::finish(kernel, weights))
 }
 
-/// How teams of the kernel for few rows add: the text, and invocations of a workgroup and of a team.
-pub(crate) struct TeamSum {
-    pub(crate) text: &'static Snippet,
-    pub(crate) workgroup: u32,
-    pub(crate) team: u32,
-    /// Invocations of the subgroups that the text is made for.
-    subgroup: Option<u32>,
-}
-
-impl TeamSum {
-    /// For columns of `k` weights. Teams inside of a subgroup need no barrier.
-    pub(crate) fn of(k: usize, subgroups: bool, on: &DeviceInfo) -> TeamSum {
-        let workgroup = FEW_WORKGROUP.min(wgsl::workgroup(on));
-        let subgroup = on.features.preferred_subgroup().filter(|_| subgroups);
-        let (text, most) = match subgroups {
-            true => (&FEW_SUBGROUP, subgroup.unwrap_or(on.features.subgroup_size.0)),
-            false => (&FEW_SHARED, TEAM),
-        };
-        TeamSum { text, workgroup, team: team(k, most.min(workgroup)), subgroup }
-    }
-
-    /// Requires the subgroups that the text is made for. A driver that refuses them takes the text for every device.
-    pub(crate) fn require(&self, kernel: WgslKernel) -> WgslKernel {
-        match self.subgroup {
-            Some(size) => kernel.with_subgroup(size).or_portable(&FEW_SUBGROUP, &FEW_SHARED),
-            None => kernel,
-        }
-    }
-
-    /// Returns the workgroups for `columns` columns.
-    pub(crate) fn groups(&self, columns: usize) -> usize {
-        columns.div_ceil(FEW_COLUMNS).div_ceil((self.workgroup / self.team) as usize)
-    }
-
-    /// Sets the `override` constants of a kernel for `rows` rows of `k`.
-    pub(crate) fn constants(&self, kernel: WgslKernel, rows: usize, k: usize) -> WgslKernel {
-        self.require(kernel)
-            .constant("WG", self.workgroup)
-            .constant("TEAM", self.team)
-            .constant("ROWS", rows.next_power_of_two() as u32)
-            .constant("TAIL", u32::from(!k.is_multiple_of(16)))
-    }
-}
-
-/// The plan for few rows.
-pub(crate) fn plan_few(problem: &Problem, weights: Encoding, on: &DeviceInfo, subgroups: bool) -> Plan {
-    let mut plan = Plan::default();
-    let adding = TeamSum::of(problem.k, subgroups, on);
-    let Some(mut kernel) = kernel(&[&FEW_BODY, &FEW_ROWS_TEXT, adding.text], weights, on) else {
-        return plan;
-    };
-    kernel.append([Part::bound(&FEW_SUMS, "b", 1)]);
-    for run in runs(problem, weights, on) {
-        // Calls are cut by rows too.
-        let kernel = adding.constants(kernel.clone(), run.rows.len(), problem.k);
-        // SAFETY: past the last row or column it is the last one's that is read, and nothing is stored; runs of sixteen lie in
-        // the depth.
-        let kernel = unsafe { kernel.unchecked(gpu_needs::needs, &gpu_needs::facts(weights, 1)) };
-        // Teams of all batches follow each other.
-        let columns = run.batches.len() * run.columns.len().next_multiple_of(FEW_COLUMNS);
-        let (args, params) = (run.args(problem, weights), run.params(problem));
-        plan.push(Program::Wgsl(kernel), &args, &params, wgsl::grid(adding.groups(columns), on));
-    }
-    plan
-}
-
-/// Whether the workgroups of the kernel for few rows are whole subgroups: of the size that it requires, or of every size where the
-/// driver chooses.
-pub(crate) fn has_subgroups(on: &DeviceInfo) -> bool {
-    let (least, most) = match on.features.preferred_subgroup() {
-        Some(size) => (size, size),
-        None => on.features.subgroup_size,
-    };
-    on.features.subgroups && least > 1 && FEW_WORKGROUP.min(wgsl::workgroup(on)).is_multiple_of(most)
-}
-
-/// Invocations that share a column of `k` weights, sixteen at a time: as many as there may be without leaving more than
-/// an eighth of them idle on average.
-pub(crate) fn team(k: usize, most: u32) -> u32 {
-    let turns = k.div_ceil(16);
-    let teams = (0..=TEAM.min(most).max(1).ilog2()).rev().map(|power| 1u32 << power);
-    let idle = |team: u32| turns.next_multiple_of(team as usize) - turns;
-    teams.into_iter().find(|&team| idle(team) <= turns / 8).unwrap_or(1)
-}
-
 /// How cells are filled, for depths of `k` that pass through shared memory `step` at a time.
 pub(crate) fn fill(k: usize, step: usize) -> &'static Snippet {
     if k.is_multiple_of(step) { &FILL_EIGHT } else { &FILL_SINGLE }
@@ -318,27 +199,6 @@ pub(crate) fn plan_tiled(problem: &Problem, weights: Encoding, on: &DeviceInfo) 
         plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
     }
     plan
-}
-
-impl Kernel for Few {
-    type Op = Matmul;
-
-    fn name(&self) -> &'static str {
-        if self.subgroups { "matmul.few.subgroup.wgsl" } else { FEW_BODY.name }
-    }
-
-    fn fits(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        check_few(Problem::of(io), on)?;
-        if self.subgroups && !has_subgroups(on) {
-            return Err(Decline("needs subgroups that fill its workgroups"));
-        }
-        Ok(Cost::BEST)
-    }
-
-    fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        let weights = Encoding::from(io.input(1).dtype);
-        Problem::of(io).map_or(Plan::default(), |problem| plan_few(&problem, weights, on, self.subgroups))
-    }
 }
 
 impl Kernel for TiledMatmul {

@@ -5,7 +5,7 @@ use silicide_hal::{Count, LaunchShape, Needs};
 use silicide_quant::Encoding;
 
 /// Facts of a program: the encoding of its weights, and the depth that passes through shared memory at a time, where depths must be
-/// whole steps of it.
+/// whole steps of it. Two more may follow: the alignment in bytes that activations need, and weights in one plane.
 pub(crate) fn facts(weights: Encoding, step: usize) -> [u32; 2] {
     [weight::code(weights).unwrap_or(u32::MAX), step as u32]
 }
@@ -21,7 +21,7 @@ pub(crate) fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     if rows == Count(0) || columns == Count(0) || first + columns > stride || !is_whole {
         return None;
     }
-    let needs = Needs::new().read(batches * rows * k * 4u32, 4);
-    let needs = weight::gpu::read_planes(needs, encoding, batches * columns * k)?;
+    let needs = Needs::new().read(batches * rows * k * 4u32, 4).aligned(launch.fact(2));
+    let needs = weight::gpu::read_planes(needs, encoding, batches * columns * k)?.aligned(launch.fact(3));
     Some(weight::gpu::read_table(needs.write(batches * rows * stride * 4u32, 4), encoding))
 }

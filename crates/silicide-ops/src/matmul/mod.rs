@@ -14,6 +14,7 @@
 
 pub mod cases;
 mod cpu;
+pub(crate) mod few;
 pub(crate) mod gpu;
 pub(crate) mod gpu_needs;
 pub(crate) mod matrix;
@@ -154,8 +155,8 @@ impl Op for Matmul {
             &cpu::DENSE,
             &cpu::INTEGER,
             &cpu::BLOCKS,
-            &gpu::FEW[0],
-            &gpu::FEW[1],
+            &few::FEW[0],
+            &few::FEW[1],
             &gpu::TILED,
             &matrix::MATRIX,
         ];

@@ -67,6 +67,12 @@ fn plane(format: MlxFormat) -> &'static Snippet {
     wgsl::load(dtype).unwrap_or(wgsl::load_bits(dtype))
 }
 
+/// Returns the alignment that each plane needs where the texts read codes apart from scales, which is that of its type; `None` if
+/// they can't.
+pub(crate) fn codes_alignment(format: MlxFormat) -> Option<u32> {
+    (format.mode() == MlxMode::Affine && [4, 8].contains(&format.bits())).then_some(1)
+}
+
 /// The kernel with what the format's text leaves open.
 pub(crate) fn with_constants(kernel: WgslKernel, format: MlxFormat, names: &WeightNames) -> WgslKernel {
     let [bits, group] = names.constants;

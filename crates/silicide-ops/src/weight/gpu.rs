@@ -41,6 +41,15 @@ pub(crate) fn parts(encoding: Encoding, first: u32) -> Option<SmallVec<[Part; 3]
     }
 }
 
+/// Returns the alignment in bytes that weights need where the texts read codes apart from scales; `None` if they can't.
+pub(crate) fn codes_alignment(encoding: Encoding) -> Option<u32> {
+    match encoding {
+        Encoding::Planes(format) => mlx::gpu::codes_alignment(format),
+        Encoding::Interleaved { .. } => None,
+        _ => wgsl::codes_alignment(encoding.dtype()?),
+    }
+}
+
 /// The kernel with what the texts of the weight `b` leave open: constants, or a table.
 pub(crate) fn finish(kernel: WgslKernel, encoding: Encoding) -> WgslKernel {
     finish_named(kernel, encoding, &B)

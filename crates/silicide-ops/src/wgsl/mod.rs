@@ -52,9 +52,9 @@ macro_rules! snippets {
 
 snippets! {
     READ_8 = "element/read_8.wgsl";
-    READ_F16 = "element/read_16.wgsl" "element/read_f16.wgsl";
-    READ_BF16 = "element/read_16.wgsl" "element/read_bf16.wgsl";
-    READ_32 = "element/read_32.wgsl";
+    READ_F16 = "element/read_16.wgsl" "element/codes.wgsl" "element/read_f16.wgsl";
+    READ_BF16 = "element/read_16.wgsl" "element/codes.wgsl" "element/read_bf16.wgsl";
+    READ_32 = "element/read_32.wgsl" "element/codes.wgsl";
     READ_F16_ALIGNED = "element/read_16_aligned.wgsl" "element/read_f16.wgsl";
     READ_BF16_ALIGNED = "element/read_16_aligned.wgsl" "element/read_bf16.wgsl";
     READ_32_ALIGNED = "element/read_32_aligned.wgsl";
@@ -109,6 +109,15 @@ pub(crate) fn load_eights(dtype: DType, aligned: bool) -> Option<&'static Snippe
         DType::F16 if aligned => Some(&READ_F16_ALIGNED),
         DType::BF16 if aligned => Some(&READ_BF16_ALIGNED),
         other => load(other),
+    }
+}
+
+/// Returns the alignment in bytes for which the texts of [`load`] have the items of GEMV over codes; `None` without them.
+pub(crate) fn codes_alignment(dtype: DType) -> Option<u32> {
+    match dtype {
+        DType::F32 | DType::F16 | DType::BF16 => Some(16),
+        DType::Block(format) => format.wgsl_codes_alignment(),
+        _ => None,
     }
 }
 

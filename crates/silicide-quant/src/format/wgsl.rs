@@ -13,6 +13,23 @@
 //! least 8, and twice the spread divides the block. `at` is a multiple of 8 in the first half of a run of twice the spread.
 //! All three read the same values.
 //!
+//! A text may also have the items of GEMV, which multiplies codes before it scales sums. A *place* is what an invocation's sixteen
+//! weights of a period decide about their words and bits, a *head* the index of a word at which their block begins.
+//!
+//! | item | what |
+//! |---|---|
+//! | `PERIOD_$NAME` | elements after which places repeat: whole blocks in whole words, at least 16 |
+//! | `STEP_$NAME` | what a period adds to a head |
+//! | `struct Place_$NAME`, `place_$NAME(at: u32, inside: u32)` | the place of weights that begin at element `at` of the argument and `inside` of their row |
+//! | `head_$NAME(at: u32) -> u32` | the head of the block of element `at` |
+//! | `struct Codes_$NAME`, `codes_$NAME(head: u32, place)` | the codes of `sixteen_$NAME` as floats, with their scales |
+//! | `dot_$NAME(start: f32, codes, x: mat4x4<f32>, sums: vec2<f32>) -> f32` | `start`, and the dot product with `x`; `sums` are those of the first eight of `x` and of the last |
+//! | `values_$NAME(codes) -> mat4x4<f32>` | the weights |
+//! | `FACTORED_$NAME`, `weights_$NAME(at: u32) -> mat4x4<f32>` | true if `dot` scales sums; the weights again, for sums that are not finite. `factored.wgsl` has both |
+//! | `prepare_$NAME(lane: u32)` | fills shared memory; called from uniform control flow. `factored.wgsl` and `code_book.wgsl` have it |
+//!
+//! Kernels use them where blocks begin at [`Format::wgsl_codes_alignment`], and all other items elsewhere.
+//!
 //! Functions that a kernel does not call cost nothing: naga removes them before it writes SPIR-V or MSL. A format without an
 //! `eight` or a `sixteen` of its own takes `eight_by_load.wgsl` or `sixteen_by_eight.wgsl`.
 //!
@@ -54,6 +71,13 @@ impl Format {
     /// The text that reads the table of a format, bound at `$BINDING`, for the argument `$NAME`.
     pub const WGSL_TABLE: &'static str = include_str!("wgsl/table.wgsl");
 
+    /// Returns the alignment in bytes that blocks need where kernels use the GEMV items of the text, or `None` if it has none: blocks
+    /// begin in words where all blocks do that begin at this alignment.
+    pub fn wgsl_codes_alignment(self) -> Option<u32> {
+        let bytes = self.info().block_bytes as u32;
+        self.wgsl().contains("fn codes_$NAME(").then_some(1 << bytes.trailing_zeros().min(2))
+    }
+
     /// Returns the words that GPU kernels need beside blocks to read the format: its code book, if it has one.
     pub const fn wgsl_table(self) -> Option<&'static [u32]> {
         match self {
@@ -79,5 +103,24 @@ mod tests {
                 assert_eq!(format.wgsl().matches(item).count(), 1, "{format}: {item}");
             }
         }
+    }
+
+    #[test]
+    fn texts_have_all_items_of_gemv_or_none() {
+        let functions = ["codes", "place", "head", "dot", "values", "weights", "prepare"];
+        for format in Format::ALL {
+            let has = functions.map(|name| format.wgsl().matches(&format!("fn {name}_$NAME(")).count());
+            let expected = usize::from(format.wgsl_codes_alignment().is_some());
+            assert_eq!(has, [expected; 7], "{format}");
+        }
+    }
+
+    #[test]
+    fn blocks_of_whole_words_need_whole_words() {
+        let alignment = |format: Format| format.wgsl_codes_alignment();
+        assert_eq!(alignment(Format::Q4K), Some(4));
+        assert_eq!(alignment(Format::Q6K), Some(2));
+        assert_eq!(alignment(Format::Mxfp4), Some(1));
+        assert_eq!(alignment(Format::Q8K), None);
     }
 }

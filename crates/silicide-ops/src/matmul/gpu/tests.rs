@@ -1,3 +1,4 @@
+use super::super::few::FEW;
 use super::*;
 use silicide_core::kernel::{Op, Step, TensorInfo};
 use silicide_hal::Backend;

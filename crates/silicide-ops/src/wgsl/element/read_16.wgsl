@@ -31,3 +31,20 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
     let high = eight_$NAME(at + 8u);
     return mat4x4<f32>(low[0], low[1], high[0], high[1]);
 }
+
+// The same binding by vectors of eight elements, for kernels that use nothing else of it: its offset is a multiple of 8.
+@group(0) @binding($BINDING) var<storage, read> quads_$NAME: array<vec4<u32>>;
+
+// GEMV: see `format/wgsl.rs`. A head is a vector.
+const PERIOD_$NAME: u32 = 16u;
+const STEP_$NAME: u32 = 2u;
+fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
+    let near = quads_$NAME[head];
+    let far = quads_$NAME[head + 1u];
+    return Codes_$NAME(mat4x4<f32>(
+        four_$NAME(near.xy), four_$NAME(near.zw), four_$NAME(far.xy), four_$NAME(far.zw)
+    ));
+}
+fn head_$NAME(at: u32) -> u32 {
+    return (p.$NAME_offset + at) >> 3u;
+}

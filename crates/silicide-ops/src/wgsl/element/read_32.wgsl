@@ -23,3 +23,18 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
     let high = eight_$NAME(at + 8u);
     return mat4x4<f32>(low[0], low[1], high[0], high[1]);
 }
+
+// The same binding by vectors of four, for kernels that use nothing else of it: its offset is a multiple of 4.
+@group(0) @binding($BINDING) var<storage, read> quads_$NAME: array<vec4<f32>>;
+
+// GEMV: see `format/wgsl.rs`. A head is a vector.
+const PERIOD_$NAME: u32 = 16u;
+const STEP_$NAME: u32 = 4u;
+fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
+    return Codes_$NAME(mat4x4<f32>(
+        quads_$NAME[head], quads_$NAME[head + 1u], quads_$NAME[head + 2u], quads_$NAME[head + 3u]
+    ));
+}
+fn head_$NAME(at: u32) -> u32 {
+    return (p.$NAME_offset + at) >> 2u;
+}

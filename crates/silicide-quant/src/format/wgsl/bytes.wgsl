@@ -47,8 +47,16 @@ fn half_$NAME(position: u32) -> f32 {
     return widened_$NAME(even_$NAME(position));
 }
 
-// The f32 of f16 bits. Subnormals are converted by hand: devices may flush them to zero, though they are normal as f32.
-fn widened_$NAME(bits: u32) -> f32 {
+// 1 if the device keeps subnormal f16 when it converts them.
+override KEEPS_HALVES_$NAME: u32 = 0;
+
+// The f32 of the f16 in the low half of a word. Subnormals are converted by hand where devices may flush them to zero, though they
+// are normal as f32.
+fn widened_$NAME(word: u32) -> f32 {
+    if KEEPS_HALVES_$NAME == 1u {
+        return unpack2x16float(word).x;
+    }
+    let bits = word & 0xffffu;
     let small = f32(bits & 0x3ffu) * 5.9604644775390625e-8;
     let magnitude = select(unpack2x16float(bits & 0x7fffu).x, small, (bits & 0x7c00u) == 0u);
     return select(magnitude, -magnitude, (bits & 0x8000u) != 0u);
@@ -66,8 +74,7 @@ fn nibbles_$NAME(position: u32, shift: u32) -> vec2<u32> {
 
 // Eight bits as bytes with value 16: the fifth bits of eight codes.
 fn fifths_$NAME(bits: u32) -> vec2<u32> {
-    let spread = (vec2<u32>(bits, bits >> 4u) & vec2<u32>(15u)) * 0x00204081u;
-    return (spread & vec2<u32>(0x01010101u)) << vec2<u32>(4u);
+    return ((vec2<u32>(bits << 4u, bits) & vec2<u32>(0xf0u)) * 0x00204081u) & vec2<u32>(0x10101010u);
 }
 
 // The four bytes of a word, as u8.
@@ -78,4 +85,38 @@ fn lanes_$NAME(word: u32) -> vec4<f32> {
 // The four bytes of a word, as i8.
 fn signed_lanes_$NAME(word: u32) -> vec4<f32> {
     return vec4<f32>(bitcast<vec4<i32>>(vec4<u32>(word) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
+}
+
+// The f32 of both f16 in a word.
+fn halves_$NAME(word: u32) -> vec2<f32> {
+    if KEEPS_HALVES_$NAME == 1u {
+        return unpack2x16float(word);
+    }
+    return vec2<f32>(widened_$NAME(word), widened_$NAME(word >> 16u));
+}
+
+// Two words from the middle of the first of three.
+fn middle_$NAME(words: vec3<u32>) -> vec2<u32> {
+    return (words.xy >> vec2<u32>(16u)) | (words.yz << vec2<u32>(16u));
+}
+
+// GEMV: `start`, and the dot product of four, of the first eight of sixteen, and of the last.
+fn four_products_$NAME(start: f32, values: vec4<f32>, x: vec4<f32>) -> f32 {
+    return start + values.x * x.x + values.y * x.y + values.z * x.z + values.w * x.w;
+}
+fn first_eight_$NAME(start: f32, values: mat4x4<f32>, x: mat4x4<f32>) -> f32 {
+    return four_products_$NAME(four_products_$NAME(start, values[0], x[0]), values[1], x[1]);
+}
+fn last_eight_$NAME(start: f32, values: mat4x4<f32>, x: mat4x4<f32>) -> f32 {
+    return four_products_$NAME(four_products_$NAME(start, values[2], x[2]), values[3], x[3]);
+}
+
+// Sixteen values from codes: a scale and an offset for the first eight, and for the last.
+fn scaled_$NAME(values: mat4x4<f32>, scales: vec2<f32>, offsets: vec2<f32>) -> mat4x4<f32> {
+    let near = vec4<f32>(offsets.x);
+    let far = vec4<f32>(offsets.y);
+    return mat4x4<f32>(
+        values[0] * scales.x + near, values[1] * scales.x + near,
+        values[2] * scales.y + far, values[3] * scales.y + far,
+    );
 }

@@ -35,3 +35,29 @@ fn sub_pairs_$NAME(position: u32, s: u32) -> mat2x2<f32> {
 fn bytes_of_$NAME(pair: u32) -> vec2<u32> {
     return vec2<u32>(pair & 255u, pair >> 8u);
 }
+
+// Where the scales and minima of two sub-blocks lie in three words. Late sub-blocks have their low bits in the third.
+struct SubPlace_$NAME {
+    shift: u32,
+    // Of the first and the second word: bits that are left out below, and those that are kept.
+    first_shift: u32,
+    first_mask: u32,
+    third_mask: u32,
+}
+// That of sub-blocks `s` and `s + 1`; `s` is even.
+fn sub_place_$NAME(s: u32) -> SubPlace_$NAME {
+    let is_late = s > 3u;
+    return SubPlace_$NAME(
+        (s & 2u) << 3u, select(0u, 2u, is_late), select(0x3f3f3f3fu, 0x30303030u, is_late),
+        select(0u, 0x0f0f0f0fu, is_late),
+    );
+}
+
+// Two scales, then two minima.
+fn subs_of_words_$NAME(words: vec3<u32>, place: SubPlace_$NAME) -> vec4<f32> {
+    let first = ((words.x >> place.shift) & 0xffffu) | ((words.y >> place.shift) << 16u);
+    let third = (words.z >> place.shift) & 0xffffu;
+    // Low nibbles are of scales, high nibbles of minima.
+    let low = third | (third << 12u);
+    return lanes_$NAME(((first >> place.first_shift) & place.first_mask) | (low & place.third_mask));
+}

@@ -27,3 +27,57 @@ fn eight_$NAME(at: u32) -> mat2x4<f32> {
     let least = half_$NAME(block + 82u) * f32(sub >> 4u);
     return mat2x4<f32>(scale * lanes_$NAME(codes.x) - least, scale * lanes_$NAME(codes.y) - least);
 }
+
+// Elements of two neighbouring groups, whose codes lie in the same bytes.
+const SPREAD_$NAME: u32 = 32u;
+fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
+    let low = eight_$NAME(at);
+    let high = eight_$NAME(at + 32u);
+    return mat4x4<f32>(low[0], low[1], high[0], high[1]);
+}
+
+// GEMV. Blocks are whole words.
+const PERIOD_$NAME: u32 = 256u;
+const STEP_$NAME: u32 = 21u;
+struct Place_$NAME {
+    code: u32,
+    code_shift: u32,
+    sub: u32,
+    sub_shift: u32,
+}
+struct Codes_$NAME {
+    values: mat4x4<f32>,
+    scales: vec2<f32>,
+    minima: vec2<f32>,
+}
+fn head_$NAME(at: u32) -> u32 {
+    return (p.$NAME_offset >> 2u) + (at >> 8u) * 21u;
+}
+fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
+    let i = inside & 31u;
+    let group = (inside >> 5u) & 6u;
+    return Place_$NAME(4u + ((group & 4u) << 1u) + (i >> 2u), (group & 2u) << 1u, group >> 1u, (i & 16u) >> 1u);
+}
+fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
+    let code = head + place.code;
+    let codes = vec2<u32>($NAME[code], $NAME[code + 1u]) >> vec2<u32>(place.code_shift);
+    // Codes of the second group times 4, minima times 16.
+    let low = codes & vec2<u32>(0x03030303u);
+    let high = codes & vec2<u32>(0x0c0c0c0cu);
+    let subs = $NAME[head + place.sub] >> place.sub_shift;
+    let scales = halves_$NAME($NAME[head + 20u]);
+    return Codes_$NAME(
+        mat4x4<f32>(lanes_$NAME(low.x), lanes_$NAME(low.y), lanes_$NAME(high.x), lanes_$NAME(high.y)),
+        scales.x * (lanes_$NAME(subs & 0x000f000fu).xz * vec2<f32>(1.0, 0.25)),
+        scales.y * 0.0625 * lanes_$NAME(subs & 0x00f000f0u).xz,
+    );
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
+    let low = first_eight_$NAME(0.0, codes.values, x);
+    let high = last_eight_$NAME(0.0, codes.values, x);
+    let least = codes.minima.x * sums.x + codes.minima.y * sums.y;
+    return start - least + codes.scales.x * low + codes.scales.y * high;
+}
+fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
+    return scaled_$NAME(codes.values, codes.scales, -codes.minima);
+}

@@ -50,3 +50,49 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
         scales.y * lanes_$NAME(high.x) - minima.y, scales.y * lanes_$NAME(high.y) - minima.y,
     );
 }
+
+// GEMV. Blocks are whole words.
+const PERIOD_$NAME: u32 = 256u;
+const STEP_$NAME: u32 = 44u;
+struct Place_$NAME {
+    code: u32,
+    fifths: u32,
+    // Bits.
+    fifths_shift: u32,
+    sub: SubPlace_$NAME,
+}
+struct Codes_$NAME {
+    values: mat4x4<f32>,
+    scales: vec2<f32>,
+    minima: vec2<f32>,
+}
+fn head_$NAME(at: u32) -> u32 {
+    return (p.$NAME_offset >> 2u) + (at >> 8u) * 44u;
+}
+fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
+    let s = (inside >> 5u) & 6u;
+    let i = (inside & 31u) >> 2u;
+    return Place_$NAME(12u + (s << 2u) + i, 4u + i, s, sub_place_$NAME(s));
+}
+fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
+    let codes = vec2<u32>($NAME[head + place.code], $NAME[head + place.code + 1u]);
+    let fifths = vec2<u32>($NAME[head + place.fifths], $NAME[head + place.fifths + 1u]) >> vec2<u32>(place.fifths_shift);
+    let low = (codes & vec2<u32>(0x0f0f0f0fu)) | ((fifths << vec2<u32>(4u)) & vec2<u32>(0x10101010u));
+    let high = ((codes >> vec2<u32>(4u)) & vec2<u32>(0x0f0f0f0fu)) | ((fifths << vec2<u32>(3u)) & vec2<u32>(0x10101010u));
+    let subs = subs_of_words_$NAME(vec3<u32>($NAME[head + 1u], $NAME[head + 2u], $NAME[head + 3u]), place.sub);
+    let scales = halves_$NAME($NAME[head]);
+    return Codes_$NAME(
+        mat4x4<f32>(lanes_$NAME(low.x), lanes_$NAME(low.y), lanes_$NAME(high.x), lanes_$NAME(high.y)),
+        scales.x * subs.xy,
+        scales.y * subs.zw,
+    );
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
+    let low = first_eight_$NAME(0.0, codes.values, x);
+    let high = last_eight_$NAME(0.0, codes.values, x);
+    let least = codes.minima.x * sums.x + codes.minima.y * sums.y;
+    return start - least + codes.scales.x * low + codes.scales.y * high;
+}
+fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
+    return scaled_$NAME(codes.values, codes.scales, -codes.minima);
+}

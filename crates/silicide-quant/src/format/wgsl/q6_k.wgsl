@@ -51,3 +51,63 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
         second * (lanes_$NAME(high.x) - 32.0), second * (lanes_$NAME(high.y) - 32.0),
     );
 }
+
+// GEMV. A block begins in the low or in the high half of a word.
+const PERIOD_$NAME: u32 = 512u;
+const STEP_$NAME: u32 = 105u;
+struct Place_$NAME {
+    is_low: bool,
+    // Words of the low and of the high bits, and of the first sub_scale.
+    low: u32,
+    high: u32,
+    sub: u32,
+    // Bits.
+    high_shift: u32,
+    sub_shift: u32,
+}
+struct Codes_$NAME {
+    values: mat4x4<f32>,
+    scales: vec2<f32>,
+}
+fn start_$NAME(at: u32) -> u32 {
+    return p.$NAME_offset + (at >> 8u) * 210u;
+}
+fn head_$NAME(at: u32) -> u32 {
+    return start_$NAME(at) >> 2u;
+}
+fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
+    let is_low = (start_$NAME(at) & 2u) == 0u;
+    let i = inside & 31u;
+    let part = (inside >> 7u) & 1u;
+    let run = (inside >> 5u) & 1u;
+    let sub = (part << 3u) + (run << 1u) + (i >> 4u) + select(2u, 0u, is_low);
+    return Place_$NAME(
+        is_low, (part << 4u) + (run << 3u) + (i >> 2u), 32u + (part << 3u) + (i >> 2u), 48u + (sub >> 2u),
+        run << 1u, 24u - ((sub & 3u) << 3u),
+    );
+}
+// Eight bytes from word `at` of the binding, or from its middle. The word behind them is the block's.
+fn words_$NAME(at: u32, is_low: bool) -> vec2<u32> {
+    let words = vec3<u32>($NAME[at], $NAME[at + 1u], $NAME[at + 2u]);
+    return select(middle_$NAME(words), words.xy, is_low);
+}
+fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
+    let codes = words_$NAME(head + place.low, place.is_low);
+    let tops = words_$NAME(head + place.high, place.is_low) >> vec2<u32>(place.high_shift);
+    let low = (codes & vec2<u32>(0x0f0f0f0fu)) | ((tops & vec2<u32>(0x03030303u)) << vec2<u32>(4u));
+    let high = ((codes >> vec2<u32>(4u)) & vec2<u32>(0x0f0f0f0fu)) | (tops & vec2<u32>(0x30303030u));
+    let scale = widened_$NAME($NAME[head + 52u] >> select(16u, 0u, place.is_low));
+    let subs = vec2<u32>($NAME[head + place.sub], $NAME[head + place.sub + 1u]) << vec2<u32>(place.sub_shift);
+    return Codes_$NAME(
+        mat4x4<f32>(lanes_$NAME(low.x), lanes_$NAME(low.y), lanes_$NAME(high.x), lanes_$NAME(high.y)),
+        scale * vec2<f32>(bitcast<vec2<i32>>(subs) >> vec2<u32>(24u)),
+    );
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
+    let low = first_eight_$NAME(-32.0 * sums.x, codes.values, x);
+    let high = last_eight_$NAME(-32.0 * sums.y, codes.values, x);
+    return start + codes.scales.x * low + codes.scales.y * high;
+}
+fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
+    return scaled_$NAME(codes.values, codes.scales, -32.0 * codes.scales);
+}

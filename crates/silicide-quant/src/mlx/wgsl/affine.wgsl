@@ -36,3 +36,65 @@ fn of_eight_$NAME(low: u32, high: u32, i: u32) -> f32 {
     }
     return f32(((low >> bit) | (high << (32u - bit))) & mask);
 }
+
+// GEMV, for codes of 4 and 8 bits (`format/wgsl.rs`): a head is an element. Sixteen codes are BITS / 2 whole words.
+const FACTORED_$NAME: bool = true;
+const PERIOD_$NAME: u32 = 16u;
+const STEP_$NAME: u32 = 16u;
+struct Place_$NAME {
+    unused: u32,
+}
+struct Codes_$NAME {
+    values: mat4x4<f32>,
+    // Scale and bias.
+    scales: vec2<f32>,
+}
+fn prepare_$NAME(lane: u32) {}
+fn head_$NAME(at: u32) -> u32 {
+    return at;
+}
+fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
+    return Place_$NAME();
+}
+fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
+    let word = p.$NAME_offset + head / (32u / BITS_$NAME);
+    let scales = vec2<f32>(load_$NAME_scales(head / GROUP_$NAME), load_$NAME_biases(head / GROUP_$NAME));
+    if BITS_$NAME == 4u {
+        let near = nibbles_$NAME($NAME[word]);
+        let far = nibbles_$NAME($NAME[word + 1u]);
+        return Codes_$NAME(mat4x4<f32>(near[0], near[1], far[0], far[1]), scales);
+    }
+    return Codes_$NAME(
+        mat4x4<f32>(
+            bytes_$NAME($NAME[word]), bytes_$NAME($NAME[word + 1u]),
+            bytes_$NAME($NAME[word + 2u]), bytes_$NAME($NAME[word + 3u]),
+        ),
+        scales,
+    );
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
+    let low = four_products_$NAME(four_products_$NAME(0.0, codes.values[0], x[0]), codes.values[1], x[1]);
+    let all = four_products_$NAME(four_products_$NAME(low, codes.values[2], x[2]), codes.values[3], x[3]);
+    return start + codes.scales.x * all + codes.scales.y * (sums.x + sums.y);
+}
+fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
+    let bias = vec4<f32>(codes.scales.y);
+    let values = codes.scales.x * codes.values;
+    return mat4x4<f32>(values[0] + bias, values[1] + bias, values[2] + bias, values[3] + bias);
+}
+fn weights_$NAME(at: u32) -> mat4x4<f32> {
+    return sixteen_$NAME(at);
+}
+
+// The bytes of a word, and its nibbles.
+fn bytes_$NAME(word: u32) -> vec4<f32> {
+    return vec4<f32>((vec4<u32>(word) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
+}
+fn nibbles_$NAME(word: u32) -> mat2x4<f32> {
+    let even = bytes_$NAME(word & 0x0f0f0f0fu);
+    let odd = bytes_$NAME((word >> 4u) & 0x0f0f0f0fu);
+    return mat2x4<f32>(even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w);
+}
+fn four_products_$NAME(start: f32, values: vec4<f32>, x: vec4<f32>) -> f32 {
+    return start + values.x * x.x + values.y * x.y + values.z * x.z + values.w * x.w;
+}
