@@ -26,7 +26,7 @@ fn threads_that_ask_at_once_share_one_compilation() {
     });
     assert_eq!((raw.counts().compiles, raw.counts().pipelines), (20, 20));
     let usage = device.kernels().usage();
-    assert_eq!(usage, RegistryUsage { kernels: 20, compiled: 20, from_cache: 0, refused: 0 });
+    assert_eq!(usage, RegistryUsage { kernels: 20, compiled: 20, from_cache: 0, refused: 0, ignored: 0 });
     drop(device);
     assert_eq!(raw.counts().pipelines, 0);
 }
@@ -122,7 +122,7 @@ fn a_kernel_that_the_driver_refuses_runs_in_its_portable_form() {
     let program = Program::Wgsl(kernel.with_subgroup(4).or_portable(part, part));
     let (result, usage, compiles) = refuse(program.live());
     result.unwrap();
-    assert_eq!(usage, RegistryUsage { kernels: 1, compiled: 1, from_cache: 0, refused: 1 });
+    assert_eq!(usage, RegistryUsage { kernels: 1, compiled: 1, from_cache: 0, refused: 1, ignored: 0 });
     assert_eq!(compiles, 2);
     let (result, usage, _) = refuse(variant(0));
     assert_error!(result, Error::Device { source: HalError::Compile { .. }, .. });
@@ -162,7 +162,10 @@ fn runs(device: &Device) -> RegistryUsage {
 fn a_second_device_finds_what_the_first_translated() {
     let directory = tempfile::tempdir().unwrap();
     for device in caching_devices(directory.path()) {
-        assert_eq!(runs(&device), RegistryUsage { kernels: 1, compiled: 1, from_cache: 0, refused: 0 });
+        assert_eq!(
+            runs(&device),
+            RegistryUsage { kernels: 1, compiled: 1, from_cache: 0, refused: 0, ignored: 0 }
+        );
         assert_eq!(files(directory.path()).len(), 1);
     }
     // The driver's own data was stored when the device went.
@@ -170,7 +173,10 @@ fn a_second_device_finds_what_the_first_translated() {
         assert!(fs::metadata(path.with_file_name("driver.bin")).unwrap().len() > 28, "more than a header");
     }
     for device in caching_devices(directory.path()) {
-        assert_eq!(runs(&device), RegistryUsage { kernels: 1, compiled: 0, from_cache: 1, refused: 0 });
+        assert_eq!(
+            runs(&device),
+            RegistryUsage { kernels: 1, compiled: 0, from_cache: 1, refused: 0, ignored: 0 }
+        );
     }
 }
 
@@ -189,7 +195,8 @@ fn files_that_are_not_whole_are_written_anew() {
         for bad in [flipped, magic, whole[..whole.len() / 2].to_vec(), Vec::new(), b"nonsense".to_vec()] {
             fs::write(&path, &bad).unwrap();
             for device in caching_devices(directory.path()) {
-                assert_eq!(runs(&device).compiled, 1);
+                let usage = runs(&device);
+                assert_eq!((usage.compiled, usage.ignored), (1, 1));
             }
             assert_eq!(fs::read(&path).unwrap(), whole, "written anew");
         }

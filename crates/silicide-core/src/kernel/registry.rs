@@ -34,6 +34,8 @@ pub struct RegistryUsage {
     pub from_cache: u64,
     /// Kernels that the driver refused, and whose portable form runs in their place.
     pub refused: u64,
+    /// Files of the cache that were ignored, because they were truncated, damaged or of another format.
+    pub ignored: u64,
 }
 
 impl KernelRegistry {
@@ -143,6 +145,7 @@ impl KernelRegistry {
             compiled: self.compiled.load(Relaxed),
             from_cache: self.from_cache.load(Relaxed),
             refused: self.refused.load(Relaxed),
+            ignored: self.cache.as_ref().map_or(0, DiskCache::ignored),
         }
     }
 }
