@@ -57,6 +57,52 @@ fn a_replay_computes_live_rows_and_leaves_the_others() {
 }
 
 #[test]
+fn an_input_has_live_rows_too() {
+    for device in devices() {
+        let mut builder = GraphBuilder::new(&device);
+        let extent = builder.extent("rows", ROWS).unwrap();
+        let x = builder.live_input("x", info(&[ROWS, ROW]), extent).unwrap();
+        let y = builder.run_one(Triple, &[&x]).unwrap();
+        assert_eq!(builder.extent_of(&x).unwrap(), Some(extent));
+        assert_eq!(builder.extent_of(&y).unwrap(), Some(extent));
+        let fixed = builder.input("fixed", info(&[ROWS, ROW]));
+        assert_eq!(builder.extent_of(&fixed).unwrap(), None);
+        let graph = builder.finish(&[&y]).unwrap();
+        let executor = GraphExecutor::new(graph, &GraphOptions::default()).unwrap();
+        let [input, fixed] =
+            [(); 2].map(|()| vector(&device, &count(ROWS * ROW)).reshape([ROWS, ROW]).unwrap());
+        let mut session = executor.session(&[&input, &fixed]).unwrap();
+        let mut expected = vec![0.0; ROWS * ROW];
+        for (round, live) in [ROWS, 1, 7, ROWS, 33].into_iter().enumerate() {
+            session.set_extent(extent, live).unwrap();
+            let values: Vec<f32> = (0..ROWS * ROW).map(|i| (i + round) as f32).collect();
+            input.copy_in(&values).unwrap();
+            let _submission = session.replay().unwrap();
+            expected.iter_mut().zip(&values).take(live * ROW).for_each(|(y, x)| *y = 3.0 * x);
+            assert_eq!(output(&session), expected, "{live} rows on {device:?}");
+        }
+        // A buffer of another shape is refused, as for any input.
+        let short = vector(&device, &count(ROW));
+        assert!(executor.session(&[&short, &fixed]).is_err());
+    }
+}
+
+#[test]
+fn live_rows_of_an_input_are_not_written() {
+    let device = Device::cpu().unwrap();
+    let mut builder = GraphBuilder::new(&device);
+    let extent = builder.extent("rows", ROWS).unwrap();
+    let x = builder.live_input("x", info(&[ROWS, ROW]), extent).unwrap();
+    let y = builder.live_input("y", info(&[ROWS, ROW]), extent).unwrap();
+    let written = builder.run_into(Accumulate, &[&x], &[&y]);
+    assert!(matches!(written, Err(Error::BadParameter { .. })), "{written:?}");
+    let mut other = GraphBuilder::new(&device);
+    assert!(matches!(other.live_input("z", info(&[ROWS, ROW]), extent), Err(Error::WrongGraph { .. })));
+    assert!(matches!(builder.live_input("z", info(&[ROWS + 1, ROW]), extent), Err(Error::Shape { .. })));
+    assert!(matches!(other.extent_of(&x), Err(Error::WrongGraph { .. })));
+}
+
+#[test]
 fn an_extent_of_one_row_is_a_fixed_shape() {
     for device in devices() {
         let (executor, rows, x) = capture(&device, 1);

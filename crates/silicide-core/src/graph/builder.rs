@@ -53,8 +53,23 @@ impl GraphBuilder {
     /// Adds a tensor whose buffer each session brings, such as a cache. Sessions bring the buffers in the order of these calls.
     pub fn input(&mut self, name: impl Into<String>, info: TensorInfo) -> GraphValue {
         let number = self.graph.inputs.len();
-        self.graph.inputs.push(Input { name: name.into(), info });
+        self.graph.inputs.push(Input { name: name.into(), info, live: None });
         self.tensor(info, Origin::Input(number), Probes::new())
+    }
+
+    /// As [`GraphBuilder::input`], with live rows: the first axis of `info` is a multiple of the largest `extent`. Nodes read
+    /// the live rows, and may not write.
+    pub fn live_input(
+        &mut self,
+        name: impl Into<String>,
+        info: TensorInfo,
+        extent: LiveExtent,
+    ) -> Result<GraphValue> {
+        check_graph(self.graph.id, extent.graph, "extent")?;
+        let probes = self.graph.declared_probes(extent, &info)?;
+        let number = self.graph.inputs.len();
+        self.graph.inputs.push(Input { name: name.into(), info, live: Some(extent.number) });
+        Ok(self.tensor(info, Origin::Input(number), probes))
     }
 
     /// A tensor that each session sets before a replay ([`GraphSession::set`](super::GraphSession::set)), such as a position:
@@ -98,6 +113,25 @@ impl GraphBuilder {
         let parameter = self.graph.push_parameter(name, info, extent.map(|extent| extent.number))?;
         let info = TensorInfo::new(info.dtype, info.shape);
         Ok((parameter, self.tensor(info, Origin::Parameter(number), probes)))
+    }
+
+    /// Begins a scope: ops belong to it until [`GraphBuilder::end_scope`]. [`Recorder::scope`] calls both.
+    pub fn begin_scope(&mut self, label: &'static str) {
+        self.graph.scopes.push(Scope { label, parent: self.scope });
+        self.scope = Some(self.graph.scopes.len() - 1);
+    }
+
+    /// Ends the innermost scope, if there is one.
+    pub fn end_scope(&mut self) {
+        let parent = |scope: usize| self.graph.scopes.get(scope).and_then(|scope| scope.parent);
+        self.scope = self.scope.and_then(parent);
+    }
+
+    /// Returns the extent that the rows of a value follow; `None` for a value of fixed shape. Fails for a value that is not a
+    /// whole number of rows for each row of one extent.
+    pub fn extent_of(&self, value: &GraphValue) -> Result<Option<LiveExtent>> {
+        let operand = self.operand(value, "extent_of")?;
+        self.graph.extent_of(operand.value)
     }
 
     /// Ends the capture. `outputs` are the outputs of a session after a replay.
@@ -244,10 +278,9 @@ impl Recorder for GraphBuilder {
     }
 
     fn scope<T>(&mut self, label: &'static str, f: impl FnOnce(&mut GraphBuilder) -> T) -> T {
-        self.graph.scopes.push(Scope { label, parent: self.scope });
-        let outer = self.scope.replace(self.graph.scopes.len() - 1);
+        self.begin_scope(label);
         let result = f(self);
-        self.scope = outer;
+        self.end_scope();
         result
     }
 }

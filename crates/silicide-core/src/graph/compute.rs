@@ -92,6 +92,8 @@ pub(super) struct Value {
 pub(super) struct Input {
     pub(super) name: String,
     pub(super) info: TensorInfo,
+    /// The extent that its first axis follows.
+    pub(super) live: Option<u32>,
 }
 
 /// A captured pass. See the module's documentation.

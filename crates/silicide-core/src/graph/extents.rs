@@ -1,7 +1,7 @@
 //! Live extents: numbers of rows that a session sets before a replay, each at most what its graph was planned for.
 //!
-//! A value is *live* if it has fewer elements where an extent is smaller. Parameters are declared live: their first axis is a
-//! multiple of an extent. What becomes of other values follows from the ops, whose outputs are inferred again at other numbers
+//! A value is *live* if it has fewer elements where an extent is smaller. Parameters and inputs are declared live: their first axis
+//! is a multiple of an extent. What becomes of other values follows from the ops, whose outputs are inferred again at other numbers
 //! of rows ([`Op::infer`](crate::kernel::Op::infer)). Only the first axis of a value may change.
 //!
 //! Memory, schedule and barriers are planned for the largest extents. For other extents, the chosen kernels plan their launches
@@ -125,6 +125,26 @@ impl ComputeGraph {
         Ok(probes.collect())
     }
 
+    /// Returns the extent that the rows of a value follow, if it follows one.
+    pub(super) fn extent_of(&self, value: ValueId) -> Result<Option<LiveExtent>> {
+        let value = self.values.get(value.0 as usize).ok_or(Error::WrongGraph { what: "extent_of" })?;
+        let planned = value.info.elements();
+        let mut found = None;
+        for (number, (slot, probed)) in self.extents.iter().zip(value.probes.chunks(PROBES)).enumerate() {
+            if probed.iter().all(|&elements| elements == planned) {
+                continue;
+            }
+            let follows = |(rows, &elements): (usize, &usize)| planned / slot.max.max(1) * rows == elements;
+            let is_whole = planned.is_multiple_of(slot.max.max(1));
+            if found.is_some() || !is_whole || !slot.probes().into_iter().zip(probed).all(follows) {
+                let what = format!("a value of {} whose rows are not those of one extent", value.info);
+                return Err(Error::BadParameter { op: "extent_of", what });
+            }
+            found = Some(LiveExtent { graph: self.id, number: number as u32 });
+        }
+        Ok(found)
+    }
+
     /// Returns type and shape of an operand whose value has `elements` elements.
     fn info_with(&self, operand: Operand, elements: usize) -> Option<TensorInfo> {
         let planned = self.values.get(operand.value.0 as usize)?.info.elements();
@@ -194,8 +214,12 @@ impl ComputeGraph {
             return Ok(Sizes(sizes));
         }
         for (value, size) in self.values.iter().zip(&mut sizes) {
-            let Origin::Parameter(number) = value.origin else { continue };
-            let live = self.parameters.get(number).and_then(|slot| slot.live).map(|live| live as usize);
+            let live = match value.origin {
+                Origin::Parameter(number) => self.parameters.get(number).and_then(|slot| slot.live),
+                Origin::Input(number) => self.inputs.get(number).and_then(|input| input.live),
+                _ => None,
+            };
+            let live = live.map(|live| live as usize);
             let extent = live.and_then(|live| self.extents.get(live).zip(extents.get(live)));
             if let Some((slot, rows)) = extent {
                 *size = *size / slot.max.max(1) * rows;

@@ -421,7 +421,9 @@ impl Bound {
         let (root, missing) = (graph.root(operand.value), Error::ZeroSize { what: "graph" });
         match graph.origin(root) {
             Some(Origin::Constant(buffer)) => buffer.reshape(shape),
-            Some(Origin::Input(input)) => self.inputs.get(*input).ok_or(missing)?.reshape(shape),
+            Some(Origin::Input(input)) => {
+                self.inputs.get(*input).ok_or(missing)?.within(0, graph.info(operand).dtype, shape)
+            }
             Some(Origin::Parameter(number)) => {
                 let found = self.parameters.as_ref().zip(graph.parameters.get(*number));
                 let (parameters, slot) = found.ok_or(missing)?;

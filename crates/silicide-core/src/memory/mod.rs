@@ -16,5 +16,5 @@ pub use budget::{Purpose, PurposeUsage, Usage};
 pub(crate) use mapped::mapped_range;
 pub(crate) use pool::Shelf;
 pub use pool::{BufferPool, PoolUsage};
-pub(crate) use suballocator::ALIGNMENT;
+pub use suballocator::ALIGNMENT;
 pub use suballocator::DeviceAllocator;

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Ranges start at multiples of this many bytes, from which every device binds.
-pub(crate) const ALIGNMENT: usize = 256;
+pub const ALIGNMENT: usize = 256;
 /// Blocks that are shared have this size.
 const SHARED_BLOCK: usize = 64 << 20;
 /// Requests above this size get a block of their own.

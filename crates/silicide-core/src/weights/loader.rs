@@ -100,15 +100,27 @@ fn of_tensor(entry: &Entry<'_>, error: Error) -> Error {
 impl<'a> Loader<'a> {
     /// A loader of a source's tensors. Nothing is loaded yet.
     pub fn new(device: &Device, source: &'a Source, options: LoadOptions) -> Loader<'a> {
+        Loader::of_tensors(device, source, options, |_| true)
+    }
+
+    /// A loader of the tensors that `is_loaded` accepts, where other loaders bring the rest to other devices. It takes files in
+    /// place only where these tensors lie.
+    pub fn of_tensors(
+        device: &Device,
+        source: &'a Source,
+        options: LoadOptions,
+        is_loaded: impl Fn(&Entry<'_>) -> bool,
+    ) -> Loader<'a> {
+        let entries = || source.entries().filter(|entry| is_loaded(entry));
         Loader {
             device: device.clone(),
             source,
-            windows: Windows::plan(device, source),
+            windows: Windows::plan(device, source, &is_loaded),
             staging: Staging::new(options.staging_bytes),
             options,
             loaded: HashSet::new(),
             pending: Vec::new(),
-            total: source.entries().filter_map(|entry| entry.bytes()).sum(),
+            total: entries().filter_map(|entry| entry.bytes()).sum(),
             report: LoadReport::default(),
         }
     }

@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::memory::Purpose;
-use silicide_weights::{Bytes, FileRegion, Source};
+use silicide_weights::{Bytes, Entry, FileRegion, Source};
 use std::ops::Range;
 
 /// Windows begin at multiples of this many bytes of the file: pages, where the file is mapped.
@@ -17,6 +17,8 @@ const PAGE: usize = 4096;
 const LARGEST: usize = 1 << 30;
 /// A hole between tensors that is larger than this is left out.
 const HOLE: usize = 1 << 20;
+/// The same where other devices have the tensors in the hole.
+const SMALL_HOLE: usize = 16 << 10;
 
 /// The windows of all files of a source.
 pub(super) struct Windows {
@@ -36,8 +38,9 @@ enum WindowState {
 }
 
 impl Windows {
-    /// Groups the tensors of a source. Nothing is opened yet.
-    pub(super) fn plan(device: &Device, source: &Source) -> Windows {
+    /// Groups the tensors of a source that `is_loaded` accepts. Nothing is opened yet.
+    pub(super) fn plan(device: &Device, source: &Source, is_loaded: impl Fn(&Entry<'_>) -> bool) -> Windows {
+        let mut hole = HOLE;
         let limit = LARGEST.min(device.info().limits.max_block.saturating_sub(2 * PAGE));
         let mut places: Vec<Vec<Range<usize>>> = source.files().iter().map(|_| Vec::new()).collect();
         let mut add = |place: FileRegion| {
@@ -46,13 +49,17 @@ impl Windows {
             }
         };
         for entry in source.entries() {
+            if !is_loaded(&entry) {
+                hole = SMALL_HOLE;
+                continue;
+            }
             if let Some(planes) = entry.planes() {
                 [planes.packed, planes.scales, planes.biases].into_iter().for_each(&mut add);
             } else if let Ok(place) = entry.place() {
                 add(place);
             }
         }
-        Windows { files: places.into_iter().map(|ranges| group(ranges, limit)).collect() }
+        Windows { files: places.into_iter().map(|ranges| group(ranges, limit, hole)).collect() }
     }
 
     /// The window that a place lies in and where in it, or `None` if the device can't use it in place.
@@ -85,12 +92,12 @@ impl Windows {
 }
 
 /// Joins ranges that lie together.
-fn group(mut ranges: Vec<Range<usize>>, limit: usize) -> Vec<Window> {
+fn group(mut ranges: Vec<Range<usize>>, limit: usize, hole: usize) -> Vec<Window> {
     ranges.sort_by_key(|range| (range.start, range.end));
     let mut windows: Vec<Window> = Vec::new();
     for Range { start, end } in ranges {
         if let Some(Window { range, .. }) = windows.last_mut() {
-            let near = start <= range.end.saturating_add(HOLE) && end - range.start.min(end) <= limit;
+            let near = start <= range.end.saturating_add(hole) && end - range.start.min(end) <= limit;
             // Two tensors over the same bytes share a window even if it gets too large for the device.
             if near || start < range.end {
                 range.end = range.end.max(end);
@@ -112,7 +119,7 @@ mod tests {
     /// Starts and ends of the windows of ranges.
     fn grouped(ranges: &[(usize, usize)], limit: usize) -> Vec<(usize, usize)> {
         let ranges = ranges.iter().map(|&(start, end)| start..end).collect();
-        group(ranges, limit).into_iter().map(|window| (window.range.start, window.range.end)).collect()
+        group(ranges, limit, HOLE).into_iter().map(|window| (window.range.start, window.range.end)).collect()
     }
 
     #[test]
