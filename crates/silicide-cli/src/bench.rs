@@ -1,11 +1,12 @@
 //! `silicide bench`: tokens per second, of prompts and of generation.
 
-use crate::arguments::{DeviceArgs, EngineArgs, ModelArgs, ModelRef, isa, threads};
-use crate::common::cancel_on_interrupt;
+use crate::arguments::{DeviceArgs, EngineArgs, ModelArgs, ModelRef, SplitArgs, isa, threads};
+use crate::common::{cancel_on_interrupt, note_kernels};
 use crate::error::Error;
-use crate::facts::{ModelFacts, build};
+use crate::facts::{LayerFacts, ModelFacts, build};
 use crate::output::is_quiet;
 use crate::profile::ProfileArgs;
+use crate::run::Waiting;
 use crate::terminal::Printer;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -44,15 +45,8 @@ pub(crate) struct Bench {
     /// Instruction sets of the CPU device: portable, neon, avx2, avx512 [default: the best of this CPU]
     #[arg(long, value_delimiter = ',', value_name = "ISA", value_parser = isa, help_heading = "Device")]
     isa: Vec<Isa>,
-    /// Accepted for llama.cpp's command lines: 0 selects the CPU [aliases: -ngl, --n-gpu-layers]
-    #[arg(
-        long,
-        alias = "n-gpu-layers",
-        value_name = "N",
-        allow_hyphen_values = true,
-        help_heading = "Device"
-    )]
-    gpu_layers: Option<String>,
+    #[command(flatten)]
+    split: SplitArgs,
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
@@ -86,8 +80,10 @@ struct Measured {
     test: String,
     tokens: usize,
     depth: usize,
+    /// The devices: `vulkan:0 + cpu`.
     device: String,
-    /// The vendor's name of the device.
+    layers: LayerFacts,
+    /// The vendors' names of the devices.
     device_name: String,
     isa: Option<&'static str>,
     threads: usize,
@@ -154,7 +150,7 @@ impl Bench {
                         device: device.clone(),
                         threads,
                         isa,
-                        gpu_layers: self.gpu_layers.clone(),
+                        split: self.split.clone(),
                         timing: self.profile.is_wanted(),
                     });
                 }
@@ -189,7 +185,11 @@ impl Bench {
         for &depth in &self.tests.n_depth {
             for &test in &tests {
                 // Once without looking at the clock: caches warm up, kernels get compiled.
-                test.warm_up().measure(&mut session, depth, cancel)?;
+                let waiting = Waiting::default();
+                waiting.start(session.model().device());
+                let warmed = test.warm_up().measure(&mut session, depth, cancel);
+                waiting.stop();
+                warmed?;
                 self.profile.begin(&mut session);
                 let mut samples = Vec::new();
                 for _ in 0..self.tests.repetitions {
@@ -203,6 +203,7 @@ impl Bench {
                 }
             }
         }
+        note_kernels(session.model());
         Ok(())
     }
 
@@ -248,6 +249,11 @@ impl Bench {
         if engine.no_repack {
             settings.push(("repack", "no".to_owned()));
         }
+        let is_split = results.iter().any(|row| row.layers.text().is_some());
+        if is_split {
+            // Each row has its own.
+            settings.push(("ngl", String::new()));
+        }
         let mut table = Table::new();
         table.load_preset(presets::ASCII_MARKDOWN);
         let fixed = ["model", "size", "params", "device", "threads"];
@@ -270,7 +276,10 @@ impl Bench {
             let model = format!("{} {}", facts.name, facts.format);
             let first =
                 [model, HumanBytes(facts.bytes).to_string(), facts.parameters_text(), device, threads];
-            let values = settings.iter().map(|(_, value)| value.clone());
+            let values = settings.iter().map(|(name, value)| match *name {
+                "ngl" => row.layers.ngl_text(),
+                _ => value.clone(),
+            });
             table.add_row(first.into_iter().chain(values).chain([test, speed]));
         }
         for (index, column) in table.column_iter_mut().enumerate() {
@@ -321,7 +330,8 @@ impl Test {
 
 impl Measured {
     fn new(test: Test, depth: usize, session: &Session, samples: Vec<f64>) -> Measured {
-        let info = session.model().device().info();
+        let (model, layers) = (session.model(), LayerFacts::of(session.model()));
+        let infos = || model.devices().iter().map(|device| device.info());
         let count = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / count;
         let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
@@ -330,10 +340,11 @@ impl Measured {
             test: test.name(),
             tokens,
             depth,
-            device: info.id.clone(),
-            device_name: info.name.clone(),
-            isa: info.isa.map(Isa::name),
-            threads: info.threads,
+            device: layers.devices_text(),
+            layers,
+            device_name: infos().map(|info| info.name.as_str()).collect::<Vec<_>>().join(" + "),
+            isa: infos().find_map(|info| info.isa).map(Isa::name),
+            threads: infos().map(|info| info.threads).max().unwrap_or(0),
             mean,
             stddev: (squares / (count - 1.0).max(1.0)).sqrt(),
             samples,

@@ -4,9 +4,10 @@
 //! is 128 and the number of the signal (130, 143, 129). A second signal ends the program at once, and so does a SIGTERM or
 //! SIGHUP that the command has not obeyed after [`GRACE`].
 
-use crate::output::is_quiet;
+use crate::output::{is_quiet, note};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use silicide::CancelToken;
+use silicide_llm::Model;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -38,6 +39,24 @@ fn styled(bar: ProgressBar, counts: &str) -> ProgressBar {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     bar
+}
+
+/// Prints notes about the kernels that a model's devices have compiled: those that a driver refused, and stored ones that were of no
+/// use.
+pub(crate) fn note_kernels(model: &Model) {
+    for device in model.devices() {
+        let (usage, id) = (device.kernels().usage(), &device.info().id);
+        if usage.refused > 0 {
+            let count = usage.refused;
+            note(format_args!("the driver of {id} refused {count} kernels; their portable form ran instead"));
+        }
+        if usage.ignored > 0 {
+            let count = usage.ignored;
+            note(format_args!(
+                "{count} stored kernels of {id} were damaged or of another version, and were compiled again"
+            ));
+        }
+    }
 }
 
 /// Returns a token that SIGINT, SIGTERM and SIGHUP cancel.

@@ -149,9 +149,17 @@ fn with_flags(error: &silicide_llm::Error) -> String {
         TextTooShort { tokens: tokens @ 4.., .. } => {
             format!("{error}; give -c {tokens} or less, or a longer text")
         }
-        DoesNotFit { fits, trained, .. } if fits > trained => format!("{error}: give -c {trained}"),
-        DoesNotFit { fits: fits @ 1.., .. } => {
-            format!("{error}: give -c {fits}, or a smaller cache type (-ctk, -ctv)")
+        DoesNotFit { device, fits, trained, .. } => {
+            let mut text = error.to_string();
+            if fits > trained {
+                text += &format!(": give -c {trained}");
+            } else if *fits > 0 {
+                text += &format!(": give -c {fits}, or a smaller cache type (-ctk, -ctv)");
+            }
+            if device != "cpu" {
+                text += ", or run fewer layers there (-ngl, -ngl auto)";
+            }
+            text
         }
         error => error.to_string(),
     }

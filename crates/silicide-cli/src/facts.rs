@@ -1,7 +1,9 @@
-//! The facts that name a model in a table of figures: its name, format, size and parameters.
+//! The facts that name a model in a table of figures: its name, format, size and parameters, and the devices of its layers.
 
 use crate::error::Error;
 use serde::Serialize;
+use silicide::hal::Backend;
+use silicide_llm::Model;
 use silicide_weights::Source;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,6 +48,58 @@ impl ModelFacts {
             1_000_000..1_000_000_000 => format!("{:.2} M", count / 1e6),
             _ => format!("{:.2} B", count / 1e9),
         }
+    }
+}
+
+/// The devices of a model's layers, for programs.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LayerFacts {
+    /// The devices: the one that computes the logits, and the CPU if it has a part.
+    devices: Vec<String>,
+    /// The layers, with the output layer as one more.
+    layers: usize,
+    /// Those on the GPU.
+    gpu_layers: usize,
+    /// The first layers whose experts alone run on the CPU.
+    cpu_experts: usize,
+}
+
+impl LayerFacts {
+    /// Returns the devices of a model's layers.
+    pub(crate) fn of(model: &Model) -> LayerFacts {
+        let (part, layers) = (model.placement().cpu_part(), model.description().layers.len() + 1);
+        let is_on_cpu = model.device().info().backend == Backend::Cpu;
+        LayerFacts {
+            devices: model.devices().iter().map(|device| device.info().id.clone()).collect(),
+            layers,
+            gpu_layers: if is_on_cpu { 0 } else { layers - part.cpu_layers },
+            cpu_experts: part.cpu_experts,
+        }
+    }
+
+    /// Returns the devices: `vulkan:0 + cpu`.
+    pub(crate) fn devices_text(&self) -> String {
+        self.devices.join(" + ")
+    }
+
+    /// Returns the layers on the GPU for a table: `5`, `8, 2 cpu moe`.
+    pub(crate) fn ngl_text(&self) -> String {
+        match self.cpu_experts {
+            0 => self.gpu_layers.to_string(),
+            experts => format!("{}, {experts} cpu moe", self.gpu_layers),
+        }
+    }
+
+    /// Returns the layers of each device, if there are two: `5 of 8 layers on vulkan:0, 3 on cpu`.
+    pub(crate) fn text(&self) -> Option<String> {
+        let [gpu, cpu] = self.devices.as_slice() else { return None };
+        let LayerFacts { layers, gpu_layers, cpu_experts, .. } = self;
+        let on_cpu = match (layers - gpu_layers, cpu_experts) {
+            (0, experts) => format!("the experts of the first {experts} on {cpu}"),
+            (on_cpu, 0) => format!("{on_cpu} on {cpu}"),
+            (on_cpu, experts) => format!("{on_cpu}, and the experts of the first {experts}, on {cpu}"),
+        };
+        Some(format!("{gpu_layers} of {layers} layers on {gpu}, {on_cpu}"))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::arguments::{DeviceArgs, ModelRef, tokens};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use clap::Args;
-use silicide::graph::{ComputeGraph, GraphExecutor, KernelDispatches};
+use silicide::graph::{GraphExecutor, KernelDispatches};
 use silicide_llm::ModelOptions;
 use silicide_llm::engine::capture_pass;
 use silicide_weights::Source;
@@ -52,25 +52,41 @@ impl Graph {
         let source = Source::open(self.model.path(&cancel_on_interrupt())?)?;
         let mut options = ModelOptions::default();
         options.context = self.ctx_size;
-        let executor = capture_pass(&self.device.open()?, &source, &options, self.tokens)?;
+        self.device.choose(&mut options)?;
+        let segments = capture_pass(&source, &options, self.tokens)?;
         if self.dispatches {
-            return print_dispatches(&executor);
+            return segments.iter().try_for_each(|segment| print_dispatches(segment, segments.len()));
         }
-        let graph = executor.graph();
-        let nodes = if self.all { 0..graph.nodes().len() } else { layer(graph, self.layer)? };
+        let nodes = match self.all {
+            true => segments.iter().map(|segment| 0..segment.graph().nodes().len()).collect(),
+            false => layer(&segments, self.layer)?,
+        };
         let mut out = std::io::stdout().lock();
-        if self.dot {
-            out.write_all(graph.dot(nodes).as_bytes())?;
-        } else {
+        for (number, (executor, nodes)) in segments.iter().zip(nodes).enumerate() {
+            let graph = executor.graph();
+            if nodes.is_empty() {
+                continue;
+            }
+            if self.dot {
+                out.write_all(graph.dot(nodes).as_bytes())?;
+                continue;
+            }
+            if segments.len() > 1 {
+                let (count, id) = (segments.len(), &graph.device().info().id);
+                writeln!(out, "segment {} of {count}, on {id}", number + 1)?;
+            }
             writeln!(out, "{}{}\n{}", graph.parameter_text(), graph.text(nodes), executor.report())?;
         }
         Ok(())
     }
 }
 
-/// Prints how often a replay dispatches each kernel, and the sums.
-fn print_dispatches(executor: &GraphExecutor) -> Result<(), Error> {
+/// Prints how often a replay dispatches each kernel, and the sums, of one of `segments` segments.
+fn print_dispatches(executor: &GraphExecutor, segments: usize) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
+    if segments > 1 {
+        writeln!(out, "on {}:", executor.graph().device().info().id)?;
+    }
     let kernels = executor.dispatches();
     for KernelDispatches { kernel, dispatches } in &kernels {
         writeln!(out, "{dispatches:6} {kernel}")?;
@@ -81,22 +97,28 @@ fn print_dispatches(executor: &GraphExecutor) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the nodes of a layer: from its attention to the next layer's, or to the end.
-fn layer(graph: &ComputeGraph, number: usize) -> Result<Range<usize>, Error> {
-    let mut begins = Vec::new();
-    let mut last = None;
-    for (index, node) in graph.nodes().iter().enumerate() {
-        if node.scope != last && graph.scope_of(node) == Some("attention") {
-            begins.push(index);
+/// Returns the nodes of a layer in each segment: from its attention to the next layer's, or to the end.
+fn layer(segments: &[GraphExecutor], number: usize) -> Result<Vec<Range<usize>>, Error> {
+    // The layers that have begun so far.
+    let mut begun = 0usize;
+    let mut ranges = Vec::new();
+    for segment in segments {
+        let (graph, mut last, mut range) = (segment.graph(), None, 0..0);
+        for (index, node) in graph.nodes().iter().enumerate() {
+            if node.scope != last && graph.scope_of(node) == Some("attention") {
+                begun += 1;
+            }
+            last = node.scope;
+            if begun.checked_sub(1) == Some(number) {
+                let start = if range.is_empty() { index } else { range.start };
+                range = start..index + 1;
+            }
         }
-        last = node.scope;
+        ranges.push(range);
     }
-    match (begins.get(number), begins.get(number.saturating_add(1))) {
-        (Some(&begin), Some(&end)) => Ok(begin..end),
-        (Some(&begin), None) => Ok(begin..graph.nodes().len()),
-        (None, _) => {
-            let last = begins.len().saturating_sub(1);
-            Err(Error::Usage(format!("--layer {number}: the model has {} layers, 0 to {last}", begins.len())))
-        }
+    if number < begun {
+        return Ok(ranges);
     }
+    let last = begun.saturating_sub(1);
+    Err(Error::Usage(format!("--layer {number}: the model has {begun} layers, 0 to {last}")))
 }

@@ -1,8 +1,9 @@
 //! `silicide perplexity`: how well a model predicts a text.
 
 use crate::arguments::ModelArgs;
-use crate::common::{cancel_on_interrupt, count_bar};
+use crate::common::{cancel_on_interrupt, count_bar, note_kernels};
 use crate::error::Error;
+use crate::facts::LayerFacts;
 use crate::output::{detail, is_verbose};
 use clap::Args;
 use indicatif::HumanBytes;
@@ -29,7 +30,7 @@ pub(crate) struct Perplexity {
     /// Maximum number of windows to compute [default: all]
     #[arg(long, value_name = "N", help_heading = "Text")]
     chunks: Option<usize>,
-    /// Print one JSON object: ppl, stderr, tokens, scored, windows, ctx_size, seconds
+    /// Print one JSON object: ppl, stderr, tokens, scored, windows, ctx_size, seconds, layers
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
@@ -64,10 +65,12 @@ impl Perplexity {
             (Err(error), _) => return Err(error),
         };
         let seconds = begin.elapsed().as_secs_f64();
+        note_kernels(session.model());
         if self.json {
             let report = json!({
                 "ppl": found.value, "stderr": found.error, "tokens": tokens.len(), "scored": found.scored,
                 "windows": found.windows, "ctx_size": window, "seconds": seconds,
+                "layers": LayerFacts::of(session.model()),
             });
             println!("{report}");
         } else {

@@ -160,6 +160,68 @@ fn flags_of_llama_cpp_without_effect_print_a_note() {
     assert!(err.contains("cpu") && !err.contains("note"), "{err}");
 }
 
+/// Runs with the first layers on the CPU, on the software Vulkan device that tests have.
+#[test]
+fn layers_on_two_devices_are_named_by_every_command() {
+    let [model, tied] = ["llama-chat", "llama-tied"].map(|name| testdata(&format!("models/{name}.gguf")));
+    let [model, tied] = [&model, &tied].map(|path| path.to_str().unwrap());
+    let split = ["--device", "vulkan:0", "-ngl", "2"];
+    let with = |words: &[&str]| success(&[words, &split].concat());
+    let (out, err) = with(&["run", model, "-p", "hi", "--raw", "-n", "2", "--temp", "0", "--json", "-v"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let layers = serde_json::json!({
+        "devices": ["vulkan:0", "cpu"], "layers": 3, "gpu_layers": 2, "cpu_experts": 0,
+    });
+    assert_eq!(report["layers"], layers);
+    let memory = report["memory"]["devices"].as_array().unwrap();
+    assert_eq!(memory.len(), 2);
+    for key in ["weights", "cache", "activations"] {
+        let sum = memory.iter().map(|device| device[key].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(report["memory"][key], sum, "{key}");
+    }
+    for part in
+        ["2 of 3 layers on vulkan:0, 1 on cpu", "memory on vulkan:0:", "memory on cpu:", "kernels on cpu:"]
+    {
+        assert!(err.contains(part), "no {part:?} in {err}");
+    }
+    let (_, err) = with(&["run", model, "-p", "hi", "--raw", "-n", "2", "--profile"]);
+    for part in ["2 of 3 layers on vulkan:0, 1 on cpu", "vulkan:0:\n", "cpu:\n", "from the kernel cache"] {
+        assert!(err.contains(part), "no {part:?} in {err}");
+    }
+    let (out, _) = with(&["bench", model, "-p", "8", "-n", "2", "-r", "1"]);
+    assert!(out.contains("| vulkan:0 + cpu") && out.contains("| ngl |"), "{out}");
+    let (out, _) = with(&["graph", tied, "--all"]);
+    assert!(out.contains("segment 1 of 2, on cpu") && out.contains("segment 2 of 2, on vulkan:0"), "{out}");
+    // The CPU alone has layer 0.
+    let (out, _) = with(&["graph", tied, "--layer", "0"]);
+    assert!(out.contains("on cpu") && out.contains("blk.0.attn_q.weight"), "{out}");
+}
+
+#[test]
+fn splits_that_make_no_sense_are_refused() {
+    let model = model();
+    for (flag, value) in [
+        ("-ngl", "-5"),
+        ("-ngl", "many"),
+        ("-ngl", "1.5"),
+        ("-ngl", "99999999999999999999999"),
+        ("--n-cpu-moe", "-1"),
+        ("-ncmoe", "x"),
+    ] {
+        refused(&["run", &model, "-p", "hi", flag, value], 1, &[value, "number of layers"]);
+    }
+    refused(&["run", &model, "-p", "hi", "--cpu-moe", "--n-cpu-moe", "1"], 1, &["--cpu-moe"]);
+    // More layers than there are is all of them, and a model without experts has none to keep.
+    for split in
+        [["-ngl", "1000000"], ["-ngl", "all"], ["-ngl", "auto"], ["-ngl", "-1"], ["--n-cpu-moe", "3"]]
+    {
+        let words =
+            ["run", &model, "--raw", "-n", "1", "-p", "hi", "--device", "vulkan:0", split[0], split[1]];
+        let (_, err) = success(&words);
+        assert!(err.contains("vulkan:0") && !err.contains("layers on"), "{split:?}: {err}");
+    }
+}
+
 #[test]
 fn numbers_that_make_no_sense_are_named() {
     let model = model();

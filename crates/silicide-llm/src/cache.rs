@@ -26,7 +26,7 @@ pub struct CacheOptions {
     pub key_type: DType,
     /// The type of values: f32, f16, bf16 or q8_0.
     pub value_type: DType,
-    /// Whether keys lie in lanes, unless their type is a block format: for the CPU.
+    /// Whether keys lie in lanes on the CPU, unless their type is a block format.
     pub key_lanes: bool,
 }
 
@@ -34,6 +34,17 @@ impl CacheOptions {
     /// Returns the options of an f16 cache for `context` tokens, in passes of at most `chunk` tokens.
     pub fn new(context: usize, chunk: usize) -> CacheOptions {
         CacheOptions { context, chunk, key_type: DType::F16, value_type: DType::F16, key_lanes: false }
+    }
+
+    /// Returns the options of a layer on `device`: keys lie in lanes on the CPU only.
+    pub fn on(&self, device: &Device) -> CacheOptions {
+        CacheOptions { key_lanes: self.key_lanes && !device.info().is_gpu(), ..*self }
+    }
+
+    /// Returns the options of layer `layer` of a model, on its device.
+    pub(crate) fn of_layer(&self, model: &Description, layer: usize) -> CacheOptions {
+        let placement = &model.placement;
+        placement.device(placement.of_layer(layer)).map_or(*self, |device| self.on(device))
     }
 
     /// Returns whether keys lie in lanes.
@@ -53,12 +64,14 @@ impl CacheOptions {
         if self.is_in_lanes() { capacity.next_multiple_of(KEY_LANES) } else { capacity }
     }
 
-    /// Returns the exact bytes of the cache of a model.
-    pub fn bytes(&self, model: &Description) -> Result<u64> {
-        let mut bytes = 0u64;
-        for kind in &model.layers {
-            for (dtype, shape) in self.tensors(model, kind)? {
-                bytes += shape.bytes(dtype).map_err(bad_shape)? as u64;
+    /// Returns the exact bytes of the cache of a model on each device, in the order of
+    /// [`LayerPlacement::devices`](crate::model::LayerPlacement::devices).
+    pub fn bytes(&self, model: &Description) -> Result<Vec<u64>> {
+        let mut bytes = vec![0u64; model.placement.devices().len()];
+        for (layer, kind) in model.layers.iter().enumerate() {
+            let Some(bytes) = bytes.get_mut(model.placement.of_layer(layer)) else { continue };
+            for (dtype, shape) in self.of_layer(model, layer).tensors(model, kind)? {
+                *bytes += shape.bytes(dtype).map_err(bad_shape)? as u64;
             }
         }
         Ok(bytes)
@@ -97,7 +110,7 @@ impl CacheOptions {
         self
     }
 
-    /// Sets whether keys lie in lanes.
+    /// Sets whether keys lie in lanes on the CPU.
     pub fn key_lanes(mut self, key_lanes: bool) -> CacheOptions {
         self.key_lanes = key_lanes;
         self
@@ -130,19 +143,28 @@ pub struct KvCache {
 }
 
 impl KvCache {
-    /// Allocates the cache of a model. It never grows.
-    pub fn new(device: &Device, model: &Description, options: &CacheOptions) -> Result<KvCache> {
+    /// Allocates the cache of a model, each layer's on its device. It never grows.
+    pub fn new(model: &Description, options: &CacheOptions) -> Result<KvCache> {
         let mut buffer_options = BufferOptions::default();
         buffer_options.purpose = Purpose::Cache;
-        let make = |(dtype, shape): (DType, Shape)| {
+        let make = |device: &Device, (dtype, shape): (DType, Shape)| {
             let buffer = Buffer::with(device, dtype, shape, &buffer_options)?;
             buffer.ensure_allocated()?;
             Ok::<_, Error>(buffer)
         };
-        let rings = model.layers.iter().map(|kind| {
+        let rings = model.layers.iter().enumerate().map(|(layer, kind)| {
+            let Some(device) = model.placement.device(model.placement.of_layer(layer)) else {
+                return Err(Error::Device(silicide_core::Error::ZeroSize { what: "cache" }));
+            };
+            let options = options.on(device);
             let [keys, values] = options.tensors(model, kind)?;
             let capacity = options.capacity(kind);
-            Ok(Ring { keys: make(keys)?, values: make(values)?, capacity, window: kind.window })
+            Ok(Ring {
+                keys: make(device, keys)?,
+                values: make(device, values)?,
+                capacity,
+                window: kind.window,
+            })
         });
         Ok(KvCache { rings: rings.collect::<Result<_>>()? })
     }

@@ -5,13 +5,14 @@
 //!
 //! `cargo run --release -p silicide --example 09_architecture -- [device] [model file or folder]`
 
-use silicide::graph::{GraphBuilder, GraphValue};
 use silicide::llm::Result;
 use silicide::llm::model::blocks::{Attention, AttentionOptions, Embedding, FeedForwardKind, Head, Norm};
 use silicide::llm::model::config::{
     Config, ConfigDefaults, FeedForwardConfig, Mixture, RopeConfig, Settings,
 };
-use silicide::llm::model::{Architecture, Decoder, ForwardInputs, ModelConfig, Registry, Tensors};
+use silicide::llm::model::{
+    Architecture, Decoder, ForwardInputs, ModelConfig, PassRecorder, PassValue, Registry, Tensors,
+};
 use silicide::ops::glu::Activation;
 use silicide::ops::rope::RopeStyle;
 use silicide::prelude::*;
@@ -93,17 +94,17 @@ struct Layer {
 }
 
 impl Decoder for ParallelModel {
-    fn forward(&self, graph: &mut GraphBuilder, inputs: &ForwardInputs<GraphValue>) -> Result<GraphValue> {
-        let mut x = self.embedding.apply(graph, inputs)?;
+    fn forward(&self, pass: &mut PassRecorder, inputs: &ForwardInputs<PassValue>) -> Result<PassValue> {
+        let mut x = self.embedding.apply(pass, inputs)?;
         for layer in &self.layers {
-            let h = layer.attention_norm.apply(graph, &x)?;
-            let attended = layer.attention.apply(graph, &h, inputs)?;
-            let h = layer.feed_forward_norm.apply(graph, &x)?;
-            let fed = layer.feed_forward.apply(graph, &h)?;
-            let both = ops::add(graph, &attended, &fed)?;
-            x = ops::add(graph, &x, &both)?;
+            let h = layer.attention_norm.apply(pass, &x)?;
+            let attended = layer.attention.apply(pass, &h, inputs)?;
+            let h = layer.feed_forward_norm.apply(pass, &x)?;
+            let fed = layer.feed_forward.apply(pass, &h)?;
+            let both = ops::add(pass, &attended, &fed)?;
+            x = ops::add(pass, &x, &both)?;
         }
-        self.head.apply(graph, &x, inputs)
+        self.head.apply(pass, &x, inputs)
     }
 }
 

@@ -75,12 +75,12 @@ pub(crate) fn run(report: &mut Report, model: &Path, device: &str, tokens: usize
     report.heading(&format!("Captured passes of {} on {device}", model.display()));
     let layers = way.session.model().description().layers.len();
     let source = Source::open(model)?;
-    let options = ModelOptions::default();
+    let options = ModelOptions::default().device(&way.device);
     for rows in [1, 16, 512] {
         let mut times = Times::default();
         for _ in 0..9 {
             let begin = Instant::now();
-            capture_pass(&way.device, &source, &options, rows)?;
+            capture_pass(&source, &options, rows)?;
             times.push(begin.elapsed().as_secs_f64());
         }
         let name = format!("planning {layers} layers and capturing a pass of {rows} rows");

@@ -77,7 +77,7 @@ const LOAD_MODES: &[ForeignValue] = &[
 const NOT_LOCKED: &str = "weights are not locked in memory";
 const HUB: &str =
     "models come from files, not yet from hubs or addresses; download the file and give its path with -m";
-const ONE_DEVICE: &str = "a model runs on one device; --device chooses it";
+const ONE_DEVICE: &str = "layers run on one GPU and on the CPU; --device chooses the GPU";
 const PINNING: &str =
     "threads are not pinned or prioritised; use the system's tools, such as taskset and nice";
 const SAMPLER: &str =
@@ -110,6 +110,8 @@ pub(super) const TABLE: &[ForeignFlag] = &[
     flag(&["-sys"], One, Same("--system-prompt")),
     flag(&["-sysf"], One, Same("--system-prompt-file")),
     flag(&["-ngl"], One, Same("--gpu-layers")),
+    flag(&["-ncmoe"], One, Same("--n-cpu-moe")),
+    flag(&["-cmoe"], None, Same("--cpu-moe")),
     flag(&["-r"], One, Same("--stop")),
     flag(&["-bf", "--binary-file"], One, Same("--file")),
     flag(&["-no-cnv", "--no-conversation"], None, Same("--raw")),
@@ -138,11 +140,10 @@ pub(super) const TABLE: &[ForeignFlag] = &[
     flag(&["--no-host", "-bs", "--backend-sampling", "--no-op-offload"], None, Ignored("there is one way only")),
     flag(&["-nkvo", "--no-kv-offload"], None, Ignored("the KV cache is on the device that runs the layers")),
     flag(&["-sm", "--split-mode", "-ts", "--tensor-split"], One, Ignored(ONE_DEVICE)),
-    flag(&["-ot", "--override-tensor", "-ncmoe", "--n-cpu-moe"], One, Ignored(ONE_DEVICE)),
-    flag(&["-cmoe", "--cpu-moe"], None, Ignored(ONE_DEVICE)),
+    flag(&["-ot", "--override-tensor"], One, Ignored("-ngl and --n-cpu-moe choose what runs on the CPU")),
     flag(&["-mg", "--main-gpu"], One, Neutral("0", "choose the GPU with --device, such as --device vulkan:1")),
     flag(&["-fit", "--fit", "-fitt", "--fit-target", "-fitc", "--fit-ctx"], One, Ignored(
-        "memory is counted before loading; -c and --device make a model fit",
+        "memory is counted before loading, and layers that do not fit the GPU run on the CPU",
     )),
     flag(&["--check-tensors"], None, Ignored("file structure is always checked, and NaN logits are an error")),
     flag(&["--swa-full"], None, Ignored("layers with a window keep the window")),

@@ -14,13 +14,14 @@ mod model;
 mod sampler;
 mod translate;
 
-pub(crate) use device::DeviceArgs;
+pub(crate) use device::{DeviceArgs, SplitArgs};
 pub(crate) use model::{ModelRef, from_environment};
 pub(crate) use sampler::SamplerArgs;
 pub(crate) use translate::translate;
 
 use crate::common::progress_bar;
 use crate::error::Error;
+use crate::facts::LayerFacts;
 use crate::output::{detail, is_verbose, warning};
 use clap::Args;
 use indicatif::HumanBytes;
@@ -130,8 +131,8 @@ impl ModelArgs {
     /// Opens the device and loads the model, with a progress bar if that takes long.
     pub(crate) fn load(&self, cancel: &CancelToken) -> Result<Model, Error> {
         let path = self.model.path(cancel)?;
-        let device = self.device.open()?;
         let mut options = ModelOptions::default();
+        self.device.choose(&mut options)?;
         options.context = self.engine.ctx_size;
         options.chunk = self.engine.ubatch_size;
         options.key_type = self.engine.cache_type_k;
@@ -151,7 +152,7 @@ impl ModelArgs {
             shown.set_length(event.total);
             shown.set_position(event.done);
         }));
-        let model = options.clone().device(&device).open(&path);
+        let model = options.open(&path);
         reading.finish_and_clear();
         bar.finish_and_clear();
         let model = model?;
@@ -163,8 +164,18 @@ impl ModelArgs {
         }
         if is_verbose() {
             describe(&model);
-            let pass = capture_pass(&device, &Source::open(&path)?, &options, 1)?;
-            detail(format_args!("kernels: {}", kernels(&pass)));
+            let part = model.placement().cpu_part();
+            options.device = Some(model.device().clone());
+            options.gpu_layers = Some(model.description().layers.len() + 1 - part.cpu_layers);
+            options.cpu_experts = Some(part.cpu_experts);
+            let pass = capture_pass(&Source::open(&path)?, &options, 1)?;
+            for segment in &pass {
+                let device = match pass.len() {
+                    1 => String::new(),
+                    _ => format!(" on {}", segment.graph().device().info().id),
+                };
+                detail(format_args!("kernels{device}: {}", kernels(segment)));
+            }
         }
         Ok(model)
     }
@@ -177,7 +188,7 @@ impl ModelArgs {
 
 /// Prints facts about the model, and the memory plan.
 fn describe(model: &Model) {
-    let (description, fit, copied) = (model.description(), model.memory_estimate(), model.rearranged());
+    let (description, copied) = (model.description(), model.rearranged());
     detail(format_args!(
         "model: {} ({}), {} layers, vocabulary of {}, trained on {} tokens",
         model.path().display(),
@@ -192,17 +203,27 @@ fn describe(model: &Model) {
             HumanBytes(copied.not_interleaved)
         ));
     }
-    detail(format_args!(
-        "memory: {} weights ({} interleaved), {} KV cache for {} tokens, {} activations, {} workspaces; {} of {}",
-        HumanBytes(fit.weights),
-        HumanBytes(copied.bytes),
-        HumanBytes(fit.cache),
-        fit.context,
-        HumanBytes(fit.activations),
-        HumanBytes(fit.workspaces),
-        HumanBytes(fit.needed()),
-        HumanBytes(fit.available),
-    ));
+    if let Some(layers) = LayerFacts::of(model).text() {
+        detail(format_args!("layers: {layers}"));
+    }
+    let devices = model.devices();
+    for (device, fit) in devices.iter().zip(model.device_memory()) {
+        let on = if devices.len() > 1 { format!(" on {}", device.info().id) } else { String::new() };
+        let interleaved = match device.info().is_gpu() && devices.len() > 1 {
+            true => String::new(),
+            false => format!(" ({} interleaved)", HumanBytes(copied.bytes)),
+        };
+        detail(format_args!(
+            "memory{on}: {} weights{interleaved}, {} KV cache for {} tokens, {} activations, {} workspaces; {} of {}",
+            HumanBytes(fit.weights),
+            HumanBytes(fit.cache),
+            fit.context,
+            HumanBytes(fit.activations),
+            HumanBytes(fit.workspaces),
+            HumanBytes(fit.needed()),
+            HumanBytes(fit.available),
+        ));
+    }
 }
 
 /// Returns the kernels of a captured pass, each with the number of its calls.

@@ -7,6 +7,8 @@ use crate::facts::{ModelFacts, build};
 use crate::output::warning;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
+use silicide::Device;
+use silicide::kernel::RegistryUsage;
 use silicide::profile::{Profile, ProfileRow, Roofline};
 use silicide_llm::engine::{Session, roofline};
 use std::fmt::Write as _;
@@ -65,12 +67,22 @@ impl ProfileArgs {
     pub(crate) fn finish(&self, session: &Session) -> Result<(), Error> {
         let Some(profile) = session.profile() else { return Ok(()) };
         let device = session.model().device();
-        if profile.replays() > 0 && profile.kernels().is_empty() {
-            warning(format_args!("{} does not measure how long kernels take", device.info().id));
+        for (device, profile) in session.device_profiles() {
+            if profile.replays() > 0 && profile.kernels().is_empty() {
+                warning(format_args!("{} does not measure how long kernels take", device.info().id));
+            }
         }
-        let limits = roofline(device)?;
         if self.profile {
-            eprint!("{}", table(profile, &limits));
+            let devices = session.device_profiles();
+            for (device, profile) in &devices {
+                if devices.len() > 1 {
+                    eprintln!("{}:", device.info().id);
+                }
+                eprint!("{}", table(profile, &roofline(device)?));
+                if let Some(kernels) = compiled(device) {
+                    eprintln!("{kernels}");
+                }
+            }
         }
         if let Some(path) = &self.trace {
             write(path, &profile.chrome_trace(&device.info().id))?;
@@ -87,7 +99,7 @@ impl ProfileArgs {
             let facts = ModelFacts::read(model.path())?;
             let subtitle = format!("{} on {} ({}), {}", model.path().display(), info.id, info.name, build());
             let title = format!("{} {}", facts.name, facts.format);
-            write(path, &page::page(&title, &subtitle, profile, &limits))?;
+            write(path, &page::page(&title, &subtitle, profile, &roofline(device)?))?;
         }
         Ok(())
     }
@@ -126,6 +138,17 @@ fn table(profile: &Profile, limits: &Roofline) -> String {
         let _ = writeln!(text, "{ABOVE}: {WHY_ABOVE}");
     }
     text
+}
+
+/// Returns how the kernels of a GPU were compiled.
+fn compiled(device: &Device) -> Option<String> {
+    let RegistryUsage { compiled, from_cache, refused, .. } = device.kernels().usage();
+    let refused = match refused {
+        0 => String::new(),
+        refused => format!(" · {refused} refused by the driver: their portable form ran"),
+    };
+    let text = format!("{compiled} kernels compiled, {from_cache} from the kernel cache{refused}");
+    device.info().is_gpu().then_some(text)
 }
 
 /// Returns the share of the limit that a kernel reaches. The limit is measured, so a kernel can exceed it.

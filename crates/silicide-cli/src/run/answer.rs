@@ -3,6 +3,7 @@
 use super::report::{Report, ending, summary};
 use super::{AfterWaiting, Run, Waiting, warn_of_fallback};
 use crate::chat::Interrupts;
+use crate::common::note_kernels;
 use crate::display::{Style, TextDisplay, styled};
 use crate::error::Error;
 use crate::output::{is_quiet, warning};
@@ -69,6 +70,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
         let gap = if is_empty { "" } else { "\n" };
         eprintln!("{gap}{}", styled(&(ending.unwrap_or_default() + &figures), Style::DIM, colour));
     }
+    note_kernels(&model);
     run.profile.finish(&session)?;
     if generation.finish == Finish::Cancelled { Err(Error::Interrupted) } else { Ok(()) }
 }

@@ -1,10 +1,12 @@
 //! The figures after a run.
 
+use crate::facts::LayerFacts;
 use crate::memory::peak_memory;
 use indicatif::HumanBytes;
 use serde::Serialize;
+use silicide::Device;
 use silicide_llm::Model;
-use silicide_llm::engine::{Finish, Generation, Timings};
+use silicide_llm::engine::{Finish, Generation, MemoryEstimate, Timings};
 use std::time::Duration;
 
 /// One run, for programs.
@@ -16,7 +18,8 @@ pub(super) struct Report<'a> {
     finish: &'static str,
     timings: Figures,
     device: &'a str,
-    memory: Memory,
+    layers: LayerFacts,
+    memory: Memory<'a>,
 }
 
 /// Seconds and rates.
@@ -35,7 +38,7 @@ struct Figures {
 
 /// Bytes.
 #[derive(Debug, Serialize)]
-struct Memory {
+struct Memory<'a> {
     weights: u64,
     rearranged: u64,
     not_rearranged: u64,
@@ -45,7 +48,21 @@ struct Memory {
     process: u64,
     /// The estimate of `peak`.
     estimate: u64,
+    /// The same for each device.
+    devices: Vec<DeviceMemory<'a>>,
     peak: Option<u64>,
+}
+
+/// Bytes on a device.
+#[derive(Debug, Serialize)]
+struct DeviceMemory<'a> {
+    device: &'a str,
+    weights: u64,
+    cache: u64,
+    activations: u64,
+    workspaces: u64,
+    needed: u64,
+    available: u64,
 }
 
 impl<'a> Report<'a> {
@@ -68,6 +85,7 @@ impl<'a> Report<'a> {
                 first_token_seconds: timings.first_token.as_secs_f64(),
             },
             device: &model.device().info().id,
+            layers: LayerFacts::of(model),
             memory: Memory {
                 weights: fit.weights,
                 rearranged: model.rearranged().bytes,
@@ -77,8 +95,23 @@ impl<'a> Report<'a> {
                 workspaces: fit.workspaces,
                 process: fit.process,
                 estimate: fit.peak(),
+                devices: model.devices().iter().zip(model.device_memory()).map(DeviceMemory::of).collect(),
                 peak: peak_memory(),
             },
+        }
+    }
+}
+
+impl<'a> DeviceMemory<'a> {
+    fn of((device, fit): (&'a Device, &MemoryEstimate)) -> DeviceMemory<'a> {
+        DeviceMemory {
+            device: &device.info().id,
+            weights: fit.weights,
+            cache: fit.cache,
+            activations: fit.activations,
+            workspaces: fit.workspaces,
+            needed: fit.needed(),
+            available: fit.available,
         }
     }
 }
@@ -105,13 +138,14 @@ fn size(model: &Model) -> u64 {
     file.map_or(model.description().bytes, |file| file.len())
 }
 
-/// Returns the device and its threads.
+/// Returns the devices with their layers, and the threads of the CPU.
 fn place(model: &Model) -> String {
-    let info = model.device().info();
-    match info.threads {
-        0 => info.id.clone(),
-        1 => format!("{}, 1 thread", info.id),
-        threads => format!("{}, {threads} threads", info.id),
+    let facts = LayerFacts::of(model);
+    let place = facts.text().unwrap_or_else(|| facts.devices_text());
+    match model.devices().iter().map(|device| device.info().threads).max().unwrap_or(0) {
+        0 => place,
+        1 => format!("{place}, 1 thread"),
+        threads => format!("{place}, {threads} threads"),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The progress line of a terminal before the first text: how much of the prompt is processed, or that kernels are compiled.
+//! The progress line of a terminal before the first text or measurement: how much of the prompt is processed, and how many kernels
+//! are compiled.
 //!
 //! A thread looks at counters and draws on standard error. It draws nothing in the first half second, and nothing if
 //! standard error is not a terminal. The line is removed before any text is written.
@@ -114,7 +115,7 @@ fn draw(shared: &Shared, device: &Device, stopped: &Receiver<()>) {
         }
         // Many drivers compile a kernel when it first runs: it counts as new until the pass that brought it has ended.
         let new = kernels().saturating_sub(seen.1);
-        let bar = bar.get_or_insert_with(line);
+        let bar = bar.get_or_insert_with(|| line(total > 0));
         bar.set_message(if is_gpu && new > 0 { format!(", compiling {new} kernels") } else { String::new() });
         bar.set_length(total);
         bar.set_position(done.min(total));
@@ -125,13 +126,16 @@ fn draw(shared: &Shared, device: &Device, stopped: &Receiver<()>) {
     }
 }
 
-/// Returns the line without anything drawn.
-fn line() -> ProgressBar {
+/// Returns the line without anything drawn. A benchmark has no prompt.
+fn line(has_prompt: bool) -> ProgressBar {
     let bar = ProgressBar::no_length();
     if is_quiet() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    let template = "{spinner} reading the prompt [{bar:20}] {pos}/{len} tokens{msg}";
+    let template = match has_prompt {
+        true => "{spinner} reading the prompt [{bar:20}] {pos}/{len} tokens{msg}",
+        false => "{spinner} warming up{msg}",
+    };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }

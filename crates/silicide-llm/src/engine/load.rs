@@ -1,18 +1,21 @@
 //! From a file to a model on a device.
 
 use super::generate::GenerateOptions;
-use super::memory::{self, MemoryEstimate};
+use super::memory::{self, AvailableMemory, MemoryEstimate};
 use super::options::ModelOptions;
 use super::passes::{CapturedPass, PassClass, Passes, PlannedModel};
+use super::split::SplitChoice;
 use crate::cache::CacheOptions;
 use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::conversation::{Chat, Completion};
 use crate::error::{Error, Result};
-use crate::model::{Decoder, DescribedModel, Description, Rearranged, Repack, describe_source};
+use crate::model::{
+    Decoder, DescribedModel, Description, LayerPlacement, Rearranged, Repack, describe_source,
+};
 use crate::tokenizer::{Special, Tokenizer};
 use serde::Serialize;
 use silicide_core::hal::cpu::resident_memory;
-use silicide_core::{Device, GraphExecutor, Loader};
+use silicide_core::{Device, GraphExecutor};
 use silicide_weights::Source;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +44,7 @@ pub struct Model {
 /// Everything that is read from a file. Immutable, but for the cache of captured passes.
 #[derive(Debug)]
 struct LoadedModel {
+    /// The device that computes the logits.
     device: Device,
     path: PathBuf,
     description: Description,
@@ -50,7 +54,10 @@ struct LoadedModel {
     template: Result<ChatTemplate, ChatError>,
     cache: CacheOptions,
     passes: Passes,
+    /// Of all devices together.
     memory: MemoryEstimate,
+    /// Of each device.
+    device_memory: Vec<MemoryEstimate>,
     rearranged: Rearranged,
     load_time: Duration,
 }
@@ -111,32 +118,41 @@ impl Model {
         self.tokenize(text).len()
     }
 
-    /// Loads the model of `source` on `device`.
-    pub(super) fn load(device: &Device, source: &Source, options: &ModelOptions) -> Result<Model> {
+    /// Loads the model of `source`.
+    pub(super) fn load(source: &Source, options: &ModelOptions) -> Result<Model> {
         let begin = Instant::now();
-        let available = memory::available(device);
         let configured = options.architectures.configure(source)?;
-        let plan = |repack: Repack| {
-            let loader = Loader::new(device, source, options.load.clone());
+        let choice = SplitChoice::new(source, &configured, options)?;
+        let plan = |placement: &LayerPlacement, repack: Repack, is_last: bool| {
+            let available = AvailableMemory::of(placement);
             let DescribedModel { description, decoder, weights } =
-                describe_source(device, source, &configured, repack, Some(loader))?;
-            let (cache, passes) = (options.cache(device, &description)?, Passes::default());
+                describe_source(placement, source, &configured, repack, Some(&options.load))?;
+            let (cache, passes) = (options.cache(&description)?, Passes::default());
             let planned = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
-            let memory = MemoryEstimate::check(device, planned, &passes, available)?;
+            let memory = memory::check(planned, &passes, &available, is_last)?;
             Ok((DescribedModel { description, decoder, weights }, cache, memory, passes))
         };
         let (planned, tokenizer) = std::thread::scope(|scope| {
             let tokenizer = || Tokenizer::from_source(source);
             let beside = std::thread::Builder::new().spawn_scoped(scope, tokenizer);
-            // The token table is left out first: it alone would exist twice, as its copy and in the file.
-            let mut repack = most_repacked(device, options);
-            let planned = loop {
-                repack = match (plan(repack), repack) {
-                    (Err(Error::DoesNotFit { .. }), Repack::All) => Repack::Matrices,
-                    (Err(Error::DoesNotFit { .. }), Repack::Matrices) => Repack::None,
-                    (planned, _) => break planned,
+            let planned = choice.first().and_then(|first| {
+                let (mut placement, mut may_split) = (first, choice.is_by_memory());
+                let mut repack = most_repacked(&placement, options);
+                // The token table is left out first: it alone would exist twice, as its copy and in the file.
+                let planned = loop {
+                    let is_last = repack == Repack::None && !may_split;
+                    repack = match (plan(&placement, repack, is_last), repack) {
+                        (Err(Error::DoesNotFit { .. }), Repack::All) => Repack::Matrices,
+                        (Err(Error::DoesNotFit { .. }), Repack::Matrices) => Repack::None,
+                        (Err(Error::DoesNotFit { .. }), Repack::None) if may_split => {
+                            (placement, may_split) = (choice.by_memory()?, false);
+                            most_repacked(&placement, options)
+                        }
+                        (planned, _) => break planned?,
+                    };
                 };
-            };
+                Ok((placement, planned))
+            });
             let tokenizer = match beside.map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(tokenizer)) => tokenizer,
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
@@ -144,16 +160,20 @@ impl Model {
             };
             (planned, tokenizer)
         });
-        let (described, cache, mut memory, passes) = planned?;
+        let (placement, (described, cache, device_memory, passes)) = planned?;
         let tokenizer = tokenizer?;
-        memory.process = resident_memory() as u64;
+        let process = resident_memory() as u64;
         let DescribedModel { description, decoder, weights } = described;
         let mut rearranged = weights.load()?;
-        if most_repacked(device, options) == Repack::None {
+        if most_repacked(&placement, options) == Repack::None {
             rearranged.not_interleaved = 0;
         }
         let template = ChatTemplate::of(source, &tokenizer);
-        let (device, path, load_time) = (device.clone(), source.path().to_owned(), begin.elapsed());
+        let (path, load_time) = (source.path().to_owned(), begin.elapsed());
+        let memory = MemoryEstimate { process, ..MemoryEstimate::sum(&device_memory) };
+        let Some(device) = placement.device(0).cloned() else {
+            return Err(Error::Device(silicide_core::Error::ZeroSize { what: "devices" }));
+        };
         let loaded = LoadedModel {
             device,
             path,
@@ -164,6 +184,7 @@ impl Model {
             cache,
             passes,
             memory,
+            device_memory,
             rearranged,
             load_time,
         };
@@ -171,27 +192,28 @@ impl Model {
     }
 
     /// Returns the captured pass of a class.
-    pub(super) fn captured(&self, class: PassClass) -> Result<CapturedPass> {
-        let LoadedModel { device, description, decoder, cache, passes, .. } = &*self.loaded;
-        passes.get(device, PlannedModel { description, decoder: &**decoder, cache }, class)
+    pub(super) fn captured(&self, class: PassClass) -> Result<Arc<CapturedPass>> {
+        let LoadedModel { description, decoder, cache, passes, .. } = &*self.loaded;
+        passes.get(PlannedModel { description, decoder: &**decoder, cache }, class)
     }
 
-    /// Returns the bytes of the arena of the largest pass.
-    pub(super) fn arena_bytes(&self) -> usize {
-        self.loaded.memory.arena
+    /// Returns the bytes of the arena of the largest pass on device number `device`.
+    pub(super) fn arena_bytes(&self, device: usize) -> usize {
+        self.loaded.device_memory.get(device).map_or(0, |memory| memory.arena)
     }
 
     /// Returns the bytes that a session takes beyond the estimate when it returns the logits of many tokens, as for
     /// [`perplexity`](super::perplexity).
     pub fn logits_bytes(&self) -> Result<u64> {
         let classes = PassClass::with_many_outputs(self.description(), self.cache_options());
-        let (mut arena, mut own) = (self.arena_bytes(), 0);
-        for class in classes {
-            let executor = self.captured(class)?.executor;
-            arena = arena.max(executor.arena_bytes());
-            own += executor.session_bytes();
-        }
-        Ok((arena - self.arena_bytes() + own) as u64)
+        let captured = classes.into_iter().map(|class| self.captured(class));
+        let captured: Vec<Arc<CapturedPass>> = captured.collect::<Result<_>>()?;
+        let of_device = |device: usize| {
+            let counted = self.arena_bytes(device);
+            let arena = captured.iter().map(|pass| pass.arena_bytes(device)).fold(counted, usize::max);
+            arena - counted + captured.iter().map(|pass| pass.session_bytes(device)).sum::<usize>()
+        };
+        Ok((0..self.devices().len()).map(of_device).sum::<usize>() as u64)
     }
 
     /// Returns how many passes were captured so far, for all of its sessions. Passes of similar sizes share a capture.
@@ -199,9 +221,19 @@ impl Model {
         self.loaded.passes.count()
     }
 
-    /// The device that it runs on.
+    /// The device that computes its logits. It is the only one of most models.
     pub fn device(&self) -> &Device {
         &self.loaded.device
+    }
+
+    /// The devices that it runs on: [`Model::device`], and the CPU if layers or experts run there.
+    pub fn devices(&self) -> &[Device] {
+        self.placement().devices()
+    }
+
+    /// The devices of its parts.
+    pub fn placement(&self) -> &LayerPlacement {
+        &self.loaded.description.placement
     }
 
     /// The file or folder that it was read from.
@@ -256,9 +288,14 @@ impl Model {
         &self.loaded.cache
     }
 
-    /// Its memory estimate, by weights, cache and activations.
+    /// Its memory estimate, by weights, cache and activations: of all of its devices together.
     pub fn memory_estimate(&self) -> &MemoryEstimate {
         &self.loaded.memory
+    }
+
+    /// Its memory estimate for each of [`Model::devices`].
+    pub fn device_memory(&self) -> &[MemoryEstimate] {
+        &self.loaded.device_memory
     }
 
     /// The weights that were repacked while loading, and those that were not for lack of memory.
@@ -273,26 +310,25 @@ impl Model {
 }
 
 /// Returns the weights to repack if memory allows it.
-fn most_repacked(device: &Device, options: &ModelOptions) -> Repack {
-    if options.repack && !device.info().is_gpu() { Repack::All } else { Repack::None }
+fn most_repacked(placement: &LayerPlacement, options: &ModelOptions) -> Repack {
+    let has_cpu = placement.devices().iter().any(|device| !device.info().is_gpu());
+    if options.repack && has_cpu { Repack::All } else { Repack::None }
 }
 
-/// Captures a pass of `tokens` tokens, from 1 to the context size, over the whole context. The weights are not loaded.
-pub fn capture_pass(
-    device: &Device,
-    source: &Source,
-    options: &ModelOptions,
-    tokens: usize,
-) -> Result<GraphExecutor> {
-    let repack = most_repacked(device, options);
+/// Captures a pass of `tokens` tokens, from 1 to the context size, over the whole context. The weights are not loaded. Returns the
+/// graphs of its segments, which run one after the other: one, unless the model has parts on two devices.
+pub fn capture_pass(source: &Source, options: &ModelOptions, tokens: usize) -> Result<Vec<GraphExecutor>> {
     let configured = options.architectures.configure(source)?;
+    let placement = SplitChoice::new(source, &configured, options)?.placement()?;
+    let repack = most_repacked(&placement, options);
     let DescribedModel { description, decoder, .. } =
-        describe_source(device, source, &configured, repack, None)?;
-    let cache = options.cache(device, &description)?;
+        describe_source(&placement, source, &configured, repack, None)?;
+    let cache = options.cache(&description)?;
     if tokens == 0 || tokens > cache.context {
         let (expected, got) = (format!("1 to {}, the context size", cache.context), tokens.to_string());
         return Err(Error::BadOption { option: "tokens", expected, got });
     }
     let model = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
-    Ok(CapturedPass::new(device, model, PassClass::new(tokens, 1))?.executor)
+    let captured = CapturedPass::new(model, PassClass::new(tokens, 1))?;
+    Ok(captured.segments.into_iter().map(|segment| segment.executor).collect())
 }

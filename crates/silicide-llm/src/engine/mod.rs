@@ -5,6 +5,7 @@
 //! [`perplexity()`] scores a text, [`roofline()`] measures the limits of a device, [`capture_pass`] returns a forward pass
 //! as a graph.
 
+mod bound;
 mod generate;
 mod generator;
 mod inputs;
@@ -16,6 +17,7 @@ mod perplexity;
 mod profiling;
 mod roofline;
 mod session;
+mod split;
 mod stops;
 
 pub use generate::{Finish, GenerateOptions, Generation, PromptEvent, PromptProgress, Timings, generate};

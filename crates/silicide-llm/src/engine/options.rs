@@ -32,6 +32,15 @@ const USUAL_CONTEXT: usize = 4096;
 pub struct ModelOptions {
     /// The device; `None` is [`Device::best`].
     pub device: Option<Device>,
+    /// The number of layers on the device, counted from the last one, with the output projection as one more. The rest runs on the CPU,
+    /// the token embedding where the first layer runs. 0: everything runs on the CPU. `None`: as many as fit the device's memory.
+    pub gpu_layers: Option<usize>,
+    /// The number of first layers whose experts run on the CPU. `None`: none, or as many as necessary if [`gpu_layers`] is `None` too.
+    ///
+    /// [`gpu_layers`]: ModelOptions::gpu_layers
+    pub cpu_experts: Option<usize>,
+    /// The CPU device for what does not run on `device`; `None` is [`Device::cpu`].
+    pub cpu: Option<Device>,
     /// Tokens that a session holds; `None` is the model's own context, at most 4096; 0 is the model's own context.
     pub context: Option<usize>,
     /// The most tokens of one pass; longer prompts are fed in several passes.
@@ -61,6 +70,9 @@ impl fmt::Debug for ModelOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ModelOptions")
             .field("device", &self.device)
+            .field("gpu_layers", &self.gpu_layers)
+            .field("cpu_experts", &self.cpu_experts)
+            .field("cpu", &self.cpu)
             .field("context", &self.context)
             .field("chunk", &self.chunk)
             .field("key_type", &self.key_type)
@@ -78,6 +90,9 @@ impl Default for ModelOptions {
     fn default() -> ModelOptions {
         ModelOptions {
             device: None,
+            gpu_layers: None,
+            cpu_experts: None,
+            cpu: None,
             context: None,
             chunk: 512,
             key_type: DType::F16,
@@ -95,6 +110,24 @@ impl ModelOptions {
     /// Sets the device.
     pub fn device(mut self, device: &Device) -> ModelOptions {
         self.device = Some(device.clone());
+        self
+    }
+
+    /// Sets the number of layers on the device, counted from the last one, with the output projection as one more.
+    pub fn gpu_layers(mut self, layers: usize) -> ModelOptions {
+        self.gpu_layers = Some(layers);
+        self
+    }
+
+    /// Sets the number of first layers whose experts run on the CPU.
+    pub fn cpu_experts(mut self, layers: usize) -> ModelOptions {
+        self.cpu_experts = Some(layers);
+        self
+    }
+
+    /// Sets the CPU device for what does not run on the device.
+    pub fn cpu(mut self, device: &Device) -> ModelOptions {
+        self.cpu = Some(device.clone());
         self
     }
 
@@ -170,15 +203,11 @@ impl ModelOptions {
 
     /// Loads the model of an opened `source`, as [`ModelOptions::open`] does.
     pub fn open_source(&self, source: &Source) -> Result<Model> {
-        let device = match &self.device {
-            Some(device) => device.clone(),
-            None => Device::best()?,
-        };
-        Model::load(&device, source, self)
+        Model::load(source, self)
     }
 
-    /// Returns the shape and types of a session's KV cache on `device`.
-    pub(super) fn cache(&self, device: &Device, model: &Description) -> Result<CacheOptions> {
+    /// Returns the shape and types of a session's KV cache.
+    pub(super) fn cache(&self, model: &Description) -> Result<CacheOptions> {
         let trained = model.config.trained_context;
         let context = match self.context {
             None => trained.min(USUAL_CONTEXT),
@@ -195,7 +224,7 @@ impl ModelOptions {
         }
         let mut cache = CacheOptions::new(context, self.chunk.min(context));
         (cache.key_type, cache.value_type) = (self.key_type, self.value_type);
-        cache.key_lanes = !device.info().is_gpu();
+        cache.key_lanes = true;
         Ok(cache)
     }
 }

@@ -5,9 +5,12 @@
 
 use super::inputs::{PassParameters, Span, declare};
 use crate::cache::CacheOptions;
-use crate::error::Result;
-use crate::model::{Decoder, Description};
-use silicide_core::{Device, GraphBuilder, GraphExecutor};
+use crate::error::{Error, Result};
+use crate::model::{
+    Decoder, Description, PassExtent, PassRecorder, RecordedPass, RecordedSegment, SegmentInput, Transfer,
+};
+use silicide_core::memory::ALIGNMENT;
+use silicide_core::{GraphExecutor, LiveExtent, Parameter};
 use silicide_ops::fuse;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -90,24 +93,122 @@ pub(super) struct PlannedModel<'a> {
     pub(super) cache: &'a CacheOptions,
 }
 
-/// A captured pass.
-#[derive(Clone, Debug)]
+/// A captured pass: a graph for each segment, and the values that later segments read.
+#[derive(Debug)]
 pub(super) struct CapturedPass {
     pub(super) class: PassClass,
-    pub(super) executor: GraphExecutor,
+    pub(super) segments: Vec<CapturedSegment>,
+    pub(super) transfers: Vec<CapturedTransfer>,
+    /// Staging memory of the transfers: the number of the device, and bytes.
+    pub(super) staging: Vec<StagingSlot>,
+    /// The segment that computes the logits, and the number of its output.
+    pub(super) logits: (usize, usize),
     pub(super) parameters: PassParameters,
+}
+
+/// A part of a pass that runs on one device, without the host.
+#[derive(Debug)]
+pub(super) struct CapturedSegment {
+    pub(super) executor: GraphExecutor,
+    /// The number of the device.
+    pub(super) device: usize,
+    /// The extents of the pass.
+    pub(super) extents: Vec<LiveExtent>,
+    /// The parameters of the pass that the segment has.
+    pub(super) parameters: Vec<Option<Parameter>>,
+    /// The inputs of the graph.
+    pub(super) inputs: Vec<SegmentInput>,
+}
+
+/// A value that is copied after segment `from` to memory of another graph.
+#[derive(Debug)]
+pub(super) struct CapturedTransfer {
+    pub(super) of: Transfer,
+    /// The number of its staging memory.
+    pub(super) slot: usize,
+}
+
+/// Memory on a device for values that other segments computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StagingSlot {
+    /// The number of the device.
+    pub(super) device: usize,
+    pub(super) bytes: usize,
+    /// The last segment that reads the value that is there now.
+    last: usize,
 }
 
 impl CapturedPass {
     /// Captures a pass, with the usual fusions.
-    pub(super) fn new(device: &Device, model: PlannedModel<'_>, class: PassClass) -> Result<CapturedPass> {
-        let mut builder = GraphBuilder::new(device);
-        let (parameters, inputs) = declare(&mut builder, model.description, model.cache, class)?;
-        let logits = model.decoder.forward(&mut builder, &inputs)?;
-        let graph = builder.finish(&[&logits])?;
-        let executor = GraphExecutor::new(graph, &fuse::options().mark_ops(class.is_marked))?;
-        Ok(CapturedPass { class, executor, parameters })
+    pub(super) fn new(model: PlannedModel<'_>, class: PassClass) -> Result<CapturedPass> {
+        let placement = &model.description.placement;
+        let first = placement.device(placement.of_layer(0));
+        let Some(first) = first else {
+            return Err(Error::Device(silicide_core::Error::ZeroSize { what: "devices" }));
+        };
+        let mut recorder = PassRecorder::new(first);
+        let (parameters, inputs) = declare(&mut recorder, model.description, model.cache, class)?;
+        let logits = model.decoder.forward(&mut recorder, &inputs)?;
+        let RecordedPass { segments, transfers, result } = recorder.finish(&logits)?;
+        let segments = segments.into_iter().map(|RecordedSegment { graph, extents, parameters, inputs }| {
+            let device = placement.number_of(graph.device());
+            let executor = GraphExecutor::new(graph, &fuse::options().mark_ops(class.is_marked))?;
+            Ok(CapturedSegment { executor, device, extents, parameters, inputs })
+        });
+        let segments = segments.collect::<Result<_>>()?;
+        let mut staging = Vec::new();
+        let transfers = transfers.into_iter().map(|of| CapturedTransfer {
+            slot: staging_slot(&mut staging, &of, placement.number_of(&of.to)),
+            of,
+        });
+        let transfers = transfers.collect();
+        Ok(CapturedPass { class, segments, transfers, staging, logits: result, parameters })
     }
+
+    /// Returns the bytes of the arena that the pass needs on device number `device`.
+    pub(super) fn arena_bytes(&self, device: usize) -> usize {
+        self.on(device).map(|segment| segment.executor.arena_bytes()).max().unwrap_or(0)
+    }
+
+    /// Returns the bytes that the pass takes in a session on device number `device`, besides the arena: parameters, launch words and
+    /// staging memory.
+    pub(super) fn session_bytes(&self, device: usize) -> usize {
+        let own: usize = self.on(device).map(|segment| segment.executor.session_bytes()).sum();
+        let staging = self.staging.iter().filter(|slot| slot.device == device);
+        own + staging.map(|slot| slot.bytes.next_multiple_of(ALIGNMENT)).sum::<usize>()
+    }
+
+    /// Returns the bytes of the largest workspace of a kernel on device number `device`.
+    pub(super) fn workspace(&self, device: usize) -> usize {
+        self.on(device).map(|segment| segment.executor.report().workspace).max().unwrap_or(0)
+    }
+
+    /// Returns the largest value of an extent, in segment `number`.
+    pub(super) fn extent_most(&self, extent: PassExtent, number: usize) -> Option<usize> {
+        let segment = self.segments.get(number)?;
+        segment.executor.graph().extents().nth(extent.0).map(|(_, _, most)| most)
+    }
+
+    fn on(&self, device: usize) -> impl Iterator<Item = &CapturedSegment> {
+        self.segments.iter().filter(move |segment| segment.device == device)
+    }
+}
+
+/// Returns the number of staging memory for a transfer to device number `device`. Transfers come in the order of their reading
+/// segments; memory whose last reader is not after the transfer's own segment is used again.
+fn staging_slot(slots: &mut Vec<StagingSlot>, transfer: &Transfer, device: usize) -> usize {
+    let bytes = transfer.info.bytes();
+    let free = |slot: &StagingSlot| slot.device == device && slot.last <= transfer.from;
+    let candidates = slots.iter().enumerate().filter(|(_, slot)| free(slot));
+    let closest = candidates.min_by_key(|(_, slot)| slot.bytes.abs_diff(bytes)).map(|(number, _)| number);
+    let number = closest.unwrap_or(slots.len());
+    if number == slots.len() {
+        slots.push(StagingSlot { device, bytes: 0, last: 0 });
+    }
+    if let Some(slot) = slots.get_mut(number) {
+        (slot.bytes, slot.last) = (slot.bytes.max(bytes), transfer.last);
+    }
+    number
 }
 
 /// The captured passes of a model, by class.
@@ -122,28 +223,23 @@ struct ClassSlot {
     class: PassClass,
     /// Held during the capture. Sessions that need other classes do not wait for it.
     capturing: Mutex<()>,
-    pass: OnceLock<CapturedPass>,
+    pass: OnceLock<Arc<CapturedPass>>,
 }
 
 impl Passes {
     /// Returns the pass of a class. The first call for a class captures it.
-    pub(super) fn get(
-        &self,
-        device: &Device,
-        model: PlannedModel<'_>,
-        class: PassClass,
-    ) -> Result<CapturedPass> {
+    pub(super) fn get(&self, model: PlannedModel<'_>, class: PassClass) -> Result<Arc<CapturedPass>> {
         let slot = self.slot(class);
         let _capturing = match slot.pass.get() {
-            Some(pass) => return Ok(pass.clone()),
+            Some(pass) => return Ok(Arc::clone(pass)),
             None => slot.capturing.lock().unwrap_or_else(PoisonError::into_inner),
         };
         // Another session may have captured it meanwhile.
         if let Some(pass) = slot.pass.get() {
-            return Ok(pass.clone());
+            return Ok(Arc::clone(pass));
         }
-        let pass = CapturedPass::new(device, model, class)?;
-        Ok(slot.pass.get_or_init(|| pass).clone())
+        let pass = Arc::new(CapturedPass::new(model, class)?);
+        Ok(Arc::clone(slot.pass.get_or_init(|| pass)))
     }
 
     fn slot(&self, class: PassClass) -> Arc<ClassSlot> {

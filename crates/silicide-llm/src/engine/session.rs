@@ -1,12 +1,13 @@
 //! A session: tokens in, logits out, and a cache of everything that went in.
 
-use super::inputs::{BoundPass, Span};
+use super::bound::BoundPass;
+use super::inputs::Span;
 use super::load::Model;
 use super::passes::{PassClass, most_outputs};
 use super::profiling::Profiling;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
-use silicide_core::{Buffer, CancelToken, GraphArena, Profile};
+use silicide_core::{Buffer, CancelToken, Device, GraphArena, Profile};
 use std::time::Instant;
 
 /// The tokens whose logits a feed returns.
@@ -57,8 +58,8 @@ pub struct Session {
     /// The most tokens that the cache has held since it was last empty. Rings have overwritten entries too far before it, even if
     /// later tokens were removed since.
     reached: usize,
-    /// The memory that all passes work in. The first pass allocates it.
-    arena: Option<GraphArena>,
+    /// The memory that all passes work in, on each device. The first pass allocates it.
+    arenas: Vec<Option<GraphArena>>,
     /// Captured passes over the cache and the arena.
     passes: Vec<BoundPass>,
     /// Times of kernels, if they are measured.
@@ -69,18 +70,18 @@ impl Session {
     /// Creates a session with an empty cache. Allocates the cache. On the CPU it also allocates the arena and binds the
     /// passes of short prompts, so that the first token does not wait for that.
     pub fn new(model: &Model) -> Result<Session> {
-        let cache = KvCache::new(model.device(), model.description(), model.cache_options())?;
+        let cache = KvCache::new(model.description(), model.cache_options())?;
         let mut session = Session {
             model: model.clone(),
             cache,
             tokens: Vec::new(),
             reached: 0,
-            arena: None,
+            arenas: model.devices().iter().map(|_| None).collect(),
             passes: Vec::new(),
             profiling: None,
         };
         // GPUs compile pipelines for a pass, so theirs are bound when they are needed.
-        if !model.device().info().is_gpu() {
+        if !model.devices().iter().any(|device| device.info().is_gpu()) {
             for class in PassClass::usual(model.cache_options()) {
                 session.bind(class)?;
             }
@@ -101,7 +102,7 @@ impl Session {
     /// Measures every kernel from now on, and discards earlier measurements. Kernels then run one after the other, which takes
     /// longer.
     pub fn start_profile(&mut self) {
-        self.profiling = Some(Box::new(Profiling::new()));
+        self.profiling = Some(Box::new(Profiling::new(&self.model)));
     }
 
     /// Adds the host's work since `begin` to the profile, if there is one.
@@ -111,9 +112,15 @@ impl Session {
         }
     }
 
-    /// Where the time went since profiling began.
+    /// Where the time went since profiling began, on all devices together.
     pub fn profile(&self) -> Option<&Profile> {
         self.profiling.as_ref().map(|profiling| profiling.profile())
+    }
+
+    /// Where the time went since profiling began, on each of the model's devices.
+    pub fn device_profiles(&self) -> Vec<(&Device, &Profile)> {
+        let profiles = self.profiling.iter().flat_map(|profiling| profiling.by_device());
+        self.model.devices().iter().zip(profiles).collect()
     }
 
     /// Tokens that it can hold.
@@ -228,7 +235,7 @@ impl Session {
         match &mut self.profiling {
             Some(profiling) => profiling.replay(&self.model, pass, &span)?,
             // The read of the logits reports an error of the device.
-            None => drop(pass.replay()?),
+            None => pass.replay()?,
         }
         let logits = pass.logits().ok_or_else(missing)?;
         self.tokens.extend_from_slice(tokens);
@@ -242,17 +249,20 @@ impl Session {
             return Ok(place);
         }
         let captured = self.model.captured(class)?;
-        let needed = captured.executor.arena_bytes();
-        let arena = match self.arena.take().filter(|arena| arena.bytes() >= needed) {
-            Some(arena) => arena,
-            None => {
-                // Its memory goes before the next takes its own.
-                self.passes.clear();
-                GraphArena::new(self.model.device(), needed.max(self.model.arena_bytes()))?
-            }
+        let devices = self.model.devices();
+        let needed = |device: usize| captured.arena_bytes(device);
+        let fits = |(device, arena): (usize, &Option<GraphArena>)| {
+            arena.as_ref().is_some_and(|arena| arena.bytes() >= needed(device))
         };
-        let bound = BoundPass::new(&captured, &arena, &self.cache);
-        self.arena = Some(arena);
+        if !self.arenas.iter().enumerate().all(fits) {
+            // Their memory goes before the next take their own.
+            self.passes.clear();
+            self.arenas.iter_mut().for_each(|arena| *arena = None);
+            for (number, (arena, device)) in self.arenas.iter_mut().zip(devices).enumerate() {
+                *arena = Some(GraphArena::new(device, needed(number).max(self.model.arena_bytes(number)))?);
+            }
+        }
+        let bound = BoundPass::new(&captured, self.model.description(), &self.arenas, &self.cache);
         self.passes.push(bound?);
         Ok(self.passes.len() - 1)
     }

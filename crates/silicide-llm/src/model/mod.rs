@@ -6,22 +6,30 @@
 //! | [`config`] | typed access to settings of GGUF and `config.json`; parts of settings that architectures share |
 //! | [`blocks`] | attention, feed-forward, norms: the parts of a forward pass |
 //! | [`Tensors`] | the tensors of a file, which blocks take by name |
+//! | [`LayerPlacement`] | the devices of a model's parts |
+//! | [`PassRecorder`] | records a forward pass on the devices of its weights |
 //!
 //! `docs/adding-a-model.md` in the repository says how to add an architecture.
 
 pub mod arch;
 pub mod blocks;
 pub mod config;
+mod placement;
+mod recorder;
 #[cfg(test)]
 mod tests;
 mod weights;
 
 pub use arch::{Architecture, ConfiguredModel, Decoder, ModelConfig, Registry};
 pub use config::Config;
+pub use placement::{LayerPlacement, Split};
+pub(crate) use recorder::{PassExtent, RecordedPass, RecordedSegment, SegmentInput, Transfer};
+pub use recorder::{PassRecorder, PassValue};
 pub use weights::{PendingWeights, Rearranged, Repack, Tensors};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use config::RopeConfig;
+use silicide_core::Loader;
 use silicide_ops::rope::Frequencies;
 use silicide_weights::Source;
 
@@ -78,10 +86,22 @@ pub struct Description {
     pub vocabulary: usize,
     /// Bytes of its tensors.
     pub bytes: u64,
-    /// Bytes that loading needs besides its tensors: a second copy of the largest tensor that is repacked.
-    pub loading_bytes: u64,
+    /// The devices of its parts.
+    pub placement: LayerPlacement,
+    /// The memory of its tensors on each device, in the order of [`LayerPlacement::devices`].
+    pub tensor_bytes: Vec<TensorBytes>,
     /// Its architecture and all of its settings.
     pub configured: ConfiguredModel,
+}
+
+/// The memory of tensors on a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TensorBytes {
+    /// Bytes of tensors.
+    pub weights: u64,
+    /// Bytes that loading needs besides them: a second copy of the largest tensor that is repacked.
+    pub loading: u64,
 }
 
 /// A model before its weights are loaded.
@@ -94,22 +114,34 @@ pub struct DescribedModel<'a> {
     pub weights: PendingWeights<'a>,
 }
 
-/// Describes the model of a source and builds its decoder. Interleaves the weights that `repack` names. Allocates no memory for
-/// weights; with a `loader` they can be loaded later.
+/// Describes the model of a source and builds its decoder, with its parts on the devices of `placement`. Interleaves the weights that
+/// `repack` names, on the CPU. Allocates no memory for weights; with options of loading they can be loaded later.
 pub fn describe_source<'a>(
-    device: &silicide_core::Device,
+    placement: &LayerPlacement,
     source: &'a Source,
     configured: &'a ConfiguredModel,
     repack: Repack,
-    loader: Option<silicide_core::Loader<'a>>,
+    load: Option<&silicide_core::LoadOptions>,
 ) -> Result<DescribedModel<'a>> {
-    let tensors = match loader {
-        Some(loader) => Tensors::loaded(loader, configured)?,
-        None => Tensors::planned(device, source, configured)?,
-    };
-    let mut tensors = tensors.repacked(repack);
+    let planned = || Ok::<_, Error>(Tensors::planned(placement, source, configured)?.repacked(repack));
+    let mut tensors = match load {
+        // A loader maps the tensors of its device, and those have to be known before.
+        Some(options) if placement.is_split() => {
+            let mut tensors = planned()?;
+            let _decoder = configured.load(&mut tensors)?;
+            Tensors::loaded(placement, configured, tensors.loaders(options))?
+        }
+        Some(options) => {
+            let loaders =
+                placement.devices().iter().map(|device| Loader::new(device, source, options.clone()));
+            Tensors::loaded(placement, configured, loaders.collect())?
+        }
+        None => planned()?,
+    }
+    .repacked(repack);
     let ropes = frequencies(&mut tensors, &configured.model().ropes())?;
     let decoder = configured.load(&mut tensors)?;
+    let tensor_bytes = tensors.bytes_by_device();
     let description = Description {
         architecture: configured.architecture(),
         config: configured.config().clone(),
@@ -117,7 +149,8 @@ pub fn describe_source<'a>(
         ropes,
         vocabulary: tensors.vocabulary(),
         bytes: tensors.bytes(),
-        loading_bytes: tensors.loading_bytes(),
+        placement: placement.clone(),
+        tensor_bytes,
         configured: configured.clone(),
     };
     Ok(DescribedModel { description, decoder, weights: tensors.finish()? })

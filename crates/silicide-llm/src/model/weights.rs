@@ -3,24 +3,26 @@
 //! A block gets weights with types and shapes, or views of the file. Memory is allocated when the model is known to fit, by
 //! [`PendingWeights::load`].
 
-use super::ConfiguredModel;
 use super::config::{Config, Layout, Names};
+use super::{ConfiguredModel, LayerPlacement, TensorBytes};
 use crate::error::{Error, Result};
-use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, Loader, Purpose, Weight};
+use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, LoadOptions, Loader, Purpose, Weight};
 use silicide_ops as ops;
 use silicide_ops::interleave::{TOGETHER, interleaves};
 use silicide_quant::decode_into;
 use silicide_quant::{DType, Encoding, Shape};
 use silicide_weights::{Entry, Source, Stored};
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The origin of tensors' memory.
 enum TensorOrigin<'a> {
     /// None: buffers without memory.
-    Plan(Device),
-    /// The file.
-    File(Box<Loader<'a>>),
+    Plan,
+    /// The file, by a loader for each device.
+    File(Vec<Loader<'a>>),
 }
 
 /// The tensors of a file while a model takes them.
@@ -31,13 +33,14 @@ pub struct Tensors<'a> {
     names: Names,
     /// The number that is added to the weights of norms.
     norm_offset: f32,
+    placement: LayerPlacement,
     origin: TensorOrigin<'a>,
-    taken: HashSet<String>,
+    /// The tensors that were taken, with the numbers of their devices.
+    taken: HashSet<(String, usize)>,
     vocabulary: usize,
-    bytes: u64,
+    /// The memory of each device. That for loading is a second copy of the largest weight that is interleaved.
+    bytes: Vec<TensorBytes>,
     repack: Repack,
-    /// Bytes of the largest weight that has a second copy while it is interleaved.
-    twice: u64,
     rearranged: Rearranged,
     /// The work of [`PendingWeights::load`].
     jobs: Vec<LoadJob<'a>>,
@@ -45,19 +48,21 @@ pub struct Tensors<'a> {
 
 /// Weights that were taken and are not loaded yet.
 pub struct PendingWeights<'a> {
-    loader: Option<Box<Loader<'a>>>,
+    loaders: Vec<Loader<'a>>,
     jobs: Vec<LoadJob<'a>>,
     rearranged: Rearranged,
 }
 
 /// A weight that is made from tensors of the file.
 enum LoadJob<'a> {
+    /// Numbers from the host.
+    Values { values: Vec<f32>, to: Buffer },
     /// A tensor, interleaved.
-    Interleaved { entry: Entry<'a>, to: Weight },
+    Interleaved { device: usize, entry: Entry<'a>, to: Weight },
     /// An interleaved copy of a weight that stays.
     Copied { from: Weight, to: Weight },
     /// Experts that the file has one by one, joined into `all`, and interleaved into `to`.
-    Joined { entries: Vec<Entry<'a>>, all: Weight, to: Option<Weight> },
+    Joined { device: usize, entries: Vec<Entry<'a>>, all: Weight, to: Option<Weight> },
 }
 
 /// Which weights are interleaved while loading.
@@ -85,18 +90,42 @@ pub struct Rearranged {
 }
 
 impl<'a> Tensors<'a> {
-    /// Opens the tensors of a model, which [`PendingWeights::load`] loads.
-    pub fn loaded(loader: Loader<'a>, model: &'a ConfiguredModel) -> Result<Tensors<'a>> {
-        let source = loader.source();
-        Tensors::new(source, model, TensorOrigin::File(Box::new(loader)))
+    /// Opens the tensors of a model, which [`PendingWeights::load`] loads by a loader for each device of `placement`.
+    pub fn loaded(
+        placement: &LayerPlacement,
+        model: &'a ConfiguredModel,
+        loaders: Vec<Loader<'a>>,
+    ) -> Result<Tensors<'a>> {
+        let what = "loaders";
+        let Some(source) = loaders.first().map(Loader::source) else {
+            return Err(Error::Device(silicide_core::Error::ZeroSize { what }));
+        };
+        for (number, device) in placement.devices().iter().enumerate() {
+            let loader = loaders.get(number).map(Loader::device);
+            if !loader.is_some_and(|loader| loader.is_same(device)) {
+                let got = loader.map_or_else(String::new, |loader| loader.info().id.clone());
+                let expected = device.info().id.clone();
+                return Err(Error::Device(silicide_core::Error::WrongDevice { what, expected, got }));
+            }
+        }
+        Tensors::new(placement, source, model, TensorOrigin::File(loaders))
     }
 
     /// Opens the tensors of a model without memory.
-    pub fn planned(device: &Device, source: &'a Source, model: &'a ConfiguredModel) -> Result<Tensors<'a>> {
-        Tensors::new(source, model, TensorOrigin::Plan(device.clone()))
+    pub fn planned(
+        placement: &LayerPlacement,
+        source: &'a Source,
+        model: &'a ConfiguredModel,
+    ) -> Result<Tensors<'a>> {
+        Tensors::new(placement, source, model, TensorOrigin::Plan)
     }
 
-    fn new(source: &'a Source, model: &'a ConfiguredModel, origin: TensorOrigin<'a>) -> Result<Tensors<'a>> {
+    fn new(
+        placement: &LayerPlacement,
+        source: &'a Source,
+        model: &'a ConfiguredModel,
+        origin: TensorOrigin<'a>,
+    ) -> Result<Tensors<'a>> {
         let (config, conventions) = (model.config(), model.conventions());
         let mut tensors = Tensors {
             source,
@@ -104,12 +133,12 @@ impl<'a> Tensors<'a> {
             architecture: model.architecture(),
             names: Names::in_source(source, config.layout, &conventions),
             norm_offset: if config.layout == Layout::Checkpoint { conventions.norm_offset } else { 0.0 },
+            placement: placement.clone(),
             origin,
             taken: HashSet::new(),
             vocabulary: 0,
-            bytes: 0,
+            bytes: vec![TensorBytes::default(); placement.devices().len()],
             repack: Repack::None,
-            twice: 0,
             rearranged: Rearranged::default(),
             jobs: Vec::new(),
         };
@@ -123,9 +152,29 @@ impl<'a> Tensors<'a> {
         Tensors { repack, ..self }
     }
 
-    /// Returns the bytes that loading needs besides the weights: a second copy of the largest weight that is interleaved.
-    pub fn loading_bytes(&self) -> u64 {
-        self.twice
+    /// Returns a loader for each device, of the tensors that were taken for it. They report their progress together.
+    pub(super) fn loaders(&self, options: &LoadOptions) -> Vec<Loader<'a>> {
+        let devices = self.placement.devices().iter().enumerate();
+        let done = Arc::new(devices.clone().map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
+        let total = self.taken.iter().filter_map(|(name, _)| self.source.entry(name).ok()?.bytes()).sum();
+        let loader = |(number, device): (usize, &Device)| {
+            let mut options = options.clone();
+            if let Some(progress) = options.progress.take() {
+                let done = Arc::clone(&done);
+                options.progress = Some(Arc::new(move |event| {
+                    if let Some(done) = done.get(number) {
+                        done.store(event.done, Ordering::Relaxed);
+                    }
+                    let mut event = *event;
+                    event.done = done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
+                    event.total = total;
+                    progress(&event);
+                }));
+            }
+            let is_taken = |entry: &Entry<'_>| self.taken.contains(&(entry.name().to_owned(), number));
+            Loader::of_tensors(device, self.source, options, is_taken)
+        };
+        devices.map(loader).collect()
     }
 
     /// Returns the settings that all decoders have.
@@ -140,7 +189,12 @@ impl<'a> Tensors<'a> {
 
     /// Returns the bytes of all tensors taken so far.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.iter().map(|bytes| bytes.weights).sum()
+    }
+
+    /// Returns the memory on each device of all tensors taken so far.
+    pub fn bytes_by_device(&self) -> Vec<TensorBytes> {
+        self.bytes.clone()
     }
 
     /// Returns whether the file has the tensor that GGUF calls `name`.
@@ -151,8 +205,8 @@ impl<'a> Tensors<'a> {
     /// Takes a matrix in the encoding of the file.
     pub fn matrix(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let entry = self.take(name, &extents)?;
-        let weight = self.place(&entry)?;
-        if let TensorOrigin::Plan(_) = self.origin {
+        let weight = self.place(&entry, self.placement.of_tensor(name))?;
+        if let TensorOrigin::Plan = self.origin {
             weight.set_label(name);
         }
         Ok(weight)
@@ -165,17 +219,18 @@ impl<'a> Tensors<'a> {
         let first = self.names.of_expert(name, 0).filter(|name| self.source.entry(name).is_ok());
         if self.has(name) || first.is_none() {
             let entry = self.take(name, &extents)?;
-            return self.factor_of(name, entry);
+            return self.factor_of(name, entry, self.placement.of_tensor(name));
         }
+        let device = self.placement.of_tensor(name);
         let shape = Shape::new(&extents)
             .map_err(|source| silicide_core::Error::BadShape { what: "experts", source })?;
         let (mut entries, mut all): (Vec<Entry<'a>>, Option<Weight>) = (Vec::new(), None);
         for expert in 0..count {
             let of_expert = self.names.of_expert(name, expert).unwrap_or_default();
-            let entry = self.take_entry(&of_expert, &[rows, columns])?;
+            let entry = self.take_entry(&of_expert, &[rows, columns], device)?;
             let all = match &all {
                 Some(all) => all,
-                None => all.insert(planned(self.device(), &entry, shape)?),
+                None => all.insert(planned(self.device(device)?, &entry, shape)?),
             };
             if encoding(&entry)? != all.encoding() {
                 let (name, own) = (entry.name(), encoding(&entry)?);
@@ -185,67 +240,82 @@ impl<'a> Tensors<'a> {
             entries.push(entry);
         }
         let all = all.ok_or_else(|| self.missing(name))?;
-        let to = self.arranged(all.encoding(), shape, Repack::Matrices)?;
+        let to = self.arranged(all.encoding(), shape, Repack::Matrices, device)?;
         let weight = to.clone().unwrap_or_else(|| all.clone());
         weight.set_label(name);
-        self.jobs.push(LoadJob::Joined { entries, all, to });
+        self.jobs.push(LoadJob::Joined { device, entries, all, to });
         Ok(weight)
     }
 
     /// Takes a matrix that only products read.
     pub fn factor(&mut self, name: &str, extents: [usize; 2]) -> Result<Weight> {
         let entry = self.take(name, &extents)?;
-        self.factor_of(name, entry)
+        self.factor_of(name, entry, self.placement.of_tensor(name))
     }
 
     /// Takes a tensor that only products read.
-    fn factor_of(&mut self, name: &str, entry: Entry<'a>) -> Result<Weight> {
-        let to = self.arranged(encoding(&entry)?, entry.shape(), Repack::Matrices)?;
+    fn factor_of(&mut self, name: &str, entry: Entry<'a>, device: usize) -> Result<Weight> {
+        let to = self.arranged(encoding(&entry)?, entry.shape(), Repack::Matrices, device)?;
         let weight = match to {
             Some(to) => {
-                self.jobs.push(LoadJob::Interleaved { entry, to: to.clone() });
+                self.jobs.push(LoadJob::Interleaved { device, entry, to: to.clone() });
                 to
             }
-            None => self.place(&entry)?,
+            None => self.place(&entry, device)?,
         };
         weight.set_label(name);
         Ok(weight)
     }
 
-    /// Returns a token embedding for products: an interleaved copy where weights are repacked so, otherwise the table itself.
+    /// Returns a token embedding for the products of the output projection: an interleaved copy where weights are repacked so, a copy
+    /// on the device of the output projection if the table is on another one, otherwise the table itself.
     pub fn arrange_table(&mut self, table: &Weight) -> Result<Weight> {
-        let Some(to) = self.arranged(table.encoding(), table.shape(), Repack::All)? else {
+        let (name, device) = ("token_embd.weight", self.placement.of_tensor("output.weight"));
+        if device != self.placement.of_tensor(name) {
+            let entry = self.find(name)?;
+            let entry = self.take_entry(entry.name(), entry.shape().axes(), device)?;
+            return self.factor_of(name, entry, device);
+        }
+        let Some(to) = self.arranged(table.encoding(), table.shape(), Repack::All, device)? else {
             return Ok(table.clone());
         };
         if let Some(name) = table.tensor().and_then(Buffer::label) {
             to.set_label(name);
         }
-        self.bytes += to.bytes() as u64;
+        if let Some(bytes) = self.bytes.get_mut(device) {
+            bytes.weights += to.bytes() as u64;
+        }
         self.jobs.push(LoadJob::Copied { from: table.clone(), to: to.clone() });
         Ok(to)
     }
 
-    fn device(&self) -> &Device {
-        match &self.origin {
-            TensorOrigin::Plan(device) => device,
-            TensorOrigin::File(loader) => loader.device(),
-        }
+    fn device(&self, number: usize) -> Result<&Device> {
+        let what = "device of a tensor";
+        self.placement.device(number).ok_or(Error::Device(silicide_core::Error::ZeroSize { what }))
     }
 
     /// Returns the weight of a tensor in the encoding of the file. Bytes that are not used in place are loaded by
     /// [`PendingWeights::load`].
-    fn place(&mut self, entry: &Entry<'a>) -> Result<Weight> {
-        match &mut self.origin {
-            TensorOrigin::File(loader) => Ok(loader.place_entry(entry)?),
-            TensorOrigin::Plan(device) => planned(device, entry, entry.shape()),
+    fn place(&mut self, entry: &Entry<'a>, device: usize) -> Result<Weight> {
+        if let TensorOrigin::File(loaders) = &mut self.origin
+            && let Some(loader) = loaders.get_mut(device)
+        {
+            return Ok(loader.place_entry(entry)?);
         }
+        planned(self.device(device)?, entry, entry.shape())
     }
 
     /// Returns an interleaved weight without bytes, if the encoding can be interleaved and `repack` is at least `least`.
-    fn arranged(&mut self, encoding: Encoding, shape: Shape, least: Repack) -> Result<Option<Weight>> {
+    fn arranged(
+        &mut self,
+        encoding: Encoding,
+        shape: Shape,
+        least: Repack,
+        device: usize,
+    ) -> Result<Option<Weight>> {
         let (of, Some(dtype)) = (encoding.of(), encoding.dtype()) else { return Ok(None) };
         let &[.., rows, columns] = shape.axes() else { return Ok(None) };
-        if !interleaves(of, rows, columns) {
+        if !interleaves(of, rows, columns) || self.device(device)?.info().is_gpu() {
             return Ok(None);
         }
         let bytes = shape.bytes(dtype).unwrap_or(0) as u64;
@@ -253,12 +323,14 @@ impl<'a> Tensors<'a> {
             self.rearranged.not_interleaved += bytes;
             return Ok(None);
         }
-        if least == Repack::Matrices {
-            self.twice = self.twice.max(bytes);
+        if least == Repack::Matrices
+            && let Some(of_device) = self.bytes.get_mut(device)
+        {
+            of_device.loading = of_device.loading.max(bytes);
         }
         let encoding = Encoding::Interleaved { of, rows: TOGETHER };
         let options = BufferOptions::default().purpose(Purpose::Weights).zeroed(false);
-        let arranged = Weight::with(self.device(), encoding, shape, &options)?;
+        let arranged = Weight::with(self.device(device)?, encoding, shape, &options)?;
         self.rearranged.bytes += arranged.bytes() as u64;
         Ok(Some(arranged))
     }
@@ -266,7 +338,7 @@ impl<'a> Tensors<'a> {
     /// Takes a vector, converted to f32.
     pub fn vector(&mut self, name: &str, length: usize) -> Result<Buffer> {
         let values = self.values(name, length)?;
-        self.upload(name, &values)
+        self.upload(name, values)
     }
 
     /// Takes a vector, converted to f32, if the file has it.
@@ -280,7 +352,7 @@ impl<'a> Tensors<'a> {
         if self.norm_offset != 0.0 {
             values.iter_mut().for_each(|value| *value += self.norm_offset);
         }
-        self.upload(name, &values)
+        self.upload(name, values)
     }
 
     /// Takes a vector, as numbers on the host.
@@ -307,8 +379,8 @@ impl<'a> Tensors<'a> {
 
     /// Checks that no tensor of the file is left over. Returns the weights that were taken, to be loaded.
     pub fn finish(self) -> Result<PendingWeights<'a>> {
-        let left =
-            |entry: &Entry<'_>| !self.taken.contains(entry.name()) && !self.names.may_be_left(entry.name());
+        let taken: HashSet<&str> = self.taken.iter().map(|(name, _)| name.as_str()).collect();
+        let left = |entry: &Entry<'_>| !taken.contains(entry.name()) && !self.names.may_be_left(entry.name());
         let mut unused = self.source.entries().filter(left);
         if let Some(first) = unused.next() {
             return Err(Error::UnusedTensors {
@@ -319,18 +391,19 @@ impl<'a> Tensors<'a> {
             });
         }
         drop(unused);
+        drop(taken);
         let Tensors { origin, jobs, rearranged, .. } = self;
-        let loader = if let TensorOrigin::File(loader) = origin { Some(loader) } else { None };
-        Ok(PendingWeights { loader, jobs, rearranged })
+        let loaders = if let TensorOrigin::File(loaders) = origin { loaders } else { Vec::new() };
+        Ok(PendingWeights { loaders, jobs, rearranged })
     }
 
-    fn upload(&self, name: &str, values: &[f32]) -> Result<Buffer> {
-        let shape = [values.len()];
-        let buffer = match &self.origin {
-            TensorOrigin::File(loader) => Buffer::from_slice(loader.device(), shape, values)?,
-            TensorOrigin::Plan(device) => Buffer::new(device, DType::F32, shape)?,
-        };
+    /// Returns a buffer for numbers from the host, which [`PendingWeights::load`] fills.
+    fn upload(&mut self, name: &str, values: Vec<f32>) -> Result<Buffer> {
+        let options = BufferOptions::default().purpose(Purpose::Weights).zeroed(false);
+        let device = self.device(self.placement.of_tensor(name))?;
+        let buffer = Buffer::with(device, DType::F32, [values.len()], &options)?;
         buffer.set_label(name);
+        self.jobs.push(LoadJob::Values { values, to: buffer.clone() });
         Ok(buffer)
     }
 
@@ -351,19 +424,21 @@ impl<'a> Tensors<'a> {
     /// Takes the tensor that GGUF calls `name`, of a shape.
     fn take(&mut self, name: &str, extents: &[usize]) -> Result<Entry<'a>> {
         let in_file = self.names.in_file(name).unwrap_or_else(|| name.to_owned());
-        self.take_entry(&in_file, extents)
+        self.take_entry(&in_file, extents, self.placement.of_tensor(name))
     }
 
-    /// Takes a tensor of a shape, by its name in the file.
-    fn take_entry(&mut self, in_file: &str, extents: &[usize]) -> Result<Entry<'a>> {
+    /// Takes a tensor of a shape, by its name in the file, for the device with a number.
+    fn take_entry(&mut self, in_file: &str, extents: &[usize], device: usize) -> Result<Entry<'a>> {
         let entry = self.source.entry(in_file).map_err(|_| self.missing(in_file))?;
         if entry.shape().axes() != extents {
             let expected =
                 Shape::new(extents).map_or_else(|_| format!("{extents:?}"), |shape| shape.to_string());
             return Err(self.wrong_shape(entry.name(), expected, entry.shape().to_string()));
         }
-        if self.taken.insert(entry.name().to_owned()) {
-            self.bytes += entry.bytes().unwrap_or(0);
+        if self.taken.insert((entry.name().to_owned(), device))
+            && let Some(bytes) = self.bytes.get_mut(device)
+        {
+            bytes.weights += entry.bytes().unwrap_or(0);
         }
         Ok(entry)
     }
@@ -376,18 +451,26 @@ impl<'a> Tensors<'a> {
 impl PendingWeights<'_> {
     /// Loads all weights that were taken.
     pub fn load(self) -> Result<Rearranged> {
-        let PendingWeights { loader, jobs, mut rearranged } = self;
-        let Some(mut loader) = loader else { return Ok(rearranged) };
-        loader.fill()?;
+        let PendingWeights { mut loaders, jobs, mut rearranged } = self;
+        if loaders.is_empty() {
+            return Ok(rearranged);
+        }
+        loaders.iter_mut().try_for_each(Loader::fill)?;
         for job in jobs {
             let begin = Instant::now();
             match job {
-                LoadJob::Interleaved { entry, to } => {
+                LoadJob::Values { values, to } => {
+                    to.copy_in(&values)?;
+                    continue;
+                }
+                LoadJob::Interleaved { device, entry, to } => {
+                    let Some(loader) = loaders.get_mut(device) else { continue };
                     interleave(&loader.load_entry(&entry)?, &to)?;
                     loader.release(&entry);
                 }
                 LoadJob::Copied { from, to } => interleave(&from, &to)?,
-                LoadJob::Joined { entries, all, to } => {
+                LoadJob::Joined { device, entries, all, to } => {
+                    let Some(loader) = loaders.get_mut(device) else { continue };
                     for (expert, entry) in entries.iter().enumerate() {
                         let part = loader.load_entry(entry)?;
                         for (all, part) in all.planes().iter().zip(part.planes()) {
@@ -403,7 +486,9 @@ impl PendingWeights<'_> {
             }
             rearranged.time += begin.elapsed();
         }
-        loader.finish()?;
+        for loader in &mut loaders {
+            loader.finish()?;
+        }
         Ok(rearranged)
     }
 }

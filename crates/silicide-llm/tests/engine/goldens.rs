@@ -8,6 +8,7 @@ use silicide_llm::Error;
 use silicide_llm::ModelOptions;
 use silicide_llm::engine::{GenerateOptions, LogitsFrom, Session, generate};
 use silicide_llm::sample::SamplerOptions;
+use std::path::PathBuf;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -39,6 +40,38 @@ const MODELS: [(&str, f64); 6] = [
 fn golden(name: &str) -> Golden {
     let text = std::fs::read_to_string(testdata(&format!("models/{name}.json"))).unwrap();
     serde_json::from_str(&text).unwrap()
+}
+
+/// A text, its logits, and how far from them a model may be.
+pub(crate) struct Truth {
+    pub(crate) path: PathBuf,
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) logits: Vec<f32>,
+    pub(crate) tolerance: f64,
+}
+
+/// Returns the longest text of every model whose logits are known.
+pub(crate) fn truths() -> Vec<Truth> {
+    let of_models = MODELS.into_iter().map(|(name, tolerance)| {
+        let sequence = golden(name).sequences.pop().unwrap();
+        let logits = floats(&testdata(&format!("models/{}", sequence.ref64)));
+        Truth { path: testdata(&format!("models/{name}.gguf")), tokens: sequence.tokens, logits, tolerance }
+    });
+    let of_compared = COMPARED.into_iter().map(|name| Truth {
+        path: testdata(&format!("models/{name}.gguf")),
+        tokens: compared(name),
+        logits: floats(&testdata(&format!("models/{name}.llamacpp.f32.bin"))),
+        tolerance: 1e-9,
+    });
+    // The CPU quantizes activations for affine codes.
+    let checkpoints = [("llama-bf16", 1e-9), ("llama-4bit", 1e-3), ("qwen3moe-4bit", 1e-3)];
+    let of_checkpoints = checkpoints.into_iter().map(|(name, tolerance)| {
+        let path = testdata(&format!("models/mlx/{name}"));
+        let text = std::fs::read_to_string(path.join("golden.json")).unwrap();
+        let tokens = serde_json::from_str::<Compared>(&text).unwrap().tokens;
+        Truth { logits: floats(&path.join("logits.ref64.f32.bin")), path, tokens, tolerance }
+    });
+    of_models.chain(of_compared).chain(of_checkpoints).collect()
 }
 
 #[test]

@@ -13,3 +13,4 @@ mod progress;
 mod random;
 mod rings;
 mod smollm2;
+mod split;

@@ -120,7 +120,7 @@ fn all_executors_take_little_more_than_the_largest() {
         assert!(taken <= fit.activations, "{taken} of {}", fit.activations);
         let bytes = |rows| {
             let source = Source::open(&path).unwrap();
-            let executor = capture_pass(&device, &source, &options, rows).unwrap();
+            let [executor] = &capture_pass(&source, &options, rows).unwrap()[..] else { unreachable!() };
             executor.arena_bytes() + executor.session_bytes()
         };
         let largest = [1, 4, 16, 64, chunk].map(bytes).into_iter().max().unwrap() as u64;

@@ -8,8 +8,8 @@ use crate::model::config::{
     Config, ConfigDefaults, Conventions, FeedForwardConfig, Key, Layout, LocalLayers, Mixture, RopeConfig,
     Settings, sliding_window,
 };
-use crate::model::{ForwardInputs, LayerKind, Tensors};
-use silicide_core::{GraphBuilder, GraphValue, Recorder};
+use crate::model::{ForwardInputs, LayerKind, PassRecorder, PassValue, Tensors};
+use silicide_core::Recorder;
 use silicide_ops as ops;
 use silicide_ops::glu::Activation;
 use silicide_ops::rope::RopeStyle;
@@ -173,18 +173,18 @@ struct Layer {
 }
 
 impl Decoder for Gemma3Model {
-    fn forward(&self, graph: &mut GraphBuilder, inputs: &ForwardInputs<GraphValue>) -> Result<GraphValue> {
-        let mut x = self.embedding.apply(graph, inputs)?;
+    fn forward(&self, pass: &mut PassRecorder, inputs: &ForwardInputs<PassValue>) -> Result<PassValue> {
+        let mut x = self.embedding.apply(pass, inputs)?;
         for layer in &self.layers {
-            let h = layer.attention_norm.apply(graph, &x)?;
-            let h = graph.scope("attention", |graph| layer.attention.apply(graph, &h, inputs))?;
-            let h = layer.after_attention.apply(graph, &h)?;
-            x = ops::add(graph, &x, &h)?;
-            let h = layer.feed_forward_norm.apply(graph, &x)?;
-            let h = graph.scope("feed-forward", |graph| layer.feed_forward.apply(graph, &h))?;
-            let h = layer.after_feed_forward.apply(graph, &h)?;
-            x = ops::add(graph, &x, &h)?;
+            let h = layer.attention_norm.apply(pass, &x)?;
+            let h = pass.scope("attention", |pass| layer.attention.apply(pass, &h, inputs))?;
+            let h = layer.after_attention.apply(pass, &h)?;
+            x = ops::add(pass, &x, &h)?;
+            let h = layer.feed_forward_norm.apply(pass, &x)?;
+            let h = pass.scope("feed-forward", |pass| layer.feed_forward.apply(pass, &h))?;
+            let h = layer.after_feed_forward.apply(pass, &h)?;
+            x = ops::add(pass, &x, &h)?;
         }
-        graph.scope("head", |graph| self.head.apply(graph, &x, inputs))
+        pass.scope("head", |pass| self.head.apply(pass, &x, inputs))
     }
 }

@@ -4,8 +4,8 @@ use super::{Architecture, Decoder, ModelConfig};
 use crate::error::Result;
 use crate::model::blocks::{Attention, AttentionOptions, Embedding, FeedForwardKind, Head, Norm};
 use crate::model::config::{Config, ConfigDefaults, FeedForwardConfig, Mixture, RopeConfig, Settings};
-use crate::model::{ForwardInputs, Tensors};
-use silicide_core::{GraphBuilder, GraphValue, Recorder};
+use crate::model::{ForwardInputs, PassRecorder, PassValue, Tensors};
+use silicide_core::Recorder;
 use silicide_ops as ops;
 use silicide_ops::glu::Activation;
 use silicide_ops::rope::RopeStyle;
@@ -149,16 +149,16 @@ struct Layer {
 }
 
 impl Decoder for Llama {
-    fn forward(&self, graph: &mut GraphBuilder, inputs: &ForwardInputs<GraphValue>) -> Result<GraphValue> {
-        let mut x = self.embedding.apply(graph, inputs)?;
+    fn forward(&self, pass: &mut PassRecorder, inputs: &ForwardInputs<PassValue>) -> Result<PassValue> {
+        let mut x = self.embedding.apply(pass, inputs)?;
         for layer in &self.layers {
-            let h = layer.attention_norm.apply(graph, &x)?;
-            let h = graph.scope("attention", |graph| layer.attention.apply(graph, &h, inputs))?;
-            x = ops::add(graph, &x, &h)?;
-            let h = layer.feed_forward_norm.apply(graph, &x)?;
-            let h = graph.scope("feed-forward", |graph| layer.feed_forward.apply(graph, &h))?;
-            x = ops::add(graph, &x, &h)?;
+            let h = layer.attention_norm.apply(pass, &x)?;
+            let h = pass.scope("attention", |pass| layer.attention.apply(pass, &h, inputs))?;
+            x = ops::add(pass, &x, &h)?;
+            let h = layer.feed_forward_norm.apply(pass, &x)?;
+            let h = pass.scope("feed-forward", |pass| layer.feed_forward.apply(pass, &h))?;
+            x = ops::add(pass, &x, &h)?;
         }
-        graph.scope("head", |graph| self.head.apply(graph, &x, inputs))
+        pass.scope("head", |pass| self.head.apply(pass, &x, inputs))
     }
 }

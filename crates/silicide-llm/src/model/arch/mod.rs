@@ -10,9 +10,8 @@ pub use llama::{LlamaVariant, VARIANTS};
 pub use registry::{ConfiguredModel, Registry};
 
 use super::config::{Config, Conventions, RopeConfig, Settings};
-use super::{ForwardInputs, LayerKind, Tensors};
+use super::{ForwardInputs, LayerKind, PassRecorder, PassValue, Tensors};
 use crate::error::Result;
-use silicide_core::{GraphBuilder, GraphValue};
 use std::fmt;
 
 /// An architecture: reads the settings of a file and returns the configuration of its model.
@@ -53,6 +52,6 @@ pub trait ModelConfig: fmt::Debug + Send + Sync {
 /// A model with its tensors: records forward passes.
 pub trait Decoder: fmt::Debug + Send + Sync {
     /// Records a forward pass and returns the logits of its outputs, `[outputs, vocabulary]`. Called once for each class of passes;
-    /// replays of the graph do the rest.
-    fn forward(&self, graph: &mut GraphBuilder, inputs: &ForwardInputs<GraphValue>) -> Result<GraphValue>;
+    /// replays of what it records do the rest. [`PassRecorder`] says on which device an op runs.
+    fn forward(&self, pass: &mut PassRecorder, inputs: &ForwardInputs<PassValue>) -> Result<PassValue>;
 }
