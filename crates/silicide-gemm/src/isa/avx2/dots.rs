@@ -20,6 +20,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// Returns the same address, of which the compiler knows nothing: what is there stays in memory.
+#[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written")]
 #[inline(always)]
 pub(super) fn opaque<T>(mut address: *mut T) -> *mut T {
     // SAFETY: no instruction.
