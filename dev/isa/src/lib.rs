@@ -49,11 +49,13 @@ pub struct Options {
     pub probe: bool,
     /// Only kernels whose name contains this; prints them, and compares nothing.
     pub only: Option<String>,
+    /// The file that describes another RADV to Vulkan's loader. The system's by default.
+    pub driver: Option<PathBuf>,
 }
 
 /// Compiles all kernels for all families, and compares them with the baseline of this version of Mesa.
 pub fn run(root: &Path, options: &Options) -> Result<(), String> {
-    let driver = radv()?;
+    let driver = options.driver.clone().map_or_else(radv, Ok)?;
     let children: Result<Vec<_>, String> =
         FAMILIES.iter().map(|family| Ok((family, start(family, &driver, options)?))).collect();
     let (mut rows, mut mesa) = (Vec::new(), String::new());

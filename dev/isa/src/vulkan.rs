@@ -65,7 +65,16 @@ impl Device {
         // SAFETY: the physical device is the instance's; the chain lives on this stack.
         unsafe { instance.get_physical_device_features2(physical, &mut features) };
         features.features.robust_buffer_access = 0;
-        let extensions = [ash::khr::pipeline_executable_properties::NAME.as_ptr()];
+        let mut extensions = vec![ash::khr::pipeline_executable_properties::NAME.as_ptr()];
+        // SAFETY: the physical device is the instance's.
+        let known = unsafe { instance.enumerate_device_extension_properties(physical) };
+        let known = known.map_err(failed("extensions"))?;
+        let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
+        // Mesa has it from 23.3 on, for families with matrices.
+        if known.iter().any(|one| one.extension_name_as_c_str() == Ok(ash::khr::cooperative_matrix::NAME)) {
+            extensions.push(ash::khr::cooperative_matrix::NAME.as_ptr());
+            features = features.push_next(&mut matrix);
+        }
         let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
         let create = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queue)

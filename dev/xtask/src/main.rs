@@ -86,6 +86,10 @@ enum Command {
         /// Write the assembly of each kernel to this directory.
         #[arg(long, value_name = "DIRECTORY")]
         listings: Option<PathBuf>,
+        /// The RADV to compile with, as the JSON file that describes it to Vulkan's loader, instead of the system's. LD_LIBRARY_PATH
+        /// names the libraries that it comes with.
+        #[arg(long, value_name = "FILE")]
+        driver: Option<PathBuf>,
         /// Only this family, as RADV_FORCE_FAMILY already says. For the processes that the command starts.
         #[arg(long, hide = true)]
         family: Option<String>,
@@ -120,8 +124,8 @@ fn main() -> ExitCode {
         Command::Deps => deps::check(),
         Command::Package => package::check(),
         Command::Probes { programs } => probes::check(&programs),
-        Command::Isa { write, only, listings, family, probe } => {
-            let options = isa::Options { write, listings, only, probe };
+        Command::Isa { write, only, listings, driver, family, probe } => {
+            let options = isa::Options { write, listings, only, driver, probe };
             match family {
                 Some(family) => isa::run_family(&family, &options),
                 None => isa::run(&metadata::root(), &options),
