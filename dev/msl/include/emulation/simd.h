@@ -92,24 +92,33 @@ inline bool simd_any(bool value) { return simd_or<int>(value) != 0; }
 inline bool simd_all(bool value) { return simd_and<int>(value) != 0; }
 inline bool simd_is_first() { return simd_broadcast_first(emulation::lane()) == emulation::lane(); }
 
-// Each lane has two elements of a matrix, side by side in a row. Loads and stores touch these alone, and order nothing: who
-// lacks a barrier reads what is not there yet.
-inline int matrix_row() { return (int)emulation::lane() / 4; }
-inline int matrix_column(int i) { return (int)emulation::lane() % 4 * 2 + i; }
-
+// A lane has a part of a row of a matrix: two elements side by side of 8x8, eight of 16x16. Metal has 8x8 alone; naga writes the
+// same functions for 16x16, so kernels for such matrices run here. Loads and stores touch a lane's elements alone, and order nothing:
+// who lacks a barrier reads what is not there yet.
 template <class T, int C, int R>
 struct simdgroup_matrix {
-    static_assert(C == 8 && R == 8, "Metal has 8x8 matrices only");
-    T e[2];
+    static_assert(C == R && (C == 8 || C == 16), "matrices are 8x8 or 16x16");
+    static constexpr int COUNT = C * R / (int)emulation::WIDTH;
+    // Lanes that share a row.
+    static constexpr int ACROSS = C / COUNT;
+    T e[COUNT];
 
     // Metal leaves it open what is in there: not a number, then.
     simdgroup_matrix() { __builtin_memset(e, 0xff, sizeof(e)); }
     explicit simdgroup_matrix(T diagonal) {
-        for (int i = 0; i < 2; i++) e[i] = matrix_row() == matrix_column(i) ? diagonal : T(0);
+        for (int i = 0; i < COUNT; i++) e[i] = row() == column(i) ? diagonal : T(0);
+    }
+    static int row() { return (int)emulation::lane() / ACROSS; }
+    static int column(int i) { return (int)emulation::lane() % ACROSS * COUNT + i; }
+    static ulong place(int i, ulong pitch, ulong2 origin, bool transposed) {
+        ulong r = (ulong)row(), c = (ulong)column(i);
+        return transposed ? (origin.x + r) + (origin.y + c) * pitch : (origin.x + c) + (origin.y + r) * pitch;
     }
 };
 using simdgroup_float8x8 = simdgroup_matrix<float, 8, 8>;
 using simdgroup_half8x8 = simdgroup_matrix<half, 8, 8>;
+using simdgroup_float16x16 = simdgroup_matrix<float, 16, 16>;
+using simdgroup_half16x16 = simdgroup_matrix<half, 16, 16>;
 
 template <class T, int C, int R>
 simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value) {
@@ -117,44 +126,42 @@ simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value) {
     for (T& x : m.e) x = value;
     return m;
 }
-inline ulong matrix_place(int i, ulong pitch, ulong2 origin, bool transposed) {
-    ulong row = (ulong)matrix_row(), column = (ulong)matrix_column(i);
-    return transposed ? (origin.x + row) + (origin.y + column) * pitch : (origin.x + column) + (origin.y + row) * pitch;
-}
-template <class T>
-void simdgroup_load(simdgroup_matrix<T, 8, 8>& to, const T* from, ulong pitch = 8, ulong2 origin = 0,
+template <class T, int S>
+void simdgroup_load(simdgroup_matrix<T, S, S>& to, const T* from, ulong pitch = S, ulong2 origin = 0,
                     bool transposed = false) {
-    for (int i = 0; i < 2; i++) to.e[i] = from[matrix_place(i, pitch, origin, transposed)];
+    for (int i = 0; i < to.COUNT; i++) to.e[i] = from[to.place(i, pitch, origin, transposed)];
     lanes<int>("simdgroup_load", 0);
 }
-template <class T>
-void simdgroup_store(const simdgroup_matrix<T, 8, 8>& from, T* to, ulong pitch = 8, ulong2 origin = 0,
+template <class T, int S>
+void simdgroup_store(const simdgroup_matrix<T, S, S>& from, T* to, ulong pitch = S, ulong2 origin = 0,
                      bool transposed = false) {
     lanes<int>("simdgroup_store", 0);
-    for (int i = 0; i < 2; i++) to[matrix_place(i, pitch, origin, transposed)] = from.e[i];
+    for (int i = 0; i < from.COUNT; i++) to[from.place(i, pitch, origin, transposed)] = from.e[i];
 }
 template <class A, class B>
 struct matrix_factors {
-    A a[2];
-    B b[2];
+    A a;
+    B b;
 };
-template <class T, class A, class B>
-void simdgroup_multiply_accumulate(simdgroup_matrix<T, 8, 8>& to, const simdgroup_matrix<A, 8, 8>& a,
-                                   const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<T, 8, 8>& c) {
-    lanes<matrix_factors<A, B>> all("simdgroup_multiply_accumulate", {{a.e[0], a.e[1]}, {b.e[0], b.e[1]}});
-    for (int i = 0; i < 2; i++) {
+template <class T, class A, class B, int S>
+void simdgroup_multiply_accumulate(simdgroup_matrix<T, S, S>& to, const simdgroup_matrix<A, S, S>& a,
+                                   const simdgroup_matrix<B, S, S>& b, const simdgroup_matrix<T, S, S>& c) {
+    constexpr int COUNT = S * S / (int)emulation::WIDTH, ACROSS = S / COUNT;
+    using factors = matrix_factors<simdgroup_matrix<A, S, S>, simdgroup_matrix<B, S, S>>;
+    lanes<factors> all("simdgroup_multiply_accumulate", {a, b});
+    for (int i = 0; i < COUNT; i++) {
         T sum = c.e[i];
-        for (int k = 0; k < 8; k++) {
-            A left = all.values[matrix_row() * 4 + k / 2].a[k % 2];
-            B right = all.values[k * 4 + matrix_column(i) / 2].b[i];
+        for (int k = 0; k < S; k++) {
+            A left = all.values[to.row() * ACROSS + k / COUNT].a.e[k % COUNT];
+            B right = all.values[k * ACROSS + to.column(i) / COUNT].b.e[to.column(i) % COUNT];
             sum = (T)(sum + (T)left * (T)right);
         }
         to.e[i] = sum;
     }
 }
-template <class T, class A, class B>
-void simdgroup_multiply(simdgroup_matrix<T, 8, 8>& to, const simdgroup_matrix<A, 8, 8>& a,
-                        const simdgroup_matrix<B, 8, 8>& b) {
-    simdgroup_multiply_accumulate(to, a, b, make_filled_simdgroup_matrix<T, 8, 8>(T(0)));
+template <class T, class A, class B, int S>
+void simdgroup_multiply(simdgroup_matrix<T, S, S>& to, const simdgroup_matrix<A, S, S>& a,
+                        const simdgroup_matrix<B, S, S>& b) {
+    simdgroup_multiply_accumulate(to, a, b, make_filled_simdgroup_matrix<T, S, S>(T(0)));
 }
 }  // namespace metal
