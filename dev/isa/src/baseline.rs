@@ -17,13 +17,15 @@ fn document(root: &Path) -> PathBuf {
     root.join("docs/gpu-kernels.md")
 }
 
-/// Writes the baseline of a version of Mesa, and the document.
-pub(crate) fn write(root: &Path, mesa: &str, rows: &[Row]) -> Result<(), String> {
+/// Writes the baseline of a version of Mesa, and the document if it is to have these figures.
+pub(crate) fn write(root: &Path, mesa: &str, rows: &[Row], is_documented: bool) -> Result<(), String> {
     let write = |path: PathBuf, text: String| {
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     };
     write(path(root, mesa), row::text(rows))?;
-    write(document(root), report::text(mesa, rows))?;
+    if is_documented {
+        write(document(root), report::text(mesa, rows))?;
+    }
     println!("{} kernels of Mesa {mesa} written", rows.len());
     Ok(())
 }
