@@ -14,7 +14,7 @@ const HEAD: &str = "\
 
 Each row is an op with the element types of its inputs and outputs; each kernel named here is run by
 `cargo run -p conformance` on every device of the machine. A kernel with an instruction set after its name needs
-that one or a better one; a kernel with a star needs optional features of the GPU, and those in 8x8 matrices
+that one or a better one; a kernel with a star needs optional features of the GPU, and those in matrices
 (`matrix`) are run by `--device msl` where no GPU has them. Where only some of the cases of a row have a kernel, the
 row says how many. `block` stands for every block format of [formats.md](formats.md) except those after `not`. All
 `block`s of a row are one format.

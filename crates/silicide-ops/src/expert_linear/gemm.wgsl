@@ -5,16 +5,8 @@
 var<workgroup> starts: array<u32, 32>;
 
 // What fills need of the activations, as in `fill_rows.wgsl`.
-fn starts_a(tile: Tile, first: u32) -> vec4<u32> {
-    return vec4<u32>(starts[first], starts[first + 1u], starts[first + 2u], starts[first + 3u]);
-}
-
-fn lane_a(lane: u32) -> u32 {
-    return lane;
-}
-
-fn set_cell_a(cell: u32, values: vec4<f32>) {
-    set_a(cell, values);
+fn start_a(tile: Tile, row: u32) -> u32 {
+    return starts[row];
 }
 
 fn store_row(place: u32, column: u32, values: vec4<f32>) {
@@ -49,7 +41,7 @@ fn main(
     if pairs == 0u {
         return;
     }
-    let tile = Tile(0u, (expert - p.first) * p.columns * p.k, 0u, number % across * 32u, p.columns);
+    let tile = Tile(0u, (expert - p.first) * p.columns * p.k, 0u, 0u, number % across * 32u, p.columns);
     if lane < 32u {
         let pair = min(get_places(first + min(lane, pairs - 1u)), p.pairs - 1u);
         starts[lane] = pair / p.sharing * p.k;

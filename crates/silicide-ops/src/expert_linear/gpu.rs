@@ -4,7 +4,10 @@
 
 use super::{ExpertLinear, Problem};
 use crate::matmul::few::{self, Gemv as Teams, GemvShape};
-use crate::matmul::gpu::{FILL_COLUMNS, STEP, TILED_CELLS, TILED_SQUARE, fill, tiled_constants};
+use crate::matmul::matrix::{
+    Factors, HALVES_8, HALVES_16, MATRIX_MAIN, MATRIX_SQUARE, Matrices, MatrixFill, SINGLES_8,
+};
+use crate::matmul::tiled::{FILL_COLUMNS, Fill, LARGE, TILED_CELLS, TILED_SQUARE, TileShape};
 use crate::weight;
 use crate::wgsl::{self, params, spans};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
@@ -42,9 +45,11 @@ static PARAMS_TWO: Snippet = params_of!("expert_linear params, scales", "b" "b_s
 static PARAMS_THREE: Snippet = params_of!("expert_linear params, biases", "b" "b_scales" "b_biases");
 static GEMV_BODY: Snippet = Snippet { name: "expert_linear.gemv.wgsl", text: include_str!("gemv.wgsl") };
 static GEMM_BODY: Snippet = Snippet { name: "expert_linear.gemm.wgsl", text: include_str!("gemm.wgsl") };
+static MATRIX_BODY: Snippet =
+    Snippet { name: "expert_linear.matrix.wgsl", text: include_str!("matrix.wgsl") };
 static GROUP_BODY: Snippet = Snippet { name: "expert_linear.group.wgsl", text: include_str!("group.wgsl") };
 
-/// Pairs of a strip and columns of a square, as in `gemm.wgsl` and `group.wgsl`.
+/// Pairs of a strip and columns of a square, as in `gemm.wgsl`.
 const SQUARE: usize = 32;
 /// Parameter words of both kernels.
 const WORDS: u32 = 11;
@@ -58,6 +63,11 @@ pub(super) struct Gemv;
 /// In squares.
 pub(super) struct Gemm;
 
+/// In matrices of subgroups.
+pub(super) struct Matrix(&'static Matrices);
+
+/// The kernels for many pairs in matrices of subgroups.
+pub(super) static MATRIX: [Matrix; 3] = [Matrix(&HALVES_16), Matrix(&HALVES_8), Matrix(&SINGLES_8)];
 /// The kernel for few pairs.
 pub(super) static GEMV: Gemv = Gemv;
 /// The kernel for many pairs.
@@ -257,39 +267,78 @@ impl Kernel for Gemm {
         let Ok(problem) = check(op, io, on) else { return plan };
         let cut = Cut { problem: &problem, encoding: op.encoding, on };
         let Some(mut kernel) = cut.kernel(&[&GEMM_BODY, &TILED_CELLS]) else { return plan };
-        let fill = fill(problem.k, STEP);
-        kernel.append([Part::bound(fill, "a", 0)]);
-        kernel.append([&FILL_COLUMNS, fill, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
-        // Squares of 4 x 4 outputs in an invocation.
-        let (kernel, _) = tiled_constants(kernel, SQUARE, SQUARE);
-        let step = if problem.k.is_multiple_of(STEP) { STEP as u32 } else { 1 };
+        let fill = Fill::of(problem.k);
+        kernel.append([Part::plain(fill.rows)]);
+        kernel.append([&FILL_COLUMNS, fill.columns, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
+        // Tiles of 4 x 4 outputs in an invocation.
+        let kernel = TileShape::SMALL.constants(kernel);
         // SAFETY: what the groups say is bounded by the number of strips and of pairs, and an expert is checked against those that
         // the launch sees, before anything is read or stored; `gemm_need` requires depths of whole steps where they are not
         // looked at one by one.
-        let kernel = unsafe { kernel.unchecked(gemm_need, &facts(op.encoding, step)) };
-        for rows in cut.rows() {
-            let pairs = rows.len() * problem.used;
-            let strips = pairs.min(problem.experts + 1) + pairs / SQUARE;
-            let groups = plan.scratch((1 + 3 * strips + pairs) * 4);
-            plan.push(
-                Program::Wgsl(group_kernel(&problem, on)),
-                &[cut.ids(&rows), Arg::scratch(groups, Access::Write)],
-                &[pairs, problem.experts, strips].map(|word| word as u32),
-                [1, 1, 1],
-            );
-            for seen in cut.seen() {
-                let squares = strips * seen.columns.len().div_ceil(SQUARE);
-                let args = cut.args(&rows, &seen, Arg::scratch(groups, Access::Read));
-                let params = cut.params(&rows, &seen, strips);
-                plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(squares, on));
-            }
+        let kernel = unsafe { kernel.unchecked(gemm_need, &facts(op.encoding, fill.step as u32)) };
+        plan_strips(&mut plan, &cut, &kernel, [SQUARE; 2]);
+        plan
+    }
+}
+
+/// Adds the launches that group pairs, and those of `kernel`, whose workgroups have a tile of pairs and columns.
+fn plan_strips(plan: &mut Plan, cut: &Cut<'_>, kernel: &WgslKernel, [strip, width]: [usize; 2]) {
+    let (problem, on) = (cut.problem, cut.on);
+    for rows in cut.rows() {
+        let pairs = rows.len() * problem.used;
+        let strips = pairs.min(problem.experts + 1) + pairs / strip;
+        let groups = plan.scratch((1 + 3 * strips + pairs) * 4);
+        plan.push(
+            Program::Wgsl(group_kernel(problem, strip, on)),
+            &[cut.ids(&rows), Arg::scratch(groups, Access::Write)],
+            &[pairs, problem.experts, strips].map(|word| word as u32),
+            [1, 1, 1],
+        );
+        for seen in cut.seen() {
+            let tiles = strips * seen.columns.len().div_ceil(width);
+            let args = cut.args(&rows, &seen, Arg::scratch(groups, Access::Read));
+            let params = cut.params(&rows, &seen, strips);
+            plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
         }
+    }
+}
+
+impl Kernel for Matrix {
+    type Op = ExpertLinear;
+
+    fn name(&self) -> &'static str {
+        self.0.names[2]
+    }
+
+    fn fits(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let problem = check(op, io, on)?;
+        self.0.check(&[Factors { weights: op.encoding, exact: op.exact }], on)?;
+        if problem.experts > MOST_EXPERTS {
+            return Err(Decline("groups at most 1024 experts"));
+        }
+        // A quarter of a tile in matrices costs as much as its pairs in smaller tiles.
+        let is_worth = is_worth_grouping(&problem) && problem.pairs / problem.experts >= self.0.tile() / 4;
+        Ok(self.0.cost(is_worth && problem.n > LARGE, Cost::FALLBACK))
+    }
+
+    fn plan(&self, op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
+        let mut plan = Plan::default();
+        let Ok(problem) = check(op, io, on) else { return plan };
+        let cut = Cut { problem: &problem, encoding: op.encoding, on };
+        let fill = MatrixFill::of(problem.k);
+        let Some(mut kernel) = cut.kernel(&[&MATRIX_BODY, &MATRIX_MAIN]) else { return plan };
+        kernel.append(self.0.common(fill));
+        kernel.append([&FILL_COLUMNS, fill.columns, &MATRIX_SQUARE].map(|text| Part::bound(text, "b", 1)));
+        let kernel = self.0.constants(kernel, on);
+        // SAFETY: as for tiles of pairs; a strip has no more pairs than the tile has rows.
+        let kernel = unsafe { kernel.unchecked(gemm_need, &facts(op.encoding, fill.step as u32)) };
+        plan_strips(&mut plan, &cut, &kernel, [self.0.tile(); 2]);
         plan
     }
 }
 
 /// Returns the kernel that groups pairs.
-fn group_kernel(problem: &Problem, on: &DeviceInfo) -> WgslKernel {
+fn group_kernel(problem: &Problem, strip: usize, on: &DeviceInfo) -> WgslKernel {
     let parts = [
         Part::plain(&GROUP_BODY),
         Part::bound(wgsl::load_bits(DType::U32), "ids", 0),
@@ -298,10 +347,11 @@ fn group_kernel(problem: &Problem, on: &DeviceInfo) -> WgslKernel {
     let room = (problem.experts + 1).next_power_of_two() as u32;
     let kernel = WgslKernel::new(GROUP_BODY.name, &parts, 2, 3)
         .constant("WG", wgsl::workgroup(on))
-        .constant("ROOM", room);
+        .constant("ROOM", room)
+        .constant("STRIP", strip as u32);
     // SAFETY: there are `ROOM` groups in shared memory. Ids past the experts are of the last group; so all groups together have
     // as many pairs and at most as many strips as `group_need` states.
-    unsafe { kernel.unchecked(group_need, &[room]) }
+    unsafe { kernel.unchecked(group_need, &[room, strip as u32]) }
 }
 
 /// Words of the groups: the number of strips, three for each strip, one for each pair.
@@ -309,10 +359,10 @@ fn group_words(strips: Count, pairs: Count) -> Count {
     strips * 3u32 + pairs + 1u32
 }
 
-/// Facts: places for groups in shared memory. Parameters: pairs, experts, the most strips.
+/// Facts: places for groups in shared memory, the most pairs of a strip. Parameters: pairs, experts, the most strips.
 fn group_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [pairs, experts, most] = [0, 1, 2].map(|i| launch.count(i));
-    let strips = pairs.min(experts + 1u32) + Count(pairs.0 / SQUARE as u64);
+    let strips = pairs.min(experts + 1u32) + Count(pairs.0 / u64::from(launch.fact(1).max(1)));
     let needs = Needs::new().read(pairs * 4u32, 4).write(group_words(most, pairs) * 4u32, 4);
     let fits = experts < Count::from(launch.fact(0)) && strips <= most;
     fits.then_some(needs)

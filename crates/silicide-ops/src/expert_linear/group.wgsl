@@ -1,4 +1,4 @@
-// Groups pairs by expert and cuts the groups in strips of at most 32, in one workgroup. Pairs whose id no expert has are a
+// Groups pairs by expert and cuts the groups in strips, in one workgroup. Pairs whose id no expert has are a
 // last group. Words of the result:
 //
 //   0              number of strips
@@ -16,7 +16,8 @@ override WG: u32 = 256;
 // More than there are experts.
 override ROOM: u32 = 1024;
 
-const STRIP: u32 = 32u;
+// The most pairs of a strip.
+override STRIP: u32 = 32;
 
 // The pairs of each group, then where its next pair goes.
 var<workgroup> next: array<u32, ROOM>;

@@ -34,7 +34,8 @@ pub struct ExpertLinear {
     /// The encoding of the weight: elements of f32, f16 or bf16, blocks, planes, or
     /// [interleaved](crate::interleave) elements or blocks, which only the CPU takes.
     pub encoding: Encoding,
-    /// Multiplies activations as they are. Otherwise a kernel may quantize them to 8 bits, within the tolerance of the op.
+    /// Multiplies activations as they are. Otherwise a kernel may quantize them to 8 bits, or round them and the weights to f16,
+    /// within the tolerance of the op.
     pub exact: bool,
     /// Whether the groups of the ids are an input. Kernels that need them and do not have them make them. Only [`expert_linear`] sets
     /// it: groups of other ids would leave outputs unwritten.
@@ -239,6 +240,9 @@ impl Op for ExpertLinear {
             // On the CPU, activations are quantized to 8 bits: an error of at most 1/254 of the largest of 32.
             return Tolerance { nmse: 2e-4, max: 2e-2 };
         }
+        if !self.exact && weight::may_round(self.encoding) {
+            return weight::ROUNDED;
+        }
         sums
     }
 
@@ -254,8 +258,16 @@ impl Op for ExpertLinear {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        static KERNELS: [&dyn Kernel<Op = ExpertLinear>; 5] =
-            [&cpu::INTEGER, &cpu::ELEMENTS, &cpu::DECODED, &gpu::GEMV, &gpu::GEMM];
+        static KERNELS: [&dyn Kernel<Op = ExpertLinear>; 8] = [
+            &cpu::INTEGER,
+            &cpu::ELEMENTS,
+            &cpu::DECODED,
+            &gpu::GEMV,
+            &gpu::GEMM,
+            &gpu::MATRIX[0],
+            &gpu::MATRIX[1],
+            &gpu::MATRIX[2],
+        ];
         &KERNELS
     }
 }

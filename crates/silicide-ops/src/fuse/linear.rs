@@ -42,12 +42,8 @@ struct Products {
 
 impl Products {
     /// Returns the products of a node, if they may be one op with others.
-    fn of(graph: &ComputeGraph, node: &Node) -> Option<Products> {
+    fn of(node: &Node) -> Option<Products> {
         let op = is::<Linear>(node).filter(|op| op.gate.is_none())?;
-        let (given, made) = (infos(graph, &node.inputs), infos(graph, &node.outputs));
-        if op.is_in_matrices(&Io { inputs: &given, outputs: &made }, graph.device().info()) {
-            return None;
-        }
         let mut inputs = node.inputs.iter().copied();
         let mut products = Products { x: inputs.next()?, each: SmallVec::new(), exact: op.exact };
         for (product, y) in op.products.iter().zip(&node.outputs) {
@@ -63,7 +59,7 @@ impl Products {
     /// The one product that makes an operand as it is looked at, if its node makes no other.
     fn making(graph: &ComputeGraph, operand: &Operand) -> Option<(usize, Products)> {
         let (maker, node) = made(graph, operand)?;
-        let products = Products::of(graph, node)?;
+        let products = Products::of(node)?;
         matches!(products.each.as_slice(), [product] if product.y == *operand).then_some((maker, products))
     }
 
@@ -139,12 +135,12 @@ fn find_gate(graph: &ComputeGraph, index: usize) -> Option<Gate> {
 
 /// Products that come after a node's and multiply the same: with all that there is room for, or else with one.
 fn share(graph: &mut ComputeGraph, index: usize) -> bool {
-    let Some(first) = graph.nodes().get(index).and_then(|node| Products::of(graph, node)) else {
+    let Some(first) = graph.nodes().get(index).and_then(Products::of) else {
         return false;
     };
     let after = graph.nodes().iter().enumerate().skip(index + 1).take(NEAR);
     let like = |(other, node): (usize, &Node)| {
-        let products = Products::of(graph, node)?;
+        let products = Products::of(node)?;
         (products.x == first.x && products.exact == first.exact).then_some((other, products))
     };
     let others: SmallVec<[(usize, Products); 2]> = after.filter_map(like).collect();

@@ -107,6 +107,7 @@ pub fn cases() -> Vec<Case> {
     let gates = [plain(Format::Q2K.into(), [4096, 256]), plain(Format::Q8_0.into(), [4096, 256])];
     cases.push(call(&[1], 256, 3, silu).case("gates of two formats", &gates));
     one_product(&mut cases);
+    rounded(&mut cases);
     let quantized: Vec<Case> = cases.iter().filter_map(quantized).collect();
     cases.extend(quantized);
     cases
@@ -179,6 +180,49 @@ fn one_product(cases: &mut Vec<Case>) {
         add(Encoding::Planes(first), &[2, 3], 67, 17, false);
         add(Encoding::Planes(last), &[130], 131, 9, false);
     }
+}
+
+/// Activations and weights that f16 cannot hold, or holds as subnormal numbers, infinity or NaN: kernels may round both to f16.
+fn rounded(cases: &mut Vec<Case>) {
+    let mut add = |label: &str, exact: bool, x: Data, weights: &[TestWeight], gate: Option<Activation>| {
+        let call = Call { m: &[45], k: 256, biases: 0, gate, exact };
+        let mut case = call.case(label, weights);
+        if let Some(first) = case.inputs.first_mut() {
+            first.data = x;
+        }
+        cases.push(case);
+    };
+    let gaussian = |scale: f64| Data::Gaussian { scale };
+    let with = |dtype: DType, scale: f64| (dtype.into(), vec![Input::of(dtype, &[43, 256], gaussian(scale))]);
+    // A row of each: larger than the largest f16, smaller than the smallest, not finite, and others.
+    let row = |i: usize| (0..256).map(move |at| ((at * 7 + i) % 11) as f64 - 5.0);
+    let rows = |values: &[f64]| {
+        let special = |(i, value): (usize, &f64)| {
+            let mut row = Vec::from_iter(row(i));
+            row[37 * i % 256] = *value;
+            row
+        };
+        Data::Values(values.iter().enumerate().flat_map(special).collect())
+    };
+    for dtype in [DType::F16, DType::BF16, Format::Q4_0.into(), Format::Q8_0.into(), Format::Q4K.into()] {
+        let name = dtype.name();
+        add(&format!("{name}, activations past f16"), false, gaussian(4e4), &[plain(dtype, [43, 256])], None);
+        let large = [65504.0, 65519.0, 65520.0, -7e4, 1.0, 3e8];
+        add(&format!("{name}, few past f16"), false, rows(&large), &[plain(dtype, [43, 256])], None);
+        let infinite = [f64::INFINITY, 2.0, f64::NEG_INFINITY, 6e-8, 1e-39, 2e-45, f64::NAN];
+        add(&format!("{name}, not finite"), true, rows(&infinite), &[plain(dtype, [43, 256])], None);
+        if !crate::weight::has_integer_product(dtype.into()) {
+            add(&format!("{name}, not finite"), false, rows(&infinite), &[plain(dtype, [43, 256])], None);
+        }
+    }
+    for dtype in [DType::BF16, Format::Q8_0.into()] {
+        let name = format!("{}, weights past f16", dtype.name());
+        add(&name, false, gaussian(1.0), &[with(dtype, 4e4)], None);
+        let pair = [with(dtype, 4e4), with(dtype, 0.1)];
+        add(&name, false, gaussian(1.0), &pair, Some(Activation::Silu));
+    }
+    let subnormal = [with(DType::F16, 1e-6)];
+    add("f16, subnormal weights", false, gaussian(1.0), &subnormal, None);
 }
 
 /// Formats that models have: every number of projections and ending, round every tile.

@@ -6,7 +6,10 @@ use crate::elementwise::activation::ACTIVATION;
 use crate::matmul::Problem;
 use crate::matmul::few::{self, Gemv, GemvShape};
 use crate::matmul::gpu as matmul;
-use crate::matmul::matrix;
+use crate::matmul::matrix::{
+    self, Factors, HALVES_8, HALVES_16, MATRIX_MAIN, MATRIX_SQUARE, Matrices, MatrixFill, SINGLES_8,
+};
+use crate::matmul::tiled::{FILL_COLUMNS, FILL_ROWS, Fill, TILED_CELLS, TILED_SQUARE, TileShape, plan_tiled};
 use crate::mlx::gpu::{WeightNames, weight_names};
 use crate::weight;
 use crate::wgsl::{self, words};
@@ -25,6 +28,7 @@ static PARAMS: Snippet = Snippet {
 static OFFSET: Snippet = Snippet { name: "linear offset", text: "    $NAME_offset: u32," };
 static FEW: Snippet = Snippet { name: "linear few", text: include_str!("few.wgsl") };
 static TILED: Snippet = Snippet { name: "linear tiled", text: include_str!("tiled.wgsl") };
+static MATRIX_TEXT: Snippet = Snippet { name: "linear matrix", text: include_str!("matrix.wgsl") };
 static KEEP: Snippet = Snippet { name: "linear keep", text: include_str!("keep.wgsl") };
 static GATED: Snippet = Snippet { name: "linear gated", text: include_str!("gated.wgsl") };
 /// Which product a workgroup belongs to: workgroups of one product, then those of the next.
@@ -70,8 +74,12 @@ pub(super) struct Few {
 /// The kernel for many rows.
 pub(super) struct TiledLinear;
 
-/// The kernel for many rows in 8x8 matrices, of one product.
-pub(super) struct Matrix;
+/// The kernel for many rows in matrices of subgroups.
+pub(super) struct Matrix(&'static Matrices);
+
+/// The kernels for many rows in matrices of subgroups.
+pub(super) const MATRIX: [&dyn Kernel<Op = Linear>; 3] =
+    [&Matrix(&HALVES_16), &Matrix(&HALVES_8), &Matrix(&SINGLES_8)];
 
 /// A product as kernels see it.
 struct BoundProduct {
@@ -341,28 +349,27 @@ impl Kernel for TiledLinear {
 
     fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         if let Some(Ok((encoding, problem))) = single(op, io, on) {
-            return matmul::plan_tiled(&problem, encoding, on);
+            return plan_tiled(&problem, encoding, on);
         }
         let Ok(products) = products(op, io, on) else { return Plan::default() };
         let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
             return Plan::default();
         };
-        let fill = matmul::fill(k, matmul::STEP);
-        let each = [&matmul::FILL_COLUMNS, fill, &matmul::TILED_SQUARE, &TILED];
+        let fill = Fill::of(k);
+        let each = [&FILL_COLUMNS, fill.columns, &TILED_SQUARE, &TILED];
         let texts = KernelTexts { name: self.name(), each: &each };
         let Some(BoundKernel { mut kernel, args }) = make(op, io, &products, &texts, on) else {
             return Plan::default();
         };
-        kernel.append([&matmul::TILED_CELLS, &matmul::MAIN].map(Part::plain));
-        kernel.append([&matmul::FILL_ROWS, fill].map(|text| Part::bound(text, "a", 0)));
+        kernel.append([&TILED_CELLS, &matmul::MAIN].map(Part::plain));
+        kernel.append([&FILL_ROWS, fill.rows].map(Part::plain));
         let widest = products.iter().map(|product| product.problem.n).max().unwrap_or(0);
-        let (kernel, side) = matmul::tiled_constants(kernel, m, widest);
+        let tile = TileShape::of(m, widest);
         // SAFETY: as for few rows.
-        let kernel = unsafe {
-            kernel.unchecked(needs, &facts(op, &products, matmul::fill_step(k, matmul::STEP), false))
-        };
+        let kernel =
+            unsafe { tile.constants(kernel).unchecked(needs, &facts(op, &products, fill.step, false)) };
         let groups: SmallVec<[usize; MAX_PRODUCTS]> =
-            products.iter().map(|product| m.div_ceil(side) * product.problem.n.div_ceil(side)).collect();
+            products.iter().map(|product| tile.count(m, product.problem.n)).collect();
         launch(op, &products, BoundKernel { kernel, args }, &groups, on)
     }
 }
@@ -371,18 +378,47 @@ impl Kernel for Matrix {
     type Op = Linear;
 
     fn name(&self) -> &'static str {
-        "linear.matrix.wgsl"
+        self.0.names[1]
     }
 
     fn fits(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let (_, problem) = single(op, io, on).ok_or(Decline("is for one product without a bias"))??;
-        matrix::check(Some(problem), on)
+        let factors =
+            op.products.iter().map(|product| Factors { weights: product.encoding, exact: op.exact });
+        self.0.check(&SmallVec::<[Factors; MAX_PRODUCTS]>::from_iter(factors), on)?;
+        let cost = |rows, columns| self.0.cost(Matrices::is_worth(rows, columns), Cost::GOOD);
+        if let Some(one) = single(op, io, on) {
+            return one.map(|(_, problem)| cost(problem.m, problem.n));
+        }
+        let products = products(op, io, on)?;
+        check_limits(&products, op, on)?;
+        let widest = products.iter().map(|product| product.problem.n).max().unwrap_or(0);
+        let rows = products.first().map_or(0, |product| product.problem.m);
+        Ok(cost(rows, widest))
     }
 
     fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
-        match single(op, io, on) {
-            Some(Ok((encoding, problem))) => matrix::plan(&problem, encoding, on),
-            _ => Plan::default(),
+        let matrices = self.0;
+        if let Some(Ok((encoding, problem))) = single(op, io, on) {
+            return matrix::plan(matrices, &problem, encoding, on);
         }
+        let Ok(products) = products(op, io, on) else { return Plan::default() };
+        let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
+            return Plan::default();
+        };
+        let fill = MatrixFill::of(k);
+        let each = [&FILL_COLUMNS, fill.columns, &MATRIX_SQUARE, &MATRIX_TEXT];
+        let texts = KernelTexts { name: self.name(), each: &each };
+        let Some(BoundKernel { mut kernel, args }) = make(op, io, &products, &texts, on) else {
+            return Plan::default();
+        };
+        kernel.append(matrices.common(fill));
+        kernel.append([&FILL_ROWS, &MATRIX_MAIN].map(Part::plain));
+        // SAFETY: as for few rows.
+        let kernel = unsafe {
+            matrices.constants(kernel, on).unchecked(needs, &facts(op, &products, fill.step, false))
+        };
+        let groups: SmallVec<[usize; MAX_PRODUCTS]> =
+            products.iter().map(|product| matrices.count(m, product.problem.n)).collect();
+        launch(op, &products, BoundKernel { kernel, args }, &groups, on)
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! `x` may be [quantized rows](crate::quantize_q8), for weights that the CPU multiplies in integers: [`linear`] records them there,
 //! and [`linear_input`] records them once for several products.
-//! Products are summed in f32. A kernel may quantize rows of f32 itself, within the tolerance stated here; [`Linear::exact`] forbids it.
+//! Products are summed in f32. A kernel may quantize rows of f32 itself, or round them and the weights to f16, within the tolerance
+//! stated here; [`Linear::exact`] forbids it. Weights of f32 are never rounded.
 //! On the CPU a row of a product has the same bits for any number of rows and products beside it.
 
 pub mod cases;
@@ -52,7 +53,7 @@ pub struct Linear {
     pub products: SmallVec<[Product; MAX_PRODUCTS]>,
     /// The activation of the first of two products, which is then multiplied with the second.
     pub gate: Option<Activation>,
-    /// Multiplies activations as they are, without quantizing them.
+    /// Multiplies activations as they are, without quantizing or rounding them.
     pub exact: bool,
     /// Whether the rows of a gated `y` are given quantized too.
     pub quantized: bool,
@@ -158,11 +159,6 @@ impl Linear {
     /// Whether the device computes all products in one launch.
     pub(crate) fn is_one_launch(&self, io: &Io<'_>, on: &DeviceInfo) -> bool {
         JOINED.iter().any(|kernel| kernel.fits(self, io, on).is_ok())
-    }
-
-    /// Whether a device computes a product alone in 8x8 matrices, which are faster than several products in one launch.
-    pub(crate) fn is_in_matrices(&self, io: &Io<'_>, on: &DeviceInfo) -> bool {
-        self.single().is_some() && crate::matmul::matrix::is_best(self.problem(io, 0), on)
     }
 }
 
@@ -293,11 +289,15 @@ impl Op for Linear {
             !self.exact && self.products.iter().any(|product| weight::has_integer_product(product.encoding));
         // Each of k additions in f32 rounds a sum that has grown with the square root of k.
         let sums = Tolerance { nmse: 1e-11 + 1e-13 * k, max: 1e-5 + 1e-6 * k.sqrt() };
-        let worst = match may_quantize && !is_quantized {
-            // On the CPU, activations are quantized to 8 bits: an error of at most 1/254 of the largest of 32.
-            true => Tolerance { nmse: 2e-4, max: 2e-2 },
+        let may_round =
+            !self.exact && self.products.iter().any(|product| weight::may_round(product.encoding));
+        let worst = match (may_quantize, may_round) {
             // Products of quantized rows measured at most 3e-13 and 8e-7.
-            false => sums,
+            _ if is_quantized => sums,
+            // On the CPU, activations are quantized to 8 bits: an error of at most 1/254 of the largest of 32.
+            (true, _) => Tolerance { nmse: 2e-4, max: 2e-2 },
+            (false, true) => weight::ROUNDED,
+            (false, false) => sums,
         };
         match self.gate {
             None => worst,
@@ -318,7 +318,7 @@ impl Op for Linear {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        &[
+        static KERNELS: [&dyn Kernel<Op = Linear>; 11] = [
             &cpu::Integer,
             &cpu::Dense,
             &cpu::Decoded,
@@ -326,9 +326,12 @@ impl Op for Linear {
             &gpu::Few { subgroups: true },
             &gpu::Few { subgroups: false },
             &gpu::TiledLinear,
-            &gpu::Matrix,
+            gpu::MATRIX[0],
+            gpu::MATRIX[1],
+            gpu::MATRIX[2],
             &steps::Steps,
-        ]
+        ];
+        &KERNELS
     }
 }
 

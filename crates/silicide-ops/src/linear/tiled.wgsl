@@ -1,11 +1,11 @@
 // A workgroup's part of the product `$NAME`, for any number of rows, as in `matmul/tiled.wgsl`.
 fn product_$NAME(group: u32, lane: u32) {
-    let size = SIDE * QUADS * 4u;
-    let across = (p.columns_$NAME + size - 1u) / size;
-    let row = group / across * size;
-    let column = group % across * size;
+    let width = SIDE * QUADS * 4u;
+    let across = (p.columns_$NAME + width - 1u) / width;
+    let row = group / across * (DOWN * QUADS * 4u);
+    let column = group % across * width;
     if row < p.rows {
-        let square = square_$NAME(Tile(0u, 0u, row, column, p.columns_$NAME), lane);
+        let square = square_$NAME(Tile(0u, 0u, 0u, row, column, p.columns_$NAME), lane);
         let r = row + lane / SIDE * 4u;
         let c = column + lane % SIDE * 4u;
         keep_$NAME(r, c, square.sum_0);
@@ -13,7 +13,7 @@ fn product_$NAME(group: u32, lane: u32) {
         keep_$NAME(r + 2u, c, square.sum_2);
         keep_$NAME(r + 3u, c, square.sum_3);
         if QUADS > 1u {
-            let far_r = r + SIDE * 4u;
+            let far_r = r + DOWN * 4u;
             let far_c = c + SIDE * 4u;
             keep_$NAME(far_r, c, square.sum_4);
             keep_$NAME(far_r + 1u, c, square.sum_5);

@@ -10,11 +10,9 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |dtype: DType, a: &[usize], b: &[usize]| {
         let label = format!("a {a:?} x b {dtype}{b:?}");
-        cases.push(Case::new(
-            label,
-            Matmul::default(),
-            vec![Input::gaussian(F32, a), Input::gaussian(dtype, b)],
-        ));
+        // With weights of f32 it makes no difference.
+        let op = Matmul { exact: dtype != F32 };
+        cases.push(Case::new(label, op, vec![Input::gaussian(F32, a), Input::gaussian(dtype, b)]));
     };
     // One row and few: whole vectors, tails, depths shorter than a vector, single columns.
     for (m, n, k) in [
@@ -63,6 +61,15 @@ pub fn cases() -> Vec<Case> {
     }
     add(F32, &[6, 33, 64], &[1, 17, 64]);
     add(F32, &[2, 4, 130, 64], &[2, 4, 64, 64]);
+    for dtype in [F16, BF16] {
+        for (a, b) in
+            [(&[9, 31][..], &[5, 31][..]), (&[130, 100], &[140, 100]), (&[2, 6, 5, 96], &[2, 3, 33, 96])]
+        {
+            let label = format!("a {a:?} x b {dtype}{b:?}, any");
+            let inputs = vec![Input::gaussian(F32, a), Input::gaussian(dtype, b)];
+            cases.push(Case::new(label, Matmul::default(), inputs));
+        }
+    }
     blocks(&mut cases);
     special(&mut cases);
     cases

@@ -1,69 +1,219 @@
-//! How matrices are multiplied where subgroups multiply 8x8 matrices together: many rows, for every weight format, with
-//! the same fills of shared memory as the tiled kernel. All in f32, so nothing is rounded that other kernels keep.
+//! GEMM on GPUs whose subgroups multiply matrices: many rows, for every weight format.
+//!
+//! | matrices | devices | factors |
+//! |---|---|---|
+//! | 16x16x16 of f16 | AMD from RDNA3 on, NVIDIA | rounded to f16 |
+//! | 8x8x8 of f16 | Apple | rounded to f16 |
+//! | 8x8x8 of f32 | Apple | as they are |
+//!
+//! Sums are f32. Calls that are exact, and weights of f32, keep f32. Rounding loses the bits of factors below 2^-14; a product with a
+//! factor that f16 cannot hold is summed again in f32 (`matrix_cells.wgsl`). Intel's 8x8x16 and 8x16x16 are missing: WGSL, as naga
+//! reads it, has square matrices only.
 
-use super::gpu;
-use super::{Matmul, Problem, gpu_needs};
-use crate::wgsl;
+use super::tiled::{FILL_COLUMNS, FILL_ROWS, LARGE};
+use super::{Matmul, Problem, gpu, gpu_needs};
+use crate::{weight, wgsl};
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, MatrixShape, Program, Snippet};
+use silicide_hal::{DeviceInfo, MatrixShape, Part, Program, Snippet, WgslKernel};
 use silicide_quant::Encoding;
 
-static BODY: Snippet = Snippet {
-    name: "matmul.matrix.wgsl",
-    text: concat!(include_str!("tile.wgsl"), include_str!("matrix.wgsl")),
-};
+static BODY: Snippet = Snippet { name: "matmul.matrix.wgsl", text: include_str!("matrix.wgsl") };
+/// The entry point, which calls `multiply(group, lane)`.
+pub(crate) static MATRIX_MAIN: Snippet =
+    Snippet { name: "matmul matrix, main", text: include_str!("matrix_main.wgsl") };
+/// A tile of outputs over the weights of one binding.
+pub(crate) static MATRIX_SQUARE: Snippet =
+    Snippet { name: "matmul matrix, square", text: include_str!("matrix_square.wgsl") };
+static ROWS_WHOLE: Snippet =
+    Snippet { name: "matmul matrix, whole rows", text: include_str!("matrix_rows_whole.wgsl") };
+static ROWS_SINGLE: Snippet =
+    Snippet { name: "matmul matrix, single rows", text: include_str!("matrix_rows_single.wgsl") };
+static COLUMNS_WHOLE: Snippet =
+    Snippet { name: "matmul matrix, whole columns", text: include_str!("matrix_columns_whole.wgsl") };
+static COLUMNS_SINGLE: Snippet =
+    Snippet { name: "matmul matrix, single columns", text: include_str!("matrix_columns_single.wgsl") };
 
-/// Subgroups of a workgroup, each with a quarter of its outputs, as in `matrix.wgsl`.
+/// The text of a shape, and common code.
+macro_rules! cells {
+    ($file:literal) => {
+        Snippet {
+            name: concat!("matmul ", $file),
+            text: concat!(include_str!($file), include_str!("tile.wgsl"), include_str!("matrix_cells.wgsl")),
+        }
+    };
+}
+static F16_16: Snippet = cells!("matrix_f16_16.wgsl");
+static F16_8: Snippet = cells!("matrix_f16_8.wgsl");
+static F32_8: Snippet = cells!("matrix_f32_8.wgsl");
+
+/// Subgroups of a workgroup, each with a quarter of its outputs, as in `matrix_cells.wgsl`.
 const SUBGROUPS: u32 = 4;
-/// Outputs along a side of a workgroup's square.
-const SQUARE: usize = 64;
 /// Depth that passes through shared memory at a time.
 const STEP: usize = 32;
-/// Bytes of shared memory: rows and columns at each of these depths, with a cell of four elements between.
-const SHARED_BYTES: usize = 2 * STEP * (SQUARE + 4) * 4;
+/// Most turns in which a workgroup stores the outputs of a pair of matrices: eight pairs have a bit for each in a word.
+const MOST_TURNS: usize = 4;
 
-/// The kernel for many rows in 8x8 matrices.
-pub(super) struct Matrix;
-
-/// The kernel for many rows in 8x8 matrices.
-pub(super) static MATRIX: Matrix = Matrix;
-
-/// Whether the kernel can run the problem, and what it costs.
-pub(crate) fn check(problem: Option<Problem>, on: &DeviceInfo) -> Result<Cost, Decline> {
-    let problem = gpu::check(problem, on)?;
-    if !on.features.matrices.has(MatrixShape::F32M8N8K8) {
-        return Err(Decline("needs 8x8 matrices of subgroups"));
-    }
-    let (least, most) = on.features.subgroup_size;
-    if !on.features.subgroups || least != most || SUBGROUPS.saturating_mul(most) > on.limits.max_workgroup {
-        return Err(Decline("needs workgroups of four subgroups of one size"));
-    }
-    if on.limits.max_workgroup_bytes < SHARED_BYTES {
-        return Err(Decline("needs 17 KiB of shared memory"));
-    }
-    // Where most of a square would lie outside, smaller ones win.
-    Ok(if problem.m.min(problem.n) > gpu::LARGE { Cost::BEST } else { Cost(Cost::GOOD.0 + 1) })
+/// Matrices that kernels are written for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrices {
+    shape: MatrixShape,
+    cells: &'static Snippet,
+    /// Rows and columns of a matrix.
+    side: usize,
+    /// Names of the kernels of `matmul`, `linear` and `expert_linear`.
+    pub(crate) names: [&'static str; 3],
 }
 
-/// Whether the device multiplies these best in matrices. Kernels of several products have none.
-pub(crate) fn is_best(problem: Option<Problem>, on: &DeviceInfo) -> bool {
-    check(problem, on) == Ok(Cost::BEST)
+macro_rules! names {
+    ($shape:literal) => {
+        [
+            concat!("matmul.matrix.", $shape, ".wgsl"),
+            concat!("linear.matrix.", $shape, ".wgsl"),
+            concat!("expert_linear.matrix.", $shape, ".wgsl"),
+        ]
+    };
 }
 
-/// The plan.
-pub(crate) fn plan(problem: &Problem, weights: Encoding, on: &DeviceInfo) -> Plan {
+/// 16x16x16 of f16.
+pub(crate) static HALVES_16: Matrices =
+    Matrices { shape: MatrixShape::F16M16N16K16, cells: &F16_16, side: 16, names: names!("f16x16") };
+/// 8x8x8 of f16.
+pub(crate) static HALVES_8: Matrices =
+    Matrices { shape: MatrixShape::F16M8N8K8, cells: &F16_8, side: 8, names: names!("f16x8") };
+/// 8x8x8 of f32.
+pub(crate) static SINGLES_8: Matrices =
+    Matrices { shape: MatrixShape::F32M8N8K8, cells: &F32_8, side: 8, names: names!("f32x8") };
+
+/// What a product may do with its factors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Factors {
+    pub(crate) weights: Encoding,
+    /// Whether factors are multiplied as they are.
+    pub(crate) exact: bool,
+}
+
+impl Factors {
+    /// Whether factors may be rounded to f16.
+    fn may_round(self) -> bool {
+        !self.exact && weight::may_round(self.weights)
+    }
+}
+
+impl Matrices {
+    /// Rows and columns of a workgroup's tile.
+    pub(crate) const fn tile(&self) -> usize {
+        8 * self.side
+    }
+
+    /// Tiles of `rows` rows and `columns` columns.
+    pub(crate) const fn count(&self, rows: usize, columns: usize) -> usize {
+        rows.div_ceil(self.tile()) * columns.div_ceil(self.tile())
+    }
+
+    /// Bytes of shared memory: a step of both factors with 16 bytes after each row, and two matrices of sums of each quarter.
+    const fn shared_bytes(&self) -> usize {
+        let element = if self.shape.is_f16() { 2 } else { 4 };
+        2 * self.tile() * (STEP * element + 16) + SUBGROUPS as usize * 2 * self.side * self.side * 4
+    }
+
+    /// The size of subgroups: the largest, which holds a matrix in the fewest registers of an invocation.
+    fn subgroup(on: &DeviceInfo) -> Option<u32> {
+        let (least, most) = on.features.subgroup_size;
+        let required = on.features.required_subgroup_size.1;
+        let size = if on.features.takes_subgroup(required) { required } else { most };
+        let is_known = on.features.takes_subgroup(size) || least == most;
+        (on.features.subgroups && is_known).then_some(size)
+    }
+
+    /// Whether the device multiplies these matrices, and the factors may be theirs.
+    pub(crate) fn check(&self, factors: &[Factors], on: &DeviceInfo) -> Result<(), Decline> {
+        if !on.features.matrices.has(self.shape) || (self.shape.is_f16() && !on.features.f16) {
+            return Err(Decline("needs matrices of subgroups"));
+        }
+        if self.shape.is_f16() && !factors.iter().all(|factors| factors.may_round()) {
+            return Err(Decline("rounds factors to f16"));
+        }
+        let workgroup = Self::subgroup(on).unwrap_or(0).saturating_mul(SUBGROUPS);
+        let turns = (2 * self.side * self.side).div_ceil(workgroup.max(1) as usize);
+        if workgroup == 0 || workgroup > on.limits.max_workgroup || turns > MOST_TURNS {
+            return Err(Decline("needs workgroups of four subgroups of one size"));
+        }
+        if on.limits.max_workgroup_bytes < self.shared_bytes() {
+            return Err(Decline("needs more shared memory"));
+        }
+        Ok(())
+    }
+
+    /// Whether smaller tiles are no better: most of a tile would lie outside.
+    pub(crate) const fn is_worth(rows: usize, columns: usize) -> bool {
+        rows > LARGE && columns > LARGE
+    }
+
+    /// Returns a cost below [`Cost::BEST`] where they are worth it, otherwise one above `other`. Larger matrices win over smaller ones,
+    /// and f16 over f32.
+    pub(crate) fn cost(&self, is_worth: bool, other: Cost) -> Cost {
+        let rank = match self.shape {
+            MatrixShape::F16M16N16K16 => 1,
+            MatrixShape::F16M8N8K8 => 2,
+            _ => 3,
+        };
+        if is_worth { Cost(Cost::BEST.0 / 2 + rank) } else { Cost(other.0 + rank) }
+    }
+
+    /// Common code, the fill for activations and the weights' texts. `start_a` and `keep_four_` are the kernel's own.
+    pub(crate) fn common(&self, fill: MatrixFill) -> [Part; 2] {
+        [self.cells, fill.rows].map(Part::plain)
+    }
+
+    /// Sets the `override` constants of a kernel and requires its subgroups.
+    pub(crate) fn constants(&self, kernel: WgslKernel, on: &DeviceInfo) -> WgslKernel {
+        let size = Self::subgroup(on).unwrap_or(1);
+        let kernel = kernel.constant("WG", SUBGROUPS * size);
+        if on.features.takes_subgroup(size) { kernel.with_subgroup(size) } else { kernel }
+    }
+}
+
+/// The texts that fill shared memory.
+#[derive(Clone, Copy)]
+pub(crate) struct MatrixFill {
+    rows: &'static Snippet,
+    /// For the weights of a binding.
+    pub(crate) columns: &'static Snippet,
+    /// What depths are a multiple of.
+    pub(crate) step: usize,
+}
+
+impl MatrixFill {
+    /// For depths of `k`: whole steps, or element by element.
+    pub(crate) fn of(k: usize) -> MatrixFill {
+        match k.is_multiple_of(STEP) {
+            true => MatrixFill { rows: &ROWS_WHOLE, columns: &COLUMNS_WHOLE, step: STEP },
+            false => MatrixFill { rows: &ROWS_SINGLE, columns: &COLUMNS_SINGLE, step: 1 },
+        }
+    }
+}
+
+/// The kernel of `matmul` in matrices.
+pub(super) struct Matrix(&'static Matrices);
+
+/// The kernels of `matmul` in matrices.
+pub(super) static MATRIX: [Matrix; 3] = [Matrix(&HALVES_16), Matrix(&HALVES_8), Matrix(&SINGLES_8)];
+
+/// The plan of one product.
+pub(crate) fn plan(matrices: &Matrices, problem: &Problem, weights: Encoding, on: &DeviceInfo) -> Plan {
     let mut plan = Plan::default();
     let Some(mut kernel) = gpu::kernel(&[&BODY], weights, on) else { return plan };
-    kernel.append(gpu::fills(gpu::fill(problem.k, STEP)));
-    let kernel = kernel.constant("WG", SUBGROUPS * on.features.subgroup_size.1);
-    let step = gpu::fill_step(problem.k, STEP);
+    let fill = MatrixFill::of(problem.k);
+    kernel.append(matrices.common(fill));
+    kernel.append([Part::plain(&FILL_ROWS)]);
+    kernel.append([&FILL_COLUMNS, fill.columns, &MATRIX_SQUARE].map(|text| Part::bound(text, "b", 1)));
+    let kernel = matrices.constants(kernel, on);
     // SAFETY: as for the tiled kernel; workgroups past the end have no depth and no columns.
-    let kernel = unsafe { kernel.unchecked(gpu_needs::needs, &gpu_needs::facts(weights, step)) };
+    let kernel = unsafe { kernel.unchecked(gpu_needs::needs, &gpu_needs::facts(weights, fill.step)) };
     for run in gpu::runs(problem, weights, on) {
-        let squares =
-            run.rows.len().div_ceil(SQUARE) * run.columns.len().div_ceil(SQUARE) * run.batches.len();
+        let tiles = matrices.count(run.rows.len(), run.columns.len()) * run.batches.len();
         let (args, params) = (run.args(problem, weights), run.params(problem));
-        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(squares, on));
+        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
     }
     plan
 }
@@ -72,16 +222,19 @@ impl Kernel for Matrix {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {
-        BODY.name
+        self.0.names[0]
     }
 
-    fn fits(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        check(Problem::of(io), on)
+    fn fits(&self, op: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let problem = gpu::check(Problem::of(io), on)?;
+        let factors = Factors { weights: io.input(1).dtype.into(), exact: op.exact };
+        self.0.check(&[factors], on)?;
+        Ok(self.0.cost(Matrices::is_worth(problem.m, problem.n), Cost::GOOD))
     }
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let weights = Encoding::from(io.input(1).dtype);
-        Problem::of(io).map_or(Plan::default(), |problem| plan(&problem, weights, on))
+        Problem::of(io).map_or(Plan::default(), |problem| plan(self.0, &problem, weights, on))
     }
 }
 
@@ -89,25 +242,68 @@ impl Kernel for Matrix {
 mod tests {
     use super::*;
     use silicide_hal::{Backend, MatrixShapes};
+    use silicide_quant::{DType, Format};
+
+    /// A device with every shape and subgroups of 32 to 64.
+    fn device() -> DeviceInfo {
+        let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "test");
+        on.limits.max_workgroup_bytes = 32 << 10;
+        on.features.f16 = true;
+        on.features.subgroups = true;
+        on.features.subgroup_size = (32, 64);
+        on.features.required_subgroup_size = (32, 64);
+        on.features.matrices = MatrixShape::ALL.into_iter().collect();
+        on
+    }
+
+    const BLOCKS: Factors = Factors { weights: Encoding::Block(Format::Q4K), exact: false };
 
     #[test]
-    fn the_matrix_kernel_declines_small_problems_and_devices_without_matrices() {
-        let mut on = DeviceInfo::new(Backend::Metal, "metal:0", "test");
-        on.limits.max_workgroup_bytes = 32 << 10;
-        on.features.subgroups = true;
-        on.features.subgroup_size = (32, 32);
-        let problem = |m| Some(Problem { batch: 1, m, n: 128, k: 64 });
-        assert!(check(problem(128), &on).is_err());
-        on.features.matrices = MatrixShapes::NONE.with(MatrixShape::F32M8N8K8);
-        assert_eq!(check(problem(128), &on).ok(), Some(Cost::BEST));
-        assert!(check(problem(16), &on).is_ok_and(|cost| cost > Cost::GOOD));
-        let less = |change: fn(&mut DeviceInfo)| {
-            let mut on = on.clone();
+    fn each_kernel_needs_its_shape() {
+        for matrices in [&HALVES_16, &HALVES_8, &SINGLES_8] {
+            let mut on = device();
+            assert_eq!(matrices.check(&[BLOCKS], &on), Ok(()));
+            on.features.matrices = MatrixShapes::NONE;
+            assert!(matrices.check(&[BLOCKS], &on).is_err());
+            on.features.matrices = MatrixShapes::NONE.with(matrices.shape);
+            assert_eq!(matrices.check(&[BLOCKS], &on), Ok(()));
+        }
+    }
+
+    #[test]
+    fn exact_calls_and_weights_of_f32_are_not_rounded() {
+        let exact = Factors { exact: true, ..BLOCKS };
+        let singles = Factors { weights: DType::F32.into(), exact: false };
+        for factors in [exact, singles] {
+            assert!(HALVES_16.check(&[BLOCKS, factors], &device()).is_err());
+            assert!(HALVES_8.check(&[factors], &device()).is_err());
+            assert_eq!(SINGLES_8.check(&[BLOCKS, factors], &device()), Ok(()));
+        }
+    }
+
+    #[test]
+    fn devices_that_lack_something_are_declined() {
+        let lacks = |change: fn(&mut DeviceInfo)| {
+            let mut on = device();
             change(&mut on);
-            check(problem(128), &on).is_err()
+            HALVES_16.check(&[BLOCKS], &on).is_err()
         };
-        assert!(less(|on| on.features.subgroup_size = (8, 32)));
-        assert!(less(|on| on.limits.max_workgroup = 64));
-        assert!(less(|on| on.limits.max_workgroup_bytes = 16 << 10));
+        assert!(lacks(|on| on.features.f16 = false));
+        assert!(lacks(|on| on.features.subgroups = false));
+        assert!(lacks(|on| on.features.required_subgroup_size = (0, 0)));
+        assert!(lacks(|on| on.features.required_subgroup_size = (16, 16)));
+        assert!(lacks(|on| on.limits.max_workgroup = 128));
+        assert!(lacks(|on| on.limits.max_workgroup_bytes = 27 << 10));
+    }
+
+    #[test]
+    fn larger_matrices_win_and_small_products_are_for_smaller_tiles() {
+        assert!(Matrices::is_worth(128, 128) && !Matrices::is_worth(16, 128) && !Matrices::is_worth(128, 16));
+        for matrices in [&HALVES_16, &HALVES_8, &SINGLES_8] {
+            assert!(matrices.cost(true, Cost::GOOD) < Cost::BEST);
+            assert!(matrices.cost(false, Cost::GOOD) > Cost::GOOD);
+        }
+        let costs = [&HALVES_16, &HALVES_8, &SINGLES_8].map(|matrices| matrices.cost(true, Cost::GOOD));
+        assert!(costs.is_sorted_by(|a, b| a < b));
     }
 }

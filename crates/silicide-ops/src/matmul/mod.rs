@@ -18,11 +18,12 @@ pub(crate) mod few;
 pub(crate) mod gpu;
 pub(crate) mod gpu_needs;
 pub(crate) mod matrix;
+pub(crate) mod tiled;
 
 pub(crate) use cpu::{DENSE_WEIGHTS, dense_launch};
 
 use crate::elementwise::is_float;
-use crate::weight::has_integer_product;
+use crate::weight::{self, has_integer_product};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape};
@@ -141,6 +142,9 @@ impl Op for Matmul {
             // On the CPU, activations are quantized to 8 bits: an error of at most 1/254 of the largest of 32.
             return Tolerance { nmse: 2e-4, max: 2e-2 };
         }
+        if !self.exact && weight::may_round(io.input(1).dtype.into()) {
+            return weight::ROUNDED;
+        }
         // Each of k additions in f32 rounds a sum that has grown with the square root of k.
         Tolerance { nmse: 1e-12 + 1e-13 * k, max: 1e-6 + 1e-6 * k.sqrt() }
     }
@@ -151,14 +155,16 @@ impl Op for Matmul {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Matmul>] {
-        static KERNELS: [&dyn Kernel<Op = Matmul>; 7] = [
+        static KERNELS: [&dyn Kernel<Op = Matmul>; 9] = [
             &cpu::DENSE,
             &cpu::INTEGER,
             &cpu::BLOCKS,
             &few::FEW[0],
             &few::FEW[1],
-            &gpu::TILED,
-            &matrix::MATRIX,
+            &tiled::TILED,
+            &matrix::MATRIX[0],
+            &matrix::MATRIX[1],
+            &matrix::MATRIX[2],
         ];
         &KERNELS
     }

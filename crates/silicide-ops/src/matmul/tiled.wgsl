@@ -1,4 +1,4 @@
-// GEMM, y = a · bᵀ for any number of rows: a workgroup computes one square of y by `tiled_square.wgsl`.
+// GEMM, y = a · bᵀ for any number of rows: a workgroup computes one tile of y by `tiled_square.wgsl`.
 fn store_row(base: u32, row: u32, column: u32, values: vec4<f32>) {
     if row >= p.rows {
         return;
@@ -15,19 +15,20 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let size = SIDE * QUADS * 4u;
-    let across = (p.columns + size - 1u) / size;
-    let down = (p.rows + size - 1u) / size;
+    let width = SIDE * QUADS * 4u;
+    let height = DOWN * QUADS * 4u;
+    let across = (p.columns + width - 1u) / width;
+    let down = (p.rows + height - 1u) / height;
     let number = linear_group(group, groups);
     let batch = number / (across * down);
     if batch >= p.batches {
         return;
     }
-    let row = (number / across) % down * size;
-    let column = number % across * size;
-    let tile = Tile(batch * p.rows * p.k, batch * p.columns * p.k, row, column, p.columns);
+    let row = (number / across) % down * height;
+    let column = number % across * width;
+    let tile = Tile(batch * p.rows * p.k, batch * p.columns * p.k, batch * p.rows * p.y_stride, row, column, p.columns);
     let square = square_b(tile, lane);
-    let base = batch * p.rows * p.y_stride;
+    let base = tile.y;
     let r = row + lane / SIDE * 4u;
     let c = column + lane % SIDE * 4u;
     store_row(base, r, c, square.sum_0);
@@ -35,7 +36,7 @@ fn main(
     store_row(base, r + 2u, c, square.sum_2);
     store_row(base, r + 3u, c, square.sum_3);
     if QUADS > 1u {
-        let far_r = r + SIDE * 4u;
+        let far_r = r + DOWN * 4u;
         let far_c = c + SIDE * 4u;
         store_row(base, far_r, c, square.sum_4);
         store_row(base, far_r + 1u, c, square.sum_5);

@@ -2,32 +2,45 @@
 //
 //   for each row, column: y[row][column] = sum over i of a[row][i] * b[column][i]
 //
-// A workgroup of 8 x 8 invocations computes a square of outputs, 4 x 4 or 8 x 8 in the registers of each. STEP depths at a
-// time pass through shared memory, in cells of four rows (of a) or four columns (of b) at one depth:
+// A workgroup of DOWN x SIDE invocations computes a tile of outputs, 4 x 4 or 8 x 8 in the registers of each. STEP depths at a
+// time pass through shared memory, in cells of four rows (of a) and in elements (of b):
 //
-//   a_cells[depth * PITCH + row / 4]    b_cells[depth * PITCH + column / 4]
+//   a_cells[depth * A_PITCH + row / 4]    b_cells[depth * B_PITCH + column]
 //
-// `fill_eight.wgsl` or `fill_single.wgsl` fills them. Outputs past the last row or column are not stored.
+// `fill_*.wgsl` fill them. A weight is unpacked once for all rows of the tile: DOWN is 16 where there are enough rows.
+// Outputs past the last row or column are not stored.
 override WG: u32 = 64;
+// Invocations along a column of the tile: WG / SIDE.
+override DOWN: u32 = 8;
 // Cells along a side of an invocation's outputs, 1 or 2.
 override QUADS: u32 = 1;
-// One cell more than a side of the workgroup's square, so that neighbours in depth lie in different banks.
-override PITCH: u32 = 9;
-override CELLS: u32 = 144;
+// Cells of `a`, and elements of `b`, from one depth to the next: a cell more than the tile has, so that neighbours in depth
+// lie in different banks.
+override A_PITCH: u32 = 9;
+override B_PITCH: u32 = 36;
+override A_CELLS: u32 = 144;
+override B_CELLS: u32 = 576;
 
+// Invocations along a row of the tile.
 const SIDE: u32 = 8u;
 const STEP: u32 = 16u;
+// Parts of a step of a row that invocations fill.
+const FOURS: u32 = STEP / 4u;
+// Columns of the tile.
+override COLUMNS: u32 = 4u * SIDE * QUADS;
 
-// The second square of an invocation lies SIDE cells on.
-var<workgroup> a_cells: array<vec4<f32>, CELLS>;
-var<workgroup> b_cells: array<vec4<f32>, CELLS>;
+// The second outputs of an invocation lie SIDE cells on, or DOWN.
+var<workgroup> a_cells: array<vec4<f32>, A_CELLS>;
+var<workgroup> b_cells: array<f32, B_CELLS>;
 
-fn set_a(cell: u32, values: vec4<f32>) {
-    a_cells[cell] = values;
+// Where four rows of the activations begin.
+fn starts_a(tile: Tile, first: u32) -> vec4<u32> {
+    return vec4<u32>(start_a(tile, first), start_a(tile, first + 1u), start_a(tile, first + 2u), start_a(tile, first + 3u));
 }
 
-fn set_b(cell: u32, values: vec4<f32>) {
-    b_cells[cell] = values;
+// Four columns at a depth: elements from `at` on.
+fn four_columns(at: u32) -> vec4<f32> {
+    return vec4<f32>(b_cells[at], b_cells[at + 1u], b_cells[at + 2u], b_cells[at + 3u]);
 }
 
 // The outputs of an invocation: of the first four columns, and of the second four, for each row.
@@ -48,4 +61,30 @@ struct Square {
     far_5: vec4<f32>,
     far_6: vec4<f32>,
     far_7: vec4<f32>,
+}
+
+// Adds the products at a depth to the sums of the invocation in cells `x` and `y`.
+fn add_depth(sums: ptr<function, Square>, depth: u32, x: u32, y: u32) {
+    let rows = a_cells[depth * A_PITCH + y];
+    let columns = four_columns(depth * B_PITCH + x * 4u);
+    (*sums).sum_0 += rows.x * columns;
+    (*sums).sum_1 += rows.y * columns;
+    (*sums).sum_2 += rows.z * columns;
+    (*sums).sum_3 += rows.w * columns;
+    if QUADS > 1u {
+        let far_rows = a_cells[depth * A_PITCH + y + DOWN];
+        let far_columns = four_columns(depth * B_PITCH + x * 4u + SIDE * 4u);
+        (*sums).sum_4 += far_rows.x * columns;
+        (*sums).sum_5 += far_rows.y * columns;
+        (*sums).sum_6 += far_rows.z * columns;
+        (*sums).sum_7 += far_rows.w * columns;
+        (*sums).far_0 += rows.x * far_columns;
+        (*sums).far_1 += rows.y * far_columns;
+        (*sums).far_2 += rows.z * far_columns;
+        (*sums).far_3 += rows.w * far_columns;
+        (*sums).far_4 += far_rows.x * far_columns;
+        (*sums).far_5 += far_rows.y * far_columns;
+        (*sums).far_6 += far_rows.z * far_columns;
+        (*sums).far_7 += far_rows.w * far_columns;
+    }
 }

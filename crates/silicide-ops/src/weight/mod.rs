@@ -15,7 +15,7 @@ pub(crate) use cpu::{Rows, read_rows};
 use crate::interleave::{InterleavedGroup, TOGETHER, interleaved_values};
 use crate::mlx;
 use crate::needs::dtype;
-use silicide_core::kernel::{Host, TensorInfo};
+use silicide_core::kernel::{Host, TensorInfo, Tolerance};
 use silicide_core::{Error, Result};
 use silicide_gemm::q8;
 use silicide_quant::{DType, Encoding, MAX_PLANES, Plane, RowEncoding, Shape};
@@ -65,6 +65,14 @@ pub(crate) fn has_integer_product(encoding: Encoding) -> bool {
         _ => false,
     }
 }
+
+/// Whether kernels may round activations and these weights to f16. Weights of f32 are multiplied as they are.
+pub(crate) fn may_round(encoding: Encoding) -> bool {
+    encoding != Encoding::Element(DType::F32)
+}
+
+/// The tolerance of products of factors that are rounded to f16: errors of at most 2^-11 of each factor.
+pub(crate) const ROUNDED: Tolerance = Tolerance { nmse: 1e-6, max: 5e-3 };
 
 /// Bytes of a row of `k` elements, in the first plane.
 pub(crate) fn row_bytes(encoding: Encoding, k: usize) -> usize {

@@ -1,6 +1,8 @@
+use super::super::Matmul;
 use super::super::few::FEW;
+use super::super::tiled::TILED;
 use super::*;
-use silicide_core::kernel::{Op, Step, TensorInfo};
+use silicide_core::kernel::{Io, Kernel, Op, Plan, Step, TensorInfo};
 use silicide_hal::Backend;
 use silicide_quant::Shape;
 
