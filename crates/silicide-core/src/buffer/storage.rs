@@ -21,6 +21,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StorageId(u64);
 
+impl StorageId {
+    /// Returns the identity as a number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 #[cfg(test)]
 impl StorageId {
     /// An identity for tests that need no storage.

@@ -1,0 +1,183 @@
+//! Dispatches by kernel. The kernels of mlx-native are MSL text, which is not here: only what a capture holds can be dispatched.
+//!
+//! These functions return nothing, so a kernel without a program fails the command buffer: `commit_and_wait` returns the error.
+
+use super::{CapturedOpKind, CommandEncoder, DispatchKind, RecordedBinding};
+use crate::metal::{ComputePipelineState, ComputePipelineStateRef, MTLSize};
+use crate::{MlxBuffer, counters};
+
+/// An operand of a dispatch by kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum KernelArg<'a> {
+    /// A buffer, from the start of its view.
+    Buffer(&'a MlxBuffer),
+    /// A buffer, from a byte of its allocation on.
+    BufferWithOffset(&'a MlxBuffer, u64),
+    /// Constants.
+    Bytes(&'a [u8]),
+}
+
+/// A dispatch whose kernel and constants are fixed.
+#[derive(Clone, Debug)]
+pub struct DispatchRecord {
+    /// The kernel.
+    pub pipeline: ComputePipelineState,
+    /// Groups.
+    pub threadgroups: MTLSize,
+    /// Threads of a group.
+    pub threads_per_tg: MTLSize,
+    /// Memory of a group.
+    pub threadgroup_mem: Vec<(u64, u64)>,
+    /// Constants.
+    pub params_bytes: Vec<u8>,
+    /// The slot of the constants.
+    pub params_slot: u64,
+    /// Slots of the buffers.
+    pub buffer_slots: Vec<u64>,
+    /// What is computed.
+    pub op_kind: CapturedOpKind,
+    /// The kernel's name.
+    pub kernel_name: String,
+}
+
+/// Declares dispatches that differ in their arguments only.
+macro_rules! raw_dispatches {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {
+        impl CommandEncoder {$(
+            $(#[$doc])*
+            ///
+            /// Runs a kernel of a capture with the operands that it was recorded with; any other kernel fails the command buffer.
+            pub fn $name(&mut self, pipeline: &ComputePipelineStateRef, $($argument: $type),*) {
+                $(let _ = $argument;)*
+                self.replay(pipeline);
+            }
+        )*}
+    };
+}
+
+raw_dispatches! {
+    /// Dispatches threads over buffers.
+    encode(buffers: &[(u64, &MlxBuffer)], grid_size: MTLSize, threadgroup_size: MTLSize);
+    /// Dispatches groups over buffers.
+    encode_threadgroups(buffers: &[(u64, &MlxBuffer)], threadgroups: MTLSize, threadgroup_size: MTLSize);
+    /// Dispatches groups over buffers, with memory of a group.
+    encode_threadgroups_with_shared(
+        buffers: &[(u64, &MlxBuffer)], threadgroup_mem: &[(u64, u64)], threadgroups: MTLSize, threadgroup_size: MTLSize
+    );
+    /// Dispatches threads over arguments.
+    encode_with_args(bindings: &[(u64, KernelArg<'_>)], grid_size: MTLSize, threadgroup_size: MTLSize);
+    /// Dispatches groups over arguments.
+    encode_threadgroups_with_args(
+        bindings: &[(u64, KernelArg<'_>)], threadgroups: MTLSize, threadgroup_size: MTLSize
+    );
+    /// Dispatches groups over arguments, with memory of a group.
+    encode_threadgroups_with_args_and_shared(
+        bindings: &[(u64, KernelArg<'_>)], threadgroup_mem: &[(u64, u64)], threadgroups: MTLSize,
+        threadgroup_size: MTLSize
+    );
+    /// Dispatches what a capture recorded.
+    replay_dispatch(
+        bindings: &[(u64, RecordedBinding)], threadgroup_memory: &[(u64, u64)], threads_per_grid: MTLSize,
+        threads_per_threadgroup: MTLSize, dispatch_kind: DispatchKind
+    );
+}
+
+/// Declares dispatches that say what they read and write.
+macro_rules! tracked_dispatches {
+    ($($(#[$doc:meta])* $name:ident($($before:ident: $before_type:ty),*; $($after:ident: $after_type:ty),*);)*) => {
+        impl CommandEncoder {$(
+            $(#[$doc])*
+            ///
+            /// Runs a kernel of a capture with the operands that it was recorded with; any other kernel fails the command buffer.
+            pub fn $name(
+                &mut self,
+                pipeline: &ComputePipelineStateRef,
+                $($before: $before_type,)*
+                reads: &[&MlxBuffer],
+                writes: &[&MlxBuffer],
+                $($after: $after_type),*
+            ) {
+                $(let _ = $before;)*
+                $(let _ = $after;)*
+                self.track(reads, writes);
+                self.replay(pipeline);
+            }
+        )*}
+    };
+}
+
+tracked_dispatches! {
+    /// Dispatches groups over buffers.
+    dispatch_tracked_threadgroups(buffers: &[(u64, &MlxBuffer)]; threadgroups: MTLSize, threadgroup_size: MTLSize);
+    /// Dispatches groups over buffers, with memory of a group.
+    dispatch_tracked_threadgroups_with_shared(
+        buffers: &[(u64, &MlxBuffer)], threadgroup_mem: &[(u64, u64)]; threadgroups: MTLSize, threadgroup_size: MTLSize
+    );
+    /// Dispatches groups over arguments.
+    dispatch_tracked_threadgroups_with_args(
+        bindings: &[(u64, KernelArg<'_>)]; threadgroups: MTLSize, threadgroup_size: MTLSize
+    );
+    /// Dispatches groups over arguments, with memory of a group.
+    dispatch_tracked_threadgroups_with_args_and_shared(
+        bindings: &[(u64, KernelArg<'_>)], threadgroup_mem: &[(u64, u64)]; threadgroups: MTLSize,
+        threadgroup_size: MTLSize
+    );
+    /// Dispatches threads over arguments.
+    dispatch_tracked_threads_with_args(
+        bindings: &[(u64, KernelArg<'_>)]; grid_size: MTLSize, threadgroup_size: MTLSize
+    );
+}
+
+impl CommandEncoder {
+    /// Dispatches a record over buffers, in the order of its slots.
+    pub fn dispatch_record(&mut self, rec: &DispatchRecord, runtime_buffers: &[&MlxBuffer]) {
+        if runtime_buffers.len() != rec.buffer_slots.len() {
+            let (expected, got) = (rec.buffer_slots.len(), runtime_buffers.len());
+            self.fail(format!("{}: takes {expected} buffers, got {got}", rec.kernel_name));
+            return;
+        }
+        self.replay(&rec.pipeline);
+    }
+
+    /// Runs the program of a captured kernel, or captures it again.
+    pub(crate) fn replay(&mut self, pipeline: &ComputePipelineStateRef) {
+        self.pending_kind = None;
+        self.pending_ranges = None;
+        let Some((program, writes)) = pipeline.program() else {
+            let name = pipeline.label();
+            self.fail(format!(
+                "{name}: kernels of MSL text cannot be dispatched; call the function of `ops`"
+            ));
+            return;
+        };
+        if self.is_capturing() {
+            self.fail(format!("{}: a captured dispatch cannot be replayed into a capture", pipeline.label()));
+            return;
+        }
+        match program(self.recorder()) {
+            Ok(()) => {
+                self.active = true;
+                self.unsubmitted.extend(writes);
+            }
+            Err(error) => self.fail(error.to_string()),
+        }
+    }
+
+    fn fail(&mut self, text: String) {
+        self.failure.get_or_insert(text);
+    }
+
+    /// Counts whether a tracked dispatch needs a barrier, if `HF2Q_AUTO_BARRIER=1`.
+    fn track(&mut self, reads: &[&MlxBuffer], writes: &[&MlxBuffer]) {
+        if !counters::auto_barriers() || self.is_capturing() {
+            return;
+        }
+        if self.tracker.check_and_record(reads, writes) {
+            counters::AUTO_CONCURRENT.add(1);
+        } else {
+            counters::AUTO_BARRIERS.add(1);
+            self.force_barrier_and_reset_tracker();
+            self.tracker.add_dispatch(reads, writes);
+        }
+    }
+}

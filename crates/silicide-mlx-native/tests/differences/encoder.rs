@@ -1,0 +1,62 @@
+//! Submission, parameters and dispatches by kernel.
+
+use super::buffers;
+use mlx_native::ops::rms_norm::dispatch_rms_norm;
+use mlx_native::{KernelRegistry, MTLSize, MlxError};
+
+#[test]
+fn parameters_that_the_encoder_writes_are_read_after_it_wrote_them() {
+    let (device, [x, weight, y, params, source]) =
+        buffers([&[3.0, 4.0], &[1.0, 1.0], &[0.0, 0.0], &[f32::NAN, 2.0], &[0.0, 2.0]]);
+    let mut encoder = device.command_encoder().unwrap();
+    encoder.blit_copy_bytes(&source, 0, &params, 0, 8).unwrap();
+    let registry = &mut KernelRegistry::new();
+    dispatch_rms_norm(&mut encoder, registry, device.metal_device(), &x, &weight, &y, &params, 1, 2).unwrap();
+    encoder.commit_and_wait().unwrap();
+    let scale = 12.5f32.sqrt();
+    for (got, expected) in y.as_slice::<f32>().unwrap().iter().zip([3.0 / scale, 4.0 / scale]) {
+        assert!((got - expected).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn a_kernel_of_msl_text_fails_the_command_buffer() {
+    let (device, [x]) = buffers([&[1.0]]);
+    let mut registry = KernelRegistry::new();
+    registry.register_source("mine", "kernel void mine() {}");
+    let pipeline = registry.get_pipeline("mine", device.metal_device()).unwrap();
+    let mut encoder = device.command_encoder().unwrap();
+    let one = MTLSize::new(1, 1, 1);
+    encoder.encode(pipeline, &[(0, &x)], one, one);
+    let error = encoder.commit_and_wait().unwrap_err();
+    assert!(error.is_transient() && error.to_string().contains("mine"), "{error}");
+    assert!(matches!(
+        registry.get_pipeline("no kernel", device.metal_device()),
+        Err(MlxError::KernelNotFound(name)) if name == "no kernel"
+    ));
+}
+
+#[test]
+fn commands_after_a_commit_are_submitted_by_the_next() {
+    let (device, [a, b, c]) = buffers([&[1.0], &[2.0], &[3.0]]);
+    let mut encoder = device.command_encoder().unwrap();
+    encoder.blit_copy_bytes(&a, 0, &b, 0, 4).unwrap();
+    encoder.commit();
+    encoder.commit();
+    encoder.blit_copy_bytes(&b, 0, &c, 0, 4).unwrap();
+    encoder.commit_and_wait().unwrap();
+    assert_eq!(c.as_slice::<f32>().unwrap(), [1.0]);
+}
+
+#[test]
+fn copies_out_of_range_or_over_themselves_are_refused() {
+    let (device, [a]) = buffers([&[1.0, 2.0, 3.0]]);
+    let mut encoder = device.command_encoder().unwrap();
+    assert!(encoder.blit_copy_bytes(&a, 8, &a, 0, 8).is_err());
+    assert!(encoder.blit_copy_bytes(&a, u64::MAX, &a, 0, 8).is_err());
+    let error = encoder.blit_copy_bytes(&a, 0, &a, 4, 8).unwrap_err();
+    assert!(error.to_string().contains("overlapping same-buffer ranges"));
+    encoder.blit_copy_bytes(&a, 4, &a, 4, 4).unwrap();
+    encoder.start_capture();
+    assert!(encoder.blit_copy_bytes(&a, 0, &a, 4, 4).unwrap_err().to_string().contains("graph capture"));
+}
