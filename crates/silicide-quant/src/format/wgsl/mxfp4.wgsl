@@ -48,14 +48,14 @@ struct Codes_$NAME {
     values: mat4x4<f32>,
     scale: vec2<f32>,
 }
-fn start_$NAME(at: u32) -> u32 {
+fn block_start_$NAME(at: u32) -> u32 {
     return p.$NAME_offset + (at >> 5u) * 17u;
 }
 fn head_$NAME(at: u32) -> u32 {
-    return start_$NAME(at) >> 2u;
+    return block_start_$NAME(at) >> 2u;
 }
 fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
-    let exponent = (start_$NAME(at) & 3u) << 3u;
+    let exponent = (block_start_$NAME(at) & 3u) << 3u;
     return Place_$NAME(exponent + 8u + ((inside & 8u) << 3u), exponent);
 }
 fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {

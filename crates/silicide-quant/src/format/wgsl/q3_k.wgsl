@@ -63,18 +63,18 @@ struct Codes_$NAME {
     values: mat4x4<f32>,
     scales: vec2<f32>,
 }
-fn start_$NAME(at: u32) -> u32 {
+fn block_start_$NAME(at: u32) -> u32 {
     return p.$NAME_offset + (at >> 8u) * 110u;
 }
 fn head_$NAME(at: u32) -> u32 {
-    return start_$NAME(at) >> 2u;
+    return block_start_$NAME(at) >> 2u;
 }
 fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
     let i = inside & 31u;
     let group = (inside >> 5u) & 6u;
     let sub = (i & 16u) >> 1u;
     return Place_$NAME(
-        (start_$NAME(at) & 2u) == 0u,
+        (block_start_$NAME(at) & 2u) == 0u,
         8u + ((group & 4u) << 1u) + (i >> 2u), i >> 2u, 24u + ((group >> 1u) & 1u),
         (group & 2u) << 1u, group, sub + (group & 4u), sub + group,
     );

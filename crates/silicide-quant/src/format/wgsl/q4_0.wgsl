@@ -41,14 +41,14 @@ struct Codes_$NAME {
     values: mat4x4<f32>,
     scale: f32,
 }
-fn start_$NAME(at: u32) -> u32 {
+fn block_start_$NAME(at: u32) -> u32 {
     return p.$NAME_offset + (at >> 5u) * 18u;
 }
 fn head_$NAME(at: u32) -> u32 {
-    return start_$NAME(at) >> 2u;
+    return block_start_$NAME(at) >> 2u;
 }
 fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
-    return Place_$NAME((start_$NAME(at) & 2u) == 0u, (inside & 8u) >> 2u);
+    return Place_$NAME((block_start_$NAME(at) & 2u) == 0u, (inside & 8u) >> 2u);
 }
 fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
     let code = head + place.code;

@@ -69,14 +69,14 @@ struct Codes_$NAME {
     values: mat4x4<f32>,
     scales: vec2<f32>,
 }
-fn start_$NAME(at: u32) -> u32 {
+fn block_start_$NAME(at: u32) -> u32 {
     return p.$NAME_offset + (at >> 8u) * 210u;
 }
 fn head_$NAME(at: u32) -> u32 {
-    return start_$NAME(at) >> 2u;
+    return block_start_$NAME(at) >> 2u;
 }
 fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
-    let is_low = (start_$NAME(at) & 2u) == 0u;
+    let is_low = (block_start_$NAME(at) & 2u) == 0u;
     let i = inside & 31u;
     let part = (inside >> 7u) & 1u;
     let run = (inside >> 5u) & 1u;
