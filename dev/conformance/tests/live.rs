@@ -1,7 +1,7 @@
 //! Every op over live rows: a graph is planned for more rows than a case has, and replayed at the rows of the case. The outputs must be
 //! those of the reference. Rows that are not live hold NaN, or numbers that no index is.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 use conformance::{Call, Cover, PRODUCTS, Subject, Target, by_risk, covering, open};
 use silicide_core::kernel::{DynOp, Io, TensorInfo};

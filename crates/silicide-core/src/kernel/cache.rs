@@ -12,6 +12,7 @@ use rustc_hash::FxHasher;
 use silicide_hal::Program;
 use std::fs;
 use std::hash::{Hash, Hasher};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
@@ -181,7 +182,7 @@ fn trim(root: &Path, most: u64) {
             let age = age(&metadata).unwrap_or_default();
             if name.ends_with(".tmp") && name.contains(".bin.") && age > ABANDONED {
                 let _ = fs::remove_file(file.path());
-            } else if name.ends_with(".bin") && metadata.is_file() {
+            } else if name.ends_with(".bin") && metadata.is_file() && is_entry(&file.path()) {
                 entries.push((age, metadata.len(), file.path()));
             }
         }
@@ -197,6 +198,12 @@ fn trim(root: &Path, most: u64) {
         }
         total -= bytes;
     }
+}
+
+/// Whether a file begins as entries do.
+fn is_entry(path: &Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *MAGIC
 }
 
 /// Whether a name is that of the directory of a device.
@@ -337,7 +344,8 @@ mod tests {
         }
         let outside = directory.path().join("mine");
         fs::create_dir(&outside).unwrap();
-        fs::write(outside.join("x.bin"), [0; 5000]).unwrap();
+        let foreign = [outside.join("x.bin"), new.directory.join("y.bin")];
+        foreign.iter().for_each(|path| fs::write(path, [0; 5000]).unwrap());
         trim(directory.path(), 3 * 1028);
         assert!(old.load("b.bin").is_some(), "all of it fits");
         trim(directory.path(), 3 * 1028 - 1);
@@ -346,7 +354,7 @@ mod tests {
         assert!(old.load("a.bin").is_none() && new.load("c.bin").is_some());
         assert!(!old.directory.exists(), "the directory of a driver without files is left");
         trim(directory.path(), 0);
-        assert!(outside.join("x.bin").exists(), "a file of somebody else was removed");
+        assert!(foreign.iter().all(|path| path.exists()), "a file of another program was removed");
     }
 
     #[test]

@@ -96,7 +96,8 @@ impl BoundPass {
             }
             let output =
                 self.graphs.sessions.get(number).and_then(|session| session.output(transfer.of.output));
-            let Some(output) = output else { continue };
+            let output =
+                output.ok_or(Error::Device(silicide_core::Error::WrongGraph { what: "transfer" }))?;
             let planned = transfer.of.info.elements();
             let live = transfer.of.extent.and_then(|extent| {
                 let most = self.captured.extent_most(extent, number)?;

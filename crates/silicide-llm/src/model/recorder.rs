@@ -184,7 +184,8 @@ impl PassRecorder {
                 let tensor = tensors.get(*tensor)?;
                 tensor.places.iter().find(|(segment, _)| *segment == number).map(|(_, value)| value)
             };
-            let outputs: Vec<&GraphValue> = segment.outputs.iter().filter_map(output).collect();
+            let outputs: Option<Vec<&GraphValue>> = segment.outputs.iter().map(output).collect();
+            let outputs = outputs.ok_or_else(foreign)?;
             let graph = segment.builder.finish(&outputs)?;
             let Segment { extents, parameters, inputs, .. } = segment;
             Ok(RecordedSegment { graph, extents, parameters, inputs })

@@ -28,8 +28,6 @@ override WG: u32 = 64;
 // Elements of a head of keys, and of values.
 override DIM: u32 = 64;
 override VALUES: u32 = 64;
-// Heads of queries that share a head of keys.
-override GROUP: u32 = 1;
 // Keys of a block.
 const BLOCK: u32 = 128u;
 
@@ -51,6 +49,11 @@ const MOST_POSITIONS: u32 = 1u << 30u;
 const ITEM_QUERIES: u32 = 16u;
 const ITEM_BLOCKS: u32 = 8u;
 
+// Heads of queries that share a head of keys.
+fn shared_by() -> u32 {
+    return p.heads / p.kv_heads;
+}
+
 // The words of an entry of the work list.
 fn entry(i: u32) -> vec4<u32> {
     return vec4<u32>(get_work(i * 4u), get_work(i * 4u + 1u), get_work(i * 4u + 2u), get_work(i * 4u + 3u));
@@ -59,7 +62,7 @@ fn entry(i: u32) -> vec4<u32> {
 // The positions that a row sees, of its token's entry: the first, and the end.
 fn visible_to(work: Work, i: u32) -> vec2<u32> {
     let row = min(work.row + i, work.rows - 1u);
-    let bounds = entry(work.token + row / GROUP);
+    let bounds = entry(work.token + row / shared_by());
     let end = min(bounds.y, MOST_POSITIONS);
     return vec2<u32>(max(bounds.x, end - min(end, p.capacity)), end);
 }
@@ -71,7 +74,7 @@ fn capped(score: f32) -> f32 {
 // The row of q and y that a row of a head of keys is.
 fn query_row(work: Work, i: u32) -> u32 {
     let row = min(work.row + i, work.rows - 1u);
-    return (work.token + row / GROUP) * p.heads + (p.first + work.kv_head) * GROUP + row % GROUP;
+    return (work.token + row / shared_by()) * p.heads + (p.first + work.kv_head) * shared_by() + row % shared_by();
 }
 
 fn query(work: Work, i: u32, d: u32) -> f32 {

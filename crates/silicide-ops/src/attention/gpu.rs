@@ -168,6 +168,7 @@ impl Body {
         let depth = if dim.is_multiple_of(16) { 16 } else { 8 };
         let columns = value_dim.div_ceil(lanes * 4);
         let staged = (depth * keys / 4).max(8 * columns * lanes);
+        debug_assert!((depth / 8 * keys).is_multiple_of(WORKGROUP) && WORKGROUP.is_multiple_of(rows));
         let constants = [
             ("TEAMS", teams),
             ("LANES", lanes),
@@ -242,8 +243,7 @@ fn push(
     let mut kernel = WgslKernel::new(body.name, &parts, 6, 12)
         .constant("WG", WORKGROUP)
         .constant("DIM", dim as u32)
-        .constant("VALUES", value_dim as u32)
-        .constant("GROUP", extents.group() as u32);
+        .constant("VALUES", value_dim as u32);
     kernel = body.constants.iter().fold(kernel, |kernel, &(name, value)| kernel.constant(name, value));
     if let Some((size, part, portable)) = body.subgroup {
         kernel = kernel.with_subgroup(size).or_portable(part, portable);
@@ -254,14 +254,14 @@ fn push(
         dim as u32,
         value_dim as u32,
         u32::from(items.is_some()),
-        extents.group() as u32,
         u32::from(aligned[0]),
         u32::from(aligned[1]),
         u32::from(aligned[2]),
     ];
     // SAFETY: rows past the last are the last one's, heads of keys past the last are left, words of the work list are cut to the
     // queries of the call, and a slot is a position modulo the capacity, as the positions of a range are at most the capacity; queries and the
-    // weights of a block have `DIM + BLOCK` cells, and a team has at most the workgroup's invocations.
+    // weights of a block have `DIM + BLOCK` cells, and a team has at most the workgroup's invocations. Of many queries, all invocations
+    // stage `DEPTH / 8 * KEYS` eights of keys in whole turns (asserted in `Body::many`) into `STAGED` vectors.
     let kernel = unsafe { kernel.unchecked(needs, &facts) };
     let [k_bytes, v_bytes] = head_bytes(io, &extents);
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
@@ -293,16 +293,14 @@ fn push(
     Some(())
 }
 
-/// Facts: the types of keys and values, elements of a head of both, whether parts are left, heads of queries that share a head of keys,
-/// whether queries, keys and values are read as vectors.
+/// Facts: the types of keys and values, elements of a head of both, whether parts are left, whether queries, keys and
+/// values are read as vectors.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [tokens, heads, kv_heads, dim, value_dim, capacity, items] =
         [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
     let [first, count] = [10, 11].map(|i| launch.count(i));
     let (keys, values) = (dtype(launch.fact(0))?, dtype(launch.fact(1))?);
-    let group = Count::from(launch.fact(5));
-    let is_shared =
-        kv_heads != Count(0) && group != Count(0) && heads == kv_heads * group && first + count <= kv_heads;
+    let is_shared = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0) && first + count <= kv_heads;
     let is_part = launch.fact(4) != 0;
     let is_there = [tokens, heads, capacity].iter().all(|extent| *extent != Count(0));
     let is_sized = dim == launch.fact(2).into() && value_dim == launch.fact(3).into();
@@ -317,12 +315,11 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
         return None;
     }
     let sinks = if launch.param(9) & 2 == 0 { Count(0) } else { heads * 4u32 };
-    let needs = Needs::new().read(tokens * heads * dim * 4u32, 4);
-    let mut needs = needs;
-    if launch.fact(6) != 0 {
+    let mut needs = Needs::new().read(tokens * heads * dim * 4u32, 4);
+    if launch.fact(5) != 0 {
         needs = needs.aligned(wgsl::EIGHTS_ALIGNMENT);
     }
-    for (dtype, elements, fact) in [(keys, dim, 7), (values, value_dim, 8)] {
+    for (dtype, elements, fact) in [(keys, dim, 6), (values, value_dim, 7)] {
         needs = needs.elements(Access::Read, dtype, count * capacity * elements)?;
         if launch.fact(fact) != 0 {
             needs = needs.aligned(wgsl::EIGHTS_ALIGNMENT);
@@ -377,7 +374,7 @@ impl<const QUERIES: usize> Kernel for Split<QUERIES> {
         if grid.iter().zip(most).any(|(extent, most)| *extent > most) {
             return Err(Decline("a grid of an item for each is larger than the device takes"));
         }
-        // Any number is right: a graph asks again at fewer live rows, and then has no other program.
+        // Any number is right: a graph plans the kernel again at fewer live rows, and then has no other program.
         let is_best = QUERIES == rows_of_workgroup(extents.tokens * extents.group());
         Ok(if is_best { Cost::BEST } else { Cost::GOOD })
     }
@@ -475,7 +472,7 @@ mod tests {
     fn rules_refuse_heads_that_are_not_in_eights() {
         let of = |dim: u32, value_dim: u32| {
             let params = [1, 1, 1, dim, value_dim, 64, 0, 0, 0, 0, 0, 1];
-            let facts = [DType::F32.code(), DType::F32.code(), dim, value_dim, 0, 1, 0, 0, 0];
+            let facts = [DType::F32.code(), DType::F32.code(), dim, value_dim, 0, 0, 0, 0];
             needs(&LaunchShape { params: &params, grid: [1; 3], bound: &[], facts: &facts })
         };
         assert!(of(16, 8).is_some() && of(512, 512).is_some());

@@ -7,12 +7,12 @@ fn work_of(group: vec3<u32>, groups: vec3<u32>) -> Work {
     let tokens = min(min(words.y, ITEM_QUERIES), p.tokens - token);
     let block = min(words.z, MOST_POSITIONS / BLOCK);
     let end = (block + min(words.w, ITEM_BLOCKS)) * BLOCK;
-    return Work(group.x * ROWS, tokens * GROUP, token, group.y, item, block * BLOCK, end);
+    return Work(group.x * ROWS, tokens * shared_by(), token, group.y, item, block * BLOCK, end);
 }
 
 fn part_start(work: Work, i: u32) -> u32 {
     let head = work.item * p.kv_heads + p.first + work.kv_head;
-    return (head * min(p.tokens, ITEM_QUERIES) * GROUP + work.row + i) * (VALUES + 2u);
+    return (head * min(p.tokens, ITEM_QUERIES) * shared_by() + work.row + i) * (VALUES + 2u);
 }
 
 fn store_seen(work: Work, i: u32, largest: f32, sum: f32) {

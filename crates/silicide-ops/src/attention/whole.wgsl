@@ -1,6 +1,6 @@
 // A workgroup sees all keys of its rows, so its results are whole but for the sink.
 fn work_of(group: vec3<u32>, groups: vec3<u32>) -> Work {
-    let rows = p.tokens * GROUP;
+    let rows = p.tokens * shared_by();
     let chunks = (rows + ROWS - 1u) / ROWS;
     let number = linear_group(group, groups);
     return Work(number % chunks * ROWS, rows, 0u, number / chunks, 0u, 0u, MOST_POSITIONS);

@@ -224,7 +224,7 @@ impl Kernel for Gemv {
         kernel.append(teams.parts());
         kernel.append([Part::bound(teams.sums(), "b", 1)]);
         let kernel = teams.constants(kernel, 1);
-        let [code, step] = facts(op.encoding, 1);
+        let [code, step] = facts(op.encoding, few::step_of(codes) as u32);
         let [of_activations, of_weights] = few::alignments(op.encoding, codes);
         // SAFETY: a team has a pair below the number of pairs, whose expert is checked against those that the launch sees before
         // weights are read; past the last column it is the last one's. `gemv_need` requires the alignment of what is read by codes.

@@ -325,7 +325,7 @@ impl Kernel for Few {
         let kernel = gemv.constants(kernel, m);
         // SAFETY: as for the kernels of `matmul`, for each product over its own bindings; what is gated is read where the same
         // invocation stored it. `needs` requires the alignment of what is read by codes.
-        let kernel = unsafe { kernel.unchecked(needs, &facts(op, &products, 1, codes)) };
+        let kernel = unsafe { kernel.unchecked(needs, &facts(op, &products, few::step_of(codes), codes)) };
         let groups: SmallVec<[usize; MAX_PRODUCTS]> =
             products.iter().map(|product| gemv.groups(product.problem.n)).collect();
         launch(op, &products, BoundKernel { kernel, args }, &groups, on)

@@ -139,6 +139,11 @@ pub(crate) fn alignments(encoding: Encoding, codes: bool) -> [u32; 2] {
     if codes { [VECTOR_BYTES, weight] } else { [1, 1] }
 }
 
+/// Returns the step of which depths are multiples: a lane reads sixteen elements of a row by codes.
+pub(crate) fn step_of(codes: bool) -> usize {
+    if codes { 16 } else { 1 }
+}
+
 /// Returns the columns of a team: as many as possible, since they share activations, while there are invocations for every unit of a
 /// large GPU.
 fn columns(shape: &GemvShape, team: u32, on: &DeviceInfo) -> usize {
@@ -187,7 +192,7 @@ pub(crate) fn plan_few(
     };
     kernel.append(gemv.parts());
     kernel.append([Part::bound(gemv.sums(), "b", 1)]);
-    let [code, step] = gpu_needs::facts(weights, 1);
+    let [code, step] = gpu_needs::facts(weights, step_of(codes));
     let [of_activations, of_weights] = alignments(weights, codes);
     for run in runs(problem, weights, on) {
         // Calls are cut by rows too.

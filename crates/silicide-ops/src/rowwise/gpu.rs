@@ -270,7 +270,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
         return None;
     }
     // Vectors of four, as many for each invocation of a team as it keeps.
-    if *kept != 0 && (!k.0.is_multiple_of(4) || k > Count::from(team) * *kept * 4u32) {
+    if *kept > MOST_KEPT || *kept != 0 && (!k.0.is_multiple_of(4) || k > Count::from(team) * *kept * 4u32) {
         return None;
     }
     let mut needs = Needs::new();
