@@ -8,7 +8,6 @@ use silicide_llm::Error;
 use silicide_llm::ModelOptions;
 use silicide_llm::engine::{GenerateOptions, LogitsFrom, Session, generate};
 use silicide_llm::sample::SamplerOptions;
-use std::path::PathBuf;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -43,14 +42,16 @@ fn golden(name: &str) -> Golden {
 }
 
 /// A text, its logits, and how far from them a model may be.
+#[cfg(feature = "vulkan")]
 pub(crate) struct Truth {
-    pub(crate) path: PathBuf,
+    pub(crate) path: std::path::PathBuf,
     pub(crate) tokens: Vec<u32>,
     pub(crate) logits: Vec<f32>,
     pub(crate) tolerance: f64,
 }
 
 /// Returns the longest text of every model whose logits are known.
+#[cfg(feature = "vulkan")]
 pub(crate) fn truths() -> Vec<Truth> {
     let of_models = MODELS.into_iter().map(|(name, tolerance)| {
         let sequence = golden(name).sequences.pop().unwrap();

@@ -13,4 +13,5 @@ mod progress;
 mod random;
 mod rings;
 mod smollm2;
+#[cfg(feature = "vulkan")]
 mod split;
