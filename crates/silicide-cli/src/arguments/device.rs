@@ -43,8 +43,8 @@ pub(crate) struct DeviceArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct SplitArgs {
-    /// Number of layers on the GPU, counted from the last one, with the output layer as one more; the rest runs on the CPU; all;
-    /// auto: as many as fit its memory [default: auto] [aliases: -ngl, --n-gpu-layers]
+    /// Number of layers on the GPU: the last N, where the output layer counts as one. The others run on the CPU. all: every layer;
+    /// auto or -1: as many as fit its memory [default: auto] [aliases: -ngl, --n-gpu-layers]
     #[arg(long, alias = "n-gpu-layers", value_name = "N", allow_hyphen_values = true, value_parser = gpu_layers)]
     pub(crate) gpu_layers: Option<GpuLayers>,
     /// Keep the experts of the first N layers on the CPU [default: as many as necessary, 0 with -ngl] [aliases: -ncmoe]
@@ -74,7 +74,7 @@ fn gpu_layers(text: &str) -> Result<GpuLayers, String> {
         text => text
             .parse()
             .map(GpuLayers::Last)
-            .map_err(|_| "expected a number of layers from 0 up, all or auto".to_owned()),
+            .map_err(|_| "expected a number of layers from 0 up, all, or auto (-1)".to_owned()),
     }
 }
 
@@ -156,7 +156,9 @@ impl DeviceArgs {
             _ => return,
         };
         if device.info().backend == Backend::Cpu {
-            note(format_args!("-ngl {layers}: no layer was offloaded; all layers run on the CPU"));
+            note(format_args!(
+                "-ngl {layers}: no layer was offloaded; all layers run on the CPU; --device names a GPU, silicide devices lists them"
+            ));
         }
     }
 }
