@@ -78,9 +78,10 @@ fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) ->
     return start + codes.scales.x * all + codes.scales.y * (sums.x + sums.y);
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
+    let scale = codes.scales.x;
     let bias = vec4<f32>(codes.scales.y);
-    let values = codes.scales.x * codes.values;
-    return mat4x4<f32>(values[0] + bias, values[1] + bias, values[2] + bias, values[3] + bias);
+    let values = codes.values;
+    return mat4x4<f32>(scale * values[0] + bias, scale * values[1] + bias, scale * values[2] + bias, scale * values[3] + bias);
 }
 fn weights_$NAME(at: u32) -> mat4x4<f32> {
     return sixteen_$NAME(at);
