@@ -144,7 +144,7 @@ impl MlxBuffer {
     }
 
     /// Returns the host's address of the allocation's first byte, after waiting for the device; null where the host can't see it, or where
-    /// a slice of another handle is held. Whoever reads or writes through it must keep the device and slices away from these bytes.
+    /// a slice of another handle is held. The caller keeps the device and slices away from these bytes.
     pub fn contents_ptr(&self) -> *mut c_void {
         self.settle();
         let root = &self.root.0;
