@@ -10,7 +10,6 @@ use silicide_core::{
     GraphOptions, GraphSession, GraphValue, MappedFile, Pass, Recorder, Result,
 };
 use silicide_quant::{DType, Shape};
-use std::fmt;
 use std::sync::Arc;
 
 const LEN: usize = 300;
@@ -148,13 +147,13 @@ fn fusions_keep_the_sizes_of_values() {
     assert_eq!(session.output(1).unwrap().read::<f32>().unwrap()[5], 30.0);
 }
 
-/// [`Sized`] whose text hides how many words it makes.
-#[derive(Clone, Copy)]
+/// [`Sized`] that compares without the number of words that it makes.
+#[derive(Clone, Copy, Debug)]
 struct Hidden(usize);
 
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hidden")
+impl PartialEq for Hidden {
+    fn eq(&self, _: &Hidden) -> bool {
+        true
     }
 }
 
@@ -196,7 +195,7 @@ mod hidden {
     }
 }
 
-/// Two ops of the same text are one only if their outputs have the same type and shape.
+/// Two equal ops are one only if their outputs have the same type and shape.
 #[test]
 fn values_of_different_sizes_are_never_merged() {
     let device = Device::cpu().unwrap();

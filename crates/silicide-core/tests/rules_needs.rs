@@ -24,6 +24,12 @@ const Y: Arg = Arg::slot(2);
 #[derive(Clone, Copy, Debug)]
 struct Careless(fn() -> Plan);
 
+impl PartialEq for Careless {
+    fn eq(&self, other: &Careless) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
 struct Told;
 
 impl Op for Careless {
@@ -197,7 +203,7 @@ fn tables_are_bound_only_where_the_shader_has_them() {
 }
 
 /// An op whose slots change once it was planned: what was an input is then to be written.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Fickle;
 
 struct FillsInput;

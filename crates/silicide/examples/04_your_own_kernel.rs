@@ -8,7 +8,7 @@ use silicide::kernel::{Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, 
 use silicide::prelude::*;
 
 /// `y = x² + c`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct SquarePlus(f32);
 
 impl Op for SquarePlus {

@@ -8,7 +8,7 @@ use silicide_hal::{
 };
 
 /// Does nothing to its output, in `tiles` tiles of `steps` steps each.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Nothing {
     pub(crate) tiles: u32,
     pub(crate) steps: u32,

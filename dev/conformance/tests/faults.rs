@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// `y = 2 x`, with one honest kernel and many that are not.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Doubled;
 
 impl Op for Doubled {

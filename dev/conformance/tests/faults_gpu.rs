@@ -9,7 +9,7 @@ use silicide_quant::DType;
 use smallvec::smallvec;
 
 /// `y = 2 x` by one invocation.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Doubled;
 
 impl Op for Doubled {

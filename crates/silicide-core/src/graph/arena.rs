@@ -63,13 +63,25 @@ pub(super) fn plan(lifetimes: &[Lifetime]) -> Arena {
             *place = offset;
         }
     }
-    let groups = lifetimes.iter().map(|life| life.first);
-    let living = |group: usize| {
-        let alive = lifetimes.iter().filter(|life| life.first <= group && group <= life.last);
-        alive.fold(0, |sum: usize, life| sum.saturating_add(rounded(life.bytes)))
-    };
-    arena.live = groups.map(living).max().unwrap_or(0);
+    arena.live = most_living(lifetimes.iter().map(|life| Lifetime { bytes: rounded(life.bytes), ..*life }));
     arena
+}
+
+/// Returns the most bytes that live in one group.
+fn most_living(lifetimes: impl Iterator<Item = Lifetime>) -> usize {
+    // Bytes that begin to live in a group, or ended before it: those come first.
+    let mut changes: Vec<(usize, bool, usize)> = Vec::new();
+    for life in lifetimes {
+        changes.push((life.first, true, life.bytes));
+        changes.extend(life.last.checked_add(1).map(|after| (after, false, life.bytes)));
+    }
+    changes.sort_unstable();
+    let (mut now, mut most) = (0u128, 0);
+    for (_, begins, bytes) in changes {
+        now = if begins { now.saturating_add(bytes as u128) } else { now.saturating_sub(bytes as u128) };
+        most = now.max(most);
+    }
+    usize::try_from(most).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -94,6 +106,11 @@ mod tests {
                     prop_assert!(apart || !a.meets(b), "{a:?} at {at}, {b:?} at {other}");
                 }
             }
+            let living = |group: usize| -> usize {
+                let alive = lives.iter().filter(|life| (life.first..=life.last).contains(&group));
+                alive.map(|life| life.bytes.next_multiple_of(ALIGNMENT)).sum()
+            };
+            prop_assert_eq!(arena.live, (0..50).map(living).max().unwrap_or(0));
             prop_assert!(arena.live <= arena.bytes);
             let all: usize = lives.iter().map(|life| life.bytes.next_multiple_of(ALIGNMENT)).sum();
             prop_assert!(arena.bytes <= all);

@@ -311,11 +311,9 @@ impl ComputeGraph {
         if let Some(node) = self.nodes.get_mut(place) {
             *node = fused;
         }
-        let mut index = 0;
-        self.nodes.retain(|_| {
-            index += 1;
-            index - 1 == place || !nodes.contains(&(index - 1))
-        });
+        for node in nodes.iter().rev().copied().filter(|node| *node != place) {
+            let _fused = self.nodes.remove(node);
+        }
         true
     }
 

@@ -14,6 +14,7 @@ use crate::memory::ALIGNMENT;
 use crate::profile::ProfiledCall;
 use crate::record::MemRanges;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
@@ -156,13 +157,19 @@ impl GraphExecutor {
         let mut launch_bytes = 0;
         let numbered = graph.nodes().iter().zip(&commands.calls).enumerate();
         let mut live = Vec::new();
-        // An op is a plain value, and its text has all of it.
-        let mut alike: FxHashMap<(TypeId, String, usize), usize> = FxHashMap::default();
+        // The first nodes of each op and kernel.
+        let mut firsts: FxHashMap<(TypeId, usize), SmallVec<[usize; 4]>> = FxHashMap::default();
         for (index, (node, call)) in numbered.filter(|(_, (node, _))| graph.is_live(node)) {
             match live_steps(&call.plan, graph.device().info(), &mut launch_bytes) {
                 Some(steps) => {
-                    let key = (node.op.as_any().type_id(), format!("{:?}", node.op), call.kernel);
-                    let like = *alike.entry(key).or_insert(index);
+                    let firsts = firsts.entry((node.op.as_any().type_id(), call.kernel)).or_default();
+                    let is_alike = |&&first: &&usize| {
+                        graph.nodes().get(first).is_some_and(|first| node.op.is_same(&*first.op))
+                    };
+                    let like = firsts.iter().find(is_alike).copied().unwrap_or(index);
+                    if like == index {
+                        firsts.push(index);
+                    }
                     live.push(LiveNode { node: index, like, steps });
                 }
                 // It computes all planned rows.

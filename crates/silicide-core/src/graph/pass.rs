@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::kernel::Access;
 use crate::record::rules::{Extent, output_slots};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::any::TypeId;
 
 /// A rewrite that never changes what a graph computes beyond the tolerance of its ops.
@@ -66,7 +67,7 @@ impl ComputeGraph {
             })
             .collect();
         let changed = self.changed_places();
-        let mut known: FxHashMap<(TypeId, String, Vec<Operand>), usize> = FxHashMap::default();
+        let mut known: FxHashMap<(TypeId, Vec<Operand>), SmallVec<[usize; 1]>> = FxHashMap::default();
         let mut same: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         let mut doubles = vec![false; self.nodes.len()];
         for index in 0..self.nodes.len() {
@@ -78,11 +79,10 @@ impl ComputeGraph {
             if !self.is_plain(node, &updated, &changed) {
                 continue;
             }
-            // An op is a plain value, and its text has all of it.
-            let key = (node.op.as_any().type_id(), format!("{:?}", node.op), node.inputs.to_vec());
-            match known.get(&key).and_then(|&first| self.nodes.get(first)) {
-                // An op whose text hides a parameter may have outputs of another shape.
-                Some(first) if !self.makes_the_same(first, node) => {}
+            let alike = known.entry((node.op.as_any().type_id(), node.inputs.to_vec())).or_default();
+            let mut firsts = alike.iter().filter_map(|&first| self.nodes.get(first));
+            // An op that compares without a parameter may have outputs of another shape.
+            match firsts.find(|first| node.op.is_same(&*first.op) && self.makes_the_same(first, node)) {
                 Some(first) => {
                     let pairs = node.outputs.iter().zip(&first.outputs);
                     same.extend(pairs.map(|(double, first)| (double.value, first.value)));
@@ -90,9 +90,7 @@ impl ComputeGraph {
                         *double = true;
                     }
                 }
-                None => {
-                    known.insert(key, index);
-                }
+                None => alike.push(index),
             }
         }
         for output in &mut self.outputs {

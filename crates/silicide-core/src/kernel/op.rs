@@ -172,7 +172,7 @@ impl Tolerance {
 /// use silicide::{Buffer, CommandEncoder, DType, Device, Error, Recorder};
 ///
 /// /// `y = x + c`.
-/// #[derive(Debug)]
+/// #[derive(Debug, PartialEq)]
 /// struct Shift(f32);
 ///
 /// impl Op for Shift {
@@ -236,7 +236,7 @@ impl Tolerance {
 /// assert_eq!(y.to_vec::<f32>()?, [1.5, 2.5, 3.5]);
 /// # Ok::<(), Error>(())
 /// ```
-pub trait Op: fmt::Debug + Send + Sync + 'static {
+pub trait Op: fmt::Debug + PartialEq + Send + Sync + 'static {
     /// Its name: the folder it lives in.
     fn name(&self) -> &'static str;
     /// Arguments and their access: inputs, then outputs.
@@ -299,6 +299,8 @@ mod sealed {
 pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     /// The op itself, to downcast to its type.
     fn as_any(&self) -> &dyn Any;
+    /// Whether the other op is of its type, with equal parameters: both compute the same.
+    fn is_same(&self, other: &dyn DynOp) -> bool;
     /// See [`Op::name`].
     fn name(&self) -> &'static str;
     /// See [`Op::slots`].
@@ -330,6 +332,9 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
 impl<O: Op> DynOp for O {
     fn as_any(&self) -> &dyn Any {
         self
+    }
+    fn is_same(&self, other: &dyn DynOp) -> bool {
+        other.as_any().downcast_ref::<O>().is_some_and(|other| self == other)
     }
     fn name(&self) -> &'static str {
         Op::name(self)

@@ -14,35 +14,35 @@ use std::marker::PhantomData;
 const TILE: usize = 256;
 
 /// `y = a + b`, f32; may run over `a`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Add;
 
 /// `y = factor * x`, f32.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale(pub(crate) f32);
 
 /// `y += x`, f32: an output that is read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Accumulate;
 
 /// `y = x + x + x`, f32, in two launches through scratch memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Triple;
 
 /// `y = x`, f32, whose native kernel panics on the first tile.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Panics;
 
 /// `y = x`, f32, of `[columns, rows]`: rows leave the first axis. It has no kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Transpose;
 
 /// The first two elements of `x`, f32; one element where `x` has this number of rows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Odd(pub(crate) usize);
 
 /// `y = 3 x`, f32, by one program for `at` elements and by another for any other number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Switching {
     pub(crate) at: usize,
 }

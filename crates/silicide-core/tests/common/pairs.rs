@@ -12,23 +12,23 @@ use silicide_hal::{NativeFn, NativeKernel, NativeVariant, Program, Tile};
 use silicide_quant::{DType, Shape};
 
 /// `y = 2 x`, `z = 3 x`, f32.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Split;
 
 /// `y = bits of x`, from f32 to u32. The slot allows `y` to be `x`, which the types forbid.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bits;
 
 /// `y` is this many words, each 7; `x` is only there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sized(pub(crate) usize);
 
 /// `y = 2 x`, planned with a read binding of `y` that overlaps the written one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sliding;
 
 /// `y = 4 x` in two launches, of which only the first reads `x`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Quadruple;
 
 /// The shape of one f32 input.

@@ -21,6 +21,12 @@ struct Changed {
     choices: Vec<u8>,
 }
 
+impl PartialEq for Changed {
+    fn eq(&self, other: &Changed) -> bool {
+        self.op.is_same(&*other.op) && (self.kernel, &self.choices) == (other.kernel, &other.choices)
+    }
+}
+
 struct ChangedPlan;
 
 impl Op for Changed {
