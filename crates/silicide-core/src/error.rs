@@ -239,6 +239,12 @@ pub enum Error {
         /// What it planned.
         what: String,
     },
+    /// A part that silicide itself made is missing: a defect.
+    #[error("{what} is missing; this is a defect of silicide, please report it")]
+    Missing {
+        /// The part.
+        what: &'static str,
+    },
     /// Work was stopped on request.
     #[error("{what}: cancelled")]
     Cancelled {

@@ -42,9 +42,9 @@ impl CacheOptions {
     }
 
     /// Returns the options of layer `layer` of a model, on its device.
-    pub(crate) fn of_layer(&self, model: &Description, layer: usize) -> CacheOptions {
+    pub(crate) fn of_layer(&self, model: &Description, layer: usize) -> Result<CacheOptions> {
         let placement = &model.placement;
-        placement.device(placement.of_layer(layer)).map_or(*self, |device| self.on(device))
+        Ok(self.on(placement.device(placement.of_layer(layer))?))
     }
 
     /// Returns whether keys lie in lanes.
@@ -69,8 +69,9 @@ impl CacheOptions {
     pub fn bytes(&self, model: &Description) -> Result<Vec<u64>> {
         let mut bytes = vec![0u64; model.placement.devices().len()];
         for (layer, kind) in model.layers.iter().enumerate() {
-            let Some(bytes) = bytes.get_mut(model.placement.of_layer(layer)) else { continue };
-            for (dtype, shape) in self.of_layer(model, layer).tensors(model, kind)? {
+            let bytes = bytes.get_mut(model.placement.of_layer(layer));
+            let bytes = bytes.ok_or_else(|| Error::missing("the device of a layer"))?;
+            for (dtype, shape) in self.of_layer(model, layer)?.tensors(model, kind)? {
                 *bytes += shape.bytes(dtype).map_err(bad_shape)? as u64;
             }
         }
@@ -153,9 +154,7 @@ impl KvCache {
             Ok::<_, Error>(buffer)
         };
         let rings = model.layers.iter().enumerate().map(|(layer, kind)| {
-            let Some(device) = model.placement.device(model.placement.of_layer(layer)) else {
-                return Err(Error::Device(silicide_core::Error::ZeroSize { what: "cache" }));
-            };
+            let device = model.placement.device(model.placement.of_layer(layer))?;
             let options = options.on(device);
             let [keys, values] = options.tensors(model, kind)?;
             let capacity = options.capacity(kind);

@@ -148,6 +148,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The error of a part that this crate itself made and does not find.
+    pub(crate) fn missing(what: &'static str) -> Error {
+        Error::Device(silicide_core::Error::Missing { what })
+    }
+}
+
 /// Returns a sentence about the largest context that fits.
 fn largest(fits: usize, trained: usize) -> String {
     match fits {

@@ -406,7 +406,7 @@ impl Bound {
         let Compiled { offsets, commands, .. } = self.compiled();
         let bytes = commands.slots.get(slot as usize).and_then(|slot| slot.bytes);
         let slot = offsets.get(slot as usize).zip(bytes).zip(self.arena.as_ref());
-        let ((&offset, bytes), arena) = slot.ok_or(Error::ZeroSize { what: "arena" })?;
+        let ((&offset, bytes), arena) = slot.ok_or(Error::Missing { what: "the arena of a session" })?;
         in_slot(arena, offset..offset.saturating_add(bytes), dtype, shape)
     }
 
@@ -418,7 +418,8 @@ impl Bound {
     /// The memory of an operand in a shape of its first rows.
     fn buffer_of(&self, operand: Operand, shape: Shape) -> Result<Buffer> {
         let graph = &self.compiled().graph;
-        let (root, missing) = (graph.root(operand.value), Error::ZeroSize { what: "graph" });
+        let (root, missing) =
+            (graph.root(operand.value), Error::Missing { what: "an input or parameter of a session" });
         match graph.origin(root) {
             Some(Origin::Constant(buffer)) => buffer.reshape(shape),
             Some(Origin::Input(input)) => {

@@ -42,7 +42,7 @@ impl BoundPass {
         let staging = staging(captured, model)?;
         let caches: Vec<&Buffer> = cache.buffers().collect();
         let sessions = captured.segments.iter().map(|segment| {
-            let missing = || Error::Device(silicide_core::Error::ZeroSize { what: "segment" });
+            let missing = || Error::missing("the arena or an input of a segment");
             let input = |input: &SegmentInput| match input {
                 SegmentInput::Pass(number) => caches.get(*number).copied(),
                 SegmentInput::Transfer(number) => staging.get(*number),
@@ -52,7 +52,7 @@ impl BoundPass {
             Ok(segment.executor.session_in(arena, &inputs.ok_or_else(missing)?)?)
         });
         let sessions = sessions.collect::<Result<_>>()?;
-        let inputs = PassInputs::new(model, &captured.parameters);
+        let inputs = PassInputs::new(model, &captured.parameters)?;
         let graphs = BoundSegments { captured: Arc::clone(captured), sessions, extents: Vec::new() };
         Ok(BoundPass { captured: Arc::clone(captured), graphs, inputs, staging })
     }
@@ -79,7 +79,7 @@ impl BoundPass {
     /// Runs segment `number`.
     pub(super) fn replay_segment(&mut self, number: usize) -> Result<Submission> {
         let session = self.graphs.sessions.get_mut(number);
-        let session = session.ok_or(Error::Device(silicide_core::Error::ZeroSize { what: "segment" }))?;
+        let session = session.ok_or_else(|| Error::missing("a segment of a pass"))?;
         Ok(session.replay()?)
     }
 
@@ -96,8 +96,7 @@ impl BoundPass {
             }
             let output =
                 self.graphs.sessions.get(number).and_then(|session| session.output(transfer.of.output));
-            let output =
-                output.ok_or(Error::Device(silicide_core::Error::WrongGraph { what: "transfer" }))?;
+            let output = output.ok_or_else(|| Error::missing("the output of a segment"))?;
             let planned = transfer.of.info.elements();
             let live = transfer.of.extent.and_then(|extent| {
                 let most = self.captured.extent_most(extent, number)?;
@@ -129,14 +128,13 @@ fn staging(captured: &CapturedPass, model: &Description) -> Result<Vec<Buffer>> 
     let options =
         BufferOptions::default().purpose(Purpose::Activations).kind(MemoryKind::Shared).zeroed(false);
     let slots = captured.staging.iter().map(|slot| {
-        let missing = Error::Device(silicide_core::Error::ZeroSize { what: "staging" });
-        let device = model.placement.device(slot.device).ok_or(missing)?;
+        let device = model.placement.device(slot.device)?;
         Ok(Buffer::with(device, DType::U8, [slot.bytes], &options)?)
     });
     let slots = slots.collect::<Result<Vec<Buffer>>>()?;
     let destination = |transfer: &super::passes::CapturedTransfer| {
-        let (info, missing) = (transfer.of.info, silicide_core::Error::ZeroSize { what: "staging" });
-        let slot = slots.get(transfer.slot).ok_or(missing)?;
+        let info = transfer.of.info;
+        let slot = slots.get(transfer.slot).ok_or_else(|| Error::missing("staging memory"))?;
         Ok(slot.view(0, info.bytes())?.reinterpret(info.dtype)?.reshape(info.shape)?)
     };
     captured.transfers.iter().map(destination).collect()

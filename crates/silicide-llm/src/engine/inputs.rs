@@ -74,23 +74,23 @@ pub(super) fn declare(
         angles.push(parameter);
         ropes.push(value);
     }
-    let layers = || {
-        let numbered = model.layers.iter().enumerate();
-        numbered.map(|(layer, kind)| (placement.of_layer(layer), kind, options.of_layer(model, layer)))
-    };
+    let layers = model.layers.iter().enumerate().map(|(layer, kind)| {
+        let device = placement.of_layer(layer);
+        Ok((device, placement.device(device)?, kind, options.of_layer(model, layer)?))
+    });
+    let layers = layers.collect::<Result<Vec<_>>>()?;
     let (mut slots, mut slot_values) = (Vec::new(), Vec::new());
-    for capacity in capacities(layers().map(|(_, kind, options)| options.capacity(kind))) {
+    for capacity in capacities(layers.iter().map(|(_, _, kind, options)| options.capacity(kind))) {
         let (parameter, value) = pass.parameter("slots", info(DType::U32, &[count])?, rows);
         slots.push((capacity, parameter));
         slot_values.push((capacity, value));
     }
     let (mut work, mut lists) = (Vec::<WorkParameter>::new(), Vec::new());
-    for (device, kind, options) in layers() {
-        let seen = visibility(kind, &options);
+    for &(device, on, kind, ref options) in &layers {
+        let seen = visibility(kind, options);
         if work.iter().any(|known| (known.seen, known.device) == (seen, device)) {
             continue;
         }
-        let Some(on) = placement.device(device) else { continue };
         let most = WorkList::most_entries(&seen, count, on.info());
         let entries = if most > count { Some(pass.extent("work", most)) } else { None };
         let info = info(DType::U32, &[most, ENTRY_WORDS])?;
@@ -103,16 +103,17 @@ pub(super) fn declare(
         _ => Some(pass.parameter("outputs", info(DType::U32, &[class.outputs])?, outputs)),
     };
     let mut caches = Vec::new();
-    for (device, kind, options) in layers() {
+    for &(device, on, kind, ref options) in &layers {
         let [keys, values] =
             options.tensors(model, kind)?.map(|(dtype, shape)| TensorInfo::new(dtype, shape));
         let slots = slot_values.iter().find(|(capacity, _)| *capacity == options.capacity(kind));
-        let seen = visibility(kind, &options);
+        let seen = visibility(kind, options);
         let list = work.iter().position(|known| (known.seen, known.device) == (seen, device));
-        let Some(on) = placement.device(device) else { continue };
         let (keys, values) = (pass.input("keys", keys, on), pass.input("values", values, on));
         let both = slots.zip(list.and_then(|list| lists.get(list)));
-        caches.extend(both.map(|((_, slots), work)| LayerCache { keys, values, slots: *slots, work: *work }));
+        let (&(_, slots), &work) =
+            both.ok_or_else(|| Error::missing("the slots or the work list of a layer"))?;
+        caches.push(LayerCache { keys, values, slots, work });
     }
     let values = ForwardInputs {
         count,
@@ -145,13 +146,13 @@ pub(super) trait InputSink {
 
 impl PassInputs {
     /// The inputs of a pass with these parameters.
-    pub(super) fn new(model: &Description, parameters: &PassParameters) -> PassInputs {
+    pub(super) fn new(model: &Description, parameters: &PassParameters) -> Result<PassInputs> {
         let list = |work: &WorkParameter| {
             let device = model.placement.device(work.device)?;
-            Some(WorkList::new(work.seen.capacity, device.info()))
+            Ok(WorkList::new(work.seen.capacity, device.info()))
         };
-        let lists = parameters.work.iter().filter_map(list).collect();
-        PassInputs { angles: Vec::new(), words: Vec::new(), lists }
+        let lists = parameters.work.iter().map(list).collect::<Result<_>>()?;
+        Ok(PassInputs { angles: Vec::new(), words: Vec::new(), lists })
     }
 
     /// Sets the inputs of a captured pass over `span`.
@@ -178,7 +179,8 @@ impl PassInputs {
                 }
                 None => count,
             };
-            sink.set(work.list, list.words().get(..entries * ENTRY_WORDS).unwrap_or_default())?;
+            let words = list.words().get(..entries * ENTRY_WORDS);
+            sink.set(work.list, words.ok_or_else(|| Error::missing("an entry of a work list"))?)?;
         }
         for (rope, parameter) in model.ropes.iter().zip(&parameters.angles) {
             angles.clear();

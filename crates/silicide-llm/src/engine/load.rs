@@ -130,7 +130,8 @@ impl Model {
             let (cache, passes) = (options.cache(&description)?, Passes::default());
             let planned = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
             let memory = memory::check(planned, &passes, &available, is_last)?;
-            Ok((DescribedModel { description, decoder, weights }, cache, memory, passes))
+            let sum = available.sum(&memory);
+            Ok((DescribedModel { description, decoder, weights }, cache, (memory, sum), passes))
         };
         let (planned, tokenizer) = std::thread::scope(|scope| {
             let tokenizer = || Tokenizer::from_source(source);
@@ -144,8 +145,12 @@ impl Model {
                     repack = match (plan(&placement, repack, is_last), repack) {
                         (Err(Error::DoesNotFit { .. }), Repack::All) => Repack::Matrices,
                         (Err(Error::DoesNotFit { .. }), Repack::Matrices) => Repack::None,
-                        (Err(Error::DoesNotFit { .. }), Repack::None) if may_split => {
-                            (placement, may_split) = (choice.by_memory()?, false);
+                        (Err(Error::DoesNotFit { device, .. }), Repack::None) if may_split => {
+                            may_split = false;
+                            // If the CPU's part is too large, the error names the context that fits.
+                            if choice.is_its_device(&device) {
+                                placement = choice.by_memory()?;
+                            }
                             most_repacked(&placement, options)
                         }
                         (planned, _) => break planned?,
@@ -160,7 +165,7 @@ impl Model {
             };
             (planned, tokenizer)
         });
-        let (placement, (described, cache, device_memory, passes)) = planned?;
+        let (placement, (described, cache, (device_memory, sum), passes)) = planned?;
         let tokenizer = tokenizer?;
         let process = resident_memory() as u64;
         let DescribedModel { description, decoder, weights } = described;
@@ -170,10 +175,8 @@ impl Model {
         }
         let template = ChatTemplate::of(source, &tokenizer);
         let (path, load_time) = (source.path().to_owned(), begin.elapsed());
-        let memory = MemoryEstimate { process, ..MemoryEstimate::sum(&device_memory) };
-        let Some(device) = placement.device(0).cloned() else {
-            return Err(Error::Device(silicide_core::Error::ZeroSize { what: "devices" }));
-        };
+        let memory = MemoryEstimate { process, ..sum };
+        let device = placement.device(0)?.clone();
         let loaded = LoadedModel {
             device,
             path,

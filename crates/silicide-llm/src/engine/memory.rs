@@ -44,22 +44,6 @@ impl MemoryEstimate {
     pub fn peak(&self) -> u64 {
         self.process + self.needed()
     }
-
-    /// Returns the sum of the estimates of a model's devices.
-    pub(super) fn sum(devices: &[MemoryEstimate]) -> MemoryEstimate {
-        let sum = |field: fn(&MemoryEstimate) -> u64| devices.iter().map(field).sum();
-        MemoryEstimate {
-            weights: sum(|of| of.weights),
-            loading: sum(|of| of.loading),
-            cache: sum(|of| of.cache),
-            activations: sum(|of| of.activations),
-            arena: devices.iter().map(|of| of.arena).sum(),
-            workspaces: sum(|of| of.workspaces),
-            process: sum(|of| of.process),
-            available: sum(|of| of.available),
-            context: devices.first().map_or(0, |of| of.context),
-        }
-    }
 }
 
 /// The bytes that are available on each device of a model.
@@ -81,6 +65,23 @@ impl AvailableMemory {
         };
         let is_shared = devices.first().is_some_and(|device| device.info().features.unified_memory);
         AvailableMemory { bytes: devices.iter().map(available).collect(), is_shared }
+    }
+
+    /// Returns the sum of the estimates of a model's devices. Memory that they share is available once.
+    pub(super) fn sum(&self, estimates: &[MemoryEstimate]) -> MemoryEstimate {
+        let sum = |field: fn(&MemoryEstimate) -> u64| estimates.iter().map(field).sum();
+        let bytes = self.bytes.iter().copied();
+        MemoryEstimate {
+            weights: sum(|of| of.weights),
+            loading: sum(|of| of.loading),
+            cache: sum(|of| of.cache),
+            activations: sum(|of| of.activations),
+            arena: estimates.iter().map(|of| of.arena).sum(),
+            workspaces: sum(|of| of.workspaces),
+            process: sum(|of| of.process),
+            available: if self.is_shared { bytes.max().unwrap_or(0) } else { bytes.sum() },
+            context: estimates.first().map_or(0, |of| of.context),
+        }
     }
 
     /// Puts the bytes that are available into estimates.
@@ -163,10 +164,11 @@ pub(super) fn check(
         Ok(exceeded(&count_classes(planned, &Passes::default(), available, &classes)?).is_none())
     };
     let fits = if is_last { largest_context(options.context, fits)? } else { 0 };
-    let device = description.placement.device(number).map(|device| device.info().id.clone());
-    let estimate = estimates.get(number).copied().unwrap_or_else(|| MemoryEstimate::sum(&estimates));
+    let device = description.placement.device(number)?.info().id.clone();
+    let estimate =
+        estimates.get(number).copied().ok_or_else(|| Error::missing("the estimate of a device"))?;
     Err(Error::DoesNotFit {
-        device: device.unwrap_or_default(),
+        device,
         needed: estimate.needed(),
         weights: estimate.weights,
         cache: estimate.cache,

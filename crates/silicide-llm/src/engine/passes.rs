@@ -5,7 +5,7 @@
 
 use super::inputs::{PassParameters, Span, declare};
 use crate::cache::CacheOptions;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::{
     Decoder, Description, PassExtent, PassRecorder, RecordedPass, RecordedSegment, SegmentInput, Transfer,
 };
@@ -142,26 +142,23 @@ impl CapturedPass {
     /// Captures a pass, with the usual fusions.
     pub(super) fn new(model: PlannedModel<'_>, class: PassClass) -> Result<CapturedPass> {
         let placement = &model.description.placement;
-        let first = placement.device(placement.of_layer(0));
-        let Some(first) = first else {
-            return Err(Error::Device(silicide_core::Error::ZeroSize { what: "devices" }));
-        };
+        let first = placement.device(placement.of_layer(0))?;
         let mut recorder = PassRecorder::new(first);
         let (parameters, inputs) = declare(&mut recorder, model.description, model.cache, class)?;
         let logits = model.decoder.forward(&mut recorder, &inputs)?;
         let RecordedPass { segments, transfers, result } = recorder.finish(&logits)?;
         let segments = segments.into_iter().map(|RecordedSegment { graph, extents, parameters, inputs }| {
-            let device = placement.number_of(graph.device());
+            let device = placement.number_of(graph.device())?;
             let executor = GraphExecutor::new(graph, &fuse::options().mark_ops(class.is_marked))?;
             Ok(CapturedSegment { executor, device, extents, parameters, inputs })
         });
         let segments = segments.collect::<Result<_>>()?;
         let mut staging = Vec::new();
-        let transfers = transfers.into_iter().map(|of| CapturedTransfer {
-            slot: staging_slot(&mut staging, &of, placement.number_of(&of.to)),
-            of,
+        let transfers = transfers.into_iter().map(|of| {
+            let slot = staging_slot(&mut staging, &of, placement.number_of(&of.to)?);
+            Ok(CapturedTransfer { of, slot })
         });
-        let transfers = transfers.collect();
+        let transfers = transfers.collect::<Result<_>>()?;
         Ok(CapturedPass { class, segments, transfers, staging, logits: result, parameters })
     }
 

@@ -229,7 +229,7 @@ impl Session {
         let class = PassClass::of(&span, self.model.description(), self.model.cache_options());
         let is_profiled = self.profiling.is_some();
         let place = self.bind(if is_profiled { class.marked() } else { class })?;
-        let missing = || Error::Device(silicide_core::Error::ZeroSize { what: "pass" });
+        let missing = || Error::missing("a pass of the session");
         let pass = self.passes.get_mut(place).ok_or_else(missing)?;
         pass.set(self.model.description(), &span)?;
         match &mut self.profiling {

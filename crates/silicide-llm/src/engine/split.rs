@@ -39,6 +39,11 @@ impl<'a> SplitChoice<'a> {
         self.options.gpu_layers.is_none() && self.device.info().backend != Backend::Cpu
     }
 
+    /// Whether `id` names the device, which is not the CPU of a split.
+    pub(super) fn is_its_device(&self, id: &str) -> bool {
+        self.device.info().id == id
+    }
+
     /// Returns the devices of the model's parts as options say; the device for all layers if its memory decides.
     pub(super) fn first(&self) -> Result<LayerPlacement> {
         if self.device.info().backend == Backend::Cpu {

@@ -1,5 +1,6 @@
 //! The devices of a model's parts, by the names of their tensors.
 
+use crate::error::{Error, Result};
 use silicide_core::Device;
 use std::ops::Range;
 
@@ -80,14 +81,15 @@ impl LayerPlacement {
         }
     }
 
-    /// Returns the device with a number, the first for numbers that there are not.
-    pub(crate) fn device(&self, number: usize) -> Option<&Device> {
-        self.devices.get(number).or(self.devices.first())
+    /// Returns the device with a number.
+    pub(crate) fn device(&self, number: usize) -> Result<&Device> {
+        self.devices.get(number).ok_or_else(|| Error::missing("a device of the model"))
     }
 
     /// Returns the number of a device.
-    pub(crate) fn number_of(&self, device: &Device) -> usize {
-        self.devices.iter().position(|known| known.is_same(device)).unwrap_or(0)
+    pub(crate) fn number_of(&self, device: &Device) -> Result<usize> {
+        let number = self.devices.iter().position(|known| known.is_same(device));
+        number.ok_or_else(|| Error::missing("a device of the model"))
     }
 
     fn cpu_if(&self, on_cpu: bool) -> usize {

@@ -20,10 +20,16 @@ use silicide_core::{
 };
 use silicide_quant::Shape;
 use smallvec::SmallVec;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The identity of the next recorder.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A tensor of a [`PassRecorder`].
 #[derive(Clone, Copy, Debug)]
 pub struct PassValue {
+    /// The identity of its recorder.
+    pass: u64,
     tensor: usize,
     info: TensorInfo,
 }
@@ -35,6 +41,8 @@ pub(crate) struct PassExtent(pub(crate) usize);
 /// Records a forward pass on the devices of its weights.
 #[derive(Debug)]
 pub struct PassRecorder {
+    /// Its identity, which its values carry.
+    id: u64,
     /// The device of ops without constants.
     device: Device,
     scopes: Vec<&'static str>,
@@ -138,6 +146,7 @@ impl PassRecorder {
     /// An empty pass. Ops without constants run on `device` until a constant was used.
     pub(crate) fn new(device: &Device) -> PassRecorder {
         PassRecorder {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: device.clone(),
             scopes: Vec::new(),
             extents: Vec::new(),
@@ -175,8 +184,7 @@ impl PassRecorder {
 
     /// Ends the recording. `result` is the result of the pass.
     pub(crate) fn finish(mut self, result: &PassValue) -> Result<RecordedPass> {
-        let tensor = self.tensors.get(result.tensor).ok_or_else(foreign)?;
-        let from = tensor.places.first().map(|(segment, _)| *segment).ok_or_else(foreign)?;
+        let from = self.tensor_of(result)?.places.first().map(|(segment, _)| *segment).ok_or_else(foreign)?;
         let output = self.export(result.tensor, from)?;
         let PassRecorder { segments, tensors, transfers, .. } = self;
         let segments = segments.into_iter().enumerate().map(|(number, segment)| {
@@ -201,20 +209,24 @@ impl PassRecorder {
         places: SmallVec<[(usize, GraphValue); 1]>,
     ) -> PassValue {
         self.tensors.push(Tensor { origin, places });
-        PassValue { tensor: self.tensors.len() - 1, info }
+        PassValue { pass: self.id, tensor: self.tensors.len() - 1, info }
+    }
+
+    /// Returns the tensor of a value. Values of other recorders have none.
+    fn tensor_of(&self, value: &PassValue) -> Result<&Tensor> {
+        let tensor = self.tensors.get(value.tensor).filter(|_| value.pass == self.id);
+        tensor.ok_or_else(foreign)
     }
 
     /// Returns the segment of the next op, which has these operands.
     fn segment(&mut self, operands: &[&[&PassValue]]) -> Result<usize> {
         for value in operands.iter().copied().flatten() {
-            match self.tensors.get(value.tensor).map(|tensor| &tensor.origin) {
-                Some(Origin::Constant(buffer)) => self.device = buffer.device().clone(),
-                Some(Origin::Input(number)) => {
-                    let input = self.inputs.get(*number).ok_or_else(foreign)?;
-                    self.device = input.device.clone();
-                }
-                _ => {}
-            }
+            let device = match &self.tensor_of(value)?.origin {
+                Origin::Constant(buffer) => buffer.device(),
+                Origin::Input(number) => &self.inputs.get(*number).ok_or_else(foreign)?.device,
+                Origin::Parameter(_) | Origin::Computed => continue,
+            };
+            self.device = device.clone();
         }
         if let Some(last) = self.segments.last()
             && last.builder.device().is_same(&self.device)
@@ -237,8 +249,12 @@ impl PassRecorder {
 
     /// Returns a value in segment `number`.
     fn local(&mut self, value: &PassValue, number: usize) -> Result<GraphValue> {
-        let tensor = self.tensors.get(value.tensor).ok_or_else(foreign)?;
-        let known = tensor.places.iter().find(|(segment, _)| *segment == number).map(|(_, value)| *value);
+        let known = self
+            .tensor_of(value)?
+            .places
+            .iter()
+            .find(|(segment, _)| *segment == number)
+            .map(|(_, value)| *value);
         let local = match known {
             Some(local) => local,
             None => {
@@ -357,14 +373,12 @@ impl Recorder for PassRecorder {
     }
 
     fn reshape(&mut self, value: &PassValue, shape: Shape) -> silicide_core::Result<PassValue> {
-        let tensor =
-            self.tensors.get(value.tensor).ok_or(silicide_core::Error::WrongGraph { what: "reshape" })?;
+        let tensor = self.tensor_of(value).map_err(device_error)?;
         match tensor.places.last() {
             // The segment's builder checks the view.
             Some(&(number, local)) => {
-                if let Some(segment) = self.segments.get_mut(number) {
-                    segment.builder.reshape(&local, shape)?;
-                }
+                let segment = self.segments.get_mut(number).ok_or_else(|| device_error(foreign()))?;
+                segment.builder.reshape(&local, shape)?;
             }
             None if shape.elements() != value.info.elements() => {
                 let expected = format!("{} elements", value.info.elements());
@@ -388,7 +402,7 @@ impl Recorder for PassRecorder {
         let number = self.segment(&[inputs]).map_err(device_error)?;
         let locals = self.locals(inputs, number).map_err(device_error)?;
         let locals: SmallVec<[&GraphValue; 4]> = locals.iter().collect();
-        let Some(segment) = self.segments.get_mut(number) else { return Ok(SmallVec::new()) };
+        let segment = self.segments.get_mut(number).ok_or_else(|| device_error(foreign()))?;
         let outputs = segment.builder.run(op, &locals)?;
         let place = |value: GraphValue| {
             self.tensor(Origin::Computed, value.info(), SmallVec::from_slice(&[(number, value)]))
@@ -407,10 +421,8 @@ impl Recorder for PassRecorder {
         let written = self.locals(outputs, number).map_err(device_error)?;
         let read: SmallVec<[&GraphValue; 4]> = read.iter().collect();
         let written: SmallVec<[&GraphValue; 4]> = written.iter().collect();
-        match self.segments.get_mut(number) {
-            Some(segment) => segment.builder.run_into(op, &read, &written),
-            None => Ok(()),
-        }
+        let segment = self.segments.get_mut(number).ok_or_else(|| device_error(foreign()))?;
+        segment.builder.run_into(op, &read, &written)
     }
 
     fn scope<T>(&mut self, label: &'static str, f: impl FnOnce(&mut PassRecorder) -> T) -> T {
@@ -426,5 +438,26 @@ impl Recorder for PassRecorder {
         self.scopes.pop();
         self.device = device;
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silicide_quant::DType;
+
+    #[test]
+    fn values_of_another_recorder_are_refused() {
+        let cpu = Device::cpu().unwrap();
+        let buffer = Buffer::new(&cpu, DType::F32, 4).unwrap();
+        let (mut first, mut second) = (PassRecorder::new(&cpu), PassRecorder::new(&cpu));
+        let (own, foreign) = (first.constant(&buffer), second.constant(&buffer));
+        let refused = |result: silicide_core::Result<PassValue>| {
+            matches!(result, Err(silicide_core::Error::WrongGraph { .. }))
+        };
+        assert!(refused(silicide_ops::add(&mut first, &own, &foreign)));
+        assert!(refused(first.reshape(&foreign, Shape::new(&[2, 2]).unwrap())));
+        let sum = silicide_ops::add(&mut first, &own, &own).unwrap();
+        assert!(matches!(second.finish(&sum), Err(Error::Device(silicide_core::Error::WrongGraph { .. }))));
     }
 }

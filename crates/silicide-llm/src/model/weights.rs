@@ -98,7 +98,8 @@ impl<'a> Tensors<'a> {
     ) -> Result<Tensors<'a>> {
         let what = "loaders";
         let Some(source) = loaders.first().map(Loader::source) else {
-            return Err(Error::Device(silicide_core::Error::ZeroSize { what }));
+            let what = "there are no loaders; give one for each device of the placement".to_owned();
+            return Err(Error::Device(silicide_core::Error::BadParameter { op: "load", what }));
         };
         for (number, device) in placement.devices().iter().enumerate() {
             let loader = loaders.get(number).map(Loader::device);
@@ -290,8 +291,7 @@ impl<'a> Tensors<'a> {
     }
 
     fn device(&self, number: usize) -> Result<&Device> {
-        let what = "device of a tensor";
-        self.placement.device(number).ok_or(Error::Device(silicide_core::Error::ZeroSize { what }))
+        self.placement.device(number)
     }
 
     /// Returns the weight of a tensor in the encoding of the file. Bytes that are not used in place are loaded by
