@@ -90,16 +90,19 @@ impl LayerFacts {
         }
     }
 
-    /// Returns the layers of each device, if there are two: `5 of 8 layers on vulkan:0, 3 on cpu`.
+    /// Returns the layers of each device, if there are two: `5 of 8 layers on vulkan:0, 3 on cpu`. The output layer is one of them.
     pub(crate) fn text(&self) -> Option<String> {
         let [gpu, cpu] = self.devices.as_slice() else { return None };
         let LayerFacts { layers, gpu_layers, cpu_experts, .. } = self;
-        let on_cpu = match (layers - gpu_layers, cpu_experts) {
-            (0, experts) => format!("the experts of the first {experts} on {cpu}"),
-            (on_cpu, 0) => format!("{on_cpu} on {cpu}"),
-            (on_cpu, experts) => format!("{on_cpu}, and the experts of the first {experts}, on {cpu}"),
+        let on_gpu = match layers - gpu_layers {
+            0 => format!("{layers} layers on {gpu}"),
+            on_cpu => format!("{gpu_layers} of {layers} layers on {gpu}, {on_cpu} on {cpu}"),
         };
-        Some(format!("{gpu_layers} of {layers} layers on {gpu}, {on_cpu}"))
+        Some(match cpu_experts {
+            0 => on_gpu,
+            1 => format!("{on_gpu}, the experts of the first layer on {cpu}"),
+            experts => format!("{on_gpu}, the experts of the first {experts} layers on {cpu}"),
+        })
     }
 }
 

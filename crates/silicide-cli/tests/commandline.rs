@@ -219,6 +219,7 @@ fn splits_that_make_no_sense_are_refused() {
             ["run", &model, "--raw", "-n", "1", "-p", "hi", "--device", "vulkan:0", split[0], split[1]];
         let (_, err) = success(&words);
         assert!(err.contains("vulkan:0") && !err.contains("layers on"), "{split:?}: {err}");
+        assert_eq!(err.contains("the model has no experts"), split[0] == "--n-cpu-moe", "{split:?}: {err}");
     }
 }
 

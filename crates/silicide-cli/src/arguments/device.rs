@@ -9,7 +9,8 @@ use silicide::Device;
 use silicide::device::DeviceOptions;
 use silicide::hal::Backend;
 use silicide::hal::cpu::Isa;
-use silicide_llm::ModelOptions;
+use silicide_llm::model::Split;
+use silicide_llm::{Model, ModelOptions};
 
 /// Where to run.
 #[derive(Clone, Debug, Default, Args)]
@@ -46,6 +47,7 @@ pub(crate) struct SplitArgs {
     /// Number of layers on the GPU: the last N, where the output layer counts as one. The others run on the CPU. all: every layer;
     /// auto or -1: as many as fit its memory [default: auto] [aliases: -ngl, --n-gpu-layers]
     #[arg(long, alias = "n-gpu-layers", value_name = "N", allow_hyphen_values = true, value_parser = gpu_layers)]
+    #[arg(env = "SILICIDE_GPU_LAYERS", hide_env_values = true)]
     pub(crate) gpu_layers: Option<GpuLayers>,
     /// Keep the experts of the first N layers on the CPU [default: as many as necessary, 0 with -ngl] [aliases: -ncmoe]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = layers)]
@@ -92,6 +94,18 @@ impl SplitArgs {
     /// Returns the number of first layers whose experts run on the CPU, if it was given.
     fn cpu_experts(&self) -> Option<usize> {
         if self.cpu_moe { Some(usize::MAX) } else { self.n_cpu_moe }
+    }
+
+    /// Prints a note if experts were to stay on the CPU, and `model` has none or no GPU.
+    pub(crate) fn say_where_experts_run(&self, model: &Model) {
+        if self.cpu_experts().is_none_or(|count| count == 0) || model.placement().cpu_part() != Split::NONE {
+            return;
+        }
+        let why = match model.device().info().backend {
+            Backend::Cpu => "all layers run on the CPU",
+            _ => "the model has no experts",
+        };
+        note(format_args!("--cpu-moe, --n-cpu-moe: {why}"));
     }
 
     /// Whether everything runs on the CPU.

@@ -156,6 +156,7 @@ impl ModelArgs {
         reading.finish_and_clear();
         bar.finish_and_clear();
         let model = model?;
+        self.device.split.say_where_experts_run(&model);
         let (context, trained) = (model.cache_options().context, model.description().config.trained_context);
         if context > trained {
             warning(format_args!(
