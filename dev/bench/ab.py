@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compares two builds of silicide on the CPU: speed of NEW over speed of OLD, with a confidence interval, against a bound.
+"""Compares two builds of silicide: speed of NEW over speed of OLD, with a confidence interval, against a bound.
 
     dev/bench/ab.py main HEAD                              # two revisions, built in silicide's cache folder
     dev/bench/ab.py old/silicide target/release/silicide   # two binaries; the same one twice is an A/A test
     dev/bench/ab.py main HEAD --quick                      # one format per model, 2 threads
     dev/bench/ab.py main HEAD --models 1b --formats q4_0,bf16 -t 2 --isa avx2 --depth 8192
+    dev/bench/ab.py main HEAD --device vulkan -t 2         # on a GPU, or software Vulkan; the default is the CPU
     dev/bench/ab.py main HEAD --json run.json --plot run.svg
     dev/bench/ab.py --from run.json --least 0.99           # judge and print an earlier run again
 
@@ -95,7 +96,9 @@ def sample(figures, pairs, take, say):
 
 
 def sets(a, binaries):
-    """The instruction sets to compare: None, the best, alone if a build lacks the option."""
+    """The instruction sets to compare: None, the best, alone on a GPU, or if a build lacks the option."""
+    if a.device != "cpu":
+        return [None]
     lacking = [side.upper() for side in SIDES if "--isa" not in engines.run([binaries[side], "bench", "--help"])]
     if not lacking:
         return a.isa or engines.instruction_sets(engines.features()) or [None]
@@ -110,10 +113,11 @@ def measure(a, keep):
     for side in SIDES:
         engines.say(f"{side.upper()}: {builds.title(compared[side])}")
     os.environ.setdefault("SILICIDE_PROGRAM", str(binaries["new"]))
+    engines.device = a.device
     isas = sets(a, binaries)
     files = [(family, format, models.file(family, format)) for family, format in a.chosen]
     known = engines.features()
-    run = {"when": time.strftime("%Y-%m-%d %H:%M"), "machine": engines.processor(), "pairs": a.pairs, "builds": compared, "skipped": []}
+    run = {"when": time.strftime("%Y-%m-%d %H:%M"), "machine": engines.processor(), "device": a.device, "pairs": a.pairs, "builds": compared, "skipped": []}
     run["features"] = [name for name in engines.FEATURES if name in known]
     run |= {"busy_before": engines.warn_before(), "busy_meanwhile": 0.0, "load": [os.getloadavg()[0]], "figures": []}
     watch, done, warm = engines.Watch(), 0, set()
@@ -169,7 +173,7 @@ def name(row):
 
 def report(run, judged):
     """Prints the machine, the builds and the table; returns what failed."""
-    print(f"{run['machine']} ({' '.join(run['features'])}), {run['when']}")
+    print(f"{run['machine']} ({' '.join(run['features'])}), {run['when']}, device {run.get('device', 'cpu')}")
     share = max(run["busy_before"], run["busy_meanwhile"])
     loads = " to ".join(f"{load:.1f}" for load in run["load"])
     print(f"load average {loads}; other processes used {run['busy_before']:.0%} of the CPU before and "
@@ -219,6 +223,7 @@ def arguments(words=None):
     parser.add_argument("--tests", type=engines.words, default=TESTS, help="tg,pp,ttft")
     parser.add_argument("-t", type=engines.numbers, help="numbers of threads (1,2)")
     parser.add_argument("--isa", type=engines.words, help="instruction sets (avx512,avx2: those that this CPU has)")
+    parser.add_argument("--device", default="cpu", help="the device, as silicide takes it (cpu)")
     parser.add_argument("--depth", type=engines.numbers, default=[], help="tokens in the KV cache for tg @ d: 8192; takes long (no depth)")
     parser.add_argument("-p", type=int, default=512, help="tokens of a prompt (512)")
     parser.add_argument("-n", type=int, default=64, help="tokens to generate (64)")

@@ -87,22 +87,26 @@ def llama_version():
     return run([python_with_llama(), "-c", "import llama_cpp; print(llama_cpp.__version__)"]).strip()
 
 
-def on_cpu(path, threads, isa):
-    """The options of silicide that name a file, a number of threads, and an instruction set (None: the best)."""
-    return ["-m", path, "--device", "cpu", "-t", threads, *(["--isa", isa] if isa else []), "--json"]
+# The device of silicide, as its `--device` takes it.
+device = "cpu"
+
+
+def placed(path, threads, isa):
+    """The options of silicide that name a file, the device, a number of threads, and an instruction set (None: the best)."""
+    return ["-m", path, "--device", device, "-t", threads, *(["--isa", isa] if isa else []), "--json"]
 
 
 def ours(path, threads, prompt, count, isa=None, depth=0, binary=None):
     """silicide's tokens per second on one file: this tree's build or `binary`, with `depth` tokens in the KV cache before the test."""
     lengths = ["-p", prompt, "-n", count, "-r", 1, *(["-d", depth] if depth else [])]
-    report = json.loads(run([binary or program("silicide"), "bench", *on_cpu(path, threads, isa), *lengths]))
+    report = json.loads(run([binary or program("silicide"), "bench", *placed(path, threads, isa), *lengths]))
     return {test: report[test] for test in ("pp", "tg") if report[test] is not None}
 
 
 def first_token(path, threads, isa=None, binary=None):
     """silicide's seconds from a short prompt to the first token, without the time that loading takes."""
     prompt = ["-p", "Why is the sky blue?", "--raw", "--temp", 0, "-n", 1]
-    report = json.loads(run([binary or program("silicide"), "run", *on_cpu(path, threads, isa), *prompt]))
+    report = json.loads(run([binary or program("silicide"), "run", *placed(path, threads, isa), *prompt]))
     return report["timings"]["first_token_seconds"]
 
 
