@@ -110,6 +110,8 @@ pub struct Features {
     pub integer_dot: bool,
     /// Conversions from f16 to f32 in kernels keep subnormal numbers.
     pub f16_subnormals: bool,
+    /// Conversions from f32 to f16 in kernels round to nearest even: infinity where f16 cannot hold the number.
+    pub f16_rounding: bool,
     /// Subgroup arithmetic, shuffles and ballots.
     pub subgroups: bool,
     /// Smallest and largest subgroup; (1, 1) without subgroups.

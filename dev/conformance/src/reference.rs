@@ -43,6 +43,7 @@ pub fn full_gpu() -> DeviceInfo {
         int_16: true,
         int_64: true,
         f16_subnormals: true,
+        f16_rounding: true,
         integer_dot: true,
         subgroups: true,
         subgroup_size: (32, 32),

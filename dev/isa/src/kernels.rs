@@ -176,6 +176,7 @@ fn target(info: &DeviceInfo) -> SpirvTarget {
         integer_dot: info.features.integer_dot,
         subgroups: info.features.subgroups,
         f16_subnormals: info.features.f16_subnormals,
+        f16_rounding: info.features.f16_rounding,
         cooperative_matrix: !info.features.matrices.is_empty(),
     }
 }

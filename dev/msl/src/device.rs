@@ -49,6 +49,7 @@ pub fn info() -> DeviceInfo {
         int_16: true,
         int_64: true,
         f16_subnormals: false,
+        f16_rounding: true,
         integer_dot: false,
         subgroups: true,
         subgroup_size: (SIMD_WIDTH, SIMD_WIDTH),

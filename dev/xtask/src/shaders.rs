@@ -147,6 +147,7 @@ fn gpus() -> [(DeviceInfo, SpirvTarget); 2] {
         int_16: false,
         int_64: false,
         f16_subnormals: false,
+        f16_rounding: false,
         integer_dot: false,
         subgroups: false,
         cooperative_matrix: false,

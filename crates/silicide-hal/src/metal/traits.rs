@@ -73,6 +73,8 @@ impl Traits {
             int_16: true,
             int_64: true,
             f16_subnormals: false,
+            // Metal's specification: conversions to half round to nearest even.
+            f16_rounding: true,
             // The translation of a packed dot is four multiplications.
             integer_dot: false,
             subgroups,

@@ -152,6 +152,7 @@ impl Adapter {
             storage_16: supported.storage_16(),
             storage_8: supported.v12.storage_buffer8_bit_access != 0,
             f16_subnormals: target.f16_subnormals,
+            f16_rounding: target.f16_rounding,
             int_16: target.int_16,
             int_64: target.int_64,
             integer_dot: target.integer_dot
@@ -275,6 +276,17 @@ impl Properties {
             && self.v12.denorm_behavior_independence != Independence::NONE
     }
 
+    /// Returns whether a kernel can require rounding to nearest even, of all widths: their modes may be bound to each other.
+    fn rounds_f16_to_even(&self) -> bool {
+        let v12 = &self.v12;
+        let widths = [
+            v12.shader_rounding_mode_rte_float16,
+            v12.shader_rounding_mode_rte_float32,
+            v12.shader_rounding_mode_rte_float64,
+        ];
+        widths.iter().all(|&rounds| rounds != 0)
+    }
+
     fn subgroup_size(&self, version: u32) -> (u32, u32) {
         match version >= vk::API_VERSION_1_3 {
             true => (self.v13.min_subgroup_size, self.v13.max_subgroup_size),
@@ -324,6 +336,7 @@ impl Supported {
             subgroups: properties.v11.subgroup_supported_operations.contains(subgroup)
                 && properties.v11.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE),
             f16_subnormals: properties.keeps_f16_subnormals(),
+            f16_rounding: properties.rounds_f16_to_even(),
             cooperative_matrix: false,
         }
     }

@@ -1,7 +1,8 @@
-//! Subnormal f16: asks the driver to keep them, in modules that convert f16.
+//! SPIR-V's float controls for f16, which naga does not write: subnormal numbers are kept, and conversions round to nearest even.
 //!
-//! naga writes no execution modes of SPIR-V's float controls. Without them a driver may flush subnormal f16 to zero, though they
-//! are normal as f32. Texts that convert by the device's own instruction declare an `override` whose name begins with [`OVERRIDE`].
+//! Without these modes a driver may flush subnormal f16 to zero, though they are normal as f32, and may make the largest f16 of an f32
+//! above it. Rounding to nearest even makes infinity of it. Texts that widen f16 by the device's own instruction declare an `override`
+//! whose name begins with [`OVERRIDE`].
 
 use super::strip::{HEADER, Instructions};
 
@@ -12,21 +13,37 @@ pub(super) const OVERRIDE: &str = "KEEPS_HALVES";
 const OP_CAPABILITY: u32 = 17;
 const OP_ENTRY_POINT: u32 = 15;
 const OP_EXECUTION_MODE: u32 = 16;
-const DENORM_PRESERVE_CAPABILITY: u32 = 4464;
-const DENORM_PRESERVE: u32 = 4459;
 
-/// Returns the module with subnormal numbers of 16 and of 64 bits kept: some devices have one mode for both.
-pub(super) fn keep_subnormals(module: &[u32]) -> Vec<u32> {
+/// A mode of float controls, for some widths.
+pub(super) struct FloatControl {
+    capability: u32,
+    mode: u32,
+    widths: &'static [u32],
+}
+
+/// Subnormal numbers of 16 and of 64 bits are kept: some devices have one mode for both.
+pub(super) const DENORM_PRESERVE: FloatControl =
+    FloatControl { capability: 4464, mode: 4459, widths: &[16, 64] };
+/// Conversions round to nearest even, of all widths: some devices have one mode for all.
+pub(super) const ROUND_TO_EVEN: FloatControl =
+    FloatControl { capability: 4467, mode: 4462, widths: &[16, 32, 64] };
+
+/// Returns the module with modes of float controls.
+pub(super) fn with_float_controls(module: &[u32], controls: &[FloatControl]) -> Vec<u32> {
     let mut out = module.get(..HEADER).unwrap_or(module).to_vec();
-    out.extend([2 << 16 | OP_CAPABILITY, DENORM_PRESERVE_CAPABILITY]);
+    for control in controls {
+        out.extend([2 << 16 | OP_CAPABILITY, control.capability]);
+    }
     let mut entry = None;
     for instruction in Instructions::of(module) {
         // Execution modes stand behind the last entry point.
         if instruction.opcode() != OP_ENTRY_POINT
             && let Some(entry) = entry.take()
         {
-            for width in [16, 64] {
-                out.extend([4 << 16 | OP_EXECUTION_MODE, entry, DENORM_PRESERVE, width]);
+            for FloatControl { mode, widths, .. } in controls {
+                for &width in *widths {
+                    out.extend([4 << 16 | OP_EXECUTION_MODE, entry, *mode, width]);
+                }
             }
         }
         if instruction.opcode() == OP_ENTRY_POINT {
@@ -48,9 +65,17 @@ mod tests {
         let shader = op(OP_CAPABILITY, &[1]);
         let entry = op(OP_ENTRY_POINT, &[5, 7, 0x6e69_616d, 0]);
         let size = op(OP_EXECUTION_MODE, &[7, 17, 64, 1, 1]);
-        let kept = keep_subnormals(&[header.clone(), shader.clone(), entry.clone(), size.clone()].concat());
-        let capability = op(OP_CAPABILITY, &[DENORM_PRESERVE_CAPABILITY]);
-        let modes = [16, 64].map(|width| op(OP_EXECUTION_MODE, &[7, DENORM_PRESERVE, width])).concat();
-        assert_eq!(kept, [header, capability, shader, entry, modes, size].concat());
+        let module = [header.clone(), shader.clone(), entry.clone(), size.clone()].concat();
+        let controlled = with_float_controls(&module, &[DENORM_PRESERVE, ROUND_TO_EVEN]);
+        let capabilities = [4464, 4467].map(|capability| op(OP_CAPABILITY, &[capability])).concat();
+        let modes = [(4459, 16), (4459, 64), (4462, 16), (4462, 32), (4462, 64)];
+        let modes = modes.map(|(mode, width)| op(OP_EXECUTION_MODE, &[7, mode, width])).concat();
+        assert_eq!(controlled, [header, capabilities, shader, entry, modes, size].concat());
+    }
+
+    #[test]
+    fn a_module_without_controls_is_unchanged() {
+        let module = [vec![0x0723_0203, 0x0001_0600, 0, 9, 0], op(OP_CAPABILITY, &[1])].concat();
+        assert_eq!(with_float_controls(&module, &[]), module);
     }
 }

@@ -13,6 +13,7 @@
 //! | `specialise` | text to a checked module with constants baked in |
 //! | `spirv` | that module as SPIR-V for one device's capabilities |
 //! | `strip` | removes layout decorations where Vulkan forbids them |
+//! | `halves` | execution modes for f16 |
 //! | `share` | declares workgroup memory as shared, as Vulkan's memory model requires |
 //! | `msl` | that module as MSL, with the slots its arguments take |
 
@@ -40,4 +41,4 @@ pub fn kernel_of(program: &Program) -> Result<&WgslKernel> {
 }
 
 /// Names the translator in cache keys: changes whenever the same WGSL may become other code.
-pub const TRANSLATOR: &str = "naga 30.0.1 stripped 3";
+pub const TRANSLATOR: &str = "naga 30.0.1 stripped 4";

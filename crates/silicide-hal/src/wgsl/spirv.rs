@@ -3,7 +3,7 @@
 //! naga writes instructions that need a capability whenever it may (`Int8` to unpack bytes), and drivers without it
 //! crash instead of refusing: a [`SpirvTarget`] is therefore always given, never assumed.
 
-use super::halves::keep_subnormals;
+use super::halves::{DENORM_PRESERVE, FloatControl, ROUND_TO_EVEN, with_float_controls};
 use super::share::share_memory;
 use super::specialise::{
     ALWAYS, ENTRY, ParameterSpace, Specialised, bounds_checks, compile_error, specialise,
@@ -32,6 +32,8 @@ pub struct SpirvTarget {
     pub subgroups: bool,
     /// Conversions of f16 that keep subnormal numbers, by execution mode.
     pub f16_subnormals: bool,
+    /// Conversions to f16 that round to nearest even, by execution mode.
+    pub f16_rounding: bool,
     /// Matrices of a subgroup, with Vulkan's memory model, which they need.
     pub cooperative_matrix: bool,
 }
@@ -48,6 +50,7 @@ impl SpirvTarget {
             integer_dot: true,
             subgroups: true,
             f16_subnormals: true,
+            f16_rounding: true,
             cooperative_matrix: true,
         }
     }
@@ -113,7 +116,11 @@ pub fn to_spirv(kernel: &WgslKernel, target: &SpirvTarget) -> Result<Vec<u32>> {
     let words = spv::write_vec(&module, &info, &options, Some(&pipeline))
         .map_err(|error| compile_error(kernel, format!("SPIR-V: {error}")))?;
     let words = share_memory(&strip_layout(&words));
-    Ok(if keeps_halves { keep_subnormals(&words) } else { words })
+    let mut controls: Vec<FloatControl> = Vec::new();
+    controls.extend(keeps_halves.then_some(DENORM_PRESERVE));
+    // Kernels in matrices of f16 see factors that f16 cannot hold by infinities.
+    controls.extend((target.f16_rounding && has_matrices(&words)).then_some(ROUND_TO_EVEN));
+    Ok(with_float_controls(&words, &controls))
 }
 
 /// Returns whether a module multiplies matrices of subgroups.
