@@ -23,8 +23,14 @@ static SUBGROUP: Snippet = Snippet { name: "matmul few, subgroup", text: include
 pub(crate) static ROWS: Snippet = Snippet { name: "matmul few, rows", text: include_str!("few_rows.wgsl") };
 pub(crate) static ROW_START: Snippet =
     Snippet { name: "matmul few, row start", text: include_str!("few_row_start.wgsl") };
-static SUMS: Snippet = Snippet { name: "matmul few, sums", text: include_str!("few_sums.wgsl") };
-static CODES: Snippet = Snippet { name: "matmul few, codes", text: include_str!("few_codes.wgsl") };
+static SUMS: Snippet = Snippet {
+    name: "matmul few, sums",
+    text: concat!(include_str!("few_add.wgsl"), include_str!("few_sums.wgsl")),
+};
+static CODES: Snippet = Snippet {
+    name: "matmul few, codes",
+    text: concat!(include_str!("few_add.wgsl"), include_str!("few_codes.wgsl")),
+};
 
 /// The most rows.
 const MOST_ROWS: usize = 8;

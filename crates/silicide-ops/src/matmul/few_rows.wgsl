@@ -61,6 +61,22 @@ fn add_four(start: f32, w: vec4<f32>, x: vec4<f32>) -> f32 {
     return start + w.x * x.x + w.y * x.y + w.z * x.z + w.w * x.w;
 }
 
+// `sums`, and the products of sixteen codes of two columns with sixteen activations: those of the first eight and of the last of
+// the first column, then of the second. The four sums alternate, so that GPUs can issue two operations at a time.
+fn add_codes(sums: vec4<f32>, first: mat4x4<f32>, second: mat4x4<f32>, x: mat4x4<f32>) -> vec4<f32> {
+    let near = mat4x4<f32>(first[0], first[2], second[0], second[2]);
+    let far = mat4x4<f32>(first[1], first[3], second[1], second[3]);
+    let near_x = mat4x4<f32>(x[0], x[2], x[0], x[2]);
+    let far_x = mat4x4<f32>(x[1], x[3], x[1], x[3]);
+    return add_dots(add_dots(sums, near, near_x), far, far_x);
+}
+// `sums`, and the dot product of each column of `codes` with that of `x`.
+fn add_dots(sums: vec4<f32>, codes: mat4x4<f32>, x: mat4x4<f32>) -> vec4<f32> {
+    let c = transpose(codes);
+    let y = transpose(x);
+    return sums + c[0] * y[0] + c[1] * y[1] + c[2] * y[2] + c[3] * y[3];
+}
+
 fn sum_of_four(values: vec4<f32>) -> f32 {
     return (values.x + values.y) + (values.z + values.w);
 }

@@ -1,5 +1,6 @@
 // Adds the sums of a team inside a subgroup, without barriers: no team is larger than the subgroups that the kernel requires (the
-// smallest of the device, where it can't require a size), and workgroups are whole subgroups. The order is that of the tree in shared memory.
+// smallest of the device, where it can't require a size), and workgroups are whole subgroups. The order is that of the tree in
+// shared memory.
 fn team_sums(value: vec4<f32>, lane: u32) -> vec4<f32> {
     var sum = value;
     for (var width = TEAM / 2u; width > 0u; width = width / 2u) {

@@ -11,18 +11,15 @@ fn activations_$NAME(at: u32) -> mat4x4<f32> {
     );
 }
 
+// Those of a row, of which `at` is an element of the first.
+fn row_activations_$NAME(at: u32, row: u32) -> mat4x4<f32> {
+    return activations_$NAME(at + row_start(row));
+}
+
 // Dot products over `k` elements of the four columns that begin at `b` with the rows from `a` on; the first invocation of the
 // team has them. Call from uniform control flow: teams without work pass a `k` of 0.
 fn sums_$NAME(lane: u32, k: u32, a: u32, b: vec4<u32>) -> Sums {
-    // One for each row, of four columns.
-    var sum_0 = vec4<f32>();
-    var sum_1 = vec4<f32>();
-    var sum_2 = vec4<f32>();
-    var sum_3 = vec4<f32>();
-    var sum_4 = vec4<f32>();
-    var sum_5 = vec4<f32>();
-    var sum_6 = vec4<f32>();
-    var sum_7 = vec4<f32>();
+    var sums = Sums();
     let eights = SPREAD_$NAME / 8u;
     for (var i = lane % TEAM; i < k / 16u; i += TEAM) {
         let at = i / eights * (SPREAD_$NAME * 2u) + i % eights * 8u;
@@ -35,39 +32,26 @@ fn sums_$NAME(lane: u32, k: u32, a: u32, b: vec4<u32>) -> Sums {
             weights.third = sixteen_$NAME(b.z + at);
             weights.fourth = sixteen_$NAME(b.w + at);
         }
-        sum_0 = add_values(sum_0, weights, activations_$NAME(a + at + row_start(0u)));
-        if ROWS > 1u {
-            sum_1 = add_values(sum_1, weights, activations_$NAME(a + at + row_start(1u)));
-        }
-        if ROWS > 2u {
-            sum_2 = add_values(sum_2, weights, activations_$NAME(a + at + row_start(2u)));
-            sum_3 = add_values(sum_3, weights, activations_$NAME(a + at + row_start(3u)));
-        }
-        if ROWS > 4u {
-            sum_4 = add_values(sum_4, weights, activations_$NAME(a + at + row_start(4u)));
-            sum_5 = add_values(sum_5, weights, activations_$NAME(a + at + row_start(5u)));
-            sum_6 = add_values(sum_6, weights, activations_$NAME(a + at + row_start(6u)));
-            sum_7 = add_values(sum_7, weights, activations_$NAME(a + at + row_start(7u)));
-        }
+        add_rows_$NAME(&sums, weights, a + at);
     }
     if TAIL > 0u {
         for (var i = k / 16u * 16u + lane % TEAM; i < k; i += TEAM) {
             let weights = vec4<f32>(load_$NAME(b.x + i), load_$NAME(b.y + i), load_$NAME(b.z + i), load_$NAME(b.w + i));
-            sum_0 += weights * load_a(a + i);
+            sums.row_0 += weights * load_a(a + i);
             if ROWS > 1u {
-                sum_1 += weights * load_a(a + i + row_start(1u));
+                sums.row_1 += weights * load_a(a + i + row_start(1u));
             }
             if ROWS > 2u {
-                sum_2 += weights * load_a(a + i + row_start(2u));
-                sum_3 += weights * load_a(a + i + row_start(3u));
+                sums.row_2 += weights * load_a(a + i + row_start(2u));
+                sums.row_3 += weights * load_a(a + i + row_start(3u));
             }
             if ROWS > 4u {
-                sum_4 += weights * load_a(a + i + row_start(4u));
-                sum_5 += weights * load_a(a + i + row_start(5u));
-                sum_6 += weights * load_a(a + i + row_start(6u));
-                sum_7 += weights * load_a(a + i + row_start(7u));
+                sums.row_4 += weights * load_a(a + i + row_start(4u));
+                sums.row_5 += weights * load_a(a + i + row_start(5u));
+                sums.row_6 += weights * load_a(a + i + row_start(6u));
+                sums.row_7 += weights * load_a(a + i + row_start(7u));
             }
         }
     }
-    return sums_of_team(Sums(sum_0, sum_1, sum_2, sum_3, sum_4, sum_5, sum_6, sum_7), lane);
+    return sums_of_team(sums, lane);
 }

@@ -47,27 +47,27 @@ pub use table::FormatInfo;
 // A new format goes last: fuzz inputs select formats by position.
 table::formats! {
     /// 4-bit, one scale per 32.
-    Q4_0("q4_0", 2, legacy::Q4_0, 32, 18, 2, ["q4_0", "factored"]),
+    Q4_0("q4_0", 2, legacy::Q4_0, 32, 18, 2, ["q4_0", "half_nibbles", "half_words", "factored"]),
     /// 4-bit, scale and minimum per 32.
     Q4_1("q4_1", 3, legacy::Q4_1, 32, 20, 2, ["q4_1", "factored"]),
     /// 5-bit, one scale per 32.
-    Q5_0("q5_0", 6, legacy::Q5_0, 32, 22, 2, ["q5_0", "factored"]),
+    Q5_0("q5_0", 6, legacy::Q5_0, 32, 22, 2, ["q5_0", "half_words", "factored"]),
     /// 5-bit, scale and minimum per 32.
     Q5_1("q5_1", 7, legacy::Q5_1, 32, 24, 2, ["q5_1", "factored"]),
     /// 8-bit, one scale per 32.
-    Q8_0("q8_0", 8, legacy::Q8_0, 32, 34, 2, ["q8_0", "factored"]),
+    Q8_0("q8_0", 8, legacy::Q8_0, 32, 34, 2, ["q8_0", "half_words", "factored"]),
     /// 8-bit with its sum, per 32; for activations.
     Q8_1("q8_1", 9, legacy::Q8_1, 32, 36, 2, ["q8_1", "eight_by_load", "sixteen_by_eight"]),
     /// 2-bit, 256 elements in 16 sub-blocks with scale and minimum.
     Q2K("q2_k", 10, k::Q2K, 256, 84, 2, ["q2_k", "factored"]),
     /// 3-bit, 256 elements in 16 sub-blocks.
-    Q3K("q3_k", 11, k::Q3K, 256, 110, 2, ["q3_k", "factored"]),
+    Q3K("q3_k", 11, k::Q3K, 256, 110, 2, ["q3_k", "half_words", "factored"]),
     /// 4-bit, 256 elements in 8 sub-blocks with scale and minimum.
     Q4K("q4_k", 12, k::Q4K, 256, 144, 2, ["k_scales", "q4_k", "factored"]),
     /// 5-bit, 256 elements in 8 sub-blocks with scale and minimum.
     Q5K("q5_k", 13, k::Q5K, 256, 176, 2, ["k_scales", "q5_k", "factored"]),
     /// 6-bit, 256 elements in 16 sub-blocks.
-    Q6K("q6_k", 14, k::Q6K, 256, 210, 2, ["q6_k", "factored"]),
+    Q6K("q6_k", 14, k::Q6K, 256, 210, 2, ["q6_k", "half_words", "factored"]),
     /// 8-bit with its sums, per 256; for activations.
     Q8K("q8_k", 15, k::Q8K, 256, 292, 4, ["q8_k", "eight_by_load", "sixteen_by_eight"]),
     /// 1.56 bits by code book.
@@ -85,7 +85,7 @@ table::formats! {
     /// 3.44 bits by code book.
     Iq3S("iq3_s", 21, iq3::Iq3S, 256, 110, 2, ["iq", "iq3_s", "eight_by_load", "sixteen_by_eight"]),
     /// 4-bit with non-linear levels, one scale per 32.
-    Iq4Nl("iq4_nl", 20, iq4::Iq4Nl, 32, 18, 2, ["iq", "iq4_nl", "spread_16", "code_book"]),
+    Iq4Nl("iq4_nl", 20, iq4::Iq4Nl, 32, 18, 2, ["iq", "iq4_nl", "half_nibbles", "half_words", "spread_16", "code_book"]),
     /// 4-bit with non-linear levels, 256 elements in 8 sub-blocks.
     Iq4Xs("iq4_xs", 23, iq4::Iq4Xs, 256, 136, 2, ["iq", "iq4_xs", "spread_16", "code_book"]),
     /// Ternary, five to a byte, per 256.

@@ -13,22 +13,31 @@
 //! least 8, and twice the spread divides the block. `at` is a multiple of 8 in the first half of a run of twice the spread.
 //! All three read the same values.
 //!
-//! A text may also have the items of GEMV, which multiplies codes before it scales sums. A *place* is what an invocation's sixteen
-//! weights of a period decide about their words and bits, a *head* the index of a word at which their block begins.
+//! A text may also have the items of GEMV, which multiplies codes before it scales sums. *Offsets* are the
+//! words and bits of sixteen weights in their block, a *head* is the index of the word at which the block begins.
 //!
 //! | item | what |
 //! |---|---|
-//! | `PERIOD_$NAME` | elements after which places repeat: whole blocks in whole words, at least 16 |
+//! | `PERIOD_$NAME` | elements after which offsets repeat: whole blocks in whole words, at least 16 |
 //! | `STEP_$NAME` | what a period adds to a head |
-//! | `struct Place_$NAME`, `place_$NAME(at: u32, inside: u32)` | the place of weights that begin at element `at` of the argument and `inside` of their row |
+//! | `struct Offsets_$NAME`, `offsets_$NAME(at: u32, inside: u32)` | the offsets of weights that begin at element `at` of the argument and `inside` of their row |
 //! | `head_$NAME(at: u32) -> u32` | the head of the block of element `at` |
-//! | `struct Codes_$NAME`, `codes_$NAME(head: u32, place)` | the codes of `sixteen_$NAME` as floats, with their scales |
-//! | `dot_$NAME(start: f32, codes, x: mat4x4<f32>, sums: vec2<f32>) -> f32` | `start`, and the dot product with `x`; `sums` are those of the first eight of `x` and of the last |
+//! | `struct Codes_$NAME`, `codes_$NAME(head: u32, offsets)` | the codes of `sixteen_$NAME` as floats, with their scales |
+//! | `initial_$NAME(sums: vec2<f32>) -> vec2<f32>` | what the two products begin with that `dot` takes: the zero point of the codes times the sums of the first eight activations and of the last |
+//! | `dot_$NAME(start: f32, codes, products: vec2<f32>, sums: vec2<f32>) -> f32` | `start`, and the dot product with sixteen activations; `products` are those of the codes with the first eight and with the last |
 //! | `values_$NAME(codes) -> mat4x4<f32>` | the weights |
 //! | `FACTORED_$NAME`, `weights_$NAME(at: u32) -> mat4x4<f32>` | true if `dot` scales sums; the weights again, for sums that are not finite. `factored.wgsl` has both |
 //! | `prepare_$NAME(lane: u32)` | fills shared memory; called from uniform control flow. `factored.wgsl` and `code_book.wgsl` have it |
 //!
 //! Kernels use them where blocks begin at [`Format::wgsl_codes_alignment`], and all other items elsewhere.
+//!
+//! Formats whose sixteens are spread by more than 16 may have items for GEMM, which reads rows of weights in steps of 32 elements.
+//! They too need [`Format::wgsl_codes_alignment`].
+//!
+//! | item | returns |
+//! |---|---|
+//! | `column_$NAME(first: u32) -> u32` | what `run` takes of a row of weights that begins at element `first` |
+//! | `run_$NAME(column: u32, depth: u32, half: u32) -> mat4x4<f32>` | sixteen elements in a row from element `depth + 16 * half` of it; `depth` is a multiple of 32, and the same for all invocations |
 //!
 //! Functions that a kernel does not call cost nothing: naga removes them before it writes SPIR-V or MSL. A format without an
 //! `eight` or a `sixteen` of its own takes `eight_by_load.wgsl` or `sixteen_by_eight.wgsl`.
@@ -78,6 +87,11 @@ impl Format {
         self.wgsl().contains("fn codes_$NAME(").then_some(1 << bytes.trailing_zeros().min(2))
     }
 
+    /// Returns whether the text has the items of GEMM.
+    pub fn wgsl_has_runs(self) -> bool {
+        self.wgsl().contains("fn run_$NAME(")
+    }
+
     /// Returns the words that GPU kernels need beside blocks to read the format: its code book, if it has one.
     pub const fn wgsl_table(self) -> Option<&'static [u32]> {
         match self {
@@ -107,11 +121,11 @@ mod tests {
 
     #[test]
     fn texts_have_all_items_of_gemv_or_none() {
-        let functions = ["codes", "place", "head", "dot", "values", "weights", "prepare"];
+        let functions = ["codes", "offsets", "head", "initial", "dot", "values", "weights", "prepare"];
         for format in Format::ALL {
             let has = functions.map(|name| format.wgsl().matches(&format!("fn {name}_$NAME(")).count());
             let expected = usize::from(format.wgsl_codes_alignment().is_some());
-            assert_eq!(has, [expected; 7], "{format}");
+            assert_eq!(has, [expected; 8], "{format}");
         }
     }
 

@@ -100,17 +100,6 @@ fn middle_$NAME(words: vec3<u32>) -> vec2<u32> {
     return (words.xy >> vec2<u32>(16u)) | (words.yz << vec2<u32>(16u));
 }
 
-// GEMV: `start`, and the dot product of four, of the first eight of sixteen, and of the last.
-fn four_products_$NAME(start: f32, values: vec4<f32>, x: vec4<f32>) -> f32 {
-    return start + values.x * x.x + values.y * x.y + values.z * x.z + values.w * x.w;
-}
-fn first_eight_$NAME(start: f32, values: mat4x4<f32>, x: mat4x4<f32>) -> f32 {
-    return four_products_$NAME(four_products_$NAME(start, values[0], x[0]), values[1], x[1]);
-}
-fn last_eight_$NAME(start: f32, values: mat4x4<f32>, x: mat4x4<f32>) -> f32 {
-    return four_products_$NAME(four_products_$NAME(start, values[2], x[2]), values[3], x[3]);
-}
-
 // Sixteen values from codes: a scale and an offset for the first eight, and for the last.
 fn scaled_$NAME(values: mat4x4<f32>, scales: vec2<f32>, offsets: vec2<f32>) -> mat4x4<f32> {
     let near = vec4<f32>(offsets.x);

@@ -15,37 +15,21 @@ fn eight_$NAME(at: u32) -> mat2x4<f32> {
     return mat2x4<f32>(scale * levels_$NAME(codes.x), scale * levels_$NAME(codes.y));
 }
 
-// GEMV. A block begins in the low or in the high half of a word.
-const PERIOD_$NAME: u32 = 64u;
-const STEP_$NAME: u32 = 9u;
-struct Place_$NAME {
-    is_low: bool,
-    // The word before the middle of which the codes begin, where blocks begin in the low half.
-    code: u32,
-}
+// GEMV.
 struct Codes_$NAME {
     values: mat4x4<f32>,
     scale: f32,
 }
-fn block_start_$NAME(at: u32) -> u32 {
-    return p.$NAME_offset + (at >> 5u) * 18u;
-}
-fn head_$NAME(at: u32) -> u32 {
-    return block_start_$NAME(at) >> 2u;
-}
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
-    return Place_$NAME((block_start_$NAME(at) & 2u) == 0u, (inside & 8u) >> 2u);
-}
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let code = head + place.code;
-    let words = vec3<u32>($NAME[code], $NAME[code + 1u], $NAME[code + 2u]);
-    let codes = select(words.yz, middle_$NAME(words), place.is_low);
-    let scale = widened_$NAME($NAME[head] >> select(16u, 0u, place.is_low));
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let codes = nibble_words_$NAME(head, offsets);
+    let scale = widened_$NAME($NAME[head] >> offsets.scale);
     return Codes_$NAME(levels_of_$NAME(codes), scale);
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = first_eight_$NAME(0.0, codes.values, x);
-    return start + codes.scale * last_eight_$NAME(low, codes.values, x);
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>();
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
+    return start + codes.scale * (products.x + products.y);
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, vec2<f32>(codes.scale), vec2<f32>());

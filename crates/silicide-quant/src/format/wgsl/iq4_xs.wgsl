@@ -27,7 +27,7 @@ fn eight_$NAME(at: u32) -> mat2x4<f32> {
 // GEMV. Blocks are whole words.
 const PERIOD_$NAME: u32 = 256u;
 const STEP_$NAME: u32 = 34u;
-struct Place_$NAME {
+struct Offsets_$NAME {
     code: u32,
     // Bits of the sub_scale.
     low_shift: u32,
@@ -40,20 +40,22 @@ struct Codes_$NAME {
 fn head_$NAME(at: u32) -> u32 {
     return (p.$NAME_offset >> 2u) + (at >> 8u) * 34u;
 }
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
     let group = (inside >> 5u) & 7u;
-    return Place_$NAME(2u + (group << 2u) + ((inside & 8u) >> 2u), group << 2u, 16u + (group << 1u));
+    return Offsets_$NAME(2u + (group << 2u) + ((inside & 8u) >> 2u), group << 2u, 16u + (group << 1u));
 }
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let code = head + place.code;
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let code = head + offsets.code;
     let first = $NAME[head];
-    let sub = (($NAME[head + 1u] >> place.low_shift) & 15u) | (((first >> place.high_shift) & 3u) << 4u);
+    let sub = (($NAME[head + 1u] >> offsets.low_shift) & 15u) | (((first >> offsets.high_shift) & 3u) << 4u);
     let scale = widened_$NAME(first) * (f32(sub) - 32.0);
     return Codes_$NAME(levels_of_$NAME(vec2<u32>($NAME[code], $NAME[code + 1u])), scale);
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = first_eight_$NAME(0.0, codes.values, x);
-    return start + codes.scale * last_eight_$NAME(low, codes.values, x);
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>();
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
+    return start + codes.scale * (products.x + products.y);
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, vec2<f32>(codes.scale), vec2<f32>());

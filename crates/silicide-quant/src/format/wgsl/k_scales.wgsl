@@ -37,7 +37,7 @@ fn bytes_of_$NAME(pair: u32) -> vec2<u32> {
 }
 
 // Where the scales and minima of two sub-blocks lie in three words. Late sub-blocks have their low bits in the third.
-struct SubPlace_$NAME {
+struct SubOffsets_$NAME {
     shift: u32,
     // Of the first and the second word: bits that are left out below, and those that are kept.
     first_shift: u32,
@@ -45,19 +45,28 @@ struct SubPlace_$NAME {
     third_mask: u32,
 }
 // That of sub-blocks `s` and `s + 1`; `s` is even.
-fn sub_place_$NAME(s: u32) -> SubPlace_$NAME {
+fn sub_offsets_$NAME(s: u32) -> SubOffsets_$NAME {
     let is_late = s > 3u;
-    return SubPlace_$NAME(
+    return SubOffsets_$NAME(
         (s & 2u) << 3u, select(0u, 2u, is_late), select(0x3f3f3f3fu, 0x30303030u, is_late),
         select(0u, 0x0f0f0f0fu, is_late),
     );
 }
 
 // Two scales, then two minima.
-fn subs_of_words_$NAME(words: vec3<u32>, place: SubPlace_$NAME) -> vec4<f32> {
-    let first = ((words.x >> place.shift) & 0xffffu) | ((words.y >> place.shift) << 16u);
-    let third = (words.z >> place.shift) & 0xffffu;
+fn subs_of_words_$NAME(words: vec3<u32>, offsets: SubOffsets_$NAME) -> vec4<f32> {
+    let first = ((words.x >> offsets.shift) & 0xffffu) | ((words.y >> offsets.shift) << 16u);
+    let third = (words.z >> offsets.shift) & 0xffffu;
     // Low nibbles are of scales, high nibbles of minima.
     let low = third | (third << 12u);
-    return lanes_$NAME(((first >> place.first_shift) & place.first_mask) | (low & place.third_mask));
+    return lanes_$NAME(((first >> offsets.first_shift) & offsets.first_mask) | (low & offsets.third_mask));
+}
+
+// GEMM: scale and minimum of sub-block `s`, which is uniform.
+fn subs_of_$NAME(words: vec3<u32>, s: u32) -> vec2<f32> {
+    let is_late = s > 3u;
+    let shift = vec2<u32>((s & 3u) << 3u);
+    let first = (words.xy >> (shift + vec2<u32>(select(0u, 2u, is_late)))) & vec2<u32>(select(0x3fu, 0x30u, is_late));
+    let third = (words.zz >> (shift + vec2<u32>(0u, 4u))) & vec2<u32>(select(0u, 0x0fu, is_late));
+    return vec2<f32>(first | third);
 }

@@ -39,10 +39,10 @@ fn eight_$NAME(at: u32) -> mat2x4<f32> {
 // GEMV. A block begins at any byte of a word.
 const PERIOD_$NAME: u32 = 128u;
 const STEP_$NAME: u32 = 17u;
-struct Place_$NAME {
-    // Bits from the head on.
-    code: u32,
+struct Offsets_$NAME {
+    // Bits: of the exponent from the head on, and of the codes from the exponent on.
     exponent: u32,
+    code: u32,
 }
 struct Codes_$NAME {
     values: mat4x4<f32>,
@@ -54,23 +54,26 @@ fn block_start_$NAME(at: u32) -> u32 {
 fn head_$NAME(at: u32) -> u32 {
     return block_start_$NAME(at) >> 2u;
 }
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
     let exponent = (block_start_$NAME(at) & 3u) << 3u;
-    return Place_$NAME(exponent + 8u + ((inside & 8u) << 3u), exponent);
+    return Offsets_$NAME(exponent, 8u + ((inside & 8u) << 3u));
 }
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let code = head + (place.code >> 5u);
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let bit = offsets.exponent + offsets.code;
+    let code = head + (bit >> 5u);
     // No word past the last code is read.
-    let words = vec3<u32>($NAME[code], $NAME[code + 1u], $NAME[head + ((place.code + 56u) >> 5u)]);
-    let shift = place.code & 31u;
+    let words = vec3<u32>($NAME[code], $NAME[code + 1u], $NAME[head + ((bit + 56u) >> 5u)]);
+    let shift = bit & 31u;
     let above = (words.yz << vec2<u32>(1u)) << vec2<u32>(31u - shift);
     let codes = (words.xy >> vec2<u32>(shift)) | above;
-    let exponent = ($NAME[head] >> place.exponent) & 255u;
+    let exponent = ($NAME[head] >> offsets.exponent) & 255u;
     return Codes_$NAME(levels_of_$NAME(codes), scale_$NAME(exponent));
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = first_eight_$NAME(0.0, codes.values, x);
-    return start + last_eight_$NAME(low, codes.values, x) * codes.scale.x * codes.scale.y;
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>();
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
+    return start + (products.x + products.y) * codes.scale.x * codes.scale.y;
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     let values = scaled_$NAME(codes.values, codes.scale.xx, vec2<f32>());

@@ -39,7 +39,7 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
 // GEMV. Blocks are whole words.
 const PERIOD_$NAME: u32 = 256u;
 const STEP_$NAME: u32 = 21u;
-struct Place_$NAME {
+struct Offsets_$NAME {
     code: u32,
     code_shift: u32,
     sub: u32,
@@ -53,18 +53,18 @@ struct Codes_$NAME {
 fn head_$NAME(at: u32) -> u32 {
     return (p.$NAME_offset >> 2u) + (at >> 8u) * 21u;
 }
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
     let i = inside & 31u;
     let group = (inside >> 5u) & 6u;
-    return Place_$NAME(4u + ((group & 4u) << 1u) + (i >> 2u), (group & 2u) << 1u, group >> 1u, (i & 16u) >> 1u);
+    return Offsets_$NAME(4u + ((group & 4u) << 1u) + (i >> 2u), (group & 2u) << 1u, group >> 1u, (i & 16u) >> 1u);
 }
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let code = head + place.code;
-    let codes = vec2<u32>($NAME[code], $NAME[code + 1u]) >> vec2<u32>(place.code_shift);
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let code = head + offsets.code;
+    let codes = vec2<u32>($NAME[code], $NAME[code + 1u]) >> vec2<u32>(offsets.code_shift);
     // Codes of the second group times 4, minima times 16.
     let low = codes & vec2<u32>(0x03030303u);
     let high = codes & vec2<u32>(0x0c0c0c0cu);
-    let subs = $NAME[head + place.sub] >> place.sub_shift;
+    let subs = $NAME[head + offsets.sub] >> offsets.sub_shift;
     let scales = halves_$NAME($NAME[head + 20u]);
     return Codes_$NAME(
         mat4x4<f32>(lanes_$NAME(low.x), lanes_$NAME(low.y), lanes_$NAME(high.x), lanes_$NAME(high.y)),
@@ -72,11 +72,12 @@ fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
         scales.y * 0.0625 * lanes_$NAME(subs & 0x00f000f0u).xz,
     );
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = first_eight_$NAME(0.0, codes.values, x);
-    let high = last_eight_$NAME(0.0, codes.values, x);
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>();
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
     let least = codes.minima.x * sums.x + codes.minima.y * sums.y;
-    return start - least + codes.scales.x * low + codes.scales.y * high;
+    return start - least + codes.scales.x * products.x + codes.scales.y * products.y;
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, codes.scales, -codes.minima);

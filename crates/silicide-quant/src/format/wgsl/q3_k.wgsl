@@ -45,9 +45,11 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
 }
 
 // GEMV. A block begins in the low or in the high half of a word.
+const BLOCK_$NAME: u32 = 256u;
+const BYTES_$NAME: u32 = 110u;
 const PERIOD_$NAME: u32 = 512u;
 const STEP_$NAME: u32 = 55u;
-struct Place_$NAME {
+struct Offsets_$NAME {
     is_low: bool,
     // Words of the low and of the third bits, and of the low nibbles of sub_scales.
     low: u32,
@@ -63,18 +65,12 @@ struct Codes_$NAME {
     values: mat4x4<f32>,
     scales: vec2<f32>,
 }
-fn block_start_$NAME(at: u32) -> u32 {
-    return p.$NAME_offset + (at >> 8u) * 110u;
-}
-fn head_$NAME(at: u32) -> u32 {
-    return block_start_$NAME(at) >> 2u;
-}
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
     let i = inside & 31u;
     let group = (inside >> 5u) & 6u;
     let sub = (i & 16u) >> 1u;
-    return Place_$NAME(
-        (block_start_$NAME(at) & 2u) == 0u,
+    return Offsets_$NAME(
+        is_low_$NAME(at),
         8u + ((group & 4u) << 1u) + (i >> 2u), i >> 2u, 24u + ((group >> 1u) & 1u),
         (group & 2u) << 1u, group, sub + (group & 4u), sub + group,
     );
@@ -84,27 +80,28 @@ fn words_$NAME(at: u32, is_low: bool) -> vec2<u32> {
     let words = vec3<u32>($NAME[at], $NAME[at + 1u], $NAME[at + 2u]);
     return select(middle_$NAME(words), words.xy, is_low);
 }
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let lows = words_$NAME(head + place.low, place.is_low) >> vec2<u32>(place.low_shift);
-    let thirds = words_$NAME(head + place.third, place.is_low) >> vec2<u32>(place.third_shift);
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let lows = words_$NAME(head + offsets.low, offsets.is_low) >> vec2<u32>(offsets.low_shift);
+    let thirds = words_$NAME(head + offsets.third, offsets.is_low) >> vec2<u32>(offsets.third_shift);
     // Codes of the second group times 4.
     let low = (lows & vec2<u32>(0x03030303u)) | ((thirds << vec2<u32>(2u)) & vec2<u32>(0x04040404u));
     let high = (lows & vec2<u32>(0x0c0c0c0cu)) | ((thirds << vec2<u32>(3u)) & vec2<u32>(0x10101010u));
-    let near = vec2<u32>($NAME[head + place.sub], $NAME[head + 26u]);
-    let next = vec2<u32>($NAME[head + place.sub + 1u], $NAME[head + 27u]);
-    let words = select((near >> vec2<u32>(16u)) | (next << vec2<u32>(16u)), near, place.is_low);
-    let subs = ((words.x >> place.sub_shift) & 0x000f000fu) | (((words.y >> place.sub_high_shift) & 0x00030003u) << 4u);
-    let scale = widened_$NAME(next.y >> select(16u, 0u, place.is_low));
+    let near = vec2<u32>($NAME[head + offsets.sub], $NAME[head + 26u]);
+    let next = vec2<u32>($NAME[head + offsets.sub + 1u], $NAME[head + 27u]);
+    let words = select((near >> vec2<u32>(16u)) | (next << vec2<u32>(16u)), near, offsets.is_low);
+    let subs = ((words.x >> offsets.sub_shift) & 0x000f000fu) | (((words.y >> offsets.sub_high_shift) & 0x00030003u) << 4u);
+    let scale = scale_of_$NAME(next.y, offsets.is_low);
     return Codes_$NAME(
         mat4x4<f32>(lanes_$NAME(low.x), lanes_$NAME(low.y), lanes_$NAME(high.x), lanes_$NAME(high.y)),
         scale * (lanes_$NAME(subs).xz - 32.0) * vec2<f32>(1.0, 0.25),
     );
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = first_eight_$NAME(-4.0 * sums.x, codes.values, x);
-    // Four times that of the second group.
-    let high = last_eight_$NAME(-16.0 * sums.y, codes.values, x);
-    return start + codes.scales.x * low + codes.scales.y * high;
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return sums * vec2<f32>(-4.0, -16.0);
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
+    // The second product is four times that of the second group.
+    return start + codes.scales.x * products.x + codes.scales.y * products.y;
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, codes.scales, codes.scales * vec2<f32>(-4.0, -16.0));

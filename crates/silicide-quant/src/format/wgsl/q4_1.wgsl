@@ -35,7 +35,7 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
 // GEMV. Blocks are whole words.
 const PERIOD_$NAME: u32 = 32u;
 const STEP_$NAME: u32 = 5u;
-struct Place_$NAME {
+struct Offsets_$NAME {
     code: u32,
 }
 struct Codes_$NAME {
@@ -46,11 +46,11 @@ struct Codes_$NAME {
 fn head_$NAME(at: u32) -> u32 {
     return (p.$NAME_offset >> 2u) + (at >> 5u) * 5u;
 }
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
-    return Place_$NAME(1u + ((inside & 8u) >> 2u));
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
+    return Offsets_$NAME(1u + ((inside & 8u) >> 2u));
 }
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let codes = vec2<u32>($NAME[head + place.code], $NAME[head + place.code + 1u]);
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let codes = vec2<u32>($NAME[head + offsets.code], $NAME[head + offsets.code + 1u]);
     // High nibbles times 16.
     let low = codes & vec2<u32>(0x0f0f0f0fu);
     let high = codes & vec2<u32>(0xf0f0f0f0u);
@@ -59,10 +59,12 @@ fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
         halves_$NAME($NAME[head]),
     );
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let high = last_eight_$NAME(0.0, codes.values, x);
-    let sum = first_eight_$NAME(high * 0.0625, codes.values, x);
-    return start + codes.scales.x * sum + codes.scales.y * (sums.x + sums.y);
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>();
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
+    let product = products.x + products.y * 0.0625;
+    return start + codes.scales.x * product + codes.scales.y * (sums.x + sums.y);
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, codes.scales.x * vec2<f32>(1.0, 0.0625), codes.scales.yy);

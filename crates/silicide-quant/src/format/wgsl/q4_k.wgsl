@@ -45,9 +45,9 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
 // GEMV. Blocks are whole words.
 const PERIOD_$NAME: u32 = 256u;
 const STEP_$NAME: u32 = 36u;
-struct Place_$NAME {
+struct Offsets_$NAME {
     code: u32,
-    sub: SubPlace_$NAME,
+    sub: SubOffsets_$NAME,
 }
 struct Codes_$NAME {
     values: mat4x4<f32>,
@@ -57,16 +57,16 @@ struct Codes_$NAME {
 fn head_$NAME(at: u32) -> u32 {
     return (p.$NAME_offset >> 2u) + (at >> 8u) * 36u;
 }
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
     let s = (inside >> 5u) & 6u;
-    return Place_$NAME(4u + (s << 2u) + ((inside & 31u) >> 2u), sub_place_$NAME(s));
+    return Offsets_$NAME(4u + (s << 2u) + ((inside & 31u) >> 2u), sub_offsets_$NAME(s));
 }
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let codes = vec2<u32>($NAME[head + place.code], $NAME[head + place.code + 1u]);
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let codes = vec2<u32>($NAME[head + offsets.code], $NAME[head + offsets.code + 1u]);
     // High nibbles times 16.
     let low = codes & vec2<u32>(0x0f0f0f0fu);
     let high = codes & vec2<u32>(0xf0f0f0f0u);
-    let subs = subs_of_words_$NAME(vec3<u32>($NAME[head + 1u], $NAME[head + 2u], $NAME[head + 3u]), place.sub);
+    let subs = subs_of_words_$NAME(vec3<u32>($NAME[head + 1u], $NAME[head + 2u], $NAME[head + 3u]), offsets.sub);
     let scales = halves_$NAME($NAME[head]);
     return Codes_$NAME(
         mat4x4<f32>(lanes_$NAME(low.x), lanes_$NAME(low.y), lanes_$NAME(high.x), lanes_$NAME(high.y)),
@@ -74,12 +74,29 @@ fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
         scales.y * subs.zw,
     );
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = first_eight_$NAME(0.0, codes.values, x);
-    let high = last_eight_$NAME(0.0, codes.values, x);
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>();
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
     let least = codes.minima.x * sums.x + codes.minima.y * sums.y;
-    return start - least + codes.scales.x * low + codes.scales.y * high;
+    return start - least + codes.scales.x * products.x + codes.scales.y * products.y;
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, codes.scales, -codes.minima);
+}
+
+// GEMM. A step is one sub-block.
+fn column_$NAME(first: u32) -> u32 {
+    return head_$NAME(first);
+}
+fn run_$NAME(column: u32, depth: u32, half: u32) -> mat4x4<f32> {
+    let head = column + (depth >> 8u) * 36u;
+    let s = (depth >> 5u) & 7u;
+    let code = head + half * 4u + (4u + ((s >> 1u) << 3u));
+    let words = vec4<u32>($NAME[code], $NAME[code + 1u], $NAME[code + 2u], $NAME[code + 3u]);
+    let codes = (words >> vec4<u32>((s & 1u) << 2u)) & vec4<u32>(0x0f0f0f0fu);
+    let subs = subs_of_$NAME(vec3<u32>($NAME[head + 1u], $NAME[head + 2u], $NAME[head + 3u]), s);
+    let scales = halves_$NAME($NAME[head]) * subs;
+    let values = mat4x4<f32>(lanes_$NAME(codes.x), lanes_$NAME(codes.y), lanes_$NAME(codes.z), lanes_$NAME(codes.w));
+    return scaled_$NAME(values, scales.xx, -scales.yy);
 }

@@ -35,9 +35,11 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
 }
 
 // GEMV. A block begins in the low or in the high half of a word.
+const BLOCK_$NAME: u32 = 32u;
+const BYTES_$NAME: u32 = 22u;
 const PERIOD_$NAME: u32 = 64u;
 const STEP_$NAME: u32 = 11u;
-struct Place_$NAME {
+struct Offsets_$NAME {
     is_low: bool,
     // The word before the middle of which the codes begin, where blocks begin in the low half.
     code: u32,
@@ -47,31 +49,27 @@ struct Codes_$NAME {
     values: mat4x4<f32>,
     scale: f32,
 }
-fn block_start_$NAME(at: u32) -> u32 {
-    return p.$NAME_offset + (at >> 5u) * 22u;
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
+    return Offsets_$NAME(is_low_$NAME(at), 1u + ((inside & 8u) >> 2u), inside & 8u);
 }
-fn head_$NAME(at: u32) -> u32 {
-    return block_start_$NAME(at) >> 2u;
-}
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
-    return Place_$NAME((block_start_$NAME(at) & 2u) == 0u, 1u + ((inside & 8u) >> 2u), inside & 8u);
-}
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let code = head + place.code;
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let code = head + offsets.code;
     let words = vec3<u32>($NAME[code], $NAME[code + 1u], $NAME[code + 2u]);
-    let codes = select(words.yz, middle_$NAME(words), place.is_low);
+    let codes = select(words.yz, middle_$NAME(words), offsets.is_low);
     let first = vec2<u32>($NAME[head], $NAME[head + 1u]);
-    let fifths = select(first.y, (first.x >> 16u) | (first.y << 16u), place.is_low) >> place.fifths;
+    let fifths = select(first.y, (first.x >> 16u) | (first.y << 16u), offsets.is_low) >> offsets.fifths;
     let low = (codes & vec2<u32>(0x0f0f0f0fu)) | fifths_$NAME(fifths);
     let high = ((codes >> vec2<u32>(4u)) & vec2<u32>(0x0f0f0f0fu)) | fifths_$NAME(fifths >> 16u);
     return Codes_$NAME(
         mat4x4<f32>(lanes_$NAME(low.x), lanes_$NAME(low.y), lanes_$NAME(high.x), lanes_$NAME(high.y)),
-        widened_$NAME(first.x >> select(16u, 0u, place.is_low)),
+        scale_of_$NAME(first.x, offsets.is_low),
     );
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = first_eight_$NAME(-16.0 * (sums.x + sums.y), codes.values, x);
-    return start + codes.scale * last_eight_$NAME(low, codes.values, x);
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>(-16.0 * (sums.x + sums.y), 0.0);
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
+    return start + codes.scale * (products.x + products.y);
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, vec2<f32>(codes.scale), vec2<f32>(-16.0 * codes.scale));

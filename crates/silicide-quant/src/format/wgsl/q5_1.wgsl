@@ -40,7 +40,7 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
 // GEMV. Blocks are whole words.
 const PERIOD_$NAME: u32 = 32u;
 const STEP_$NAME: u32 = 6u;
-struct Place_$NAME {
+struct Offsets_$NAME {
     code: u32,
     fifths: u32,
 }
@@ -52,12 +52,12 @@ struct Codes_$NAME {
 fn head_$NAME(at: u32) -> u32 {
     return (p.$NAME_offset >> 2u) + (at >> 5u) * 6u;
 }
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
-    return Place_$NAME(2u + ((inside & 8u) >> 2u), inside & 8u);
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
+    return Offsets_$NAME(2u + ((inside & 8u) >> 2u), inside & 8u);
 }
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let codes = vec2<u32>($NAME[head + place.code], $NAME[head + place.code + 1u]);
-    let fifths = $NAME[head + 1u] >> place.fifths;
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let codes = vec2<u32>($NAME[head + offsets.code], $NAME[head + offsets.code + 1u]);
+    let fifths = $NAME[head + 1u] >> offsets.fifths;
     let low = (codes & vec2<u32>(0x0f0f0f0fu)) | fifths_$NAME(fifths);
     let high = ((codes >> vec2<u32>(4u)) & vec2<u32>(0x0f0f0f0fu)) | fifths_$NAME(fifths >> 16u);
     return Codes_$NAME(
@@ -65,9 +65,11 @@ fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
         halves_$NAME($NAME[head]),
     );
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = first_eight_$NAME(0.0, codes.values, x);
-    return start + codes.scales.x * last_eight_$NAME(low, codes.values, x) + codes.scales.y * (sums.x + sums.y);
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>();
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
+    return start + codes.scales.x * (products.x + products.y) + codes.scales.y * (sums.x + sums.y);
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, codes.scales.xx, codes.scales.yy);

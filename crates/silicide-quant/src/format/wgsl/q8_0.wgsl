@@ -30,9 +30,11 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
 }
 
 // GEMV. A block begins in the low or in the high half of a word. Codes are read as u8, 128 more.
+const BLOCK_$NAME: u32 = 32u;
+const BYTES_$NAME: u32 = 34u;
 const PERIOD_$NAME: u32 = 64u;
 const STEP_$NAME: u32 = 17u;
-struct Place_$NAME {
+struct Offsets_$NAME {
     is_low: bool,
     code: u32,
 }
@@ -40,29 +42,25 @@ struct Codes_$NAME {
     values: mat4x4<f32>,
     scale: f32,
 }
-fn block_start_$NAME(at: u32) -> u32 {
-    return p.$NAME_offset + (at >> 5u) * 34u;
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
+    return Offsets_$NAME(is_low_$NAME(at), (inside & 16u) >> 2u);
 }
-fn head_$NAME(at: u32) -> u32 {
-    return block_start_$NAME(at) >> 2u;
-}
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
-    return Place_$NAME((block_start_$NAME(at) & 2u) == 0u, (inside & 16u) >> 2u);
-}
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
-    let code = head + place.code;
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
+    let code = head + offsets.code;
     let words = vec4<u32>($NAME[code], $NAME[code + 1u], $NAME[code + 2u], $NAME[code + 3u]);
     let next = vec4<u32>(words.yzw, $NAME[code + 4u]);
     let middle = (words >> vec4<u32>(16u)) | (next << vec4<u32>(16u));
-    let codes = select(next, middle, place.is_low) ^ vec4<u32>(0x80808080u);
-    let scale = widened_$NAME($NAME[head] >> select(16u, 0u, place.is_low));
+    let codes = select(next, middle, offsets.is_low) ^ vec4<u32>(0x80808080u);
+    let scale = scale_of_$NAME($NAME[head], offsets.is_low);
     return Codes_$NAME(
         mat4x4<f32>(lanes_$NAME(codes.x), lanes_$NAME(codes.y), lanes_$NAME(codes.z), lanes_$NAME(codes.w)), scale
     );
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = first_eight_$NAME(-128.0 * (sums.x + sums.y), codes.values, x);
-    return start + codes.scale * last_eight_$NAME(low, codes.values, x);
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>(-128.0 * (sums.x + sums.y), 0.0);
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
+    return start + codes.scale * (products.x + products.y);
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, vec2<f32>(codes.scale), vec2<f32>(-128.0 * codes.scale));

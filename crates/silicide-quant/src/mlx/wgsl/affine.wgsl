@@ -41,7 +41,7 @@ fn of_eight_$NAME(low: u32, high: u32, i: u32) -> f32 {
 const FACTORED_$NAME: bool = true;
 const PERIOD_$NAME: u32 = 16u;
 const STEP_$NAME: u32 = 16u;
-struct Place_$NAME {
+struct Offsets_$NAME {
     unused: u32,
 }
 struct Codes_$NAME {
@@ -53,10 +53,10 @@ fn prepare_$NAME(lane: u32) {}
 fn head_$NAME(at: u32) -> u32 {
     return at;
 }
-fn place_$NAME(at: u32, inside: u32) -> Place_$NAME {
-    return Place_$NAME();
+fn offsets_$NAME(at: u32, inside: u32) -> Offsets_$NAME {
+    return Offsets_$NAME();
 }
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
     let word = p.$NAME_offset + head / (32u / BITS_$NAME);
     let scales = vec2<f32>(load_$NAME_scales(head / GROUP_$NAME), load_$NAME_biases(head / GROUP_$NAME));
     if BITS_$NAME == 4u {
@@ -72,10 +72,11 @@ fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
         scales,
     );
 }
-fn dot_$NAME(start: f32, codes: Codes_$NAME, x: mat4x4<f32>, sums: vec2<f32>) -> f32 {
-    let low = four_products_$NAME(four_products_$NAME(0.0, codes.values[0], x[0]), codes.values[1], x[1]);
-    let all = four_products_$NAME(four_products_$NAME(low, codes.values[2], x[2]), codes.values[3], x[3]);
-    return start + codes.scales.x * all + codes.scales.y * (sums.x + sums.y);
+fn initial_$NAME(sums: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>();
+}
+fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32>) -> f32 {
+    return start + codes.scales.x * (products.x + products.y) + codes.scales.y * (sums.x + sums.y);
 }
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     let scale = codes.scales.x;
@@ -95,7 +96,4 @@ fn nibbles_$NAME(word: u32) -> mat2x4<f32> {
     let even = bytes_$NAME(word & 0x0f0f0f0fu);
     let odd = bytes_$NAME((word >> 4u) & 0x0f0f0f0fu);
     return mat2x4<f32>(even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w);
-}
-fn four_products_$NAME(start: f32, values: vec4<f32>, x: vec4<f32>) -> f32 {
-    return start + values.x * x.x + values.y * x.y + values.z * x.z + values.w * x.w;
 }
