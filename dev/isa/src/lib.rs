@@ -96,7 +96,7 @@ fn start(family: &Family, driver: &Path, options: &Options) -> Result<std::proce
     command.spawn().map_err(|error| error.to_string())
 }
 
-/// Returns the name of a family that this RADV knows. It ends the process for another.
+/// Returns the name of a family that this RADV accepts. It ends the process for another.
 fn known_name(family: &Family, driver: &Path) -> Result<&'static str, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let is_known = |name: &&&str| {

@@ -206,20 +206,20 @@ impl Device {
         let call = self.executables.fp().get_pipeline_executable_internal_representations_khr;
         let device = self.device.handle();
         let mut count = 0;
-        // SAFETY: `which` names a live pipeline with representations captured; null asks for the count.
-        let asked = unsafe { call(device, which, &mut count, std::ptr::null_mut()) };
-        asked.result().map_err(failed("representations"))?;
+        // SAFETY: `which` names a live pipeline with representations captured; null requests the count.
+        let result = unsafe { call(device, which, &mut count, std::ptr::null_mut()) };
+        result.result().map_err(failed("representations"))?;
         let mut list = vec![vk::PipelineExecutableInternalRepresentationKHR::default(); count as usize];
         // SAFETY: as above; the list has `count` entries without data, so sizes are written.
-        let asked = unsafe { call(device, which, &mut count, list.as_mut_ptr()) };
-        asked.result().map_err(failed("representations"))?;
+        let result = unsafe { call(device, which, &mut count, list.as_mut_ptr()) };
+        result.result().map_err(failed("representations"))?;
         let mut buffers: Vec<Vec<u8>> = list.iter().map(|one| vec![0; one.data_size]).collect();
         for (one, buffer) in list.iter_mut().zip(&mut buffers) {
             one.p_data = buffer.as_mut_ptr().cast();
         }
         // SAFETY: as above; each buffer has the size that the driver returned, and outlives the call.
-        let asked = unsafe { call(device, which, &mut count, list.as_mut_ptr()) };
-        asked.result().map_err(failed("representations"))?;
+        let result = unsafe { call(device, which, &mut count, list.as_mut_ptr()) };
+        result.result().map_err(failed("representations"))?;
         let is_assembly = |one: &vk::PipelineExecutableInternalRepresentationKHR<'_>| {
             text(one.name_as_c_str()) == "Assembly"
         };

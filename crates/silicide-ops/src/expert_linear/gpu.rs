@@ -5,9 +5,9 @@
 use super::{ExpertLinear, Problem};
 use crate::matmul::few::{self, Gemv as Teams, GemvShape};
 use crate::matmul::matrix::{
-    Factors, HALVES_8, HALVES_16, MATRIX_MAIN, MATRIX_SQUARE, Matrices, MatrixFill, SINGLES_8,
+    self, Factors, HALVES_8, HALVES_16, MATRIX_MAIN, MATRIX_SQUARE, Matrices, SINGLES_8,
 };
-use crate::matmul::tiled::{FILL_COLUMNS, Fill, LARGE, TILED_CELLS, TILED_SQUARE, TileShape};
+use crate::matmul::tiled::{self, FILL_COLUMNS, LARGE, TILED_CELLS, TILED_SQUARE, TileShape};
 use crate::weight;
 use crate::wgsl::{self, params, spans};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
@@ -267,7 +267,7 @@ impl Kernel for Gemm {
         let Ok(problem) = check(op, io, on) else { return plan };
         let cut = Cut { problem: &problem, encoding: op.encoding, on };
         let Some(mut kernel) = cut.kernel(&[&GEMM_BODY, &TILED_CELLS]) else { return plan };
-        let fill = Fill::of(problem.k);
+        let fill = tiled::fill(problem.k);
         kernel.append([Part::plain(fill.rows)]);
         kernel.append([&FILL_COLUMNS, fill.columns, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
         // Tiles of 4 x 4 outputs in an invocation.
@@ -325,13 +325,17 @@ impl Kernel for Matrix {
         let mut plan = Plan::default();
         let Ok(problem) = check(op, io, on) else { return plan };
         let cut = Cut { problem: &problem, encoding: op.encoding, on };
-        let fill = MatrixFill::of(problem.k);
+        let runs = matrix::takes_runs(op.encoding, io.input(1).alignment);
+        let fill = matrix::fill(problem.k, runs);
         let Some(mut kernel) = cut.kernel(&[&MATRIX_BODY, &MATRIX_MAIN]) else { return plan };
         kernel.append(self.0.common(fill));
         kernel.append([&FILL_COLUMNS, fill.columns, &MATRIX_SQUARE].map(|text| Part::bound(text, "b", 1)));
         let kernel = self.0.constants(kernel, on);
-        // SAFETY: as for tiles of pairs; a strip has no more pairs than the tile has rows.
-        let kernel = unsafe { kernel.unchecked(gemm_need, &facts(op.encoding, fill.step as u32)) };
+        let [code, step] = facts(op.encoding, fill.step as u32);
+        let facts = [code, step, 1, matrix::runs_alignment(op.encoding, runs)];
+        // SAFETY: as for tiles of pairs; a strip has no more pairs than the tile has rows. `gemm_need` requires the alignment of weights
+        // that are read sixteen in a row.
+        let kernel = unsafe { kernel.unchecked(gemm_need, &facts) };
         plan_strips(&mut plan, &cut, &kernel, [self.0.tile(); 2]);
         plan
     }

@@ -1,5 +1,6 @@
 //! `linear` on GPUs. One product is a launch of a kernel of `matmul`. Several are its kernels with a text for each product, over
-//! bindings of its own; workgroups of all products are one grid. Formats may differ. Where two products are gated, a workgroup has the same columns of both.
+//! bindings of its own; workgroups of all products are one grid. Formats may differ. Where two products are gated, a workgroup has the
+//! same columns of both.
 
 use super::{Linear, MAX_PRODUCTS};
 use crate::elementwise::activation::ACTIVATION;
@@ -7,9 +8,9 @@ use crate::matmul::Problem;
 use crate::matmul::few::{self, Gemv, GemvShape};
 use crate::matmul::gpu as matmul;
 use crate::matmul::matrix::{
-    self, Factors, HALVES_8, HALVES_16, MATRIX_MAIN, MATRIX_SQUARE, Matrices, MatrixFill, SINGLES_8,
+    self, Factors, HALVES_8, HALVES_16, MATRIX_MAIN, MATRIX_SQUARE, Matrices, SINGLES_8,
 };
-use crate::matmul::tiled::{FILL_COLUMNS, FILL_ROWS, Fill, TILED_CELLS, TILED_SQUARE, TileShape, plan_tiled};
+use crate::matmul::tiled::{self, FILL_COLUMNS, FILL_ROWS, TILED_CELLS, TILED_SQUARE, TileShape, plan_tiled};
 use crate::mlx::gpu::{WeightNames, weight_names};
 use crate::weight;
 use crate::wgsl::{self, words};
@@ -64,6 +65,10 @@ const OUTPUTS: [&str; MAX_PRODUCTS] = ["y_one", "y_two", "y_three"];
 const BIASES: [&str; MAX_PRODUCTS] = ["bias_one", "bias_two", "bias_three"];
 /// Parameter words.
 const WORDS: u32 = 8;
+/// How the weights of a program are read: element by element or by eights, by codes ([`few`]), or sixteen in a row ([`matrix`]).
+const ELEMENTS: u32 = 0;
+const CODES: u32 = 1;
+const RUNS: u32 = 2;
 
 /// The kernel for few rows.
 pub(super) struct Few {
@@ -125,6 +130,13 @@ fn products(
 /// Returns whether the weight whose first plane is input `slot` can be read by codes.
 fn takes_codes(encoding: Encoding, k: usize, io: &Io<'_>, slot: usize) -> bool {
     few::takes_codes(encoding, k, io.input(0).alignment, io.input(slot).alignment)
+}
+
+/// Returns whether `takes` holds for all products, by the encoding of each and the input with its first plane: a binding has one type in
+/// a kernel, and all products have one text.
+fn all_take(op: &Linear, products: &[BoundProduct], takes: impl Fn(Encoding, usize) -> bool) -> bool {
+    let slots = op.places().into_iter().map(|place| place.weight.start);
+    products.iter().zip(slots).all(|(product, slot)| takes(product.encoding, slot))
 }
 
 /// A kernel and its arguments, in the making.
@@ -206,20 +218,20 @@ fn make(
     Some(BoundKernel { kernel, args })
 }
 
-/// Facts: the number of products, whether they are gated, which have a bias, the step of the depth, whether weights are read by codes, and
-/// their encodings.
-fn facts(op: &Linear, products: &[BoundProduct], step: usize, codes: bool) -> SmallVec<[u32; 8]> {
+/// Facts: the number of products, whether they are gated, which have a bias, the step of the depth, how weights are
+/// read, and their encodings.
+fn facts(op: &Linear, products: &[BoundProduct], step: usize, reading: u32) -> SmallVec<[u32; 8]> {
     let biased = products.iter().zip(0..).filter(|(product, _)| product.bias.is_some());
     let biased = biased.fold(0, |bits, (_, i)| bits | 1u32 << i);
     let mut facts: SmallVec<[u32; 8]> =
-        smallvec![products.len() as u32, u32::from(op.gate.is_some()), biased, step as u32, u32::from(codes)];
+        smallvec![products.len() as u32, u32::from(op.gate.is_some()), biased, step as u32, reading];
     facts.extend(products.iter().map(|product| weight::code(product.encoding).unwrap_or(u32::MAX)));
     facts
 }
 
 /// Parameters: rows, depth, activation, columns of each product. Bindings: activations, weights, outputs, biases, tables.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let [count, gated, biased, step, codes] = [0, 1, 2, 3, 4].map(|i| launch.fact(i));
+    let [count, gated, biased, step, reading] = [0, 1, 2, 3, 4].map(|i| launch.fact(i));
     let (rows, k) = (launch.count(0), launch.count(1));
     let columns = |i: usize| launch.count(3 + i);
     let products = 0..count as usize;
@@ -236,7 +248,10 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     }
     let mut needs = Needs::new().read(rows * k * 4u32, 4);
     for (i, encoding) in encodings.iter().enumerate() {
-        let [of_activations, of_weights] = few::alignments(*encoding, codes != 0);
+        let [of_activations, of_weights] = match reading {
+            RUNS => [1, matrix::runs_alignment(*encoding, true)],
+            other => few::alignments(*encoding, other == CODES),
+        };
         if i == 0 {
             needs = needs.aligned(of_activations);
         }
@@ -310,10 +325,7 @@ impl Kernel for Few {
             return Plan::default();
         };
         let columns = products.iter().map(|product| product.problem.n).sum();
-        let slots = op.places().into_iter().map(|place| place.weight.start);
-        // All or none: a binding has one type in a kernel.
-        let codes =
-            products.iter().zip(slots).all(|(product, slot)| takes_codes(product.encoding, k, io, slot));
+        let codes = all_take(op, &products, |encoding, slot| takes_codes(encoding, k, io, slot));
         let gemv = Gemv::of(GemvShape { rows: m, columns, k, subgroups: self.subgroups, codes }, on);
         let each = [gemv.sums(), &FEW];
         let texts = KernelTexts { name: self.name(), each: &each };
@@ -325,7 +337,12 @@ impl Kernel for Few {
         let kernel = gemv.constants(kernel, m);
         // SAFETY: as for the kernels of `matmul`, for each product over its own bindings; what is gated is read where the same
         // invocation stored it. `needs` requires the alignment of what is read by codes.
-        let kernel = unsafe { kernel.unchecked(needs, &facts(op, &products, few::step_of(codes), codes)) };
+        let kernel = unsafe {
+            kernel.unchecked(
+                needs,
+                &facts(op, &products, few::step_of(codes), if codes { CODES } else { ELEMENTS }),
+            )
+        };
         let groups: SmallVec<[usize; MAX_PRODUCTS]> =
             products.iter().map(|product| gemv.groups(product.problem.n)).collect();
         launch(op, &products, BoundKernel { kernel, args }, &groups, on)
@@ -355,7 +372,7 @@ impl Kernel for TiledLinear {
         let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
             return Plan::default();
         };
-        let fill = Fill::of(k);
+        let fill = tiled::fill(k);
         let each = [&FILL_COLUMNS, fill.columns, &TILED_SQUARE, &TILED];
         let texts = KernelTexts { name: self.name(), each: &each };
         let Some(BoundKernel { mut kernel, args }) = make(op, io, &products, &texts, on) else {
@@ -367,7 +384,7 @@ impl Kernel for TiledLinear {
         let tile = TileShape::of(m, widest);
         // SAFETY: as for few rows.
         let kernel =
-            unsafe { tile.constants(kernel).unchecked(needs, &facts(op, &products, fill.step, false)) };
+            unsafe { tile.constants(kernel).unchecked(needs, &facts(op, &products, fill.step, ELEMENTS)) };
         let groups: SmallVec<[usize; MAX_PRODUCTS]> =
             products.iter().map(|product| tile.count(m, product.problem.n)).collect();
         launch(op, &products, BoundKernel { kernel, args }, &groups, on)
@@ -399,13 +416,16 @@ impl Kernel for Matrix {
     fn plan(&self, op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let matrices = self.0;
         if let Some(Ok((encoding, problem))) = single(op, io, on) {
-            return matrix::plan(matrices, &problem, encoding, on);
+            let runs = matrix::takes_runs(encoding, io.input(1).alignment);
+            return matrix::plan(matrices, &problem, encoding, runs, on);
         }
         let Ok(products) = products(op, io, on) else { return Plan::default() };
         let Some(Problem { m, k, .. }) = products.first().map(|product| product.problem) else {
             return Plan::default();
         };
-        let fill = MatrixFill::of(k);
+        let runs =
+            all_take(op, &products, |encoding, slot| matrix::takes_runs(encoding, io.input(slot).alignment));
+        let fill = matrix::fill(k, runs);
         let each = [&FILL_COLUMNS, fill.columns, &MATRIX_SQUARE, &MATRIX_TEXT];
         let texts = KernelTexts { name: self.name(), each: &each };
         let Some(BoundKernel { mut kernel, args }) = make(op, io, &products, &texts, on) else {
@@ -415,7 +435,9 @@ impl Kernel for Matrix {
         kernel.append([&FILL_ROWS, &MATRIX_MAIN].map(Part::plain));
         // SAFETY: as for few rows.
         let kernel = unsafe {
-            matrices.constants(kernel, on).unchecked(needs, &facts(op, &products, fill.step, false))
+            matrices
+                .constants(kernel, on)
+                .unchecked(needs, &facts(op, &products, fill.step, if runs { RUNS } else { ELEMENTS }))
         };
         let groups: SmallVec<[usize; MAX_PRODUCTS]> =
             products.iter().map(|product| matrices.count(m, product.problem.n)).collect();

@@ -1,11 +1,12 @@
 //! What the kernels of matrix products on GPUs share: those for few rows (`few.rs`) and those for many (`tiled.rs`, `matrix.rs`).
-//! Each reads every weight format through the shared element access, in planes too. Calls whose arguments exceed a binding are cut by batches, or by rows and columns.
+//! Each reads every weight format through the shared element access, in planes too. Calls whose arguments exceed a binding are cut by
+//! batches, or by rows and columns.
 
 use super::Problem;
 use crate::weight;
 use crate::wgsl::{self, params};
-use silicide_core::kernel::{Arg, Decline};
-use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
+use silicide_core::kernel::{Arg, Decline, Plan};
+use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
 use silicide_quant::{DType, Encoding};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -102,6 +103,34 @@ impl Run {
         [self.rows.len(), self.columns.len(), problem.k, self.batches.len(), problem.n, self.columns.start]
             .map(|extent| extent as u32)
     }
+}
+
+/// The texts that fill shared memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Fill {
+    /// For activations.
+    pub(crate) rows: &'static Snippet,
+    /// For the weights of a binding.
+    pub(crate) columns: &'static Snippet,
+    /// What depths are a multiple of.
+    pub(crate) step: usize,
+}
+
+/// The plan of a kernel whose workgroups have a tile of outputs each: `tiles` counts those of some rows and columns.
+pub(super) fn plan_tiles(
+    kernel: &WgslKernel,
+    problem: &Problem,
+    weights: Encoding,
+    on: &DeviceInfo,
+    tiles: impl Fn(usize, usize) -> usize,
+) -> Plan {
+    let mut plan = Plan::default();
+    for run in runs(problem, weights, on) {
+        let tiles = tiles(run.rows.len(), run.columns.len()) * run.batches.len();
+        let (args, params) = (run.args(problem, weights), run.params(problem));
+        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
+    }
+    plan
 }
 
 /// A kernel of the given body for a weight format.

@@ -7,14 +7,16 @@
 //! | 8x8x8 of f32 | Apple | as they are |
 //!
 //! Sums are f32. Calls that are exact, and weights of f32, keep f32. Rounding loses the bits of factors below 2^-14; a product with a
-//! factor that f16 cannot hold is summed again in f32 (`matrix_cells.wgsl`). Intel's 8x8x16 and 8x16x16 are missing: WGSL, as naga
+//! factor that f16 cannot hold is summed again in f32 (`matrix_cells.wgsl`). It is found by infinity, so f16 is for devices that round
+//! conversions to nearest even: neither WGSL nor SPIR-V promise it without an execution mode. Intel's 8x8x16 and 8x16x16 are missing: WGSL, as naga
 //! reads it, has square matrices only.
 
+use super::gpu::{self, Fill};
 use super::tiled::{FILL_COLUMNS, FILL_ROWS, LARGE};
-use super::{Matmul, Problem, gpu, gpu_needs};
-use crate::{weight, wgsl};
+use super::{Matmul, Problem, gpu_needs};
+use crate::weight;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, MatrixShape, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{DeviceInfo, MatrixShape, Part, Snippet, WgslKernel};
 use silicide_quant::Encoding;
 
 static BODY: Snippet = Snippet { name: "matmul.matrix.wgsl", text: include_str!("matrix.wgsl") };
@@ -24,12 +26,20 @@ pub(crate) static MATRIX_MAIN: Snippet =
 /// A tile of outputs over the weights of one binding.
 pub(crate) static MATRIX_SQUARE: Snippet =
     Snippet { name: "matmul matrix, square", text: include_str!("matrix_square.wgsl") };
+/// A text that fills columns, and the product in f32.
+macro_rules! exact {
+    ($file:literal) => {
+        concat!(include_str!($file), include_str!("matrix_exact.wgsl"))
+    };
+}
 static ROWS_WHOLE: Snippet =
     Snippet { name: "matmul matrix, whole rows", text: include_str!("matrix_rows_whole.wgsl") };
 static ROWS_SINGLE: Snippet =
     Snippet { name: "matmul matrix, single rows", text: include_str!("matrix_rows_single.wgsl") };
 static COLUMNS_WHOLE: Snippet =
-    Snippet { name: "matmul matrix, whole columns", text: include_str!("matrix_columns_whole.wgsl") };
+    Snippet { name: "matmul matrix, whole columns", text: exact!("matrix_columns_whole.wgsl") };
+static COLUMNS_RUNS: Snippet =
+    Snippet { name: "matmul matrix, runs of columns", text: exact!("matrix_columns_runs.wgsl") };
 static COLUMNS_SINGLE: Snippet =
     Snippet { name: "matmul matrix, single columns", text: include_str!("matrix_columns_single.wgsl") };
 
@@ -130,6 +140,10 @@ impl Matrices {
         if !on.features.matrices.has(self.shape) || (self.shape.is_f16() && !on.features.f16) {
             return Err(Decline("needs matrices of subgroups"));
         }
+        // A factor that f16 cannot hold must be infinite there: its sums are found by that.
+        if self.shape.is_f16() && !on.features.f16_rounding {
+            return Err(Decline("needs conversions to f16 that round to nearest even"));
+        }
         if self.shape.is_f16() && !factors.iter().all(|factors| factors.may_round()) {
             return Err(Decline("rounds factors to f16"));
         }
@@ -161,7 +175,7 @@ impl Matrices {
     }
 
     /// Common code, the fill for activations and the weights' texts. `start_a` and `keep_four_` are the kernel's own.
-    pub(crate) fn common(&self, fill: MatrixFill) -> [Part; 2] {
+    pub(crate) fn common(&self, fill: Fill) -> [Part; 2] {
         [self.cells, fill.rows].map(Part::plain)
     }
 
@@ -173,24 +187,23 @@ impl Matrices {
     }
 }
 
-/// The texts that fill shared memory.
-#[derive(Clone, Copy)]
-pub(crate) struct MatrixFill {
-    rows: &'static Snippet,
-    /// For the weights of a binding.
-    pub(crate) columns: &'static Snippet,
-    /// What depths are a multiple of.
-    pub(crate) step: usize,
+/// The texts for depths of `k`: whole steps, or element by element; weights sixteen in a row, if `runs`.
+pub(crate) fn fill(k: usize, runs: bool) -> Fill {
+    let columns = if runs { &COLUMNS_RUNS } else { &COLUMNS_WHOLE };
+    match k.is_multiple_of(STEP) {
+        true => Fill { rows: &ROWS_WHOLE, columns, step: STEP },
+        false => Fill { rows: &ROWS_SINGLE, columns: &COLUMNS_SINGLE, step: 1 },
+    }
 }
 
-impl MatrixFill {
-    /// For depths of `k`: whole steps, or element by element.
-    pub(crate) fn of(k: usize) -> MatrixFill {
-        match k.is_multiple_of(STEP) {
-            true => MatrixFill { rows: &ROWS_WHOLE, columns: &COLUMNS_WHOLE, step: STEP },
-            false => MatrixFill { rows: &ROWS_SINGLE, columns: &COLUMNS_SINGLE, step: 1 },
-        }
-    }
+/// Returns whether weights with this alignment in bytes can be read sixteen in a row.
+pub(crate) fn takes_runs(encoding: Encoding, alignment: u32) -> bool {
+    weight::gpu::runs_alignment(encoding).is_some_and(|needed| alignment >= needed)
+}
+
+/// Returns the alignment that weights need, as a fact of a program.
+pub(crate) fn runs_alignment(encoding: Encoding, runs: bool) -> u32 {
+    weight::gpu::runs_alignment(encoding).filter(|_| runs).unwrap_or(1)
 }
 
 /// The kernel of `matmul` in matrices.
@@ -200,22 +213,25 @@ pub(super) struct Matrix(&'static Matrices);
 pub(super) static MATRIX: [Matrix; 3] = [Matrix(&HALVES_16), Matrix(&HALVES_8), Matrix(&SINGLES_8)];
 
 /// The plan of one product.
-pub(crate) fn plan(matrices: &Matrices, problem: &Problem, weights: Encoding, on: &DeviceInfo) -> Plan {
-    let mut plan = Plan::default();
-    let Some(mut kernel) = gpu::kernel(&[&BODY], weights, on) else { return plan };
-    let fill = MatrixFill::of(problem.k);
+pub(crate) fn plan(
+    matrices: &Matrices,
+    problem: &Problem,
+    weights: Encoding,
+    runs: bool,
+    on: &DeviceInfo,
+) -> Plan {
+    let Some(mut kernel) = gpu::kernel(&[&BODY], weights, on) else { return Plan::default() };
+    let fill = fill(problem.k, runs);
     kernel.append(matrices.common(fill));
-    kernel.append([Part::plain(&FILL_ROWS)]);
+    kernel.append([&FILL_ROWS, &MATRIX_MAIN].map(Part::plain));
     kernel.append([&FILL_COLUMNS, fill.columns, &MATRIX_SQUARE].map(|text| Part::bound(text, "b", 1)));
     let kernel = matrices.constants(kernel, on);
-    // SAFETY: as for the tiled kernel; workgroups past the end have no depth and no columns.
-    let kernel = unsafe { kernel.unchecked(gpu_needs::needs, &gpu_needs::facts(weights, fill.step)) };
-    for run in gpu::runs(problem, weights, on) {
-        let tiles = matrices.count(run.rows.len(), run.columns.len()) * run.batches.len();
-        let (args, params) = (run.args(problem, weights), run.params(problem));
-        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
-    }
-    plan
+    let [code, step] = gpu_needs::facts(weights, fill.step);
+    let facts = [code, step, 1, runs_alignment(weights, runs)];
+    // SAFETY: as for the tiled kernel; workgroups past the end have no depth and no columns. `needs` requires the alignment of weights
+    // that are read sixteen in a row.
+    let kernel = unsafe { kernel.unchecked(gpu_needs::needs, &facts) };
+    gpu::plan_tiles(&kernel, problem, weights, on, |rows, columns| matrices.count(rows, columns))
 }
 
 impl Kernel for Matrix {
@@ -234,7 +250,8 @@ impl Kernel for Matrix {
 
     fn plan(&self, _: &Matmul, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let weights = Encoding::from(io.input(1).dtype);
-        Problem::of(io).map_or(Plan::default(), |problem| plan(self.0, &problem, weights, on))
+        let runs = takes_runs(weights, io.input(1).alignment);
+        Problem::of(io).map_or(Plan::default(), |problem| plan(self.0, &problem, weights, runs, on))
     }
 }
 
@@ -249,6 +266,7 @@ mod tests {
         let mut on = DeviceInfo::new(Backend::Vulkan, "vulkan:0", "test");
         on.limits.max_workgroup_bytes = 32 << 10;
         on.features.f16 = true;
+        on.features.f16_rounding = true;
         on.features.subgroups = true;
         on.features.subgroup_size = (32, 64);
         on.features.required_subgroup_size = (32, 64);
@@ -289,6 +307,7 @@ mod tests {
             HALVES_16.check(&[BLOCKS], &on).is_err()
         };
         assert!(lacks(|on| on.features.f16 = false));
+        assert!(lacks(|on| on.features.f16_rounding = false));
         assert!(lacks(|on| on.features.subgroups = false));
         assert!(lacks(|on| on.features.required_subgroup_size = (0, 0)));
         assert!(lacks(|on| on.features.required_subgroup_size = (16, 16)));

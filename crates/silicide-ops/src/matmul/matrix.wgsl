@@ -8,23 +8,16 @@ fn keep_four_b(tile: Tile, place: vec2<u32>, sums: vec4<f32>) {
     }
 }
 
-@compute @workgroup_size(WG)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-    @builtin(subgroup_id) subgroup: u32,
-) {
-    quarter = subgroup;
+// The work of invocation `lane` of workgroup `group`.
+fn multiply(group: u32, lane: u32) {
     let across = (p.columns + TILE - 1u) / TILE;
     let down = (p.rows + TILE - 1u) / TILE;
-    let number = linear_group(group, groups);
-    let batch = number / (across * down);
+    let batch = group / (across * down);
     // Workgroups past the end have nothing to sum up and no columns: returning early would count as control flow that is
     // not uniform.
     let is_inside = batch < p.batches;
-    let row = (number / across) % down * TILE;
-    let column = number % across * TILE;
+    let row = (group / across) % down * TILE;
+    let column = group % across * TILE;
     let columns = select(0u, p.columns, is_inside);
     let tile = Tile(batch * p.rows * p.k, batch * p.columns * p.k, batch * p.rows * p.y_stride, row, column, columns);
     multiply_b(tile, select(0u, p.k, is_inside), lane);

@@ -8,8 +8,8 @@
 //   a_cells[row * PITCH + depth]    b_cells[column * PITCH + depth]
 //
 // An invocation fills sixteen depths of a row and of a column. Rows and columns past the last are the last again; their outputs
-// are not stored. Factors of f16 are rounded from f32. One that f16 cannot hold is infinite there, or NaN, and so are all
-// sums that it is in: these are summed again in f32, from the arguments.
+// are not stored. Factors of f16 are rounded from f32, to nearest even: the host requires it (`Features::f16_rounding`). So one that
+// f16 cannot hold is infinite there, or NaN, and so are all sums that it is in: these are summed again in f32, from the arguments.
 override WG: u32 = 128;
 
 const STEP: u32 = 32u;

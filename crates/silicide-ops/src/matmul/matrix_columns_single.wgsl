@@ -1,10 +1,20 @@
-// Sixteen weights of the column of `$NAME` that begins at `first`, the first or the second of a step: for depths of any length.
-// Past the end of the depth they are zero.
-fn fill_$NAME(first: u32, start: u32, half: u32, cell: u32) {
-    for (var i = half * 16u; i < half * 16u + 16u; i++) {
+// Where the first or the second sixteen weights of a step of `$NAME` begin.
+fn part_$NAME(half: u32) -> u32 {
+    return half * 16u;
+}
+
+// What `fill_$NAME` takes of the column that begins at element `first`.
+fn column_part_$NAME(first: u32, half: u32) -> u32 {
+    return first + part_$NAME(half);
+}
+
+// Fills the cells from `cell` on by sixteen weights of a column at `depth`: for depths of any length. Past the end of the depth
+// they are zero.
+fn fill_$NAME(column: u32, depth: u32, half: u32, cell: u32) {
+    for (var i = 0u; i < 16u; i++) {
         var value = 0.0;
-        if start + i < p.k {
-            value = load_$NAME(first + start + i);
+        if depth + half * 16u + i < p.k {
+            value = load_$NAME(column + depth + i);
         }
         b_cells[cell + i] = Element(value);
     }

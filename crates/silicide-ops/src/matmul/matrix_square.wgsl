@@ -38,9 +38,15 @@ fn sum_lost_$NAME(tile: Tile, lost: u32, lane: u32) {
 }
 
 fn multiply_$NAME(tile: Tile, k: u32, lane: u32) {
+    // The invocation's part of a row and of a column: where it begins, and its cells. Nothing of it changes in the loop.
     let half = lane % 2u;
-    let row_start = start_a(tile, lane / 2u % TILE);
-    let column_start = start_$NAME(tile, lane / 2u % TILE);
+    let mine = lane / 2u % TILE;
+    let a_part = half * 16u;
+    let b_part = part_$NAME(half);
+    let a_first = start_a(tile, mine) + a_part;
+    let b_column = column_part_$NAME(start_$NAME(tile, mine), half);
+    let a_cell = mine * PITCH + a_part;
+    let b_cell = mine * PITCH + b_part;
     for (var i = lane; i < SIDE * SIDE; i += WG) {
         y_cells[i] = 0.0;
     }
@@ -63,24 +69,26 @@ fn multiply_$NAME(tile: Tile, k: u32, lane: u32) {
     var sum_32 = zero;
     var sum_33 = zero;
     workgroupBarrier();
-    let a_row = quarter / 2u * QUARTER * PITCH;
-    let b_column = quarter % 2u * QUARTER * PITCH;
+    let a_quarter = quarter / 2u * QUARTER * PITCH;
+    let b_quarter = quarter % 2u * QUARTER * PITCH;
     for (var start = 0u; start < k; start += STEP) {
         if WG <= 2u * TILE || lane < 2u * TILE {
-            fill_a(row_start, start, half, lane / 2u * PITCH);
-            fill_$NAME(column_start, start, half, lane / 2u * PITCH);
+            fill_a(a_first + start, start + a_part, a_cell);
+            fill_$NAME(b_column, start, half, b_cell);
         }
-        // The condition is constant: no loop is left where each invocation has one part.
+        // The condition is constant: no loop is left where each invocation has one part. Parts of an invocation are all the first or
+        // all the second of a step.
         if WG < 2u * TILE {
             for (var item = lane + WG; item < 2u * TILE; item += WG) {
-                fill_a(start_a(tile, item / 2u), start, half, item / 2u * PITCH);
-                fill_$NAME(start_$NAME(tile, item / 2u), start, half, item / 2u * PITCH);
+                let cell = item / 2u * PITCH;
+                fill_a(start_a(tile, item / 2u) + a_part + start, start + a_part, cell + a_part);
+                fill_$NAME(column_part_$NAME(start_$NAME(tile, item / 2u), half), start, half, cell + b_part);
             }
         }
         workgroupBarrier();
         for (var depth = 0u; depth < STEP; depth += SIDE) {
-            let from_a = a_row + depth;
-            let from_b = b_column + depth;
+            let from_a = a_quarter + depth;
+            let from_b = b_quarter + depth;
             let a_0 = coopLoadT<Left>(&a_cells[from_a], PITCH);
             let a_1 = coopLoadT<Left>(&a_cells[from_a + 1u * SIDE * PITCH], PITCH);
             let a_2 = coopLoadT<Left>(&a_cells[from_a + 2u * SIDE * PITCH], PITCH);

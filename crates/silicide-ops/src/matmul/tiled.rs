@@ -1,10 +1,9 @@
 //! GEMM on GPUs without matrices of subgroups: tiles of outputs through shared memory, summed in f32.
 
-use super::gpu::{check, kernel, runs};
+use super::gpu::{Fill, check, kernel, plan_tiles};
 use super::{Matmul, Problem, gpu_needs};
-use crate::wgsl;
 use silicide_core::kernel::{Cost, Decline, Io, Kernel, Plan};
-use silicide_hal::{DeviceInfo, Part, Program, Snippet, WgslKernel};
+use silicide_hal::{DeviceInfo, Part, Snippet, WgslKernel};
 use silicide_quant::Encoding;
 
 static BODY: Snippet = Snippet { name: "matmul.tiled.wgsl", text: include_str!("tiled.wgsl") };
@@ -42,24 +41,11 @@ pub(super) struct Tiled;
 /// The kernel for many rows.
 pub(super) static TILED: Tiled = Tiled;
 
-/// The texts that fill shared memory.
-#[derive(Clone, Copy)]
-pub(crate) struct Fill {
-    /// For activations.
-    pub(crate) rows: &'static Snippet,
-    /// For the weights of a binding.
-    pub(crate) columns: &'static Snippet,
-    /// What depths are a multiple of.
-    pub(crate) step: usize,
-}
-
-impl Fill {
-    /// For depths of `k`: whole steps, or element by element.
-    pub(crate) fn of(k: usize) -> Fill {
-        match k.is_multiple_of(STEP) {
-            true => Fill { rows: &ROWS_WHOLE, columns: &COLUMNS_WHOLE, step: STEP },
-            false => Fill { rows: &ROWS_SINGLE, columns: &COLUMNS_SINGLE, step: 1 },
-        }
+/// The texts for depths of `k`: whole steps, or element by element.
+pub(crate) fn fill(k: usize) -> Fill {
+    match k.is_multiple_of(STEP) {
+        true => Fill { rows: &ROWS_WHOLE, columns: &COLUMNS_WHOLE, step: STEP },
+        false => Fill { rows: &ROWS_SINGLE, columns: &COLUMNS_SINGLE, step: 1 },
     }
 }
 
@@ -119,9 +105,8 @@ impl TileShape {
 
 /// The plan for many rows.
 pub(crate) fn plan_tiled(problem: &Problem, weights: Encoding, on: &DeviceInfo) -> Plan {
-    let mut plan = Plan::default();
-    let Some(mut kernel) = kernel(&[&BODY, &TILED_CELLS], weights, on) else { return plan };
-    let fill = Fill::of(problem.k);
+    let Some(mut kernel) = kernel(&[&BODY, &TILED_CELLS], weights, on) else { return Plan::default() };
+    let fill = fill(problem.k);
     kernel.append([&FILL_ROWS, fill.rows].map(Part::plain));
     kernel.append([&FILL_COLUMNS, fill.columns, &TILED_SQUARE].map(|text| Part::bound(text, "b", 1)));
     let tile = TileShape::of(problem.m, problem.n);
@@ -129,12 +114,7 @@ pub(crate) fn plan_tiled(problem: &Problem, weights: Encoding, on: &DeviceInfo) 
     // SAFETY: past the last row or column it is the last one's that is read, or nothing, and nothing is stored; `needs` requires depths
     // of whole steps where they are not looked at one by one.
     let kernel = unsafe { kernel.unchecked(gpu_needs::needs, &gpu_needs::facts(weights, fill.step)) };
-    for run in runs(problem, weights, on) {
-        let tiles = tile.count(run.rows.len(), run.columns.len()) * run.batches.len();
-        let (args, params) = (run.args(problem, weights), run.params(problem));
-        plan.push(Program::Wgsl(kernel.clone()), &args, &params, wgsl::grid(tiles, on));
-    }
-    plan
+    plan_tiles(&kernel, problem, weights, on, |rows, columns| tile.count(rows, columns))
 }
 
 impl Kernel for Tiled {

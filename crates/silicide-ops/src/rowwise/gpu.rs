@@ -236,7 +236,8 @@ impl<O: RowOp> GpuRows<O> {
         Some(unsafe { kernel.unchecked(needs, &self.facts(op, io, wgsl::workgroup(on), kept)) })
     }
 
-    /// The workgroup size, the vectors of an invocation that keeps its row or 0, and for each binding what it holds ([`Holds`]), bytes of an element, and whether it is written.
+    /// The workgroup size, the vectors of an invocation that keeps its row or 0, and for each binding what it holds ([`Holds`]), bytes of
+    /// an element, and whether it is written.
     fn facts(&self, op: &O, io: &Io<'_>, workgroup: u32, kept: Option<u32>) -> SmallVec<[u32; 8]> {
         let columns = |i: usize| O::ROLES.columns.iter().any(|name| op.slot(name) == Some(i));
         let of = |(i, info): (usize, &TensorInfo)| {

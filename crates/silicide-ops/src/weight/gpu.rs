@@ -50,6 +50,12 @@ pub(crate) fn codes_alignment(encoding: Encoding) -> Option<u32> {
     }
 }
 
+/// Returns the alignment in bytes that weights need where the texts read sixteen elements in a row at once; `None` if they can't.
+pub(crate) fn runs_alignment(encoding: Encoding) -> Option<u32> {
+    let format = encoding.dtype()?.format()?;
+    if format.wgsl_has_runs() { format.wgsl_codes_alignment() } else { None }
+}
+
 /// The kernel with what the texts of the weight `b` leave open: constants, or a table.
 pub(crate) fn finish(kernel: WgslKernel, encoding: Encoding) -> WgslKernel {
     finish_named(kernel, encoding, &B)

@@ -38,7 +38,7 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
 // GEMV: see `format/wgsl.rs`. A head is a vector.
 const PERIOD_$NAME: u32 = 16u;
 const STEP_$NAME: u32 = 2u;
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
     let near = quads_$NAME[head];
     let far = quads_$NAME[head + 1u];
     return Codes_$NAME(mat4x4<f32>(

@@ -30,7 +30,7 @@ fn sixteen_$NAME(at: u32) -> mat4x4<f32> {
 // GEMV: see `format/wgsl.rs`. A head is a vector.
 const PERIOD_$NAME: u32 = 16u;
 const STEP_$NAME: u32 = 4u;
-fn codes_$NAME(head: u32, place: Place_$NAME) -> Codes_$NAME {
+fn codes_$NAME(head: u32, offsets: Offsets_$NAME) -> Codes_$NAME {
     return Codes_$NAME(mat4x4<f32>(
         quads_$NAME[head], quads_$NAME[head + 1u], quads_$NAME[head + 2u], quads_$NAME[head + 3u]
     ));
