@@ -111,9 +111,7 @@ impl Buffer {
     where
         S: TryInto<Shape, Error: Into<ShapeError>>,
     {
-        let buffer = Buffer::new(device, dtype, shape)?;
-        buffer.ensure_allocated()?;
-        Ok(buffer)
+        Buffer::allocate_with(device, dtype, shape, &BufferOptions::default())
     }
 
     /// A zeroed buffer from an allocator of your own.
@@ -135,6 +133,21 @@ impl Buffer {
         let request = Request { bytes, purpose: options.purpose, kind: options.kind, zeroed: options.zeroed };
         let allocator = options.allocator.clone().unwrap_or_else(|| Arc::<_>::clone(device.memory()) as _);
         Buffer::from_request(device, allocator, dtype, shape, request)
+    }
+
+    /// A buffer with options, such as an allocator, whose memory is allocated at once.
+    pub fn allocate_with<S>(
+        device: &Device,
+        dtype: DType,
+        shape: S,
+        options: &BufferOptions,
+    ) -> Result<Buffer>
+    where
+        S: TryInto<Shape, Error: Into<ShapeError>>,
+    {
+        let buffer = Buffer::with(device, dtype, shape, options)?;
+        buffer.ensure_allocated()?;
+        Ok(buffer)
     }
 
     /// A buffer with the given contents.
