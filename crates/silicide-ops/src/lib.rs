@@ -25,8 +25,13 @@ pub mod binary;
 pub mod cache_write;
 pub mod case;
 pub mod cast;
+pub mod causal_conv;
+pub mod causal_decay;
+pub mod codebook_decode;
+pub mod codebook_encode;
 mod cpu;
 pub mod cumsum;
+pub mod delta_net;
 pub mod dequantize;
 mod elementwise;
 pub mod expert_linear;
@@ -39,6 +44,7 @@ pub mod interleave;
 pub mod l2_norm;
 pub mod layer_norm;
 pub mod linear;
+pub mod masked_attention;
 pub mod matmul;
 mod mlx;
 mod needs;
@@ -54,6 +60,7 @@ mod rowwise;
 pub mod softmax;
 pub mod strided_copy;
 pub mod top_k;
+pub mod tri_solve;
 pub mod unary;
 mod weight;
 pub mod weighted_sum;
@@ -84,6 +91,10 @@ macro_rules! for_each_op {
             argmax,
             top_k,
             cumsum,
+            causal_conv,
+            delta_net,
+            causal_decay,
+            tri_solve,
             matmul,
             interleave,
             quantize_q8,
@@ -96,6 +107,9 @@ macro_rules! for_each_op {
             cache_write,
             rope_cache,
             attention,
+            masked_attention,
+            codebook_encode,
+            codebook_decode,
         }
     };
 }
@@ -124,7 +138,12 @@ pub use attention::{attention, attention_into};
 pub use binary::{add, div, mul, sub};
 pub use cache_write::cache_write;
 pub use cast::cast;
+pub use causal_conv::causal_conv;
+pub use causal_decay::causal_decay;
+pub use codebook_decode::codebook_decode;
+pub use codebook_encode::codebook_encode;
 pub use cumsum::cumsum;
+pub use delta_net::delta_net;
 pub use dequantize::dequantize;
 pub use expert_linear::expert_linear;
 pub use gather_rows::gather_rows;
@@ -134,6 +153,7 @@ pub use interleave::{interleave, interleave_into};
 pub use l2_norm::l2_norm;
 pub use layer_norm::layer_norm;
 pub use linear::{linear, linear_exact, linear_gated, linear_input, linear_shared};
+pub use masked_attention::masked_attention;
 pub use matmul::{matmul, matmul_into};
 pub use quantize_q8::quantize_q8;
 pub use rms_norm::{add_rms_norm, rms_norm, rms_norm_into};
@@ -142,6 +162,7 @@ pub use rope_cache::rope_cache;
 pub use route::route;
 pub use softmax::{softmax, softmax_into};
 pub use top_k::top_k;
+pub use tri_solve::tri_solve;
 pub use unary::{gelu_erf, gelu_tanh, relu, sigmoid, silu, softcap, tanh};
 pub use weighted_sum::weighted_sum;
 

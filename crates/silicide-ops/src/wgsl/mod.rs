@@ -18,7 +18,7 @@ mod span;
 
 pub(crate) use span::{most, row_spans, spans};
 
-use silicide_core::kernel::Arg;
+use silicide_core::kernel::{Arg, Cost, Decline, Io};
 use silicide_hal::{DeviceInfo, Features, Part, Snippet, WgslKernel};
 use silicide_quant::{DType, Format};
 use smallvec::SmallVec;
@@ -198,6 +198,18 @@ pub(crate) fn store_bits(dtype: DType, features: &Features) -> &'static Snippet 
         4 => &WRITE_32,
         _ => &WRITE_64,
     }
+}
+
+/// For a WGSL kernel that binds whole arguments, of elements of at most 32 bits.
+pub(crate) fn fits_whole(io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    if !on.is_gpu() {
+        return Err(Decline("runs on GPUs only"));
+    }
+    let largest = io.inputs.iter().chain(io.outputs).map(|info| info.elements()).max().unwrap_or(0);
+    if largest > most(4, on) {
+        return Err(Decline("an argument is larger than a binding"));
+    }
+    Ok(Cost::GOOD)
 }
 
 /// The workgroup size of kernels that have no reason for another: 256, or the power of two below the limit.
