@@ -15,19 +15,22 @@ pub struct MlxDevice {
     queue: CommandQueue,
 }
 
-static DEVICE: OnceLock<Option<silicide::Device>> = OnceLock::new();
+/// The device, or why it did not open.
+static DEVICE: OnceLock<std::result::Result<silicide::Device, String>> = OnceLock::new();
 
-fn open() -> Option<silicide::Device> {
+fn open() -> std::result::Result<silicide::Device, String> {
     match std::env::var("SILICIDE_DEVICE") {
-        Ok(name) if !name.is_empty() => silicide::Device::open(&name).ok(),
-        _ => silicide::Device::best().ok(),
+        Ok(name) if !name.is_empty() => {
+            silicide::Device::open(&name).map_err(|error| format!("SILICIDE_DEVICE={name}: {error}"))
+        }
+        _ => silicide::Device::best().map_err(|error| error.to_string()),
     }
 }
 
 impl MlxDevice {
     /// Returns the device of this process, and opens it first if that has not happened.
     pub fn new() -> Result<MlxDevice> {
-        let device = DEVICE.get_or_init(open).clone().ok_or(MlxError::DeviceNotFound)?;
+        let device = DEVICE.get_or_init(open).clone().map_err(MlxError::argument)?;
         Ok(MlxDevice { device: Device(device.clone()), queue: CommandQueue(device) })
     }
 

@@ -33,9 +33,13 @@ fn number(buffer: &Buffer) -> usize {
     buffer.storage_id().number() as usize
 }
 
-/// Returns an address that stands for the allocation. After 2^24 allocations addresses repeat, so two may seem to conflict.
+/// The distance of the addresses of two allocations: 2^40 of 64 bits, 2^20 of 32.
+const SPACING: usize = 1 << (usize::BITS / 8 * 5);
+
+/// Returns an address that stands for the allocation. Longer allocations reach those after them, and after 2^24 allocations (2^12 of 32 bits)
+/// addresses repeat: then two may seem to conflict, and have a barrier more.
 pub(crate) fn base(buffer: &Buffer) -> usize {
-    number(buffer).wrapping_mul(1 << 40)
+    number(buffer).wrapping_mul(SPACING)
 }
 
 impl BufferRange {

@@ -21,6 +21,8 @@ mod pool;
 mod registry;
 mod routing;
 mod session;
+pub mod tq_oracle;
+pub mod turboquant;
 pub mod weight;
 
 pub use buffer::MlxBuffer;

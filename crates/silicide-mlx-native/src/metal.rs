@@ -74,15 +74,24 @@ impl CommandQueue {
 #[derive(Clone)]
 pub struct ComputePipelineState {
     label: Arc<str>,
-    /// What it records, and the ranges that it writes.
-    program: Option<(Program, Vec<MemRange>)>,
+    program: Option<CapturedProgram>,
+}
+
+/// What a captured kernel records.
+#[derive(Clone)]
+pub(crate) struct CapturedProgram {
+    pub(crate) program: Program,
+    /// Where the operands begin, in the order of the node's bindings.
+    pub(crate) operands: Vec<usize>,
+    /// The ranges that are written.
+    pub(crate) writes: Vec<MemRange>,
 }
 
 /// A kernel, borrowed.
 pub type ComputePipelineStateRef = ComputePipelineState;
 
 impl ComputePipelineState {
-    pub(crate) fn new(label: &str, program: Option<(Program, Vec<MemRange>)>) -> ComputePipelineState {
+    pub(crate) fn new(label: &str, program: Option<CapturedProgram>) -> ComputePipelineState {
         ComputePipelineState { label: label.into(), program }
     }
 
@@ -91,7 +100,7 @@ impl ComputePipelineState {
         &self.label
     }
 
-    pub(crate) fn program(&self) -> Option<&(Program, Vec<MemRange>)> {
+    pub(crate) fn program(&self) -> Option<&CapturedProgram> {
         self.program.as_ref()
     }
 }

@@ -12,7 +12,7 @@ pub use raw::{DispatchRecord, KernelArg};
 
 use crate::error::{MlxError, Result, refuse};
 use crate::hazard::MemRanges;
-use crate::metal::{CommandBuffer, ComputePipelineState, MTLSize};
+use crate::metal::{CapturedProgram, CommandBuffer, ComputePipelineState, MTLSize};
 use crate::{MlxBuffer, MlxDevice, counters};
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -146,7 +146,9 @@ impl CommandEncoder {
         let (threads_per_grid, threads_per_threadgroup, dispatch_kind) = dispatch.grid;
         // Replays need the bytes that are written, also where the caller has not said which.
         let touched = of(&dispatch.writes);
-        let pipeline = ComputePipelineState::new(dispatch.kernel, Some((Arc::new(program), touched)));
+        let operands = dispatch.reads.iter().chain(&dispatch.writes).map(|buffer| buffer.range().0).collect();
+        let captured = CapturedProgram { program: Arc::new(program), operands, writes: touched };
+        let pipeline = ComputePipelineState::new(dispatch.kernel, Some(captured));
         self.captured.get_or_insert_default().push(CapturedNode::Dispatch {
             pipeline,
             bindings,

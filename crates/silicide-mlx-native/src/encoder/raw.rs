@@ -40,16 +40,48 @@ pub struct DispatchRecord {
     pub kernel_name: String,
 }
 
-/// Declares dispatches that differ in their arguments only.
+/// Where an argument begins, in the numbers of ranges; `None` for constants, which no capture has.
+fn start_of(argument: &KernelArg<'_>) -> Option<usize> {
+    match argument {
+        KernelArg::Buffer(buffer) => Some(buffer.range().0),
+        KernelArg::BufferWithOffset(buffer, offset) => {
+            let base = crate::hazard::base(&buffer.metal_buffer().0);
+            Some(base.saturating_add(usize::try_from(*offset).unwrap_or(usize::MAX)))
+        }
+        KernelArg::Bytes(_) => None,
+    }
+}
+
+fn starts_of_buffers(buffers: &[(u64, &MlxBuffer)]) -> Vec<(u64, Option<usize>)> {
+    buffers.iter().map(|(slot, buffer)| (*slot, Some(buffer.range().0))).collect()
+}
+
+fn starts_of_arguments(arguments: &[(u64, KernelArg<'_>)]) -> Vec<(u64, Option<usize>)> {
+    arguments.iter().map(|(slot, argument)| (*slot, start_of(argument))).collect()
+}
+
+fn starts_of_records(records: &[(u64, RecordedBinding)]) -> Vec<(u64, Option<usize>)> {
+    let start = |record: &RecordedBinding| match record {
+        RecordedBinding::Buffer { metal_buffer, offset } => {
+            let offset = usize::try_from(*offset).unwrap_or(usize::MAX);
+            Some(crate::hazard::base(&metal_buffer.0).saturating_add(offset))
+        }
+        RecordedBinding::Bytes(_) => None,
+    };
+    records.iter().map(|(slot, record)| (*slot, start(record))).collect()
+}
+
+/// Declares dispatches that differ in their arguments only. Those in brackets are the operands, with the function that reads them.
 macro_rules! raw_dispatches {
-    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {
+    ($($(#[$doc:meta])* $name:ident([$starts:ident: $operands:ident: $of:ty], $($argument:ident: $type:ty),*);)*) => {
         impl CommandEncoder {$(
             $(#[$doc])*
             ///
-            /// Runs a kernel of a capture with the operands that it was recorded with; any other kernel fails the command buffer.
-            pub fn $name(&mut self, pipeline: &ComputePipelineStateRef, $($argument: $type),*) {
+            /// Runs a kernel of a capture over the operands that it was recorded with. Other operands, constants, and kernels that no capture
+            /// holds fail the command buffer.
+            pub fn $name(&mut self, pipeline: &ComputePipelineStateRef, $operands: $of, $($argument: $type),*) {
                 $(let _ = $argument;)*
-                self.replay(pipeline);
+                self.replay_over(pipeline, &$starts($operands));
             }
         )*}
     };
@@ -57,41 +89,50 @@ macro_rules! raw_dispatches {
 
 raw_dispatches! {
     /// Dispatches threads over buffers.
-    encode(buffers: &[(u64, &MlxBuffer)], grid_size: MTLSize, threadgroup_size: MTLSize);
+    encode([starts_of_buffers: buffers: &[(u64, &MlxBuffer)]], grid_size: MTLSize, threadgroup_size: MTLSize);
     /// Dispatches groups over buffers.
-    encode_threadgroups(buffers: &[(u64, &MlxBuffer)], threadgroups: MTLSize, threadgroup_size: MTLSize);
+    encode_threadgroups(
+        [starts_of_buffers: buffers: &[(u64, &MlxBuffer)]], threadgroups: MTLSize, threadgroup_size: MTLSize
+    );
     /// Dispatches groups over buffers, with memory of a group.
     encode_threadgroups_with_shared(
-        buffers: &[(u64, &MlxBuffer)], threadgroup_mem: &[(u64, u64)], threadgroups: MTLSize, threadgroup_size: MTLSize
+        [starts_of_buffers: buffers: &[(u64, &MlxBuffer)]], threadgroup_mem: &[(u64, u64)], threadgroups: MTLSize,
+        threadgroup_size: MTLSize
     );
     /// Dispatches threads over arguments.
-    encode_with_args(bindings: &[(u64, KernelArg<'_>)], grid_size: MTLSize, threadgroup_size: MTLSize);
+    encode_with_args(
+        [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]], grid_size: MTLSize, threadgroup_size: MTLSize
+    );
     /// Dispatches groups over arguments.
     encode_threadgroups_with_args(
-        bindings: &[(u64, KernelArg<'_>)], threadgroups: MTLSize, threadgroup_size: MTLSize
+        [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]], threadgroups: MTLSize, threadgroup_size: MTLSize
     );
     /// Dispatches groups over arguments, with memory of a group.
     encode_threadgroups_with_args_and_shared(
-        bindings: &[(u64, KernelArg<'_>)], threadgroup_mem: &[(u64, u64)], threadgroups: MTLSize,
-        threadgroup_size: MTLSize
+        [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]], threadgroup_mem: &[(u64, u64)],
+        threadgroups: MTLSize, threadgroup_size: MTLSize
     );
     /// Dispatches what a capture recorded.
     replay_dispatch(
-        bindings: &[(u64, RecordedBinding)], threadgroup_memory: &[(u64, u64)], threads_per_grid: MTLSize,
-        threads_per_threadgroup: MTLSize, dispatch_kind: DispatchKind
+        [starts_of_records: bindings: &[(u64, RecordedBinding)]], threadgroup_memory: &[(u64, u64)],
+        threads_per_grid: MTLSize, threads_per_threadgroup: MTLSize, dispatch_kind: DispatchKind
     );
 }
 
 /// Declares dispatches that say what they read and write.
 macro_rules! tracked_dispatches {
-    ($($(#[$doc:meta])* $name:ident($($before:ident: $before_type:ty),*; $($after:ident: $after_type:ty),*);)*) => {
+    ($($(#[$doc:meta])* $name:ident(
+        [$starts:ident: $operands:ident: $of:ty] $(, $before:ident: $before_type:ty)*; $($after:ident: $after_type:ty),*
+    );)*) => {
         impl CommandEncoder {$(
             $(#[$doc])*
             ///
-            /// Runs a kernel of a capture with the operands that it was recorded with; any other kernel fails the command buffer.
+            /// Runs a kernel of a capture over the operands that it was recorded with. Other operands, constants, and kernels that no capture
+            /// holds fail the command buffer.
             pub fn $name(
                 &mut self,
                 pipeline: &ComputePipelineStateRef,
+                $operands: $of,
                 $($before: $before_type,)*
                 reads: &[&MlxBuffer],
                 writes: &[&MlxBuffer],
@@ -100,7 +141,7 @@ macro_rules! tracked_dispatches {
                 $(let _ = $before;)*
                 $(let _ = $after;)*
                 self.track(reads, writes);
-                self.replay(pipeline);
+                self.replay_over(pipeline, &$starts($operands));
             }
         )*}
     };
@@ -108,42 +149,69 @@ macro_rules! tracked_dispatches {
 
 tracked_dispatches! {
     /// Dispatches groups over buffers.
-    dispatch_tracked_threadgroups(buffers: &[(u64, &MlxBuffer)]; threadgroups: MTLSize, threadgroup_size: MTLSize);
+    dispatch_tracked_threadgroups(
+        [starts_of_buffers: buffers: &[(u64, &MlxBuffer)]]; threadgroups: MTLSize, threadgroup_size: MTLSize
+    );
     /// Dispatches groups over buffers, with memory of a group.
     dispatch_tracked_threadgroups_with_shared(
-        buffers: &[(u64, &MlxBuffer)], threadgroup_mem: &[(u64, u64)]; threadgroups: MTLSize, threadgroup_size: MTLSize
+        [starts_of_buffers: buffers: &[(u64, &MlxBuffer)]], threadgroup_mem: &[(u64, u64)];
+        threadgroups: MTLSize, threadgroup_size: MTLSize
     );
     /// Dispatches groups over arguments.
     dispatch_tracked_threadgroups_with_args(
-        bindings: &[(u64, KernelArg<'_>)]; threadgroups: MTLSize, threadgroup_size: MTLSize
+        [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]]; threadgroups: MTLSize, threadgroup_size: MTLSize
     );
     /// Dispatches groups over arguments, with memory of a group.
     dispatch_tracked_threadgroups_with_args_and_shared(
-        bindings: &[(u64, KernelArg<'_>)], threadgroup_mem: &[(u64, u64)]; threadgroups: MTLSize,
-        threadgroup_size: MTLSize
+        [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]], threadgroup_mem: &[(u64, u64)];
+        threadgroups: MTLSize, threadgroup_size: MTLSize
     );
     /// Dispatches threads over arguments.
     dispatch_tracked_threads_with_args(
-        bindings: &[(u64, KernelArg<'_>)]; grid_size: MTLSize, threadgroup_size: MTLSize
+        [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]]; grid_size: MTLSize, threadgroup_size: MTLSize
     );
 }
 
 impl CommandEncoder {
-    /// Dispatches a record over buffers, in the order of its slots.
+    /// Dispatches a record over buffers, in the order of its slots. Fails the command buffer where these are not the operands of the
+    /// record's kernel, or where it has constants.
     pub fn dispatch_record(&mut self, rec: &DispatchRecord, runtime_buffers: &[&MlxBuffer]) {
         if runtime_buffers.len() != rec.buffer_slots.len() {
             let (expected, got) = (rec.buffer_slots.len(), runtime_buffers.len());
             self.fail(format!("{}: takes {expected} buffers, got {got}", rec.kernel_name));
             return;
         }
-        self.replay(&rec.pipeline);
+        if !rec.params_bytes.is_empty() {
+            self.fail(format!("{}: constants of a captured kernel cannot be set", rec.kernel_name));
+            return;
+        }
+        let buffers: Vec<(u64, &MlxBuffer)> =
+            rec.buffer_slots.iter().copied().zip(runtime_buffers.iter().copied()).collect();
+        self.replay_over(&rec.pipeline, &starts_of_buffers(&buffers));
+    }
+
+    /// Runs a captured kernel if these operands, by slot, are its own.
+    fn replay_over(&mut self, pipeline: &ComputePipelineStateRef, operands: &[(u64, Option<usize>)]) {
+        if let Some(captured) = pipeline.program() {
+            let recorded =
+                |slot: u64| usize::try_from(slot).ok().and_then(|slot| captured.operands.get(slot));
+            let other = operands.iter().find(|(slot, start)| recorded(*slot) != start.as_ref());
+            if let Some((slot, _)) = other {
+                let name = pipeline.label();
+                self.fail(format!(
+                    "{name}: slot {slot} is not the operand that the kernel was captured with"
+                ));
+                return;
+            }
+        }
+        self.replay(pipeline);
     }
 
     /// Runs the program of a captured kernel, or captures it again.
     pub(crate) fn replay(&mut self, pipeline: &ComputePipelineStateRef) {
         self.pending_kind = None;
         self.pending_ranges = None;
-        let Some((program, writes)) = pipeline.program() else {
+        let Some(captured) = pipeline.program() else {
             let name = pipeline.label();
             self.fail(format!(
                 "{name}: kernels of MSL text cannot be dispatched; call the function of `ops`"
@@ -154,10 +222,10 @@ impl CommandEncoder {
             self.fail(format!("{}: a captured dispatch cannot be replayed into a capture", pipeline.label()));
             return;
         }
-        match program(self.recorder()) {
+        match (captured.program)(self.recorder()) {
             Ok(()) => {
                 self.active = true;
-                self.unsubmitted.extend(writes);
+                self.unsubmitted.extend(&captured.writes);
             }
             Err(error) => self.fail(error.to_string()),
         }

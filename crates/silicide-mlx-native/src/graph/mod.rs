@@ -7,7 +7,7 @@ pub use session::{GraphExecutor, GraphSession};
 use crate::KernelRegistry;
 use crate::encoder::{CapturedNode, CapturedOpKind, CommandEncoder, MemRange};
 use crate::error::Result;
-use crate::metal::{ComputePipelineState, DeviceRef};
+use crate::metal::{CapturedProgram, ComputePipelineState, DeviceRef};
 use std::sync::Arc;
 
 /// What an operation computes.
@@ -186,18 +186,20 @@ impl ComputeGraph {
         if barriers == 0 || !overlap(writes, factors) {
             return None;
         }
-        let ((first, norm_writes), (second, product_writes)) =
-            (pipeline.program()?.clone(), second.program()?.clone());
-        let touched = [norm_writes, product_writes].concat();
+        let (first, second) = (pipeline.program()?.clone(), second.program()?.clone());
+        let written = [first.writes, second.writes].concat();
+        let operands = second.operands;
+        let (first, second) = (first.program, second.program);
         let program = Arc::new(move |encoder: &mut silicide::CommandEncoder| {
             first(encoder)?;
             second(encoder)
         });
+        let program = CapturedProgram { program, operands, writes: written };
         let mut node = product.clone();
         if let CapturedNode::Dispatch { pipeline, op_kind, reads: all_reads, writes: all_writes, .. } =
             &mut node
         {
-            *pipeline = ComputePipelineState::new("rms_norm_mul", Some((program, touched)));
+            *pipeline = ComputePipelineState::new("rms_norm_mul", Some(program));
             *op_kind = CapturedOpKind::Other;
             *all_reads = [&reads[..], &factors[..]].concat();
             *all_writes = [&writes[..], &products[..]].concat();

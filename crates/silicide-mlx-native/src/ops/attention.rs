@@ -19,8 +19,6 @@ struct Heads {
     scale: f32,
     causal: bool,
     window: Option<u32>,
-    /// Whether the output is `[queries, heads, dim]`; otherwise it lies as the queries do.
-    by_token: bool,
 }
 
 fn attend(
@@ -29,7 +27,7 @@ fn attend(
     (q, k, v, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer, &MlxBuffer),
     of: Heads,
 ) -> Result<()> {
-    let Heads { batch, heads, kv_heads, dim, queries, keys, capacity, scale, causal, window, by_token } = of;
+    let Heads { batch, heads, kv_heads, dim, queries, keys, capacity, scale, causal, window } = of;
     positive(
         what,
         &[("batch_size", batch), ("n_heads", heads), ("n_kv_heads", kv_heads), ("head_dim", dim)],
@@ -64,14 +62,13 @@ fn attend(
     let (q_step, kv_step) =
         (bytes(from, &[heads, queries, dim])?, bytes(cached, &[kv_heads, capacity, dim])?);
     let y_step = bytes(to, &[heads, queries, dim])?;
-    let y_shape = if by_token { [queries, heads, dim] } else { [heads, queries, dim] };
     let mut sequences = Vec::new();
     for i in 0..batch {
         sequences.push((
             q.tensor_at(i * q_step, from, &[heads, queries, dim])?,
             k.tensor_at(i * kv_step, cached, &[kv_heads, capacity, dim])?,
             v.tensor_at(i * kv_step, cached, &[kv_heads, capacity, dim])?,
-            output.tensor_at(i * y_step, to, &y_shape)?,
+            output.tensor_at(i * y_step, to, &[heads, queries, dim])?,
         ));
     }
     let op = Attend::new(Attention { scale, softcap: None }, false);
@@ -82,10 +79,6 @@ fn attend(
             let wide = silicide::ops::cast(recorder, q, Element::F32)?;
             let rows = silicide::ops::permute::permute(recorder, &wide, &[1, 0, 2])?;
             let mixed = recorder.run_one(op, &[&rows, k, v, &work])?;
-            if by_token {
-                cast_into(recorder, &mixed, y)?;
-                continue;
-            }
             let by_head = silicide::ops::permute::permute(recorder, &mixed, &[1, 0, 2])?;
             cast_into(recorder, &by_head, y)?;
         }
@@ -147,7 +140,6 @@ pub mod sdpa {
             scale: p.scale,
             causal: p.do_causal,
             window: None,
-            by_token: false,
         };
         attend(encoder, "sdpa", (q, k, v, output), heads)
     }
@@ -210,93 +202,7 @@ pub mod sdpa_sliding {
             scale: p.scale,
             causal: true,
             window: Some(p.window_size),
-            by_token: false,
         };
         attend(encoder, "sdpa_sliding", (q, k, v, output), heads)
-    }
-}
-
-/// Attention of few queries.
-pub mod flash_attn_vec {
-    use super::{Heads, attend};
-    use crate::error::{Result, refuse};
-    use crate::{CommandEncoder, KernelRegistry, MlxBuffer, MlxDevice};
-
-    super::super::support::register!();
-
-    /// Extents, scale and mask.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    pub struct FlashAttnVecParams {
-        /// Heads of queries.
-        pub num_heads: u32,
-        /// Heads of keys and values.
-        pub num_kv_heads: u32,
-        /// Elements of a head: 256 or 512.
-        pub head_dim: u32,
-        /// Keys.
-        pub kv_seq_len: u32,
-        /// Rows of a head in the cache.
-        pub kv_capacity: u32,
-        /// The factor of scores.
-        pub scale: f32,
-        /// 2: a window.
-        pub mask_type: u32,
-        /// Keys that a query sees back, its own included, if `mask_type` is 2.
-        pub sliding_window: u32,
-        /// Without effect, as in mlx-native.
-        pub softcap: f32,
-        /// Queries: the last keys.
-        pub q_seq_len: u32,
-    }
-
-    impl FlashAttnVecParams {
-        /// One query.
-        pub const DEFAULT_Q_SEQ_LEN: u32 = 1;
-    }
-
-    /// Returns the bytes of scratch memory that mlx-native's callers bring. It is not used.
-    pub fn tmp_buffer_bytes(num_heads: u32, head_dim: u32) -> usize {
-        tmp_buffer_bytes_with_qL(num_heads, head_dim, 1)
-    }
-
-    /// [`tmp_buffer_bytes`] for several queries.
-    #[allow(non_snake_case)]
-    pub fn tmp_buffer_bytes_with_qL(num_heads: u32, head_dim: u32, q_seq_len: u32) -> usize {
-        let extents =
-            [num_heads as usize, q_seq_len.max(1) as usize, (head_dim as usize).saturating_add(2), 4];
-        extents.into_iter().fold(1, usize::saturating_mul).max(4)
-    }
-
-    /// Encodes causal attention of queries `[num_heads, q_seq_len, head_dim]` of f32 over keys and values of f32 or f16, into
-    /// `[q_seq_len, num_heads, head_dim]`.
-    pub fn flash_attn_vec(
-        encoder: &mut CommandEncoder,
-        _registry: &mut KernelRegistry,
-        _device: &MlxDevice,
-        q: &MlxBuffer,
-        k: &MlxBuffer,
-        v: &MlxBuffer,
-        output: &MlxBuffer,
-        _tmp: &MlxBuffer,
-        params: &FlashAttnVecParams,
-    ) -> Result<()> {
-        let p = params;
-        if !matches!(p.head_dim, 256 | 512) {
-            refuse!("flash_attn_vec: head_dim must be 256 or 512, got {}", p.head_dim);
-        }
-        let heads = Heads {
-            batch: 1,
-            heads: p.num_heads as usize,
-            kv_heads: p.num_kv_heads as usize,
-            dim: p.head_dim as usize,
-            queries: p.q_seq_len as usize,
-            keys: p.kv_seq_len as usize,
-            capacity: p.kv_capacity as usize,
-            scale: p.scale,
-            causal: true,
-            window: (p.mask_type == 2 && p.sliding_window > 0).then_some(p.sliding_window),
-            by_token: true,
-        };
-        attend(encoder, "flash_attn_vec", (q, k, v, output), heads)
     }
 }

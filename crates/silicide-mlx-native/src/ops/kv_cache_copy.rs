@@ -211,8 +211,30 @@ macro_rules! sequence_copies {
 sequence_copies! {
     /// Encodes `cache[h, (seq_pos_start + t) % capacity] = src[src_tok_offset + t, h]` in f32.
     dispatch_kv_cache_copy_seq_f32: F32 -> F32;
-    /// Encodes `cache[h, (seq_pos_start + t) % capacity] = src[src_tok_offset + t, h]` in bf16.
-    dispatch_kv_cache_copy_seq_bf16: BF16 -> BF16;
+}
+
+/// Encodes `cache[h, (seq_pos_start + t) % capacity] = src[src_tok_offset + t, h]`, from bf16 to a cache of f32 or bf16.
+pub fn dispatch_kv_cache_copy_seq_bf16(
+    encoder: &mut CommandEncoder,
+    _registry: &mut KernelRegistry,
+    _device: &DeviceRef,
+    src: &MlxBuffer,
+    cache: &MlxBuffer,
+    n_heads: u32,
+    head_dim: u32,
+    capacity: u32,
+    seq_pos_start: u32,
+    n_tokens: u32,
+    src_tok_offset: u32,
+) -> Result<()> {
+    let [heads, dim, capacity, position, tokens, from] =
+        [n_heads, head_dim, capacity, seq_pos_start, n_tokens, src_tok_offset].map(|extent| extent as usize);
+    if !matches!(cache.dtype(), DType::F32 | DType::BF16) {
+        refuse!("kv_cache_copy_seq_bf16: cache must be F32 or BF16, got {}", cache.dtype());
+    }
+    let source_tokens = from + tokens;
+    let rows = Rows { heads, dim, capacity, tokens, from, source_tokens, position, head_major: false };
+    copy_rows(encoder, "kv_cache_copy_seq_bf16", &[(src, cache)], (DType::BF16, cache.dtype()), rows)
 }
 
 /// Encodes `cache[h, (seq_pos_start + t) % capacity] = src[h, src_tok_offset + t]` in bf16, where `src` is `[n_heads, src_seq_len, head_dim]`.

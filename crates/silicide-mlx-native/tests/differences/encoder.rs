@@ -1,8 +1,9 @@
 //! Submission, parameters and dispatches by kernel.
 
 use super::buffers;
+use mlx_native::ops::elementwise::elementwise_add;
 use mlx_native::ops::rms_norm::dispatch_rms_norm;
-use mlx_native::{KernelRegistry, MTLSize, MlxError};
+use mlx_native::{CapturedNode, DType, DispatchKind, KernelRegistry, MTLSize, MlxError};
 
 #[test]
 fn parameters_that_the_encoder_writes_are_read_after_it_wrote_them() {
@@ -59,4 +60,25 @@ fn copies_out_of_range_or_over_themselves_are_refused() {
     encoder.blit_copy_bytes(&a, 4, &a, 4, 4).unwrap();
     encoder.start_capture();
     assert!(encoder.blit_copy_bytes(&a, 0, &a, 4, 4).unwrap_err().to_string().contains("graph capture"));
+}
+
+#[test]
+fn a_captured_kernel_refuses_operands_that_are_not_its_own() {
+    let (device, [a, b, sum, other]) = buffers([&[1.0], &[2.0], &[0.0], &[7.0]]);
+    let registry = &mut KernelRegistry::new();
+    let mut encoder = device.command_encoder().unwrap();
+    encoder.start_capture();
+    elementwise_add(&mut encoder, registry, device.metal_device(), &a, &b, &sum, 1, DType::F32).unwrap();
+    let nodes = encoder.take_capture().unwrap();
+    let [CapturedNode::Dispatch { pipeline, bindings, .. }] = nodes.as_slice() else { panic!("{nodes:?}") };
+    let one = MTLSize::new(1, 1, 1);
+    let mut own = device.command_encoder().unwrap();
+    own.replay_dispatch(pipeline, bindings, &[], one, one, DispatchKind::Threads);
+    own.commit_and_wait().unwrap();
+    assert_eq!(sum.as_slice::<f32>().unwrap(), [3.0]);
+    let mut foreign = device.command_encoder().unwrap();
+    foreign.encode(pipeline, &[(0, &a), (1, &other)], one, one);
+    let error = foreign.commit_and_wait().unwrap_err().to_string();
+    assert!(error.contains("slot 1"), "{error}");
+    assert_eq!(sum.as_slice::<f32>().unwrap(), [3.0]);
 }

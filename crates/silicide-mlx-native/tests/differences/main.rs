@@ -6,6 +6,7 @@
 mod buffers;
 mod encoder;
 mod graph;
+mod left_out;
 
 use mlx_native::{DType, MlxBuffer, MlxDevice};
 
