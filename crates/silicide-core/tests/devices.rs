@@ -109,6 +109,7 @@ fn devices_count_their_waits() {
     submission.wait().unwrap();
     drop(buffer.read::<u8>().unwrap());
     assert_eq!(device.counters().waits, 1, "what is known to be done is not waited for");
+    assert!(device.counters().wait_calls > 1, "calls are counted all the same");
 }
 
 #[test]

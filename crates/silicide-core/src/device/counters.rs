@@ -1,6 +1,7 @@
 //! Counters of a device: recorded commands, commands that could overlap, waits of the host.
 
 use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A snapshot of a device's counters. The difference of two counts the time between them.
@@ -15,8 +16,10 @@ pub struct Counters {
     pub barriers: u64,
     /// Lists submitted (command buffers on a GPU).
     pub submissions: u64,
-    /// Times the host waited for the device.
+    /// Times the host waited for the device: calls that found the work unfinished.
     pub waits: u64,
+    /// Calls that wait for work, finished or not: of submissions, of guards and of copies to the host.
+    pub wait_calls: u64,
     /// Launches and transfers that needed no barrier and could run beside the one before them.
     pub concurrent: u64,
     /// Launches by kernel, most frequent first.
@@ -54,6 +57,7 @@ impl Counters {
             barriers: self.barriers.saturating_sub(earlier.barriers),
             submissions: self.submissions.saturating_sub(earlier.submissions),
             waits: self.waits.saturating_sub(earlier.waits),
+            wait_calls: self.wait_calls.saturating_sub(earlier.wait_calls),
             concurrent: self.concurrent.saturating_sub(earlier.concurrent),
             kernels,
         }
@@ -91,6 +95,8 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(crate) struct CounterSet {
     totals: Mutex<Totals>,
+    /// Beside the lock: most calls find the work finished, and take no lock.
+    wait_calls: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -116,6 +122,10 @@ impl CounterSet {
         }
     }
 
+    pub(crate) fn wait_called(&self) {
+        self.wait_calls.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn waited(&self) {
         self.totals().counters.waits += 1;
     }
@@ -126,6 +136,7 @@ impl CounterSet {
         counters.kernels =
             totals.kernels.iter().map(|(&kernel, &count)| KernelCount { kernel, count }).collect();
         drop(totals);
+        counters.wait_calls = self.wait_calls.load(Ordering::Relaxed);
         counters.kernels.sort_by(|a, b| b.count.cmp(&a.count).then(a.kernel.cmp(b.kernel)));
         counters
     }

@@ -134,6 +134,7 @@ impl Timeline {
 
     /// Waits for the list of a ticket that was submitted and says how it went.
     pub(crate) fn wait(&self, device: &Device, ticket: Ticket, timeout: Duration) -> Result<()> {
+        device.counter_set().wait_called();
         let settled = self.is_settled(ticket);
         if !settled {
             device.counter_set().waited();
@@ -148,6 +149,7 @@ impl Timeline {
 
     /// Waits until the device is done with a storage's ticket, which `last` reads. How the work went shows as poison.
     pub(crate) fn wait_until_done(&self, device: &Device, last: impl Fn() -> Ticket) -> Result<Ticket> {
+        device.counter_set().wait_called();
         let ticket = last();
         if self.is_settled(ticket) {
             return Ok(ticket);
