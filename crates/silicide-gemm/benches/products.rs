@@ -134,6 +134,7 @@ fn main() -> Result<(), Failure> {
             #[cfg(target_arch = "x86_64")]
             {
                 measure(silicide_gemm::isa::Avx512::detect(), format, *interleaved)?;
+                measure(silicide_gemm::isa::AvxVnni::detect(), format, *interleaved)?;
                 measure(silicide_gemm::isa::Avx2::detect(), format, *interleaved)?;
             }
             #[cfg(target_arch = "aarch64")]

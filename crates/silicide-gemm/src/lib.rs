@@ -57,6 +57,7 @@
 //! | token | lanes | MR x NR of [`q8`] |
 //! |---|--:|--:|
 //! | `Avx512` | 16 | 6 x 32 |
+//! | `AvxVnni` | 8 | 6 x 16 |
 //! | `Avx2` | 8 | 6 x 16, of signed codes 5 x 16 |
 //! | `Neon` | 8 | 3 x 16 |
 //! | `Portable` | 8 | 2 x 16 |

@@ -1,4 +1,5 @@
-//! AVX2 with FMA and F16C: eight lanes.
+//! AVX2 with FMA and F16C, and the same with AVX-VNNI: eight lanes. Integer dot products differ, and with them what codes of a panel are; the
+//! dot products are exact, so outputs have the same bits.
 
 mod dots;
 
@@ -14,33 +15,54 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// AVX2, FMA and F16C.
-#[derive(Clone, Copy, Debug)]
-pub struct Avx2(());
+pub type Avx2 = Avx2Lanes<false>;
 
-/// Declares methods of [`Avx2`] with what its `detect` looks for.
+/// What [`Avx2`] has, and AVX-VNNI: `vpdpbusd` in 256 bits.
+pub type AvxVnni = Avx2Lanes<true>;
+
+/// The token of [`Avx2`], or of [`AvxVnni`]: integer dot products differ.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2Lanes<const VNNI: bool>(());
+
+/// Declares methods of [`Avx2Lanes`] with what its `detect` looks for, whether it has AVX-VNNI or not.
 macro_rules! avx2 {
     ($($methods:tt)*) => {
-        with_features!(Avx2, "avx2,fma,f16c", $($methods)*);
+        with_features!(Self, "avx2,fma,f16c", $($methods)*);
     };
 }
 
-impl Simd for Avx2 {
+impl<const VNNI: bool> Simd for Avx2Lanes<VNNI> {
     const FUSED: bool = true;
-    const NAME: &'static str = "avx2";
+    const NAME: &'static str = if VNNI { "avx-vnni" } else { "avx2" };
 
-    fn detect() -> Option<Avx2> {
+    fn detect() -> Option<Self> {
         let has = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c");
-        has.then_some(Avx2(()))
+            && is_x86_feature_detected!("f16c")
+            && (!VNNI || is_x86_feature_detected!("avxvnni"));
+        has.then_some(Avx2Lanes(()))
     }
 
     #[inline(always)]
-    unsafe fn assume() -> Avx2 {
-        Avx2(())
+    unsafe fn assume() -> Self {
+        Avx2Lanes(())
     }
 
-    avx2!(run);
+    #[inline(always)]
+    fn run<T: Task>(self, task: T) -> T::Output {
+        #[inline(never)]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn run<T: Task>(task: T) -> T::Output {
+            task.run()
+        }
+        #[inline(never)]
+        #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+        fn run_vnni<T: Task>(task: T) -> T::Output {
+            task.run()
+        }
+        // SAFETY: the token proves the features.
+        unsafe { if const { VNNI } { run_vnni(task) } else { run(task) } }
+    }
 
     #[inline(always)]
     fn widen_f16(self, from: &[f16], to: &mut [f32]) {
@@ -82,7 +104,7 @@ impl Simd for Avx2 {
     }
 }
 
-impl Avx2 {
+impl<const VNNI: bool> Avx2Lanes<VNNI> {
     avx2! {
         /// Converts f32 to f16, to nearest even.
         fn floats_f16(self, floats: __m256) -> __m128i {
@@ -102,6 +124,14 @@ impl Avx2 {
                 asm!("/* {0} */", inout(ymm_reg) vector, options(pure, nomem, nostack, preserves_flags));
             }
             vector
+        }
+
+        /// Adds the products of signed codes with `x`.
+        fn dot_signed(self, sums: __m256i, codes: __m256i, x: i32) -> __m256i {
+            let x = _mm256_set1_epi32(x);
+            // Pairs of products must fit 16 bits: codes go in as sizes of at most 128, their signs on activations of at most 127.
+            let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes));
+            _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
         }
 
         /// Returns the products of unsigned codes with `x`, those of pairs added in 16 bits.
@@ -138,7 +168,14 @@ impl Avx2 {
     }
 }
 
-impl FloatLanes for Avx2 {
+/// Adds the products of unsigned codes with `x`.
+#[inline]
+#[target_feature(enable = "avx2,avxvnni")]
+fn dot_vnni(sums: __m256i, codes: __m256i, x: i32) -> __m256i {
+    _mm256_dpbusd_avx_epi32(sums, codes, _mm256_set1_epi32(x))
+}
+
+impl<const VNNI: bool> FloatLanes for Avx2Lanes<VNNI> {
     type Floats = __m256;
     type Halves = __m128i;
     const LANES: usize = 8;
@@ -166,7 +203,7 @@ impl FloatLanes for Avx2 {
     }
 }
 
-impl WordLanes for Avx2 {
+impl<const VNNI: bool> WordLanes for Avx2Lanes<VNNI> {
     type Words = __m256i;
 
     #[inline(always)]
@@ -179,7 +216,7 @@ impl WordLanes for Avx2 {
     }
 }
 
-impl DenseFloats for Avx2 {
+impl<const VNNI: bool> DenseFloats for Avx2Lanes<VNNI> {
     const REGISTERS: usize = 16;
 
     avx2! {
@@ -205,8 +242,9 @@ impl DenseFloats for Avx2 {
     }
 }
 
-impl CodeLanes for Avx2 {
-    const ZERO: i32 = 0;
+impl<const VNNI: bool> CodeLanes for Avx2Lanes<VNNI> {
+    // `vpdpbusd` takes unsigned codes.
+    const ZERO: i32 = if VNNI { 128 } else { 0 };
 
     #[inline(always)]
     fn run_task<T: Task>(self, task: T) -> T::Output {
@@ -215,7 +253,7 @@ impl CodeLanes for Avx2 {
 
     #[inline(always)]
     fn signed_codes(self, words: __m256i) -> __m256i {
-        words
+        if const { VNNI } { self.center(words) } else { words }
     }
 
     avx2! {
@@ -296,20 +334,20 @@ impl CodeLanes for Avx2 {
     }
 }
 
-impl IntLanes for Avx2 {
-    type Unpacker = Avx2;
+impl<const VNNI: bool> IntLanes for Avx2Lanes<VNNI> {
+    type Unpacker = Self;
     type Codes = __m256i;
     type Sums = __m256i;
     // By two vectors: 12 sums in integers, 2 vectors of weights, 1 activation and 1 product, of 16 registers; sums in floats are in L1.
     const MR: usize = 6;
     // 10 sums, 2 vectors of sizes, 2 products, a vector of ones.
-    const MR_SIGNED: usize = 5;
+    const MR_SIGNED: usize = if VNNI { 6 } else { 5 };
     // As for AVX-512: the bits of 1.5 * 2^23.
     const START: i32 = 0x4b40_0000;
-    const SIGNED: bool = true;
+    const SIGNED: bool = !VNNI;
 
     #[inline(always)]
-    fn unpacker(self) -> Avx2 {
+    fn unpacker(self) -> Self {
         self
     }
 
@@ -341,16 +379,19 @@ impl IntLanes for Avx2 {
         dots::opaque(sums)
     }
 
+    #[inline(always)]
+    fn dot(self, sums: __m256i, codes: __m256i, x: i32) -> __m256i {
+        if const { VNNI } {
+            // SAFETY: the token proves AVX-VNNI.
+            unsafe { dot_vnni(sums, codes, x) }
+        } else {
+            self.dot_signed(sums, codes, x)
+        }
+    }
+
     avx2! {
         fn broadcast_sum(self, sum: i32) -> __m256i {
             _mm256_set1_epi32(sum)
-        }
-
-        fn dot(self, sums: __m256i, codes: __m256i, x: i32) -> __m256i {
-            let x = _mm256_set1_epi32(x);
-            // Pairs of products must fit 16 bits: codes go in as sizes of at most 128, their signs on activations of at most 127.
-            let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes));
-            _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
         }
 
         fn scale_offset(self, scales: __m256) -> __m256 {

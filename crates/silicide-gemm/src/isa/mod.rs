@@ -5,6 +5,7 @@
 //! | token | CPU | vector | integer dot product |
 //! |---|---|---|---|
 //! | [`Avx512`] | AVX-512 F, BW, DQ, CD, VL and VNNI | 16 lanes | `vpdpbusd`: unsigned by signed bytes |
+//! | [`AvxVnni`] | AVX2, FMA, F16C, AVX-VNNI | 8 lanes | `vpdpbusd`: unsigned by signed bytes |
 //! | [`Avx2`] | AVX2, FMA, F16C | 8 lanes | `vpmaddubsw`, `vpmaddwd` |
 //! | [`Neon`] | NEON with dot products | 8 lanes in two registers | `sdot`: signed bytes |
 //! | [`Portable`] | any | 8 lanes | plain Rust |
@@ -29,7 +30,7 @@ mod portable;
 mod portable_lane;
 
 #[cfg(target_arch = "x86_64")]
-pub use avx2::Avx2;
+pub use avx2::{Avx2, Avx2Lanes, AvxVnni};
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 #[cfg(target_arch = "x86_64")]
@@ -57,7 +58,7 @@ mod sealed {
     #[cfg(target_arch = "x86_64")]
     impl Sealed for super::Avx512 {}
     #[cfg(target_arch = "x86_64")]
-    impl Sealed for super::Avx2 {}
+    impl<const VNNI: bool> Sealed for super::Avx2Lanes<VNNI> {}
     #[cfg(target_arch = "aarch64")]
     impl Sealed for super::Neon {}
     impl Sealed for super::Portable {}
@@ -72,7 +73,7 @@ pub struct CacheLine(pub [u8; LINE]);
 pub trait Simd: sealed::Sealed + Copy + 'static {
     /// Whether `a * b + c` is one instruction. Without it, a fused product is a slow call.
     const FUSED: bool;
-    /// The name: `avx512`, `avx2`, `neon`, `portable`.
+    /// The name: `avx512`, `avx-vnni`, `avx2`, `neon`, `portable`.
     const NAME: &'static str;
 
     /// Returns the token if this CPU has the instruction set.
@@ -437,7 +438,7 @@ fn table_words(table: &[u8; 16]) -> [i64; 2] {
 /// Declares methods of a token. `run` is [`Simd::run`]. The bodies of others are compiled with the token's features, where intrinsics that
 /// touch no memory are safe: the compiler proves these bodies, and the token the call.
 macro_rules! with_features {
-    ($token:ident, $features:literal, $vis:vis run) => {
+    ($token:ty, $features:literal, $vis:vis run) => {
         /// As [`Simd::run`].
         #[inline(always)]
         $vis fn run<T: Task>(self, task: T) -> T::Output {
@@ -451,7 +452,7 @@ macro_rules! with_features {
             unsafe { run(task) }
         }
     };
-    ($token:ident, $features:literal,
+    ($token:ty, $features:literal,
      $($(#[$meta:meta])* $vis:vis fn $name:ident $(<const $constant:ident: $kind:ty>)?
         (self $(, $argument:ident: $type:ty)*) -> $output:ty $body:block)*) => {$(
         $(#[$meta])*

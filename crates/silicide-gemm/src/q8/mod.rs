@@ -205,6 +205,11 @@ q8_kernels!(
 );
 q8_kernels!(
     #[cfg(target_arch = "x86_64")]
+    AvxVnni,
+    [gemv::gemv]
+);
+q8_kernels!(
+    #[cfg(target_arch = "x86_64")]
     Avx2,
     [gemv::gemv]
 );

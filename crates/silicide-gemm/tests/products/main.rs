@@ -17,6 +17,18 @@ macro_rules! for_every_isa {
     }};
 }
 
+/// [`for_every_isa`], with those that have integer products of their own.
+macro_rules! for_every_integer_isa {
+    ($function:ident($($argument:expr),*)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            use silicide_gemm::isa::{AvxVnni, Simd};
+            AvxVnni::detect().map(|isa| $function(isa $(, $argument)*));
+        }
+        for_every_isa!($function($($argument),*));
+    }};
+}
+
 mod attention;
 mod dense;
 mod half;

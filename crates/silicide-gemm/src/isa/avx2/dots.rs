@@ -13,7 +13,7 @@
 //! the tile are assembly with their loads, and sums in registers pass through an empty one ([`pin`]). Without, the tile is two to three
 //! times slower.
 
-use super::Avx2;
+use super::{Avx2, Avx2Lanes, AvxVnni};
 use crate::isa::{CodeSums, DotStarts, FloatLanes, IntLanes, PanelWords};
 use crate::q8::NR_VECTORS;
 use std::arch::asm;
@@ -34,8 +34,8 @@ pub(super) fn opaque<T>(mut address: *mut T) -> *mut T {
 /// As there.
 #[allow(clippy::needless_range_loop, reason = "the compiler does not unroll a zip of arrays")]
 #[inline(always)]
-pub(super) unsafe fn row_dots<const ROWS: usize, const WORDS: usize>(
-    isa: Avx2,
+pub(super) unsafe fn row_dots<const VNNI: bool, const ROWS: usize, const WORDS: usize>(
+    isa: Avx2Lanes<VNNI>,
     codes: [__m256i; WORDS],
     kind: CodeSums,
     x: [*const u8; ROWS],
@@ -51,6 +51,7 @@ pub(super) unsafe fn row_dots<const ROWS: usize, const WORDS: usize>(
             for i in 0..WORDS {
                 let (codes, x) = (codes[i], x[row].add(4 * i).cast::<i32>().read_unaligned());
                 match kind {
+                    _ if const { VNNI } => chains[0] = isa.dot(chains[0], codes, x),
                     CodeSums::Signed => chains[i % 2] = isa.pin(isa.dot(chains[i % 2], codes, x)),
                     CodeSums::Words(words) => {
                         let pairs = isa.pairs(codes, x);
@@ -61,7 +62,11 @@ pub(super) unsafe fn row_dots<const ROWS: usize, const WORDS: usize>(
                     }
                 }
             }
-            dots[row] = if kind == CodeSums::Signed { isa.add_dots(chains[0], chains[1]) } else { chains[0] };
+            dots[row] = if const { !VNNI } && kind == CodeSums::Signed {
+                isa.add_dots(chains[0], chains[1])
+            } else {
+                chains[0]
+            };
         }
     }
     dots
@@ -146,13 +151,31 @@ macro_rules! signed_word {
     };
 }
 
+/// A word of codes with AVX-VNNI.
+macro_rules! vnni_word {
+    (($p:ident, $s:ident, $w:ident, $sums:ident), [$($row:literal $a:ident $b:ident $at:literal),*]) => {
+        asm!(
+            "/* {p} {q} {s} */",
+            "vmovdqu {w0}, ymmword ptr [{w}]",
+            "vmovdqu {w1}, ymmword ptr [{w} + 32]",
+            $(concat!("vpbroadcastd {x}, dword ptr [", $at, "]"),
+            concat!("{{vex}} vpdpbusd {", stringify!($a), "}, {w0}, {x}"),
+            concat!("{{vex}} vpdpbusd {", stringify!($b), "}, {w1}, {x}"),)*
+            p = in(reg) $p, q = in(reg) $p.wrapping_add(3 * $s), s = in(reg) $s, w = in(reg) $w,
+            w0 = out(ymm_reg) _, w1 = out(ymm_reg) _, x = out(ymm_reg) _,
+            $($a = inout(ymm_reg) $sums[$row][0], $b = inout(ymm_reg) $sums[$row][1],)*
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+}
+
 /// See [`IntLanes::panel_dots`].
 ///
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(super) unsafe fn panel_dots<const ROWS: usize>(
-    _: Avx2,
+pub(super) unsafe fn panel_dots<const VNNI: bool, const ROWS: usize>(
+    _: Avx2Lanes<VNNI>,
     words: PanelWords,
     kind: CodeSums,
     starts: DotStarts,
@@ -164,6 +187,7 @@ pub(super) unsafe fn panel_dots<const ROWS: usize>(
     // SAFETY: panel and rows have the words, and starts are there, by this function's contract; the token proves the features.
     unsafe {
         match kind {
+            _ if const { VNNI } => vnni::<ROWS>(words, first, step),
             CodeSums::Signed => signed::<ROWS>(words, first, step),
             CodeSums::Words(8) => unsigned::<ROWS, 8>(words, first, step),
             CodeSums::Words(4) => unsigned::<ROWS, 4>(words, first, step),
@@ -204,6 +228,33 @@ unsafe fn signed<const ROWS: usize>(
             }
         }
         add_starts(&mut dots, first, step);
+    }
+    dots
+}
+
+/// [`panel_dots`] with AVX-VNNI.
+///
+/// # Safety
+/// As there; starts are `step` i32s apart.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+unsafe fn vnni<const ROWS: usize>(
+    words: PanelWords,
+    first: *const i32,
+    step: usize,
+) -> [[__m256i; NR_VECTORS]; ROWS] {
+    let PanelWords { panel, count, x, x_stride: s } = words;
+    let mut dots = [[_mm256_setzero_si256(); NR_VECTORS]; ROWS];
+    // SAFETY: panel and rows have the words, and starts are there, by this function's contract. A step reads a word of each of `ROWS`
+    // rows and of the panel.
+    unsafe {
+        for (row, dots) in dots.iter_mut().enumerate() {
+            *dots = [_mm256_set1_epi32(*first.add(row * step)); NR_VECTORS];
+        }
+        for word in 0..count {
+            let (p, w) = (x.add(4 * word), panel.add(word * 8 * AvxVnni::LANES));
+            for_rows!(vnni_word(p, s, w, dots));
+        }
     }
     dots
 }

@@ -180,7 +180,7 @@ fn products_agree_with_an_f64_reference() {
         for rhs in every_rhs(n, k) {
             for rows in [1, 3, 7, 19] {
                 let lhs = Lhs::new(&activations(rows, rhs.k), rows);
-                for_every_isa!(check_values(&rhs, &lhs));
+                for_every_integer_isa!(check_values(&rhs, &lhs));
             }
         }
     }
@@ -196,7 +196,7 @@ fn the_largest_codes_times_the_largest_activations_do_not_saturate() {
                 let x: Vec<f32> =
                     (0..rows * rhs.k).map(|i| if i / rhs.k % 2 == 0 { 1.0 } else { -1.0 }).collect();
                 let lhs = Lhs::new(&x, rows);
-                for_every_isa!(check_values(&rhs, &lhs));
+                for_every_integer_isa!(check_values(&rhs, &lhs));
             }
         }
     }
@@ -222,7 +222,7 @@ fn bits_do_not_depend_on_rows_or_ranges() {
     }
     for rhs in every_rhs(33, 320) {
         let lhs = Lhs::new(&activations(512, rhs.k), 512);
-        for_every_isa!(check(&rhs, &lhs));
+        for_every_integer_isa!(check(&rhs, &lhs));
     }
 }
 
@@ -243,7 +243,7 @@ fn every_instruction_set_interleaves_alike() {
     for format in Format::ALL.into_iter().filter(|format| InterleavedBlock::of(*format).is_some()) {
         let mut random = Random(11);
         let from: Vec<u8> = (0..INTERLEAVE * 3 * format.block_bytes()).map(|_| random.bits() as u8).collect();
-        for_every_isa!(check(format, &from));
+        for_every_integer_isa!(check(format, &from));
     }
 }
 
@@ -287,7 +287,7 @@ fn rows_of_any_bytes_are_multiplied() {
         }
     }
     for rhs in every_rhs(16, 256) {
-        for_every_isa!(check(&rhs));
+        for_every_integer_isa!(check(&rhs));
     }
 }
 
@@ -306,7 +306,7 @@ fn weights_of_any_bytes_are_multiplied() {
             plane.iter_mut().for_each(|byte| *byte = random.bits() as u8);
         }
         let lhs = Lhs::new(&activations(9, rhs.k), 9);
-        for_every_isa!(check(&rhs, &lhs));
+        for_every_integer_isa!(check(&rhs, &lhs));
     }
 }
 
@@ -328,4 +328,19 @@ fn every_byte_of_sixteen_blocks_has_a_place_of_its_own() {
         }
     }
     assert!(formats >= 16);
+}
+
+/// Dot products of codes are exact, however they are summed.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn avx_vnni_has_the_bits_of_avx2() {
+    use silicide_gemm::isa::{Avx2, AvxVnni};
+    let (Some(narrow), Some(vnni)) = (Avx2::detect(), AvxVnni::detect()) else { return };
+    for rhs in every_rhs(33, 320) {
+        let lhs = Lhs::new(&activations(40, rhs.k), 40);
+        for rows in [1, 2, 4, 5, 40] {
+            let y = product(narrow, lhs.view(rows), &rhs, 0..rhs.n);
+            assert_eq!(y, product(vnni, lhs.view(rows), &rhs, 0..rhs.n), "{} {rows} rows", rhs.label);
+        }
+    }
 }
