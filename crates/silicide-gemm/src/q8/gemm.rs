@@ -5,7 +5,7 @@
 //!     for KC groups of the depth:
 //!         unpack NC x KC weights to panels
 //!         for MR rows:                   # their activations in L1
-//!             for NR outputs: microkernel
+//!             for NR outputs: microkernel    # and prefetches of what is unpacked next
 //! ```
 //!
 //! For few rows NC is one panel and KC is short, so that it stays in L1. Formats meet only where they are unpacked: everything else
@@ -13,10 +13,11 @@
 //! NC nor KC changes its bits.
 
 use super::formats::{MAX_KC, PanelLayout, PanelSlot, UnpackPart};
-use super::layout::WeightRows;
+use super::layout::{INTERLEAVE, WeightRows};
 use super::microkernel::{self, NR_VECTORS, PanelBlock};
 use super::quantize::QuantizedRows;
 use crate::isa::IntLanes;
+use crate::prefetch::{PrefetchRows, SpreadPrefetch};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -94,6 +95,20 @@ impl Q8Product<'_> {
         self.workspace.cast()
     }
 
+    /// Returns where the codes of some outputs from output `output` and group `first` on are, for prefetches. They may not exist.
+    #[inline(always)]
+    fn region(&self, (output, first): (usize, usize), outputs: usize, groups: usize) -> PrefetchRows {
+        let (rows, all) = (self.weights.skip(output), self.lhs.groups());
+        let together = if rows.interleaved.is_some() { INTERLEAVE } else { 1 };
+        let bytes = |groups: usize| rows.stride * groups / all * together;
+        PrefetchRows {
+            start: rows.start.wrapping_add(bytes(first)),
+            rows: outputs / together,
+            bytes: bytes(groups.min(all - first)),
+            stride: rows.stride * together,
+        }
+    }
+
     /// Computes the outputs of a range, which `unpack` unpacks to a layout.
     ///
     /// # Safety
@@ -105,7 +120,7 @@ impl Q8Product<'_> {
         isa: I,
         range: Range<usize>,
         layout: PanelLayout,
-        unpack: impl Fn(&UnpackPart),
+        unpack: impl Fn(&UnpackPart, &mut SpreadPrefetch),
     ) {
         const { assert!(I::NC <= MAX_NC && I::NC.is_multiple_of(super::NR) && I::KC <= MAX_KC) };
         const { assert!(I::KC.is_multiple_of(MAX_BLOCK_GROUPS)) };
@@ -114,8 +129,15 @@ impl Q8Product<'_> {
         let (nc, kc) = (self.blocking.nc.min(I::NC), self.blocking.kc.min(I::KC));
         for output in range.clone().step_by(nc) {
             let outputs = nc.min(range.end - output);
+            self.weights.skip(output + nc).prefetch_scales(nc);
             for first in (0..all).step_by(kc) {
                 let groups = kc.min(all - first);
+                let next = if first + groups < all { (output, first + groups) } else { (output + nc, 0) };
+                let vectors = outputs.div_ceil(lanes);
+                let steps = groups
+                    * (vectors
+                        + microkernel::strips::<I>(layout, self.lhs.rows()) * vectors.div_ceil(NR_VECTORS));
+                let mut next = SpreadPrefetch::new(self.region(next, nc, kc), steps);
                 for at in (0..outputs.next_multiple_of(width)).step_by(lanes) {
                     // A vector that is not whole begins earlier, with outputs that are computed and not written.
                     let skipped = (output + at + lanes).saturating_sub(range.end);
@@ -124,8 +146,7 @@ impl Q8Product<'_> {
                     // SAFETY: the workspace has room for MAX_NC outputs and MAX_KC groups of every layout; `Q8Gemm::check` has compared
                     // the blocking.
                     let to = unsafe { PanelSlot::new(to, width, layout, groups) };
-                    let next = rows.start.wrapping_add(lanes * rows.stride);
-                    unpack(&UnpackPart { rows, first, groups, to, next });
+                    unpack(&UnpackPart { rows, first, groups, to }, &mut next);
                 }
                 let block = PanelBlock {
                     lhs: self.lhs,
@@ -140,7 +161,7 @@ impl Q8Product<'_> {
                     accumulate: first > 0,
                 };
                 // SAFETY: the panels were unpacked above, and the outputs can be written, by this function's contract.
-                unsafe { microkernel::multiply(isa, layout, block) };
+                unsafe { microkernel::multiply(isa, layout, block, &mut next) };
             }
         }
     }

@@ -17,6 +17,7 @@
 use super::formats::{CODE_WORDS, GROUP, MAX_KC, PanelLayout, Zero};
 use super::quantize::{QuantizedGroups, QuantizedRows, RowOffsets};
 use crate::isa::{CodeLanes, CodeSums, DotStarts, IntLanes, MAX_LANES, PanelWords, Task};
+use crate::prefetch::SpreadPrefetch;
 use std::mem::MaybeUninit;
 
 /// The largest MR of any instruction set; a multiple of each one's.
@@ -72,8 +73,13 @@ impl StripTerms {
 /// Panels can be read, in this layout, for the outputs rounded up to whole panels and for `groups` groups. LHS has the rows and groups. The
 /// outputs can be written, and nothing else touches them.
 #[inline(always)]
-pub(super) unsafe fn multiply<I: IntLanes>(isa: I, layout: PanelLayout, block: PanelBlock<'_>) {
-    isa.run(MultiplyPanels { isa, layout, block });
+pub(super) unsafe fn multiply<I: IntLanes>(
+    isa: I,
+    layout: PanelLayout,
+    block: PanelBlock<'_>,
+    next: &mut SpreadPrefetch,
+) {
+    isa.run(MultiplyPanels { isa, layout, block, next });
 }
 
 /// The task of [`multiply`].
@@ -81,6 +87,8 @@ struct MultiplyPanels<'a, I> {
     isa: I,
     layout: PanelLayout,
     block: PanelBlock<'a>,
+    /// What is unpacked next: it is prefetched meanwhile.
+    next: &'a mut SpreadPrefetch,
 }
 
 /// The kind of a register tile: the layout of its panels, and how codes are multiplied.
@@ -98,19 +106,19 @@ impl<I: IntLanes> Task for MultiplyPanels<'_, I> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { isa, layout, block } = self;
+        let Self { isa, layout, block, next } = self;
         let (starts, sums) = (layout.starts(), layout.sums());
         let kind = TileKind { halves: layout.halves, minimums: layout.minimums, starts, sums };
         // Constants in each arm, so each has a register tile of its own.
         macro_rules! arm {
             ($($member:ident: $value:expr),*) => {
-                strips(isa, layout, TileKind { $($member: $value,)* ..kind }, &block)
+                multiply_strips(isa, layout, TileKind { $($member: $value,)* ..kind }, &block, next)
             };
         }
         // SAFETY: `multiply` states what the block's memory is.
         unsafe {
             if const { !I::TILE_PER_LAYOUT } {
-                return strips(isa, layout, kind, &block);
+                return multiply_strips(isa, layout, kind, &block, next);
             }
             if const { I::SIGNED } {
                 // A branch for minimums costs nothing that can be measured, and halves the number of tiles.
@@ -136,19 +144,31 @@ impl<I: IntLanes> Task for MultiplyPanels<'_, I> {
     }
 }
 
+/// Returns the number of strips of rows.
+#[inline(always)]
+pub(super) fn strips<I: IntLanes>(layout: PanelLayout, rows: usize) -> usize {
+    rows.div_ceil(if layout.sums() == CodeSums::Signed { I::MR_SIGNED } else { I::MR })
+}
+
 /// Computes a block in strips of MR rows, each with all panels: its activations stay in L1, and panels pass from L2.
 ///
 /// # Safety
 /// As for [`multiply`]; the kind is that of the layout, and a panel has at most [`MAX_KC`] groups.
 #[inline(always)]
-unsafe fn strips<I: IntLanes>(isa: I, layout: PanelLayout, kind: TileKind, block: &PanelBlock<'_>) {
+unsafe fn multiply_strips<I: IntLanes>(
+    isa: I,
+    layout: PanelLayout,
+    kind: TileKind,
+    block: &PanelBlock<'_>,
+    next: &mut SpreadPrefetch,
+) {
     const { assert!(I::MR <= MAX_MR && I::MR_SIGNED <= I::MR && I::KC <= MAX_KC) };
     let mut terms = MaybeUninit::<StripTerms>::uninit();
     // SAFETY: all fields are `MaybeUninit`.
     let terms = unsafe { terms.assume_init_mut() };
     let width = NR_VECTORS * I::LANES;
     // Nearly equal heights: a strip of one row takes more than a sixth of the time of six.
-    let count = block.rows.div_ceil(if kind.sums == CodeSums::Signed { I::MR_SIGNED } else { I::MR });
+    let count = strips::<I>(layout, block.rows);
     let mut row = 0;
     for strip in 0..count {
         let rows = (strip + 1) * block.rows / count - row;
@@ -167,7 +187,7 @@ unsafe fn strips<I: IntLanes>(isa: I, layout: PanelLayout, kind: TileKind, block
                 ..part
             };
             // SAFETY: the strip and the panel are parts of the block, and the terms of these rows were filled.
-            unsafe { multiply_strip::<I>(isa, kind, &part, terms) };
+            unsafe { multiply_strip::<I>(isa, kind, &part, terms, next) };
         }
         row += rows;
     }
@@ -179,13 +199,19 @@ unsafe fn strips<I: IntLanes>(isa: I, layout: PanelLayout, kind: TileKind, block
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn multiply_strip<I: IntLanes>(isa: I, kind: TileKind, part: &PanelBlock<'_>, terms: &StripTerms) {
+unsafe fn multiply_strip<I: IntLanes>(
+    isa: I,
+    kind: TileKind,
+    part: &PanelBlock<'_>,
+    terms: &StripTerms,
+    next: &mut SpreadPrefetch,
+) {
     // Arms above the instruction set's MR are not compiled.
     macro_rules! arm {
         ($rows:literal) => {
             if const { $rows <= I::MR } {
                 // SAFETY: the strip has this number of rows; the contract is that of `tile`.
-                unsafe { tile::<I, $rows>(isa, kind, part, terms) }
+                unsafe { tile::<I, $rows>(isa, kind, part, terms, next) }
             }
         };
     }
@@ -246,6 +272,7 @@ unsafe fn tile<I: IntLanes, const ROWS: usize>(
     kind: TileKind,
     part: &PanelBlock<'_>,
     terms: &StripTerms,
+    next: &mut SpreadPrefetch,
 ) {
     let layout = PanelLayout { zero: Zero::Bytes, halves: kind.halves, minimums: kind.minimums };
     let lanes = I::LANES;
@@ -273,6 +300,7 @@ unsafe fn tile<I: IntLanes, const ROWS: usize>(
         for group in 0..part.groups {
             let panel = part.panel.add(group * layout.words() * width);
             let sums = &mut *isa.sums_address(sums_address);
+            next.step();
             for half in 0..halves {
                 let count = CODE_WORDS / halves;
                 let words = PanelWords {

@@ -240,11 +240,13 @@ fn multiply<I: IntLanes>(isa: I, checked: &CheckedProduct<'_>, gemvs: &[GemvFn<I
         match *encoding {
             WeightEncoding::Block(format) => {
                 let Some(layout) = panel_layout(format) else { return };
-                product.multiply(isa, outputs.clone(), layout, |part| unpack(isa, format, part));
+                product.multiply(isa, outputs.clone(), layout, |part, next| unpack(isa, format, part, next));
             }
             WeightEncoding::Affine(format) => {
                 let layout = affine::panel_layout(format);
-                product.multiply(isa, outputs.clone(), layout, |part| affine::unpack(isa, format, part));
+                product.multiply(isa, outputs.clone(), layout, |part, next| {
+                    affine::unpack(isa, format, part, next)
+                });
             }
         }
     }

@@ -5,8 +5,12 @@
 
 use super::decode_i8;
 use super::legacy::MINIMUMS_4;
-use super::{BlockFormat, CodeSink, GROUP, PanelLayout, ScaleSlots, UnpackPart, Zero, map_words, unpack_as};
+use super::{
+    BlockFormat, CodeSink, FormatVisitor, GROUP, PanelLayout, ScaleSlots, UnpackPart, Zero, map_words,
+    unpack_as,
+};
 use crate::isa::{CodeLanes, IntLanes};
+use crate::prefetch::SpreadPrefetch;
 use crate::q8::layout::{BlockView, BlockViews, WeightLayout};
 use silicide_quant::{Isa, MlxFormat};
 
@@ -88,20 +92,35 @@ impl BlockFormat for AffineScales {
     }
 }
 
+/// Calls `visitor` with the type of a format, if codes need not be decoded first.
+#[inline(always)]
+pub(in crate::q8) fn visit<V: FormatVisitor>(format: MlxFormat, visitor: V) -> Option<V::Output> {
+    match format.bits() {
+        4 => Some(visitor.visit::<Affine4>()),
+        8 => Some(visitor.visit::<Affine8>()),
+        _ => None,
+    }
+}
+
 /// Unpacks a part of weight rows in a format.
 ///
 /// # Safety
 /// `LANES` rows have the groups of the part in this format, row after row, with whole scales of them in planes; nothing writes them.
-pub(in crate::q8) unsafe fn unpack<I: IntLanes>(isa: I, format: MlxFormat, part: &UnpackPart) {
+pub(in crate::q8) unsafe fn unpack<I: IntLanes>(
+    isa: I,
+    format: MlxFormat,
+    part: &UnpackPart,
+    next: &mut SpreadPrefetch,
+) {
     // SAFETY: rows have the groups, and planes whole scales of them, by this function's contract; codes of a group are `4 * bits` bytes.
     unsafe {
         match format.bits() {
-            4 => unpack_as::<I, Affine4>(isa, part),
-            8 => unpack_as::<I, Affine8>(isa, part),
+            4 => unpack_as::<I, Affine4>(isa, part, next),
+            8 => unpack_as::<I, Affine8>(isa, part, next),
             bits => {
                 let decoder = Isa::best();
-                unpack_as::<I, AffineScales>(isa, part);
-                decode_i8::unpack_codes(isa, part, |lane, first, codes, _| {
+                unpack_as::<I, AffineScales>(isa, part, next);
+                decode_i8::unpack_codes(isa, part, next, |lane, first, codes, _| {
                     let at = lane * part.rows.stride + first * bits * (GROUP / 8);
                     let packed = std::slice::from_raw_parts(part.rows.start.add(at), codes.len() / 8 * bits);
                     // Lengths agree by construction, so decoding can't fail.

@@ -5,6 +5,7 @@ use super::{
     BlockFormat, CodeSink, GROUP, PanelLayout, PanelSlot, ScaleSlots, UnpackPart, Zero, map_words, unpack_as,
 };
 use crate::isa::{CodeLanes, IntLanes, MAX_LANES};
+use crate::prefetch::SpreadPrefetch;
 use crate::q8::layout::{BlockView, BlockViews, WeightLayout, WeightRows};
 use silicide_quant::{DECODE_I8_LEN, Format, Isa};
 
@@ -50,7 +51,12 @@ pub(super) const fn panel_layout(format: Format) -> Option<PanelLayout> {
 ///
 /// # Safety
 /// `LANES` rows have the groups of the part in this format, row after row; nothing writes them.
-pub(super) unsafe fn unpack<I: IntLanes>(isa: I, format: Format, part: &UnpackPart) {
+pub(super) unsafe fn unpack<I: IntLanes>(
+    isa: I,
+    format: Format,
+    part: &UnpackPart,
+    next: &mut SpreadPrefetch,
+) {
     let (decoder, halves) =
         (Isa::best(), format.decode_i8_scale_len().is_some_and(|weights| weights < GROUP));
     let mut scales = [0.0; SCALES];
@@ -71,7 +77,7 @@ pub(super) unsafe fn unpack<I: IntLanes>(isa: I, format: Format, part: &UnpackPa
             }
         }
     };
-    unpack_codes(isa, part, decode);
+    unpack_codes(isa, part, next, decode);
 }
 
 /// Calls `decode` for the codes of a weight row, with its lane, the first group and the slots of that group's scales; then unpacks the
@@ -80,6 +86,7 @@ pub(super) unsafe fn unpack<I: IntLanes>(isa: I, format: Format, part: &UnpackPa
 pub(super) fn unpack_codes<I: IntLanes>(
     isa: I,
     part: &UnpackPart,
+    next: &mut SpreadPrefetch,
     mut decode: impl FnMut(usize, usize, &mut [i8], ScaleSlots<I>),
 ) {
     let mut decoded = DecodedCodes([[0; CODES]; MAX_LANES]);
@@ -97,6 +104,6 @@ pub(super) fn unpack_codes<I: IntLanes>(
         let start = decoded.0.as_ptr().cast();
         let rows = WeightRows { start, stride: CODES, interleaved: None, planes: None };
         // SAFETY: the rows are those that were decoded, `LANES` of them and `groups` groups.
-        unsafe { unpack_as::<I, Bytes>(isa, &UnpackPart { rows, first: 0, groups, to, next: start }) };
+        unsafe { unpack_as::<I, Bytes>(isa, &UnpackPart { rows, first: 0, groups, to }, next) };
     }
 }

@@ -31,7 +31,7 @@ use super::layout::{
     WeightRows,
 };
 use crate::isa::{CodeLanes, CodeSums, FloatLanes, IntLanes, Task};
-use crate::prefetch::{LINE, fetch};
+use crate::prefetch::{LINE, SpreadPrefetch, fetch};
 use silicide_quant::Format;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -283,8 +283,6 @@ pub(super) struct UnpackPart {
     /// Groups: whole blocks, at most [`MAX_KC`].
     pub(super) groups: usize,
     pub(super) to: PanelSlot,
-    /// The address of what is read after these rows.
-    pub(super) next: *const u8,
 }
 
 impl UnpackPart {
@@ -292,34 +290,45 @@ impl UnpackPart {
     #[inline(always)]
     fn lanes<I: IntLanes>(&self, lane: usize) -> UnpackPart {
         let rows = self.rows.skip(lane);
-        let next = self.next.wrapping_add(lane * self.rows.stride);
-        UnpackPart { rows, to: self.to.lanes::<I>(lane), next, ..*self }
+        UnpackPart { rows, to: self.to.lanes::<I>(lane), ..*self }
     }
 }
 
-/// Unpacks a part, and prefetches what comes next in the order of memory.
-struct Unpack<U, F, L> {
+/// A slot of a panel; each group that it takes is a step of a prefetch.
+struct PrefetchingSlot<'a> {
+    slot: PanelSlot,
+    next: &'a mut SpreadPrefetch,
+}
+
+impl<I: CodeLanes> CodeSink<I> for PrefetchingSlot<'_> {
+    #[inline(always)]
+    fn codes(&mut self, isa: I, group: usize, codes: &[I::Words; CODE_WORDS]) {
+        self.slot.codes(isa, group, codes);
+        self.next.step();
+    }
+}
+
+/// Unpacks a part, and prefetches what comes next.
+struct Unpack<'a, U, F, L> {
     unpacker: U,
     part: UnpackPart,
+    next: &'a mut SpreadPrefetch,
     format: PhantomData<(F, L)>,
 }
 
-impl<U: CodeLanes, F: BlockFormat, L: WeightLayout> Task for Unpack<U, F, L> {
+impl<U: CodeLanes, F: BlockFormat, L: WeightLayout> Task for Unpack<'_, U, F, L> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Self { unpacker, part, .. } = self;
+        let Self { unpacker, part, next, .. } = self;
         let rows = VectorRows::<U, L, F>::new(unpacker, part.rows);
         let (first, count) = (part.first / F::GROUPS, part.groups / F::GROUPS);
         // SAFETY: `unpack_as` says that rows have these blocks.
         F::scales(unsafe { rows.blocks(first, count) }, part.to.scales());
         for block in 0..count {
-            prefetch::<false>(
-                rows.prefetch_address(first + block, part.next),
-                0..const { lines_of_block::<U, F>() },
-            );
-            let mut to = part.to.part(block * F::GROUPS, F::GROUPS);
+            let slot = part.to.part(block * F::GROUPS, F::GROUPS);
+            let mut to = PrefetchingSlot { slot, next: &mut *next };
             // SAFETY: `unpack_as` says that rows have these blocks.
             F::codes(unsafe { rows.block(first + block) }, &mut to);
         }
@@ -331,12 +340,17 @@ impl<U: CodeLanes, F: BlockFormat, L: WeightLayout> Task for Unpack<U, F, L> {
 /// # Safety
 /// `LANES` rows have the groups of the part in this format and the layout that `interleaved` says, which nothing writes.
 #[inline(always)]
-unsafe fn unpack_as<I: IntLanes, F: BlockFormat>(isa: I, part: &UnpackPart) {
+unsafe fn unpack_as<I: IntLanes, F: BlockFormat>(isa: I, part: &UnpackPart, next: &mut SpreadPrefetch) {
     for lane in (0..I::LANES).step_by(<I::Unpacker as FloatLanes>::LANES) {
         let (unpacker, part) = (isa.unpacker(), part.lanes::<I>(lane));
         macro_rules! run {
             ($layout:ty) => {
-                unpacker.run_task(Unpack::<I::Unpacker, F, $layout> { unpacker, part, format: PhantomData })
+                unpacker.run_task(Unpack::<I::Unpacker, F, $layout> {
+                    unpacker,
+                    part,
+                    next: &mut *next,
+                    format: PhantomData,
+                })
             };
         }
         if const { !<I::Unpacker as CodeLanes>::UNPACK_PER_LAYOUT } {
@@ -401,12 +415,17 @@ macro_rules! table {
         ///
         /// # Safety
         /// `LANES` rows have the groups of the part in this format, which nothing writes.
-        pub(super) unsafe fn unpack<I: IntLanes>(isa: I, format: Format, part: &UnpackPart) {
+        pub(super) unsafe fn unpack<I: IntLanes>(
+            isa: I,
+            format: Format,
+            part: &UnpackPart,
+            next: &mut SpreadPrefetch,
+        ) {
             // SAFETY: rows have the groups in this format, by this function's contract.
             unsafe {
                 match format {
-                    $($(Format::$format => unpack_as::<I, $file::$format>(isa, part),)+)*
-                    format => decode_i8::unpack(isa, format, part),
+                    $($(Format::$format => unpack_as::<I, $file::$format>(isa, part, next),)+)*
+                    format => decode_i8::unpack(isa, format, part, next),
                 }
             }
         }

@@ -29,6 +29,7 @@ pub(super) use stored::{EitherLayout, Interleaved, Strided};
 
 use super::formats::{BlockFormat, ScaleSlots};
 use crate::isa::{CodeLanes, MAX_LANES};
+use crate::prefetch::{LINE, fetch};
 use silicide_quant::DType;
 use std::marker::PhantomData;
 use stored::StridedF16;
@@ -82,6 +83,17 @@ impl WeightRows {
             ..planes
         });
         WeightRows { start, interleaved: lane, planes, ..self }
+    }
+
+    /// Prefetches the scales and biases of `rows` rows to L2, if they lie in planes. Addresses only.
+    #[inline(always)]
+    pub(super) fn prefetch_scales(self, rows: usize) {
+        let Some(planes) = self.planes else { return };
+        for plane in [planes.scales, planes.biases] {
+            for line in 0..(rows * planes.stride).div_ceil(LINE) {
+                fetch::<false>(plane.wrapping_add(line * LINE));
+            }
+        }
     }
 }
 
