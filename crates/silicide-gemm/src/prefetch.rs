@@ -59,6 +59,18 @@ pub(crate) struct PrefetchRows {
 }
 
 impl SpreadPrefetch {
+    /// Prefetches nothing.
+    pub(crate) const NOTHING: SpreadPrefetch = SpreadPrefetch {
+        at: std::ptr::null(),
+        end: std::ptr::null(),
+        row: std::ptr::null(),
+        bytes: 0,
+        stride: 0,
+        rows: 0,
+        wait: 0,
+        lines: 0,
+    };
+
     /// Returns the prefetch of `region` in `steps` steps.
     #[inline(always)]
     pub(crate) fn new(region: PrefetchRows, steps: usize) -> SpreadPrefetch {

@@ -423,9 +423,15 @@ pub(crate) trait IntLanes: FloatLanes + Simd {
 }
 
 /// An instruction set that unpacks and multiplies whole vectors, so codes need not pass through memory: it has GEMVs.
-pub(crate) trait GemvLanes: IntLanes<Codes = <Self as WordLanes>::Words> + CodeLanes {}
+pub(crate) trait GemvLanes: IntLanes<Codes = <Self as WordLanes>::Words> + CodeLanes {
+    /// Whether GEMVs over interleaved rows take up to sixteen rows of activations, in batches: there are registers for eight sums of integers,
+    /// eight of floats and eight vectors of codes, and interleaved rows are one vector.
+    const BATCHES: bool;
+}
 
-impl<I: CodeLanes + IntLanes<Codes = <I as WordLanes>::Words>> GemvLanes for I {}
+impl<I: CodeLanes + IntLanes<Codes = <I as WordLanes>::Words>> GemvLanes for I {
+    const BATCHES: bool = I::LANES == MAX_LANES;
+}
 
 /// Returns a table of sixteen bytes as two words, for registers of 128 bits.
 #[cfg(target_arch = "x86_64")]

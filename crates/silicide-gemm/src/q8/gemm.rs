@@ -97,7 +97,12 @@ impl Q8Product<'_> {
 
     /// Returns where the codes of some outputs from output `output` and group `first` on are, for prefetches. They may not exist.
     #[inline(always)]
-    fn region(&self, (output, first): (usize, usize), outputs: usize, groups: usize) -> PrefetchRows {
+    pub(super) fn region(
+        &self,
+        (output, first): (usize, usize),
+        outputs: usize,
+        groups: usize,
+    ) -> PrefetchRows {
         let (rows, all) = (self.weights.skip(output), self.lhs.groups());
         let together = if rows.interleaved.is_some() { INTERLEAVE } else { 1 };
         let bytes = |groups: usize| rows.stride * groups / all * together;

@@ -1,5 +1,5 @@
-//! GEMV: up to four rows times weights that stream past. Codes go from memory to registers and are multiplied there, a vector of outputs
-//! at a time, with all rows. Only scales pass through memory, in L1.
+//! GEMV: up to four rows, with AVX-512 up to sixteen, times weights that stream past. Codes go from memory to registers and are multiplied
+//! there, a vector of outputs at a time, with all rows. Only scales pass through memory, in L1.
 //!
 //! ```text
 //! for vector of outputs j:
@@ -16,6 +16,9 @@
 //! Sums are added in the order of [`microkernel`](super::microkernel), so outputs have the same bits either way. Prefetches are spread
 //! over the groups of a block: all at once would fill the queue to memory, and everything would wait.
 //!
+//! More than eight rows are batches: each multiplies all groups of a vector, which stay in L2 from one batch to the next, and prefetches a part of
+//! the next vector's.
+//!
 //! A vector of eight lanes takes half of each cache line of sixteen interleaved rows. Both halves are multiplied in turns of 256 weights,
 //! so that the second finds its lines in L1.
 //! Two vectors as one share the broadcasts of activations, but run short of registers: on Zen 5, in the caches, Q4_0 takes 62 GB/s so and 53 in
@@ -23,21 +26,26 @@
 
 use super::GEMV_ROWS;
 use super::formats::{
-    BlockFormat, CODE_WORDS, CodeSink, FormatVisitor, GROUP, ScaleSlots, affine, lines_of_block, prefetch,
-    visit,
+    BlockFormat, CODE_WORDS, CodeSink, FormatVisitor, GROUP, PanelLayout, ScaleSlots, affine, lines_of_block,
+    prefetch, visit,
 };
 use super::gemm::Q8Product;
 use super::layout::{INTERLEAVE, Interleaved, Strided, VectorRows, WeightLayout, WeightRows};
 use super::microkernel::{GroupTerms, store};
-use super::quantize::RowOffsets;
+use super::quantize::{QuantizedRows, RowOffsets};
 use super::weights::WeightEncoding;
 use crate::isa::{DotStarts, GemvLanes, MAX_LANES, Task};
+use crate::prefetch::SpreadPrefetch;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The most groups of a row: those of 32768 weights.
 pub(super) const MAX_GROUPS: usize = 1024;
+/// The most rows of a batch ([`GemvLanes::BATCHES`]).
+const BATCH_ROWS: usize = 8;
+/// The most batches.
+const BATCHES: usize = 3;
 /// The most groups whose scales are unpacked before their codes: whole blocks of every format.
 const SCALE_GROUPS: usize = 16;
 /// The most scales and minimums of a group.
@@ -45,8 +53,24 @@ const SLOTS: usize = 4;
 
 /// Workspace: the terms of rows ([`GroupTerms`]), for each half of a group. Only what was written is read.
 struct RowTerms<const ROWS: usize> {
-    starts: [[[MaybeUninit<i32>; MAX_GROUPS]; 2]; ROWS],
-    sums: [[[MaybeUninit<f32>; MAX_GROUPS]; 2]; ROWS],
+    starts: [[[MaybeUninit<i32>; ROWS]; 2]; MAX_GROUPS],
+    sums: [[[MaybeUninit<f32>; ROWS]; 2]; MAX_GROUPS],
+}
+
+impl<const ROWS: usize> RowTerms<ROWS> {
+    /// Computes the terms of the rows from row `first` on, of all groups.
+    #[inline(always)]
+    fn fill<I: GemvLanes>(&mut self, layout: PanelLayout, lhs: QuantizedRows<'_>, first: usize) {
+        let (starts, sums) = (self.starts.as_flattened_mut(), self.sums.as_flattened_mut());
+        let (starts, sums) = (starts.as_flattened_mut(), sums.as_flattened_mut());
+        for (row, half) in (0..ROWS).flat_map(|row| (0..layout.scales()).map(move |half| (row, half))) {
+            let at = half * ROWS + row;
+            let (starts, sums) = (starts.get_mut(at..), sums.get_mut(at..));
+            let (starts, sums) = (starts.unwrap_or_default(), sums.unwrap_or_default());
+            let groups = lhs.groups_of(first + row, 0..lhs.groups());
+            GroupTerms { starts, sums, step: 2 * ROWS }.fill::<I>(layout, half, groups);
+        }
+    }
 }
 
 /// Scales and minimums of a few groups.
@@ -100,6 +124,13 @@ impl<I: GemvLanes> FormatVisitor for Dispatch<'_, I> {
         match rows {
             1 => isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, 1>::new(isa, product, outputs)),
             // With 16 registers, panels are as fast for two and three rows.
+            // A batch of eight rows takes as long as one of five: three of four rows are better for nine.
+            9..=12 if const { I::BATCHES && !F::LAYOUT.halves } => {
+                isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, GEMV_ROWS>::new(isa, product, outputs));
+            }
+            5..=16 if const { I::BATCHES } && (rows <= BATCH_ROWS || const { !F::LAYOUT.halves }) => {
+                isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, BATCH_ROWS>::new(isa, product, outputs));
+            }
             2..=GEMV_ROWS if rows == GEMV_ROWS || const { !I::SIGNED } => {
                 isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, GEMV_ROWS>::new(isa, product, outputs));
             }
@@ -133,23 +164,27 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
         let (lanes, layout, groups) = (I::LANES, F::LAYOUT, product.lhs.groups());
         // SAFETY: the workspace has room for it (`staging`), is borrowed by the product, and holds no other reference; all fields are
         // `MaybeUninit`.
-        let terms = unsafe { &mut *product.staging::<RowTerms<ROWS>>() };
-        // Rows that there are none of are the last one, computed and not written.
-        let rows: [*const u8; ROWS] = std::array::from_fn(|row| product.lhs.row(row));
-        for (row, (starts, sums)) in terms.starts.iter_mut().zip(&mut terms.sums).enumerate() {
-            let row = product.lhs.groups_of(row, 0..groups);
-            for (half, (starts, sums)) in starts.iter_mut().zip(sums).take(layout.scales()).enumerate() {
-                GroupTerms { starts, sums }.fill::<I>(layout, half, row);
-            }
+        let terms = unsafe { &mut *product.staging::<[RowTerms<ROWS>; BATCHES]>() };
+        let batches = product.lhs.rows().div_ceil(ROWS).min(BATCHES);
+        for (batch, terms) in terms.iter_mut().enumerate().take(batches) {
+            terms.fill::<I>(layout, product.lhs, batch * ROWS);
         }
         let mut scales = Scales(MaybeUninit::uninit());
         let slots = layout.words() - CODE_WORDS;
         // SAFETY: the array has room for SCALE_GROUPS groups of SLOTS vectors of MAX_LANES.
         let scales = unsafe { ScaleSlots::<I>::new(scales.0.as_mut_ptr().cast(), SCALE_GROUPS, slots) };
-        let pass = Pass::<I, F, L, ROWS> { isa, rows, groups, terms, scales, format: PhantomData };
+        // Rows that there are none of are the last one, computed and not written.
+        let pass = |batch: usize| Pass::<I, F, L, ROWS> {
+            isa,
+            rows: std::array::from_fn(|row| product.lhs.row(batch * ROWS + row)),
+            groups,
+            terms: &raw const terms[batch],
+            scales,
+            format: PhantomData,
+        };
         if const { I::LANES < INTERLEAVE && L::SHARES_LINES } {
             // SAFETY: the terms of all groups were filled; weights have the outputs and groups (`gemv`).
-            unsafe { pass.in_turns(product, outputs) };
+            unsafe { pass(0).in_turns(product, outputs) };
             return;
         }
         for output in outputs.clone().step_by(lanes) {
@@ -157,15 +192,20 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
             let skipped = (output + lanes).saturating_sub(outputs.end);
             let from = product.weights.skip(output - skipped);
             from.skip(lanes).prefetch_scales(lanes);
-            let mut sums = [isa.zeros(); ROWS];
-            for chunk in (0..groups).step_by(pass.ahead()) {
-                // SAFETY: the terms of all groups were filled; weights have the outputs and groups (`gemv`).
-                sums = unsafe { pass.chunk(from, chunk, sums) };
-            }
-            for (row, sum) in sums.iter().enumerate().take(product.lhs.rows()) {
-                let y = product.y.wrapping_add(row * product.y_stride + output);
-                // SAFETY: the product's outputs of these rows can be written (`Q8Product::multiply`).
-                unsafe { store(isa, *sum, y, outputs.end - output) };
+            let mut next =
+                SpreadPrefetch::new(product.region((output + lanes, 0), lanes, groups), batches * groups);
+            for batch in 0..batches {
+                let pass = pass(batch);
+                let mut sums = [isa.zeros(); ROWS];
+                for chunk in (0..groups).step_by(pass.ahead()) {
+                    // SAFETY: the terms of all groups were filled; weights have the outputs and groups (`gemv`).
+                    sums = unsafe { pass.chunk(from, chunk, sums, &mut next) };
+                }
+                for (row, sum) in sums.iter().enumerate().take(product.lhs.rows() - batch * ROWS) {
+                    let y = product.y.wrapping_add((batch * ROWS + row) * product.y_stride + output);
+                    // SAFETY: the product's outputs of these rows can be written (`Q8Product::multiply`).
+                    unsafe { store(isa, *sum, y, outputs.end - output) };
+                }
             }
         }
     }
@@ -194,7 +234,13 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Pass<I, F
     /// # Safety
     /// The weight rows have all groups, in this format and layout. The terms of all groups were filled.
     #[inline(always)]
-    unsafe fn chunk(&self, from: WeightRows, chunk: usize, mut sums: [I::Floats; ROWS]) -> [I::Floats; ROWS] {
+    unsafe fn chunk(
+        &self,
+        from: WeightRows,
+        chunk: usize,
+        mut sums: [I::Floats; ROWS],
+        spread: &mut SpreadPrefetch,
+    ) -> [I::Floats; ROWS] {
         let &Pass { isa, rows, groups, terms, scales, .. } = self;
         let weights = VectorRows::<I, L, F>::new(isa, from);
         let after = from.start.wrapping_add(I::LANES * from.stride);
@@ -209,6 +255,7 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Pass<I, F
         for block in 0..count {
             // A value for each block: with one that all blocks change, the compiler keeps addresses in vectors.
             let mut dots = Dots::<I, F, L, ROWS> {
+                spread: &mut *spread,
                 sums,
                 rows,
                 scale_offset: RowOffsets::new(groups).scales,
@@ -233,6 +280,7 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Pass<I, F
     #[inline(always)]
     unsafe fn in_turns(&self, product: &Q8Product<'_>, outputs: Range<usize>) {
         let (isa, lanes) = (self.isa, I::LANES);
+        let mut spread = SpreadPrefetch::NOTHING;
         for first in outputs.clone().step_by(INTERLEAVE) {
             let mut sums = [[isa.zeros(); ROWS]; MAX_VECTORS];
             for turn in (0..self.groups).step_by(TURN_GROUPS) {
@@ -242,7 +290,7 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Pass<I, F
                     let mut turn_sums = *sums;
                     for chunk in chunks.clone().step_by(self.ahead()) {
                         // SAFETY: the contract is the same.
-                        turn_sums = unsafe { self.chunk(weights, chunk, turn_sums) };
+                        turn_sums = unsafe { self.chunk(weights, chunk, turn_sums, &mut spread) };
                     }
                     *sums = turn_sums;
                 }
@@ -272,7 +320,9 @@ fn lines_of_group<I: GemvLanes, F: BlockFormat>(group: usize) -> Range<usize> {
 }
 
 /// Sums of a vector of outputs, one for each row.
-struct Dots<I: GemvLanes, F, L, const ROWS: usize> {
+struct Dots<'a, I: GemvLanes, F, L, const ROWS: usize> {
+    /// The prefetch of the next vector's weights, where there are batches.
+    spread: &'a mut SpreadPrefetch,
     sums: [I::Floats; ROWS],
     rows: [*const u8; ROWS],
     /// Where scales are in a row.
@@ -288,14 +338,20 @@ struct Dots<I: GemvLanes, F, L, const ROWS: usize> {
     format: PhantomData<(F, L)>,
 }
 
-impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> CodeSink<I> for Dots<I, F, L, ROWS> {
+impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> CodeSink<I>
+    for Dots<'_, I, F, L, ROWS>
+{
     #[inline(always)]
     fn codes(&mut self, isa: I, group: usize, codes: &[I::Words; CODE_WORDS]) {
         if group >= F::GROUPS {
             return;
         }
         let lines = lines_of_group::<I, F>(group);
-        prefetch::<false>(self.next, lines.clone());
+        if const { I::BATCHES && ROWS > 1 } {
+            self.spread.step();
+        } else {
+            prefetch::<false>(self.next, lines.clone());
+        }
         if let Some(distance) = L::PREFETCH_L1 {
             prefetch::<true>(self.block.wrapping_add(distance), lines);
         }
@@ -313,7 +369,7 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> CodeSink<
     }
 }
 
-impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Dots<I, F, L, ROWS> {
+impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Dots<'_, I, F, L, ROWS> {
     /// Adds the terms of a group, or of a half of it.
     ///
     /// # Safety
@@ -331,8 +387,8 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Dots<I, F
         unsafe {
             let x = self.rows.map(|row| row.add(at * GROUP + 4 * half * WORDS));
             let starts = if layout.starts() {
-                let first = (&raw const (*self.terms).starts[0][half]).cast::<i32>().add(at);
-                DotStarts::PerRow { first, step: 2 * MAX_GROUPS }
+                let first = (&raw const (*self.terms).starts).cast::<i32>().add((2 * at + half) * ROWS);
+                DotStarts::PerRow { first, step: 1 }
             } else {
                 DotStarts::Constant
             };
@@ -346,7 +402,8 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Dots<I, F
             if layout.minimums {
                 let minimum = self.scales.get(isa, group, layout.scales() + half);
                 for (row, sum) in self.sums.iter_mut().enumerate() {
-                    let added = *(&raw const (*self.terms).sums[row][half]).cast::<f32>().add(at);
+                    let added =
+                        *(&raw const (*self.terms).sums).cast::<f32>().add((2 * at + half) * ROWS + row);
                     *sum = isa.fma(minimum, isa.broadcast(added), *sum);
                 }
             }

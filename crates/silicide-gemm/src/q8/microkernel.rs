@@ -61,7 +61,7 @@ impl StripTerms {
         for (half, (starts, sums)) in halves.enumerate() {
             for (row, (starts, sums)) in starts.iter_mut().zip(sums).take(strip.rows).enumerate() {
                 let row = strip.lhs.groups_of(strip.row + row, groups.clone());
-                GroupTerms { starts, sums }.fill::<I>(layout, half, row);
+                GroupTerms { starts, sums, step: 1 }.fill::<I>(layout, half, row);
             }
         }
     }
@@ -232,6 +232,8 @@ pub(super) struct GroupTerms<'a> {
     pub(super) starts: &'a mut [MaybeUninit<i32>],
     /// `scale * sum of codes`, for minimums.
     pub(super) sums: &'a mut [MaybeUninit<f32>],
+    /// Words from one group to the next.
+    pub(super) step: usize,
 }
 
 impl GroupTerms<'_> {
@@ -242,7 +244,7 @@ impl GroupTerms<'_> {
             Zero::Code { zero, .. } => i32::from(zero),
             Zero::Bytes => <I::Unpacker as CodeLanes>::ZERO,
         };
-        let to = self.starts.iter_mut().zip(self.sums);
+        let to = self.starts.iter_mut().step_by(self.step).zip(self.sums.iter_mut().step_by(self.step));
         let sums = row.scales.iter().zip(row.first.iter().zip(row.second));
         // Rows that hold no quantized activations may overflow; their outputs mean nothing.
         for ((start, added), (scale, (first, second))) in to.zip(sums) {

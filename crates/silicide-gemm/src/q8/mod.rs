@@ -23,7 +23,7 @@
 //! | `formats/` | block formats: how codes, scales and minimums of a vector of weight rows are unpacked |
 //! | `layout` | where blocks are in memory: row after row, or interleaved |
 //! | `interleave` | interleaves the blocks of sixteen weight rows |
-//! | `gemv` | up to four rows: codes go from memory to registers and are multiplied there |
+//! | `gemv` | up to four rows, with AVX-512 up to sixteen: codes go from memory to registers and are multiplied there |
 //! | `codebook_gemv/` | the same for code-book formats and affine codes, with AVX-512 VBMI |
 //! | `gemm` | more rows: unpacks panels of weights and multiplies them |
 //! | `microkernel` | the register tile: MR rows times a panel of NR outputs |
