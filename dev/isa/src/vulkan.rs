@@ -51,8 +51,7 @@ impl Device {
         let sized_stages = v13.required_subgroup_size_stages;
         let driver =
             v12.driver_info_as_c_str().map_or(String::new(), |text| text.to_string_lossy().into_owned());
-        let mesa = driver.strip_prefix("Mesa ").and_then(|rest| rest.split_whitespace().next());
-        let mesa = mesa.ok_or_else(|| format!("not Mesa: {driver}"))?.to_owned();
+        let mesa = version(&driver).ok_or_else(|| format!("not Mesa: {driver}"))?.to_owned();
         let mut v11 = vk::PhysicalDeviceVulkan11Features::default();
         let mut v12 = vk::PhysicalDeviceVulkan12Features::default();
         let mut v13 = vk::PhysicalDeviceVulkan13Features::default();
@@ -241,7 +240,26 @@ impl Drop for Device {
     }
 }
 
+/// Returns the version of Mesa in a driver's description, without what a distribution adds: `25.0.7` of `Mesa 25.0.7-2`.
+fn version(driver: &str) -> Option<&str> {
+    let version = driver.strip_prefix("Mesa ")?.split(|c: char| c != '.' && !c.is_ascii_digit()).next()?;
+    (!version.is_empty()).then_some(version)
+}
+
 /// Returns a driver's name as text; empty if it has no end.
 fn text<E>(name: Result<&CStr, E>) -> String {
     name.map_or(String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn versions_are_those_of_mesa() {
+        assert_eq!(version("Mesa 22.3.6"), Some("22.3.6"));
+        assert_eq!(version("Mesa 25.0.7-2~bpo12+1"), Some("25.0.7"));
+        assert_eq!(version("Mesa 25.1.0-devel (git-0123456)"), Some("25.1.0"));
+        assert_eq!([version("AMD 24.9"), version("Mesa git")], [None; 2]);
+    }
 }
