@@ -60,6 +60,7 @@ macro_rules! with_type {
                 $plain
             }
             DType::Block($format) => $block,
+            DType::Turbo($format) => $block,
         }
     };
 }
@@ -105,6 +106,7 @@ pub fn decode_into(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), Fo
     check(dtype, out.len(), bytes.len())?;
     match dtype {
         DType::Block(format) => format.decode_whole(bytes, out),
+        DType::Turbo(format) => format.decode_whole(bytes, out),
         DType::F16 => widen_halves(bytes, out),
         DType::BF16 => {
             for (value, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
@@ -130,6 +132,7 @@ pub fn encode_into(dtype: DType, values: &[f32], out: &mut [u8], threads: usize)
     let jobs = values.chunks(PARALLEL_RUN).zip(out.chunks_mut(run));
     spread(threads, jobs, |(values, out)| match dtype {
         DType::Block(format) => format.encode_whole(values, out),
+        DType::Turbo(format) => format.encode_whole(values, out),
         DType::F16 => narrow(values, out, |from, to: &mut [f16]| to.convert_from_f32_slice(from)),
         DType::BF16 => narrow(values, out, |from, to: &mut [bf16]| to.convert_from_f32_slice(from)),
         _ => with_type!(
@@ -145,8 +148,10 @@ pub fn encode_into(dtype: DType, values: &[f32], out: &mut [u8], threads: usize)
 
 /// Refuses a part of a block, and bytes that are not exactly those of the elements.
 fn check(dtype: DType, elements: usize, got: usize) -> Result<(), FormatError> {
-    if let DType::Block(format) = dtype {
-        return format.check(elements, got);
+    match dtype {
+        DType::Block(format) => return format.check(elements, got),
+        DType::Turbo(format) => return format.check(elements, got),
+        _ => {}
     }
     let expected = elements.saturating_mul(dtype.size());
     if expected == got {
@@ -183,6 +188,7 @@ fn widen_halves(bytes: &[u8], out: &mut [f32]) {
 mod tests {
     use super::*;
     use crate::Format;
+    use crate::turbo::{TurboBits, TurboFormat};
 
     #[test]
     fn small_integers_survive_every_type() {
@@ -204,7 +210,8 @@ mod tests {
 
     #[test]
     fn both_readings_agree_at_odd_addresses() {
-        for dtype in DType::ALL.into_iter().chain(Format::ALL.map(DType::Block)) {
+        let turbo = TurboFormat::ALL.map(DType::Turbo);
+        for dtype in DType::ALL.into_iter().chain(Format::ALL.map(DType::Block)).chain(turbo) {
             let blocks = 600usize.div_ceil(dtype.block_len());
             let bytes: Vec<u8> = (0..=blocks * dtype.size()).map(|i| (i * 37 + i / 251) as u8).collect();
             let exact = decode(dtype, &bytes[1..]);
@@ -223,7 +230,8 @@ mod tests {
         let values: Vec<f32> = (0..PARALLEL_RUN + 512).map(|i| (i as f32 * 0.37).sin() * 50.0).collect();
         let exact: Vec<f64> = values.iter().copied().map(f64::from).collect();
         let formats = [Format::Q4_0, Format::Q6K, Format::Mxfp4].map(DType::Block);
-        for dtype in DType::ALL.into_iter().chain(formats) {
+        let turbo = DType::Turbo(TurboFormat::for_head(TurboBits::B5, 64).unwrap());
+        for dtype in DType::ALL.into_iter().chain(formats).chain([turbo]) {
             let expected = encode(dtype, &exact);
             for threads in [0, 1, 3] {
                 let mut bytes = vec![0; expected.len() + 1];

@@ -2,6 +2,7 @@
 //! many at a time. A type's block is the unit in which shapes become bytes; that of a plain type is one element.
 
 use crate::Format;
+use crate::turbo::TurboFormat;
 use std::fmt;
 
 /// How the elements of a buffer are stored: plain numbers, or blocks of quantized ones.
@@ -44,10 +45,12 @@ pub enum DType {
     U64,
     /// Blocks of a format.
     Block(Format),
+    /// Blocks of rotated heads of KV caches. Weights are never of this type.
+    Turbo(TurboFormat),
 }
 
 impl DType {
-    /// Every plain type, in declaration order; [`Format::ALL`] has the others.
+    /// Every plain type, in declaration order; [`Format::ALL`] and [`TurboFormat::ALL`] have the others.
     pub const ALL: [DType; 12] = [
         DType::F32,
         DType::F16,
@@ -71,6 +74,7 @@ impl DType {
             DType::F32 | DType::I32 | DType::U32 => 4,
             DType::F64 | DType::I64 | DType::U64 => 8,
             DType::Block(format) => format.block_bytes(),
+            DType::Turbo(format) => format.block_bytes(),
         }
     }
 
@@ -78,6 +82,7 @@ impl DType {
     pub const fn block_len(self) -> usize {
         match self {
             DType::Block(format) => format.block_len(),
+            DType::Turbo(format) => format.block_len(),
             _ => 1,
         }
     }
@@ -87,9 +92,14 @@ impl DType {
         self.size()
     }
 
-    /// Returns true for block formats.
+    /// Returns true for block formats: types of weights that are not plain.
     pub const fn is_block(self) -> bool {
         matches!(self, DType::Block(_))
+    }
+
+    /// Returns true for types whose elements are stored many at a time: block formats, and those of compressed KV caches.
+    pub const fn is_compressed(self) -> bool {
+        matches!(self, DType::Block(_) | DType::Turbo(_))
     }
 
     /// Returns the block format, if it is one.
@@ -104,11 +114,13 @@ impl DType {
     pub const fn alignment(self) -> usize {
         match self {
             DType::Block(format) => format.info().alignment,
+            DType::Turbo(format) => format.alignment(),
             plain => plain.size(),
         }
     }
 
-    /// Returns a small number that identifies the type: its index in [`DType::ALL`], then the formats.
+    /// Returns a small number that identifies the type: its index in [`DType::ALL`], then the block formats, then
+    /// those of KV caches.
     pub const fn code(self) -> u32 {
         match self {
             DType::F32 => 0,
@@ -124,13 +136,23 @@ impl DType {
             DType::U32 => 10,
             DType::U64 => 11,
             DType::Block(format) => DType::ALL.len() as u32 + format as u32,
+            DType::Turbo(format) => (DType::ALL.len() + Format::ALL.len() + format.number()) as u32,
         }
+    }
+
+    /// Returns the type with this [`DType::code`].
+    pub fn from_code(code: u32) -> Option<DType> {
+        let code = code as usize;
+        let block = || Format::ALL.get(code.checked_sub(DType::ALL.len())?).copied().map(DType::Block);
+        let turbo = || TurboFormat::ALL.get(code.checked_sub(DType::ALL.len() + Format::ALL.len())?).copied();
+        DType::ALL.get(code).copied().or_else(block).or_else(|| turbo().map(DType::Turbo))
     }
 
     /// Returns the type of a lower-case name.
     pub fn from_name(name: &str) -> Option<DType> {
         let plain = DType::ALL.into_iter().find(|dtype| dtype.name() == name);
-        plain.or_else(|| Format::from_name(name).map(DType::Block))
+        let turbo = || TurboFormat::ALL.into_iter().find(|format| format.name() == name);
+        plain.or_else(|| Format::from_name(name).map(DType::Block)).or_else(|| turbo().map(DType::Turbo))
     }
 
     /// Returns the short lower-case name used in messages, tables and files: `f32`, `bf16`, `u8`, `q4_k`...
@@ -149,6 +171,7 @@ impl DType {
             DType::U32 => "u32",
             DType::U64 => "u64",
             DType::Block(format) => format.name(),
+            DType::Turbo(format) => format.name(),
         }
     }
 
@@ -176,13 +199,16 @@ mod tests {
 
     #[test]
     fn codes_and_names_are_all_different() {
-        let all: Vec<DType> = DType::ALL.into_iter().chain(Format::ALL.map(DType::Block)).collect();
+        let blocks = Format::ALL.into_iter().map(DType::Block).chain(TurboFormat::ALL.map(DType::Turbo));
+        let all: Vec<DType> = DType::ALL.into_iter().chain(blocks).collect();
         for (i, dtype) in all.iter().enumerate() {
             assert_eq!(dtype.code() as usize, i, "{dtype}");
             assert_eq!(DType::from_name(dtype.name()), Some(*dtype));
-            assert_eq!(dtype.is_block(), dtype.block_len() > 1, "{dtype}");
+            assert_eq!(DType::from_code(dtype.code()), Some(*dtype));
+            assert_eq!(dtype.is_compressed(), dtype.block_len() > 1, "{dtype}");
             assert!(dtype.size().is_multiple_of(dtype.alignment()), "{dtype}");
         }
         assert_eq!(DType::from_name("f8"), None);
+        assert_eq!(DType::from_code(all.len() as u32), None);
     }
 }

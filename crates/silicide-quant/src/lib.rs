@@ -1,5 +1,5 @@
 //! Numbers in memory: element types ([`DType`]), the block formats among them ([`Format`]), shapes ([`Shape`]), and the Rust
-//! types of plain elements ([`Element`]). [`turbo`] compresses vectors of KV caches. Nothing here depends on a device.
+//! types of plain elements ([`Element`]). [`turbo`] has the types of compressed KV caches. Nothing here depends on a device.
 #![deny(unsafe_code)]
 
 mod convert;

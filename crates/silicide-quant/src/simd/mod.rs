@@ -8,10 +8,14 @@
 //! An [`Isa`] other than the portable one is a witness: only detection makes it, and it guards the doors to code that
 //! needs those features.
 
+mod turbo;
+#[cfg(target_arch = "x86_64")]
+mod turbo_x86;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::fmt;
+pub(crate) use turbo::TurboLayout;
 
 /// An instruction set that this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -23,20 +23,21 @@
 //! ```
 //!
 //! The rotation keeps products, so attention rotates a query once, reads keys and values as they are stored
-//! ([`TurboCodec::decode_rotated`]), and un-rotates its output once. Neighbours: `rotation`, `codebook`.
+//! ([`TurboCodec::decode_rotated`]), and un-rotates its output once. The bytes of a head are blocks of a [`TurboFormat`], an element type.
+//! Neighbours: `rotation`, `codebook`, `format`.
 
 mod codebook;
+mod format;
 mod rotation;
 
 pub use codebook::{Codebook, lloyd_max};
-use half::f16;
+pub use format::TurboFormat;
+pub use rotation::{HEAD_LENGTHS, is_negative, is_rotated, rotate, unrotate};
 use std::fmt;
 use std::sync::LazyLock;
 
 /// The most coordinates under one scale.
 const MAX_BLOCK: usize = 256;
-/// The lengths of heads.
-const LENGTHS: std::ops::RangeInclusive<usize> = 32..=512;
 /// Bytes of a scale.
 const SCALE_BYTES: usize = 2;
 
@@ -113,8 +114,8 @@ impl TurboBits {
         }
     }
 
-    /// Returns the codebooks of coordinates with high bits and of the others.
-    fn codebooks(self) -> (&'static Codebook, &'static Codebook) {
+    /// Returns the codebook of the first quarter of a block, and that of the rest. They differ for [`TurboBits::B2Quarter`] alone.
+    pub fn levels(self) -> (&'static Codebook, &'static Codebook) {
         let (with, without) = match self {
             TurboBits::B2 => (0, 0),
             TurboBits::B2Quarter => (1, 0),
@@ -125,11 +126,6 @@ impl TurboBits {
             TurboBits::B8 => (5, 5),
         };
         (&CODEBOOKS[with], &CODEBOOKS[without])
-    }
-
-    /// Returns the codebook of the first quarter of a block, and that of the rest. They differ for [`TurboBits::B2Quarter`] alone.
-    pub fn levels(self) -> (&'static Codebook, &'static Codebook) {
-        self.codebooks()
     }
 }
 
@@ -181,7 +177,7 @@ pub struct TurboCodec {
 impl TurboCodec {
     /// A codec for heads of `head_len` elements, a power of two from 32 to 512.
     pub fn new(bits: TurboBits, head_len: usize) -> Result<TurboCodec, TurboError> {
-        if !head_len.is_power_of_two() || !LENGTHS.contains(&head_len) {
+        if !is_rotated(head_len) {
             return Err(TurboError::HeadLength { head_len });
         }
         Ok(TurboCodec { bits, head_len })
@@ -204,8 +200,12 @@ impl TurboCodec {
 
     /// Returns the bytes of a block.
     pub fn block_bytes(self) -> usize {
-        let (low, high, with_high) = self.bits.planes(self.block_len());
-        SCALE_BYTES + (self.block_len() * low + with_high * high) / 8
+        self.format().block_bytes()
+    }
+
+    /// Returns the blocks of heads.
+    pub fn format(self) -> TurboFormat {
+        TurboFormat::of(self.bits, self.block_len())
     }
 
     /// Returns the bytes of a head.
@@ -219,7 +219,7 @@ impl TurboCodec {
     /// a coordinate, the cosine between a block and its levels is `mean(x q) / sqrt(mean(q q))`, and exact lengths leave
     /// `2 - 2 * cosine`. Means over `n` coordinates vary: the expectation is taken to the second order.
     pub fn expected_error(self) -> f64 {
-        let (first, rest) = self.bits.codebooks();
+        let (first, rest) = self.bits.levels();
         let moments = first.moments(self.block_len()).mixed(0.25, rest.moments(self.block_len()));
         let [product, square, _] = moments.means;
         let (variance, covariance) = (moments.covariance(1, 1), moments.covariance(0, 1));
@@ -230,30 +230,26 @@ impl TurboCodec {
     /// Rotates whole heads, as [`TurboCodec::encode`] does: for the queries of attention.
     pub fn rotate(self, heads: &mut [f32]) -> Result<(), TurboError> {
         self.check_heads(heads.len())?;
-        heads.chunks_exact_mut(self.head_len).for_each(rotation::rotate);
+        heads.chunks_exact_mut(self.head_len).for_each(rotate);
         Ok(())
     }
 
     /// Reverses the rotation of whole heads: for the outputs of attention.
     pub fn unrotate(self, heads: &mut [f32]) -> Result<(), TurboError> {
         self.check_heads(heads.len())?;
-        heads.chunks_exact_mut(self.head_len).for_each(rotation::unrotate);
+        heads.chunks_exact_mut(self.head_len).for_each(unrotate);
         Ok(())
     }
 
     /// Encodes whole heads. `out` must have exactly their bytes. A head with an element that is not finite decodes to NaN.
     pub fn encode(self, heads: &[f32], out: &mut [u8]) -> Result<(), TurboError> {
         self.check(heads.len(), out.len())?;
-        let mut rotated = [0.0; *LENGTHS.end()];
+        let mut rotated = [0.0; *HEAD_LENGTHS.end()];
         let rotated = &mut rotated[..self.head_len];
         for (head, out) in heads.chunks_exact(self.head_len).zip(out.chunks_exact_mut(self.head_bytes())) {
             rotated.copy_from_slice(head);
-            rotation::rotate(rotated);
-            for (block, out) in
-                rotated.chunks_exact(self.block_len()).zip(out.chunks_exact_mut(self.block_bytes()))
-            {
-                self.encode_block(block, out);
-            }
+            rotate(rotated);
+            self.format().encode_whole(rotated, out);
         }
         Ok(())
     }
@@ -267,51 +263,8 @@ impl TurboCodec {
     /// Decodes whole heads and leaves them rotated.
     pub fn decode_rotated(self, bytes: &[u8], heads: &mut [f32]) -> Result<(), TurboError> {
         self.check(heads.len(), bytes.len())?;
-        for (bytes, block) in
-            bytes.chunks_exact(self.block_bytes()).zip(heads.chunks_exact_mut(self.block_len()))
-        {
-            self.decode_block(bytes, block);
-        }
+        self.format().decode_whole(bytes, heads);
         Ok(())
-    }
-
-    fn encode_block(self, block: &[f32], out: &mut [u8]) {
-        let square: f64 = block.iter().map(|&y| f64::from(y) * f64::from(y)).sum();
-        let factor = if square > 0.0 { (block.len() as f64 / square).sqrt() } else { 0.0 };
-        let (low_bits, high_bits, with_high) = self.bits.planes(block.len());
-        let (first, rest) = self.bits.codebooks();
-        let (scale, codes) = out.split_at_mut(SCALE_BYTES);
-        codes.fill(0);
-        let (low, high) = codes.split_at_mut(block.len() * low_bits / 8);
-        let mut level_square = 0.0;
-        for (i, &y) in block.iter().enumerate() {
-            let codebook = if i < with_high { first } else { rest };
-            let code = codebook.nearest((f64::from(y) * factor) as f32);
-            let level = f64::from(codebook.levels()[code]);
-            level_square += level * level;
-            put(low, low_bits, i, code);
-            if i < with_high {
-                put(high, high_bits, i, code >> low_bits);
-            }
-        }
-        scale.copy_from_slice(&stored_scale((square / level_square).sqrt()).to_le_bytes());
-    }
-
-    fn decode_block(self, bytes: &[u8], block: &mut [f32]) {
-        let (low_bits, high_bits, with_high) = self.bits.planes(block.len());
-        let (first, rest) = self.bits.codebooks();
-        let (scale, codes) = bytes.split_at(SCALE_BYTES);
-        let scale = f16::from_le_bytes([scale[0], scale[1]]).to_f32();
-        let (low, high) = codes.split_at(block.len() * low_bits / 8);
-        for (i, y) in block.iter_mut().enumerate() {
-            let mut code = get(low, low_bits, i);
-            let mut codebook = rest;
-            if i < with_high {
-                code |= get(high, high_bits, i) << low_bits;
-                codebook = first;
-            }
-            *y = scale * codebook.levels()[code];
-        }
     }
 
     fn check_heads(self, elements: usize) -> Result<(), TurboError> {
@@ -329,22 +282,6 @@ impl TurboCodec {
             false => Err(TurboError::Length { bits: self.bits, elements, expected, got }),
         }
     }
-}
-
-/// Returns a scale as it is stored. A finite one above the largest f16 is that f16.
-fn stored_scale(scale: f64) -> f16 {
-    if scale.is_finite() { f16::from_f64(scale.min(f64::from(f16::MAX))) } else { f16::NAN }
-}
-
-/// Sets the low `bits` of `code` as element `i` of a plane of zeros.
-fn put(plane: &mut [u8], bits: usize, i: usize, code: usize) {
-    let mask = (1 << bits) - 1;
-    plane[i * bits / 8] |= ((code & mask) << (i * bits % 8)) as u8;
-}
-
-/// Returns element `i` of a plane.
-fn get(plane: &[u8], bits: usize, i: usize) -> usize {
-    (usize::from(plane[i * bits / 8]) >> (i * bits % 8)) & ((1 << bits) - 1)
 }
 
 #[cfg(test)]

@@ -8,25 +8,50 @@
 //! `s` are fixed random signs. The transform spreads every coordinate over all of them, so the coordinates of the result look
 //! normal, whatever `x` is like. Lengths and products stay: `rotate(a) . rotate(b) = a . b`.
 
-/// Multiplies by the signs, then transforms. `head.len()` is a power of two; other lengths stay as they are.
-pub(super) fn rotate(head: &mut [f32]) {
-    if head.len().is_power_of_two() {
+/// The lengths of heads that [`rotate`] takes: the powers of two among these.
+pub const HEAD_LENGTHS: std::ops::RangeInclusive<usize> = 32..=512;
+
+/// Words of signs: bit `i` is set where that of coordinate `i` is negative.
+static SIGNS: [u64; *HEAD_LENGTHS.end() / 64] = {
+    let mut words = [0; *HEAD_LENGTHS.end() / 64];
+    let mut i = 0;
+    while i < *HEAD_LENGTHS.end() {
+        words[i / 64] |= (hash(i as u64 + 1) >> 63) << (i % 64);
+        i += 1;
+    }
+    words
+};
+
+/// Returns whether heads of this length can be rotated.
+pub fn is_rotated(head_len: usize) -> bool {
+    head_len.is_power_of_two() && HEAD_LENGTHS.contains(&head_len)
+}
+
+/// Rotates a head: multiplies by the signs, then transforms. Heads of other lengths than [`is_rotated`] stay as they are.
+#[inline(always)]
+pub fn rotate(head: &mut [f32]) {
+    if is_rotated(head.len()) {
         multiply_signs(head);
         transform(head);
     }
 }
 
-/// Transforms, then multiplies by the signs: the inverse of [`rotate`].
-pub(super) fn unrotate(head: &mut [f32]) {
-    if head.len().is_power_of_two() {
+/// The inverse of [`rotate`]: transforms, then multiplies by the signs.
+#[inline(always)]
+pub fn unrotate(head: &mut [f32]) {
+    if is_rotated(head.len()) {
         transform(head);
         multiply_signs(head);
     }
 }
 
 /// The Walsh-Hadamard transform, scaled so that it is its own inverse. Sums are added in one order on every machine.
+#[inline(always)]
 fn transform(head: &mut [f32]) {
-    let mut half = 1;
+    for eight in head.as_chunks_mut::<8>().0 {
+        *eight = within::<4>(within::<2>(within::<1>(*eight)));
+    }
+    let mut half = 8;
     while half < head.len() {
         for pair in head.chunks_exact_mut(2 * half) {
             let (low, high) = pair.split_at_mut(half);
@@ -40,21 +65,33 @@ fn transform(head: &mut [f32]) {
     head.iter_mut().for_each(|value| *value *= scale);
 }
 
+/// The stage of the transform with pairs that are `HALF` apart, of eight elements: sums, and differences as `a - b = a + -1 * b`.
+#[inline(always)]
+fn within<const HALF: usize>(x: [f32; 8]) -> [f32; 8] {
+    let mut y = [0.0; 8];
+    for i in 0..8 {
+        let sign = if i & HALF == 0 { 1.0 } else { -1.0 };
+        y[i] = x[i ^ HALF] + sign * x[i];
+    }
+    y
+}
+
+#[inline(always)]
 fn multiply_signs(head: &mut [f32]) {
-    for (index, value) in head.iter_mut().enumerate() {
-        if is_negative(index) {
-            *value = -*value;
+    for (values, signs) in head.chunks_mut(64).zip(&SIGNS) {
+        for (i, value) in values.iter_mut().enumerate() {
+            *value = f32::from_bits(value.to_bits() ^ ((signs >> i & 1) as u32) << 31);
         }
     }
 }
 
-/// Whether the sign of a coordinate is negative.
-fn is_negative(index: usize) -> bool {
-    hash(index as u64 + 1) >> 63 == 1
+/// Returns whether the sign of a coordinate is negative. That of coordinates past [`HEAD_LENGTHS`] is not.
+pub fn is_negative(index: usize) -> bool {
+    SIGNS.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
 }
 
 /// The output of SplitMix64 at a position.
-pub(super) fn hash(position: u64) -> u64 {
+pub(super) const fn hash(position: u64) -> u64 {
     let mut hash = position.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -71,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_transform_is_its_definition() {
-        for len in [1, 2, 32, 64] {
+        for len in [32, 64, 256] {
             let x = ramp(len);
             let mut y = x.clone();
             transform(&mut y);

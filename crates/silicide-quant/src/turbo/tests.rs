@@ -154,3 +154,79 @@ fn names_are_those_of_from_name() {
     }
     assert_eq!(TurboBits::from_name("tq7"), None);
 }
+
+#[test]
+fn decoders_of_all_instruction_sets_give_the_same_bits() {
+    for format in TurboFormat::ALL {
+        let blocks = 9;
+        // Any bytes are blocks, at any address.
+        let bytes: Vec<u8> =
+            (0..=blocks * format.block_bytes() as u64).map(|i| (rotation::hash(i) >> 20) as u8).collect();
+        let decode = |isa: crate::Isa| {
+            let mut y = vec![0.0f32; blocks as usize * format.block_len()];
+            format.decode_with(isa, &bytes[1..], &mut y).unwrap();
+            y.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        };
+        for isa in crate::Isa::available() {
+            assert!(decode(isa) == decode(crate::Isa::PORTABLE), "{format} on {isa}");
+        }
+    }
+}
+
+#[test]
+fn blocks_are_those_of_their_codec() {
+    for codec in codecs() {
+        let format = TurboFormat::for_head(codec.bits(), codec.head_len()).unwrap();
+        assert_eq!(format, codec.format());
+        assert_eq!(format.block_len(), codec.block_len());
+        assert!(codec.head_len() == 512 || format.block_bytes() == codec.head_bytes());
+        assert!(format.name().starts_with(codec.bits().name()));
+    }
+}
+
+/// Returns the WGSL of a level of a codebook.
+fn level_function(name: &str, levels: &[f32]) -> String {
+    let half = levels.len() / 2;
+    let mut text =
+        format!("fn {name}_level_$NAME(code: u32) -> f32 {{\n    var levels = array<f32, {half}>(\n");
+    for levels in levels[half..].chunks(8) {
+        let levels: Vec<String> = levels.iter().map(|level| format!("{level:?}")).collect();
+        text += &format!("        {},\n", levels.join(", "));
+    }
+    text += &format!(
+        "    );\n    let is_negative = code < {half}u;\n    \
+         let level = levels[select(code - {half}u, {}u - code, is_negative) & {}u];\n    \
+         return select(level, -level, is_negative);\n}}\n",
+        half - 1,
+        half - 1,
+    );
+    text
+}
+
+#[test]
+fn levels_in_wgsl_are_those_of_the_codebooks() {
+    for format in TurboFormat::ALL {
+        let (first, rest) = format.bits().levels();
+        let mut expected =
+            format!("// The positive levels of {}; the others are minus these.\n", format.bits());
+        expected += &level_function("first", first.levels());
+        expected += &match first == rest {
+            true => {
+                "fn rest_level_$NAME(code: u32) -> f32 {\n    return first_level_$NAME(code);\n}\n".to_owned()
+            }
+            false => level_function("rest", rest.levels()),
+        };
+        assert!(format.wgsl_levels().ends_with(&expected), "{format}: the file should be\n{expected}");
+        let bytes = format!("{}u / 32u", (format.block_bytes() - 2) * 32 / format.block_len());
+        assert!(format.wgsl_levels().contains(&bytes), "{format}: {bytes}");
+        let (low, high, with_high) = format.bits().planes(format.block_len());
+        let constants = [("LEN", format.block_len()), ("LOW", low), ("HIGH", high)];
+        for (name, value) in constants {
+            let line = format!("const {name}_$NAME: u32 = {value}u;");
+            assert!(format.wgsl_levels().contains(&line), "{format}: {line}");
+        }
+        let line =
+            format!("const WITH_HIGH_$NAME: u32 = LEN_$NAME * {}u / 4u;", with_high * 4 / format.block_len());
+        assert!(format.wgsl_levels().contains(&line), "{format}: {line}");
+    }
+}
