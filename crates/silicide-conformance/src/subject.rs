@@ -129,7 +129,7 @@ impl Subject {
             }
             let stored = encode(info.dtype, &host.values);
             let decoded = call.op.decode_output(&call.io(), expected.len(), &stored);
-            let exact = !info.dtype.is_float() && !info.dtype.is_block() && decoded.is_none();
+            let exact = !info.dtype.is_float() && !info.dtype.is_compressed() && decoded.is_none();
             let tolerance = if exact { Tolerance::EXACT } else { call.op.tolerance(&call.io(), info) };
             let values = decoded.unwrap_or_else(|| decode(info.dtype, &stored));
             expected.push(Expected { dtype: info.dtype, values, tolerance });

@@ -40,6 +40,7 @@ pub mod fuse;
 pub mod gather_rows;
 pub mod glu;
 pub mod group_by_expert;
+pub mod hadamard;
 pub mod interleave;
 pub mod l2_norm;
 pub mod layer_norm;
@@ -104,6 +105,7 @@ macro_rules! for_each_op {
             weighted_sum,
             linear,
             rope,
+            hadamard,
             cache_write,
             rope_cache,
             attention,
@@ -149,6 +151,7 @@ pub use expert_linear::expert_linear;
 pub use gather_rows::gather_rows;
 pub use glu::{glu, glu_into};
 pub use group_by_expert::group_by_expert;
+pub use hadamard::{hadamard, hadamard_inverse};
 pub use interleave::{interleave, interleave_into};
 pub use l2_norm::l2_norm;
 pub use layer_norm::layer_norm;

@@ -1,14 +1,7 @@
 //! Common code of the `needs` functions of programs: types by code, and bindings of a type.
 
 use silicide_hal::{Access, Count, Needs};
-use silicide_quant::{DType, Format};
-
-/// The type with this [`DType::code`].
-pub(crate) fn dtype(code: u32) -> Option<DType> {
-    let code = code as usize;
-    let format = || Format::ALL.get(code.checked_sub(DType::ALL.len())?).copied().map(DType::Block);
-    DType::ALL.get(code).copied().or_else(format)
-}
+use silicide_quant::DType;
 
 /// Bytes of `elements` of a type; `None` where they end inside a block.
 pub(crate) fn bytes(dtype: DType, elements: Count) -> Option<Count> {
@@ -16,7 +9,7 @@ pub(crate) fn bytes(dtype: DType, elements: Count) -> Option<Count> {
     elements.0.is_multiple_of(length).then(|| Count(elements.0 / length) * dtype.block_bytes())
 }
 
-/// Bindings of a type, as WGSL programs see them: offsets of block formats count bytes.
+/// Bindings of a type, as WGSL programs see them: offsets of compressed types count bytes.
 pub(crate) trait TypedNeeds: Sized {
     /// Adds a binding of `elements`; `None` where they end inside a block.
     fn elements(self, access: Access, dtype: DType, elements: Count) -> Option<Self>;
@@ -28,7 +21,7 @@ pub(crate) trait TypedNeeds: Sized {
 impl TypedNeeds for Needs {
     fn elements(self, access: Access, dtype: DType, elements: Count) -> Option<Needs> {
         let needs = self.and(access, bytes(dtype, elements)?, dtype.alignment());
-        Some(if dtype.is_block() { needs.in_bytes() } else { needs })
+        Some(if dtype.is_compressed() { needs.in_bytes() } else { needs })
     }
 
     fn table(self, dtype: DType) -> Needs {

@@ -6,6 +6,7 @@ use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Isa};
 use silicide_ops::attention::{Attention, AttentionInputs, KEY_LANES, Visibility, WorkList, attention};
 use silicide_ops::cache_write;
 use silicide_ops::case::{Data, Input};
+use silicide_quant::turbo::{TurboBits, TurboFormat};
 use silicide_quant::{DType, Format};
 
 /// A sequence of queries, keys and values.
@@ -139,7 +140,7 @@ fn compare(tokens: usize, shape: [usize; 4], plain: Run, capacities: &[usize]) {
 
 fn plain(tokens: usize, types: [DType; 2]) -> Run {
     let capacity = tokens.next_multiple_of(KEY_LANES);
-    let in_lanes = !types[0].is_block();
+    let in_lanes = !types[0].is_compressed();
     Run { chunk: tokens, capacity, window: None, softcap: None, sinks: false, in_lanes, types }
 }
 
@@ -153,6 +154,13 @@ fn rows_have_the_same_bits_for_every_chunk_capacity_and_layout() {
 fn rows_have_the_same_bits_for_every_type_of_cache() {
     let (q8_0, q4_0) = (DType::Block(Format::Q8_0), DType::Block(Format::Q4_0));
     for types in [[DType::F32; 2], [DType::BF16; 2], [q8_0; 2], [DType::F16, q8_0], [q4_0, DType::F32]] {
+        compare(300, [4, 2, 64, 32], plain(300, types), &[307, 640]);
+    }
+    let turbo = |bits, len| DType::Turbo(TurboFormat::for_head(bits, len).unwrap());
+    for bits in TurboBits::ALL {
+        compare(300, [4, 2, 64, 32], plain(300, [turbo(bits, 64), turbo(bits, 32)]), &[307, 640]);
+    }
+    for types in [[DType::F16, turbo(TurboBits::B4, 32)], [turbo(TurboBits::B4, 64), DType::F16]] {
         compare(300, [4, 2, 64, 32], plain(300, types), &[307, 640]);
     }
 }

@@ -11,10 +11,10 @@ use silicide_hal::{Needs, Program};
 use silicide_quant::DType;
 use smallvec::SmallVec;
 
-/// Returns the unit, in bytes, of the offset word of a WGSL binding: an element, or a byte for block formats, since an aligned
+/// Returns the unit, in bytes, of the offset word of a WGSL binding: an element, or a byte for compressed types, since an aligned
 /// offset need not lie between blocks.
 pub(super) fn offset_unit(dtype: DType) -> usize {
-    if dtype.is_block() { 1 } else { dtype.size() }
+    if dtype.is_compressed() { 1 } else { dtype.size() }
 }
 
 impl Call<'_> {

@@ -3,6 +3,7 @@
 
 use super::{Attend, Attention, ENTRY_WORDS, KEY_LANES, Visibility, WorkList, work::Sharing};
 use crate::case::{Case, Data, Input};
+use silicide_quant::turbo::{TurboBits, TurboFormat};
 use silicide_quant::{DType, Format};
 
 /// A call to try, of which most are alike.
@@ -132,11 +133,26 @@ pub fn cases() -> Vec<Case> {
         all.push(plain("values of another length", [2, 1, 64]).with(|call| call.value_dim = 24));
         all.push(plain("values of another length", [2, 1, 72]).with(|call| call.value_dim = 512));
         all.push(plain("the longest keys", [3, 1, 576]).with(|call| call.value_dim = 512));
-        for dtype in [DType::F32, DType::BF16, DType::Block(Format::Q8_0), DType::Block(Format::Q4_0)] {
+        let blocks = [Format::Q8_0, Format::Q4_0, Format::Q4_1, Format::Q5_0, Format::Q5_1, Format::Iq4Nl];
+        for dtype in [DType::F32, DType::BF16].into_iter().chain(blocks.map(DType::Block)) {
             all.push(plain("types", [4, 2, 64]).with(|call| call.types = [dtype; 2]));
         }
         let mixed = [DType::Block(Format::Q8_0), DType::F16];
         all.push(plain("types", [4, 2, 96]).with(|call| call.types = mixed));
+        for format in TurboFormat::ALL {
+            let dim = if format.block_len() == 256 { 512 } else { format.block_len() };
+            all.push(plain("types", [4, 2, dim]).with(|call| call.types = [format.into(); 2]));
+        }
+        let turbo = |bits| TurboFormat::for_head(bits, 64).map_or(DType::F16, DType::Turbo);
+        let (tq4, tq3) = (turbo(TurboBits::B4), turbo(TurboBits::B3));
+        for types in [[DType::F16, tq4], [tq4, DType::F16], [tq4, tq3], [DType::Block(Format::Q4_0), tq4]] {
+            all.push(plain("types", [6, 2, 64]).with(|call| call.types = types));
+            all.push(plain("types in a ring, with sinks", [4, 2, 64]).with(|call| {
+                call.types = types;
+                (call.capacity, call.start, call.window) = (60, 1000, Some(33));
+                call.sinks = Some(-1.0);
+            }));
+        }
         for (label, window) in [("a window of 1", 1), ("of 7", 7), ("of 45", 45), ("of 1000", 1000)] {
             all.push(plain(label, [4, 2, 32]).with(|call| call.window = Some(window)));
         }
@@ -204,7 +220,7 @@ pub fn cases() -> Vec<Case> {
         }
     }
     // The same with keys in lanes: the least capacity of whole sets.
-    let sets: Vec<Sketch> = all.iter().filter(|call| !call.types[0].is_block()).cloned().collect();
+    let sets: Vec<Sketch> = all.iter().filter(|call| !call.types[0].is_compressed()).cloned().collect();
     all.extend(sets.into_iter().map(|call| {
         call.with(|call| {
             call.capacity = call.capacity.next_multiple_of(KEY_LANES);

@@ -7,7 +7,7 @@
 use super::rows::{MOST_ROWS, ROWS, rows_of_workgroup};
 use super::{Attend, ENTRY_WORDS, Extents, ITEM_QUERIES, MOST_DIM, MOST_POSITIONS};
 use crate::elementwise::activation::ACTIVATION;
-use crate::needs::{TypedNeeds, dtype};
+use crate::needs::TypedNeeds;
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Access, Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
@@ -215,8 +215,8 @@ fn push(
     let extents = Extents::of(io)?;
     let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, .. } = extents;
     // Windows of heads are whole eights, of 16 bytes or more.
-    let aligned =
-        [0, 1, 2].map(|i| !io.input(i).dtype.is_block() && io.input(i).alignment >= wgsl::EIGHTS_ALIGNMENT);
+    let aligned = [0, 1, 2]
+        .map(|i| !io.input(i).dtype.is_compressed() && io.input(i).alignment >= wgsl::EIGHTS_ALIGNMENT);
     let (Some(single), Some(store), Some(keys), Some(values), Some(windows)) = (
         wgsl::load(DType::F32),
         wgsl::store(DType::F32, &on.features),
@@ -299,7 +299,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [tokens, heads, kv_heads, dim, value_dim, capacity, items] =
         [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
     let [first, count] = [10, 11].map(|i| launch.count(i));
-    let (keys, values) = (dtype(launch.fact(0))?, dtype(launch.fact(1))?);
+    let (keys, values) = (DType::from_code(launch.fact(0))?, DType::from_code(launch.fact(1))?);
     let is_shared = kv_heads != Count(0) && heads.0.is_multiple_of(kv_heads.0) && first + count <= kv_heads;
     let is_part = launch.fact(4) != 0;
     let is_there = [tokens, heads, capacity].iter().all(|extent| *extent != Count(0));

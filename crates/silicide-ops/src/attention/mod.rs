@@ -20,7 +20,7 @@ mod gpu;
 mod rows;
 mod work;
 
-use crate::elementwise::inputs;
+use crate::elementwise::{inputs, is_float};
 use crate::quantize_q8;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Error, Recorder, Result};
@@ -48,10 +48,10 @@ pub struct Attention {
 pub struct AttentionInputs<'a, V> {
     /// Queries: f32 `[tokens, heads, dim]`.
     pub q: &'a V,
-    /// Keys: `[kv_heads, capacity, dim]` of f32, f16, bf16 or a block format, or, in lanes, `[kv_heads, capacity / 16, dim, 16]` of f32,
+    /// Keys: `[kv_heads, capacity, dim]` of f32, f16, bf16, a block format or one of TurboQuant, or, in lanes, `[kv_heads, capacity / 16, dim, 16]` of f32,
     /// f16 or bf16.
     pub k: &'a V,
-    /// Values: `[kv_heads, capacity, value_dim]` of f32, f16, bf16 or a block format.
+    /// Values: `[kv_heads, capacity, value_dim]` of f32, f16, bf16, a block format or one of TurboQuant.
     pub v: &'a V,
     /// The [work list](WorkList): u32 `[entries, 4]`, at least an entry for each query.
     pub work: &'a V,
@@ -162,12 +162,12 @@ impl CacheShape {
 /// Checks keys or values.
 fn check_cache(slot: &'static str, info: &TensorInfo, most: usize) -> Result<CacheShape> {
     let op = "attention";
-    if !matches!(info.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::Block(_)) {
-        let expected = "f32, f16, bf16 or a block format".to_owned();
+    if !is_float(info.dtype) && !info.dtype.is_compressed() {
+        let expected = "f32, f16, bf16, a block format or one of TurboQuant".to_owned();
         return Err(Error::DTypeMismatch { op, slot, expected, got: info.dtype });
     }
     match CacheShape::of(&info.shape) {
-        Some(shape) if shape.in_lanes && (slot == "v" || info.dtype.is_block()) => {
+        Some(shape) if shape.in_lanes && (slot == "v" || info.dtype.is_compressed()) => {
             let expected = "[kv_heads, capacity, dim]: lanes are for keys of f32, f16 or bf16".to_owned();
             Err(Error::Shape { op, slot, expected, got: info.shape })
         }

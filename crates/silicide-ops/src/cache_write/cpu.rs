@@ -6,12 +6,12 @@ use crate::attention::{KEY_LANES, MOST_KEY_DIM};
 use crate::cpu::element::{Float, code, size};
 use crate::cpu::{CHUNK, Simd, TILE, native_kernel};
 use crate::elementwise::{fits_cpu, is_float};
-use crate::needs::{bytes, dtype};
+use crate::needs::bytes;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::{DenseRows, F32Kernels, transpose_keys};
 use silicide_gemm::prefetch::{LINE, fetch};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
-use silicide_quant::{DType, Format, bf16, f16};
+use silicide_quant::{DType, bf16, f16};
 
 /// Tiles per head, at most.
 const MOST_SHARES: usize = 16;
@@ -68,11 +68,11 @@ pub(crate) fn cache_bytes(
     in_lanes: bool,
     [heads, capacity, dim]: [Count; 3],
 ) -> Option<(Count, usize)> {
-    let dtype = dtype(code).filter(|dtype| dtype.is_block() || is_float(*dtype))?;
-    if in_lanes && (dtype.is_block() || !capacity.0.is_multiple_of(KEY_LANES as u64)) {
+    let dtype = DType::from_code(code).filter(|dtype| dtype.is_compressed() || is_float(*dtype))?;
+    if in_lanes && (dtype.is_compressed() || !capacity.0.is_multiple_of(KEY_LANES as u64)) {
         return None;
     }
-    Some((heads * capacity * bytes(dtype, dim)?, if dtype.is_block() { 1 } else { dtype.size() }))
+    Some((heads * capacity * bytes(dtype, dim)?, if dtype.is_compressed() { 1 } else { dtype.size() }))
 }
 
 /// Bindings: rows, slots, cache. Parameters: tokens, heads, elements of a head, slots that may be written, slots of a head,
@@ -125,9 +125,8 @@ pub(crate) unsafe fn store_row<S: Simd>(tile: &Tile<'_>, to: CacheRow, values: &
     const F32: u32 = DType::F32.code();
     const F16: u32 = DType::F16.code();
     const BF16: u32 = DType::BF16.code();
-    const BLOCKS: u32 = DType::ALL.len() as u32;
     let CacheRow { binding, code, row, .. } = to;
-    // SAFETY: this function has the conditions of `store_elements`, for the type that `code` names; of a block format, the
+    // SAFETY: this function has the conditions of `store_elements`, for the type that `code` names; of a compressed type, the
     // cache holds the row's bytes.
     unsafe {
         match code {
@@ -135,11 +134,17 @@ pub(crate) unsafe fn store_row<S: Simd>(tile: &Tile<'_>, to: CacheRow, values: &
             F16 => store_elements::<S, f16>(tile, to, values),
             BF16 => store_elements::<S, bf16>(tile, to, values),
             code => {
-                let number = code.wrapping_sub(BLOCKS) as usize;
-                let Some(&format) = Format::ALL.get(number) else { return };
-                let bytes = values.len() / format.block_len() * format.block_bytes();
-                // Rows are whole blocks, as every shape of a block format; so encoding can't fail.
-                let _ = format.encode(values, tile.write::<u8>(binding, row * bytes..(row + 1) * bytes));
+                let Some(dtype) = DType::from_code(code).filter(|dtype| dtype.is_compressed()) else {
+                    return;
+                };
+                let bytes = values.len() / dtype.block_len() * dtype.block_bytes();
+                let to = tile.write::<u8>(binding, row * bytes..(row + 1) * bytes);
+                // Rows are whole blocks, as every shape of such a type; so encoding can't fail.
+                let _ = match dtype {
+                    DType::Block(format) => format.encode(values, to),
+                    DType::Turbo(format) => format.encode(values, to),
+                    _ => Ok(()),
+                };
             }
         }
     }

@@ -2,22 +2,53 @@
 //! a binding is written in windows of whole heads.
 
 use super::{CacheWrite, CacheWriteExtents};
-use crate::needs::{TypedNeeds, dtype};
+use crate::needs::TypedNeeds;
 use crate::wgsl::{self, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{Access, DeviceInfo, Features, LaunchShape, Needs, Part, Program, Snippet, WgslKernel};
+use silicide_quant::turbo::TurboFormat;
 use silicide_quant::{DType, Format};
 use smallvec::{SmallVec, smallvec};
+use std::sync::LazyLock;
 
 static BODY: Snippet = Snippet { name: "cache_write", text: include_str!("cache_write.wgsl") };
 static ELEMENTS: Snippet = Snippet {
     name: "cache_write elements",
     text: "const ITEM: u32 = 1u;\nfn put_item(to: u32, source: u32) { store_cache(to, load_rows(source)); }",
 };
-static Q8_0: Snippet = Snippet {
-    name: "cache_write q8_0",
-    text: concat!(include_str!("q8_0.wgsl"), include_str!("../wgsl/element/write_f16.wgsl")),
-};
+
+/// An encoder of blocks: lines of constants, and files.
+macro_rules! encoder {
+    ($name:literal, [$($constant:literal),*], $file:literal) => {
+        Snippet {
+            name: concat!("cache_write ", $name),
+            text: concat!(
+                $($constant,)*
+                include_str!($file),
+                include_str!("blocks.wgsl"),
+                include_str!("../wgsl/element/narrow_f16.wgsl"),
+            ),
+        }
+    };
+}
+
+static Q4_0: Snippet =
+    encoder!("q4_0", ["const BITS: u32 = 4u;\n", "const HAS_MINIMUM: u32 = 0u;\n"], "legacy.wgsl");
+static Q4_1: Snippet =
+    encoder!("q4_1", ["const BITS: u32 = 4u;\n", "const HAS_MINIMUM: u32 = 1u;\n"], "legacy.wgsl");
+static Q5_0: Snippet =
+    encoder!("q5_0", ["const BITS: u32 = 5u;\n", "const HAS_MINIMUM: u32 = 0u;\n"], "legacy.wgsl");
+static Q5_1: Snippet =
+    encoder!("q5_1", ["const BITS: u32 = 5u;\n", "const HAS_MINIMUM: u32 = 1u;\n"], "legacy.wgsl");
+static Q8_0: Snippet = encoder!("q8_0", [], "q8_0.wgsl");
+static IQ4_NL: Snippet = encoder!("iq4_nl", [], "iq4_nl.wgsl");
+static TURBO: Snippet = encoder!("turbo", [], "turbo.wgsl");
+
+/// The constants and levels of compressed types, in the order of [`TurboFormat::ALL`].
+static LEVELS: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
+    let snippet = |format: TurboFormat| Snippet { name: format.name(), text: format.wgsl_levels() };
+    TurboFormat::ALL.into_iter().map(snippet).collect()
+});
 
 /// A workgroup per token.
 pub(super) struct GpuCacheWrite;
@@ -26,8 +57,17 @@ pub(super) struct GpuCacheWrite;
 fn items(dtype: DType, features: &Features) -> Option<SmallVec<[Part; 2]>> {
     let cache = |snippet| Part::bound(snippet, "cache", 2);
     match dtype {
+        DType::Block(Format::Q4_0) => Some(smallvec![cache(&Q4_0)]),
+        DType::Block(Format::Q4_1) => Some(smallvec![cache(&Q4_1)]),
+        DType::Block(Format::Q5_0) => Some(smallvec![cache(&Q5_0)]),
+        DType::Block(Format::Q5_1) => Some(smallvec![cache(&Q5_1)]),
         DType::Block(Format::Q8_0) => Some(smallvec![cache(&Q8_0)]),
+        DType::Block(Format::Iq4Nl) => Some(smallvec![cache(&IQ4_NL)]),
         DType::Block(_) => None,
+        DType::Turbo(format) => {
+            let levels = LEVELS.get(format.number())?;
+            Some(smallvec![cache(&TURBO), Part::bound(levels, "cache", 2)])
+        }
         plain => wgsl::store(plain, features).map(|store| smallvec![cache(store), Part::plain(&ELEMENTS)]),
     }
 }
@@ -101,7 +141,7 @@ impl Kernel for GpuCacheWrite {
 
 /// Facts: the code of the cache's type.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let cache = dtype(launch.fact(0))?;
+    let cache = DType::from_code(launch.fact(0))?;
     let [tokens, heads, dim, capacity, limit, first, count] = [0, 1, 2, 3, 4, 5, 6].map(|i| launch.count(i));
     let is_inside =
         limit <= capacity && first + count <= heads && dim.0.is_multiple_of(cache.block_len() as u64);

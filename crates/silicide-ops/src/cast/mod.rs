@@ -34,7 +34,7 @@ impl Op for Cast {
 
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let [x] = inputs("cast", self.slots(), given)?;
-        if x.dtype != self.to && (x.dtype.is_block() || self.to.is_block()) {
+        if x.dtype != self.to && (x.dtype.is_compressed() || self.to.is_compressed()) {
             let expected = format!("{} or, to be converted, no block format", self.to);
             return Err(Error::DTypeMismatch { op: "cast", slot: "x", expected, got: x.dtype });
         }

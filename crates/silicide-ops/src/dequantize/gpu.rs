@@ -2,7 +2,7 @@
 
 use super::Dequantize;
 use crate::elementwise::{fits_gpu, gpu};
-use crate::needs::{TypedNeeds, dtype};
+use crate::needs::TypedNeeds;
 use crate::weight;
 use crate::wgsl::{self, params};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
@@ -68,7 +68,7 @@ fn kernel(op: &Dequantize, on: &DeviceInfo) -> Option<WgslKernel> {
 
 /// Facts: codes of the encoding and of the type of y.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let (encoding, to) = (weight::from_code(launch.fact(0))?, dtype(launch.fact(1))?);
+    let (encoding, to) = (weight::from_code(launch.fact(0))?, DType::from_code(launch.fact(1))?);
     let count = launch.count(0);
     let needs =
         weight::gpu::read_planes(Needs::new(), encoding, count)?.elements(Access::Write, to, count)?;

@@ -51,9 +51,9 @@ pub(crate) fn check_float(op: &'static str, slot: &'static str, dtype: DType) ->
     }
 }
 
-/// Refuses block formats.
+/// Refuses compressed types.
 pub(crate) fn check_plain(op: &'static str, slot: &'static str, dtype: DType) -> Result<()> {
-    if dtype.is_block() {
+    if dtype.is_compressed() {
         Err(Error::DTypeMismatch { op, slot, expected: "no block format".to_owned(), got: dtype })
     } else {
         Ok(())

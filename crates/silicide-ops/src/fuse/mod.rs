@@ -56,8 +56,8 @@ fn rewrite(graph: &mut ComputeGraph, mut at: impl FnMut(&mut ComputeGraph, usize
     while index < graph.nodes().len() {
         if at(graph, index) {
             count += 1;
-            // Nodes before this one have gone.
-            index = index.saturating_sub(4);
+            // Nodes before this one have gone: of the largest pattern, six.
+            index = index.saturating_sub(7);
         }
         index += 1;
     }

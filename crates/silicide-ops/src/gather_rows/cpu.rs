@@ -6,7 +6,6 @@ use crate::cpu::element::{Target, code, read_coded};
 use crate::cpu::needs::{elements, in_tiles, wide};
 use crate::cpu::{CHUNK, Simd, chunks, native_kernel, stream, tiles};
 use crate::elementwise::{fits_cpu, is_float};
-use crate::needs::dtype;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
 use silicide_quant::{DType, Encoding};
@@ -54,7 +53,8 @@ native_kernel!(unsafe GATHER_ROWS, "gather_rows.rows.cpu", run::<S>, needs needs
 
 /// The length of the table is the number of its rows, that of y the number of elements.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let (from, to, row) = (dtype(launch.param(0))?, dtype(launch.param(1))?, wide(launch, 3));
+    let (from, to, row) =
+        (DType::from_code(launch.param(0))?, DType::from_code(launch.param(1))?, wide(launch, 3));
     let is_converted = is_float(from) && is_float(to);
     if from.is_block() || to.is_block() || !(from == to || is_converted) || row == Count(0) {
         return None;

@@ -2,7 +2,7 @@
 
 use super::{GatherRows, row_elements};
 use crate::elementwise::gpu;
-use crate::needs::{TypedNeeds, dtype};
+use crate::needs::TypedNeeds;
 use crate::weight;
 use crate::wgsl::{self, params, row_spans};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
@@ -131,7 +131,7 @@ fn kernel(op: &GatherRows, on: &DeviceInfo) -> Option<WgslKernel> {
 
 /// Facts: codes of the encoding of the table and of the type of y.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let (encoding, to) = (weight::from_code(launch.fact(0))?, dtype(launch.fact(1))?);
+    let (encoding, to) = (weight::from_code(launch.fact(0))?, DType::from_code(launch.fact(1))?);
     let [count, row, _, rows] = [0, 1, 2, 3].map(|i| launch.count(i));
     let needs = weight::gpu::read_planes(Needs::new(), encoding, rows * row)?;
     let needs = needs.read(count.div_ceil(row)? * 4u32, 4).elements(Access::Write, to, count)?;

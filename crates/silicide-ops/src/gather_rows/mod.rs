@@ -73,7 +73,7 @@ impl Op for GatherRows {
         };
         let table = weight::check(op, "table", self.encoding, planes)?;
         let (is_same, becomes_float) = match self.encoding {
-            Encoding::Element(from) => (from == self.to, is_float(from)),
+            Encoding::Element(from) => (from == self.to && !from.is_compressed(), is_float(from)),
             _ => (false, true),
         };
         if !(is_same || becomes_float && is_float(self.to)) {

@@ -12,6 +12,7 @@ use crate::rope::RopeStyle;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::F32Kernels;
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
+use silicide_quant::turbo::{HEAD_LENGTHS, rotate};
 
 /// The longest head: one is turned in a buffer of this many elements.
 const LONGEST: usize = MOST_KEY_DIM;
@@ -73,7 +74,7 @@ impl Kernel for CpuRopeCache {
         ];
         let mut params: smallvec::SmallVec<[u32; 16]> = words.iter().map(|&word| word as u32).collect();
         params.extend([code(io.output(1).dtype), code(io.output(2).dtype)]);
-        params.extend(in_lanes.map(u32::from));
+        params.extend(in_lanes.into_iter().chain(op.rotated).map(u32::from));
         let args: smallvec::SmallVec<[Arg; 8]> = (0..8).map(Arg::slot).collect();
         let grid = [kv_heads.div_ceil(together) as u32, shares as u32, 1];
         Plan::launch(Program::Native(&HEADS), &args, &params, grid)
@@ -111,7 +112,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// Bindings: q, k, v, table, slots, queries, keys, values. Parameters: tokens, heads, heads of the cache, elements of a head and
 /// of a value, pairs, heads of a tile, slots of keys and of values, slots of each that may be written, whether pairs are of
-/// two halves, types of keys and of values, whether each is in lanes.
+/// two halves, types of keys and of values, whether each is in lanes, whether each is rotated.
 ///
 /// # Safety
 /// The CPU has `S`; parameters, grid and bindings are those of a launch for which `needs` returned needs.
@@ -128,8 +129,16 @@ unsafe fn run<S: Simd + F32Kernels>(tile: &Tile<'_>) {
     let first = tile.index[0] as usize * together;
     let all = first..(first + together).min(kv_heads);
     let (share, shares) = (tile.index[1] as usize, tile.grid[1] as usize);
-    let mut buffer = [0.0; LONGEST];
+    let (mut buffer, mut value_buffer) = ([0.0; LONGEST], [0.0; *HEAD_LENGTHS.end()]);
     let turned = &mut buffer[..dim];
+    let [has_rotated_keys, has_rotated_values] = [16, 17].map(|i| tile.param(i) != 0);
+    // Queries and keys are turned, then rotated.
+    let turn = |x: &[f32], turns: &[f32], y: &mut [f32]| {
+        turn::<S>(x, turns, halves, y);
+        if has_rotated_keys {
+            rotate(y);
+        }
+    };
     // SAFETY: `needs` requires a word for each token, in a binding that is only read.
     let slots = unsafe { tile.read_part::<u32>(SLOTS, 0..tokens) };
     // The next tokens of a prompt write to the same lines.
@@ -146,7 +155,7 @@ unsafe fn run<S: Simd + F32Kernels>(tile: &Tile<'_>) {
             let at = (token * heads + query) * dim;
             // SAFETY: the head is of this tile alone, and read before it is written: queries may be q.
             unsafe {
-                turn::<S>(tile.read_part::<f32>(Q, at..at + dim), turns(token), halves, turned);
+                turn(tile.read_part::<f32>(Q, at..at + dim), turns(token), turned);
                 tile.write::<f32>(QUERIES, at..at + dim).copy_from_slice(turned);
             }
         }
@@ -178,15 +187,20 @@ unsafe fn run<S: Simd + F32Kernels>(tile: &Tile<'_>) {
             unsafe {
                 if is_set {
                     for (token, row) in (token..).zip(rows.chunks_exact_mut(dim)) {
-                        turn::<S>(tile.read_part::<f32>(K, from(token, dim)), turns(token), halves, row);
+                        turn(tile.read_part::<f32>(K, from(token, dim)), turns(token), row);
                     }
                     store_set::<S>(tile, key, rows, set);
                 } else if slot < key_limit {
-                    turn::<S>(tile.read_part::<f32>(K, from(token, dim)), turns(token), halves, turned);
+                    turn(tile.read_part::<f32>(K, from(token, dim)), turns(token), turned);
                     store_row::<S>(tile, key, turned);
                 }
                 for i in (0..count).take_while(|i| slot + i < value_limit) {
-                    let values = tile.read_part::<f32>(V, from(token + i, value_dim));
+                    let mut values = tile.read_part::<f32>(V, from(token + i, value_dim));
+                    if let Some(rotated) = value_buffer.get_mut(..value_dim).filter(|_| has_rotated_values) {
+                        rotated.copy_from_slice(values);
+                        rotate(rotated);
+                        values = rotated;
+                    }
                     store_row::<S>(tile, cache(VALUES, 1, head * value_capacity + slot + i), values);
                 }
             }

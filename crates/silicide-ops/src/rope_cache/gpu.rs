@@ -26,9 +26,12 @@ impl Kernel for GpuRopeCache {
         "rope_cache.items.wgsl"
     }
 
-    fn fits(&self, _op: &RopeCache, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+    fn fits(&self, op: &RopeCache, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         if !on.is_gpu() {
             return Err(Decline("runs on GPUs only"));
+        }
+        if op.rotated != [false; 2] {
+            return Err(Decline("rotates no heads"));
         }
         let extents = RopeCacheExtents::of(io).ok_or(Decline("takes extents of at most 32 bits"))?;
         if extents.in_lanes != [false; 2] {

@@ -1,7 +1,8 @@
 //! What attention does between its projections and its look at the cache, in one command: queries and keys are turned
 //! ([`rope`](crate::rope)), keys and values are written to their slots ([`cache_write`](crate::cache_write())).
 //!
-//! It computes what those four ops compute, and is what a graph puts in their place for few tokens.
+//! Heads of caches that take them [rotated](crate::hadamard()) are rotated on the way. It computes what those ops compute, and is what a graph
+//! puts in their place for few tokens.
 
 pub mod cases;
 mod cpu;
@@ -10,9 +11,13 @@ mod gpu;
 use crate::attention::CacheShape;
 use crate::cache_write::CacheWrite;
 use crate::elementwise::inputs;
+use crate::hadamard::Hadamard;
 use crate::rope::{Rope, RopeStyle};
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 use silicide_core::{Recorder, Result};
+
+/// The rotation of heads.
+const ROTATION: Hadamard = Hadamard { inverse: false };
 
 /// The op. Inputs: `q` of f32 `[tokens, heads, dim]`, `k` `[tokens, kv_heads, dim]`, `v` `[tokens, kv_heads, value_dim]`, the
 /// `table` of angles `[tokens, pairs, 2]`, and `slots` of i32 or u32 `[tokens]`. Outputs: `queries`, like `q`, which it may be;
@@ -21,6 +26,15 @@ use silicide_core::{Recorder, Result};
 pub struct RopeCache {
     /// Which elements make a pair.
     pub style: RopeStyle,
+    /// Whether queries and keys, and whether values, are rotated as [`Hadamard`] does.
+    pub rotated: [bool; 2],
+}
+
+impl RopeCache {
+    /// Without rotations.
+    pub const fn new(style: RopeStyle) -> RopeCache {
+        RopeCache { style, rotated: [false; 2] }
+    }
 }
 
 /// Extents of a checked call.
@@ -100,7 +114,10 @@ impl Op for RopeCache {
         let queries = rope.infer(&[q, table])?;
         let turned = rope.infer(&[k, table])?;
         let mut outputs = queries;
-        for rows in turned.into_iter().chain([v]) {
+        for (rows, is_rotated) in turned.into_iter().chain([v]).zip(self.rotated) {
+            if is_rotated {
+                ROTATION.infer(&[rows])?;
+            }
             outputs.extend(CacheWrite.infer(&[rows, slots])?);
         }
         Ok(outputs)
@@ -116,17 +133,28 @@ impl Op for RopeCache {
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
         let ([q, k, v, table, slots, ..], [queries, keys, values, ..]) = (inputs, outputs) else { return };
         let rope = Rope { style: self.style };
-        rope.reference(&[q.clone(), table.clone()], std::slice::from_mut(queries));
-        let mut turned = [k.clone()];
-        rope.reference(&[k.clone(), table.clone()], &mut turned);
-        let [turned] = turned;
-        CacheWrite.reference(&[turned, slots.clone()], std::slice::from_mut(keys));
-        CacheWrite.reference(&[v.clone(), slots.clone()], std::slice::from_mut(values));
+        let rotated = |rows: Host, is_rotated: bool| {
+            let mut rotated = [rows.clone()];
+            if is_rotated {
+                ROTATION.reference(&[rows], &mut rotated);
+            }
+            rotated
+        };
+        let turned = |rows: &Host| {
+            let mut turned = [rows.clone()];
+            rope.reference(&[rows.clone(), table.clone()], &mut turned);
+            let [turned] = turned;
+            rotated(turned, self.rotated[0])
+        };
+        let ([q], [k], [v]) = (turned(q), turned(k), rotated(v.clone(), self.rotated[1]));
+        queries.values = q.values;
+        CacheWrite.reference(&[k, slots.clone()], std::slice::from_mut(keys));
+        CacheWrite.reference(&[v, slots.clone()], std::slice::from_mut(values));
     }
 
     fn tolerance(&self, io: &Io<'_>, output: &TensorInfo) -> Tolerance {
         // Keys are turned in f32 before they are rounded to what the cache holds.
-        if output.dtype.is_block() {
+        if output.dtype.is_compressed() {
             CacheWrite.tolerance(io, output)
         } else {
             Tolerance::rounding(output.dtype)
@@ -172,5 +200,5 @@ pub fn rope_cache<R: Recorder>(
     rows: &CacheRows<'_, R::Value>,
 ) -> Result<()> {
     let CacheRows { k, v, slots, keys, values } = rows;
-    recorder.run_into(RopeCache { style }, &[q, k, v, table, slots], &[q, keys, values])
+    recorder.run_into(RopeCache::new(style), &[q, k, v, table, slots], &[q, keys, values])
 }

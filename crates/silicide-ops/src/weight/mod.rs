@@ -14,7 +14,6 @@ pub(crate) use cpu::{Rows, read_rows};
 
 use crate::interleave::{InterleavedGroup, TOGETHER, interleaved_values};
 use crate::mlx;
-use crate::needs::dtype;
 use silicide_core::kernel::{Host, TensorInfo, Tolerance};
 use silicide_core::{Error, Result};
 use silicide_gemm::q8;
@@ -87,7 +86,7 @@ pub(crate) fn row_bytes(encoding: Encoding, k: usize) -> usize {
 /// The encoding as a parameter word; `None` where no kernel reads it.
 pub(crate) fn code(encoding: Encoding) -> Option<u32> {
     match encoding {
-        Encoding::Element(dtype) if !dtype.is_block() => Some(dtype.code()),
+        Encoding::Element(dtype) if !dtype.is_compressed() => Some(dtype.code()),
         Encoding::Block(format) => Some(DType::Block(format).code()),
         Encoding::Planes(format) => Some(1 << CODE_BITS | mlx::code(format)),
         Encoding::Interleaved { of, rows: TOGETHER } => {
@@ -102,10 +101,10 @@ pub(crate) fn code(encoding: Encoding) -> Option<u32> {
 pub(crate) fn from_code(code: u32) -> Option<Encoding> {
     let number = code & ((1 << CODE_BITS) - 1);
     match code >> CODE_BITS {
-        0 => dtype(number).map(Encoding::from),
+        0 => DType::from_code(number).map(Encoding::from),
         1 => mlx::from_code(number).map(Encoding::Planes),
         2 => {
-            let of = RowEncoding::from(dtype(number)?);
+            let of = RowEncoding::from(DType::from_code(number)?);
             InterleavedGroup::of(of).map(|_| Encoding::Interleaved { of, rows: TOGETHER })
         }
         _ => None,

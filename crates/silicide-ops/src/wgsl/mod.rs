@@ -20,6 +20,7 @@ pub(crate) use span::{most, row_spans, spans};
 
 use silicide_core::kernel::{Arg, Cost, Decline, Io};
 use silicide_hal::{DeviceInfo, Features, Part, Snippet, WgslKernel};
+use silicide_quant::turbo::TurboFormat;
 use silicide_quant::{DType, Format};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
@@ -60,8 +61,8 @@ snippets! {
     READ_32_ALIGNED = "element/read_32_aligned.wgsl";
     READ_64 = "element/read_64.wgsl";
     WRITE_8 = "element/write_8.wgsl";
-    WRITE_F16 = "element/write_16.wgsl" "element/write_f16.wgsl";
-    WRITE_F16_ATOMIC = "element/write_16_atomic.wgsl" "element/write_f16.wgsl";
+    WRITE_F16 = "element/write_16.wgsl" "element/narrow_f16.wgsl" "element/write_f16.wgsl";
+    WRITE_F16_ATOMIC = "element/write_16_atomic.wgsl" "element/narrow_f16.wgsl" "element/write_f16.wgsl";
     WRITE_BF16 = "element/write_16.wgsl" "element/write_bf16.wgsl";
     WRITE_BF16_ATOMIC = "element/write_16_atomic.wgsl" "element/write_bf16.wgsl";
     WRITE_32 = "element/write_32.wgsl";
@@ -86,7 +87,7 @@ pub(crate) static ORDER: Snippet = Snippet { name: "ORDER", text: include_str!("
 pub(crate) static WEIGHT: Snippet = Snippet { name: "WEIGHT", text: include_str!("weight.wgsl") };
 
 /// A read-only binding of f32, f16, bf16 or a block format: `load_$NAME`, `eight_$NAME`, `sixteen_$NAME` and `SPREAD_$NAME`, as
-/// [`Format::wgsl`] says; of a plain type, for any `at`, and also `get_$NAME(i) -> u32` for the bits. Kernels of block formats
+/// [`Format::wgsl`] says, the last two not of types of TurboQuant; of a plain type, for any `at`, and also `get_$NAME(i) -> u32` for the bits. Kernels of block formats
 /// go through [`with_table`] and [`bind`].
 pub(crate) fn load(dtype: DType) -> Option<&'static Snippet> {
     match dtype {
@@ -94,6 +95,7 @@ pub(crate) fn load(dtype: DType) -> Option<&'static Snippet> {
         DType::F16 => Some(&READ_F16),
         DType::BF16 => Some(&READ_BF16),
         DType::Block(format) => FORMATS.get(format as usize),
+        DType::Turbo(format) => TURBO.get(format.number()),
         _ => None,
     }
 }
@@ -124,6 +126,14 @@ pub(crate) fn codes_alignment(dtype: DType) -> Option<u32> {
 /// The decoders of every block format, in the order of [`Format::ALL`].
 static FORMATS: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
     Format::ALL.into_iter().map(|format| Snippet { name: format.name(), text: format.wgsl() }).collect()
+});
+
+/// The decoders of compressed KV caches, in the order of [`TurboFormat::ALL`].
+static TURBO: LazyLock<Vec<Snippet>> = LazyLock::new(|| {
+    static TEXTS: LazyLock<Vec<String>> =
+        LazyLock::new(|| TurboFormat::ALL.into_iter().map(|format| format.wgsl().concat()).collect());
+    let snippet = |(format, text): (TurboFormat, &'static String)| Snippet { name: format.name(), text };
+    TurboFormat::ALL.into_iter().zip(TEXTS.iter()).map(snippet).collect()
 });
 
 static TABLE: Snippet = Snippet { name: "TABLE", text: Format::WGSL_TABLE };

@@ -10,10 +10,10 @@ use crate::cpu::Simd;
 use crate::cpu::element::read_coded;
 use silicide_gemm::f32::{DenseRows, F32Kernels, KEY_LANES, SUM_PADDING, transpose_keys};
 use silicide_hal::Tile;
-use silicide_quant::{DType, Format};
+use silicide_quant::{DType, decode_into};
 use std::ops::Range;
 
-/// Codes of types that are not block formats are below this.
+/// Codes of plain types are below this.
 const PLAIN: u32 = DType::ALL.len() as u32;
 
 /// Prefetch distance in keys. The microkernel of scores reads up to 64 keys side by side, so it is more than that; L1 holds as many of the keys and
@@ -23,8 +23,7 @@ const AHEAD: usize = 96;
 /// The type of a code.
 #[inline(always)]
 fn dtype(code: u32) -> DType {
-    let format = || Format::ALL.get(code.wrapping_sub(PLAIN) as usize).copied();
-    DType::ALL.get(code as usize).copied().or_else(|| format().map(DType::Block)).unwrap_or(DType::F32)
+    DType::from_code(code).unwrap_or(DType::F32)
 }
 
 /// Memory for the keys and values of a block, decoded.
@@ -246,11 +245,14 @@ impl<'a> Call<'a> {
 /// The CPU has `S`; the binding holds these elements, of the type with this code, and nothing writes them now.
 #[inline(always)]
 unsafe fn read_rows<S: Simd>(tile: &Tile<'_>, i: usize, code: u32, start: usize, to: &mut [f32]) {
-    // SAFETY: this function has the conditions of `read_coded`; of a block format, the binding holds the blocks.
+    let dtype = dtype(code);
+    // SAFETY: this function has the conditions of `read_coded`; of a compressed type, the binding holds the blocks.
     unsafe {
-        let DType::Block(format) = dtype(code) else { return read_coded::<S>(tile, i, code, start, to) };
-        let bytes = |elements: usize| elements / format.block_len() * format.block_bytes();
-        // Rows are whole blocks, as every shape of a block format; so decoding can't fail.
-        let _ = format.decode(tile.read_part::<u8>(i, bytes(start)..bytes(start + to.len())), to);
+        if !dtype.is_compressed() {
+            return read_coded::<S>(tile, i, code, start, to);
+        }
+        let bytes = |elements: usize| elements / dtype.block_len() * dtype.block_bytes();
+        // Rows are whole blocks, as every shape of such a type; so decoding can't fail.
+        let _ = decode_into(dtype, tile.read_part::<u8>(i, bytes(start)..bytes(start + to.len())), to);
     }
 }
