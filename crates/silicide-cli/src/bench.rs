@@ -14,6 +14,7 @@ use indicatif::HumanBytes;
 use serde::Serialize;
 use silicide::hal::cpu::Isa;
 use silicide::{CancelToken, DType};
+use silicide_llm::cache::CacheType;
 use silicide_llm::engine::{LogitsFrom, Session};
 use std::time::Instant;
 
@@ -240,7 +241,8 @@ impl Bench {
     fn table(&self, facts: &ModelFacts, results: &[Measured]) -> Table {
         let engine = &self.engine;
         let mut settings = Vec::new();
-        if (engine.cache_type_k, engine.cache_type_v) != (DType::F16, DType::F16) {
+        let f16 = CacheType::from(DType::F16);
+        if (engine.cache_type_k, engine.cache_type_v) != (f16, f16) {
             settings.push(("KV cache", format!("{}, {}", engine.cache_type_k, engine.cache_type_v)));
         }
         if engine.ubatch_size != 512 {

@@ -5,11 +5,14 @@
 //! context. A layer with a window has slots for the window and for the tokens of one pass, so that a pass does not
 //! overwrite keys that its first query sees.
 
+mod types;
+
 use crate::error::{Error, Result};
 use crate::model::{Description, LayerKind};
 use silicide_core::{Buffer, BufferOptions, Device, Purpose};
 use silicide_ops::attention::KEY_LANES;
 use silicide_quant::{DType, Shape};
+pub use types::CacheType;
 
 /// Capacities of local layers are multiples of this.
 const ROUND: usize = 64;
@@ -22,18 +25,21 @@ pub struct CacheOptions {
     pub context: usize,
     /// The most tokens of one pass.
     pub chunk: usize,
-    /// The type of keys: f32, f16, bf16 or q8_0.
-    pub key_type: DType,
-    /// The type of values: f32, f16, bf16 or q8_0.
-    pub value_type: DType,
-    /// Whether keys lie in lanes on the CPU, unless their type is a block format.
+    /// The type of keys.
+    pub key_type: CacheType,
+    /// The type of values.
+    pub value_type: CacheType,
+    /// Whether heads of block formats are rotated before they are quantized. `None`: where that helps. Those of TurboQuant always are.
+    pub rotate: Option<bool>,
+    /// Whether keys lie in lanes on the CPU, unless their type is compressed.
     pub key_lanes: bool,
 }
 
 impl CacheOptions {
     /// Returns the options of an f16 cache for `context` tokens, in passes of at most `chunk` tokens.
     pub fn new(context: usize, chunk: usize) -> CacheOptions {
-        CacheOptions { context, chunk, key_type: DType::F16, value_type: DType::F16, key_lanes: false }
+        let f16 = CacheType::Element(DType::F16);
+        CacheOptions { context, chunk, key_type: f16, value_type: f16, rotate: None, key_lanes: false }
     }
 
     /// Returns the options of a layer on `device`: keys lie in lanes on the CPU only.
@@ -49,7 +55,7 @@ impl CacheOptions {
 
     /// Returns whether keys lie in lanes.
     fn is_in_lanes(&self) -> bool {
-        self.key_lanes && !self.key_type.is_block()
+        self.key_lanes && !self.key_type.is_compressed()
     }
 
     /// Returns the slots of a layer: whole sets, where keys lie in lanes.
@@ -81,17 +87,8 @@ impl CacheOptions {
     /// Returns the types and shapes of the keys and values of a layer.
     pub fn tensors(&self, model: &Description, kind: &LayerKind) -> Result<[(DType, Shape); 2]> {
         let (config, capacity) = (&model.config, self.capacity(kind));
-        let tensor = |option: &'static str, dtype: DType, dim: usize, in_lanes: bool| {
-            let known = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
-                || dtype == DType::Block(silicide_quant::Format::Q8_0);
-            if !known {
-                let (expected, got) = ("f32, f16, bf16 or q8_0".to_owned(), dtype.to_string());
-                return Err(Error::BadOption { option, expected, got });
-            }
-            if !dim.is_multiple_of(dtype.block_len()) {
-                let expected = format!("a type whose blocks divide heads of {dim}");
-                return Err(Error::BadOption { option, expected, got: dtype.to_string() });
-            }
+        let tensor = |option: &'static str, of: CacheType, dim: usize, in_lanes: bool| -> Result<_> {
+            let dtype = of.stored(option, dim)?;
             let rows = [config.kv_heads, capacity, dim];
             let lanes = [config.kv_heads, capacity / KEY_LANES, dim, KEY_LANES];
             let shape = Shape::new(if in_lanes { &lanes } else { &rows });
@@ -102,12 +99,26 @@ impl CacheOptions {
             tensor("cache-type-v", self.value_type, config.value_dim, false)?,
         ])
     }
+
+    /// Returns whether keys, and whether values, are rotated.
+    pub fn rotated(&self, model: &Description) -> Result<[bool; 2]> {
+        Ok([
+            self.key_type.is_rotated(self.rotate, model.config.head_dim)?,
+            self.value_type.is_rotated(self.rotate, model.config.value_dim)?,
+        ])
+    }
 }
 
 impl CacheOptions {
     /// Sets the type of keys.
-    pub fn key_type(mut self, dtype: DType) -> CacheOptions {
-        self.key_type = dtype;
+    pub fn key_type(mut self, of: impl Into<CacheType>) -> CacheOptions {
+        self.key_type = of.into();
+        self
+    }
+
+    /// Sets whether heads of block formats are rotated before they are quantized.
+    pub fn rotate(mut self, rotate: bool) -> CacheOptions {
+        self.rotate = Some(rotate);
         self
     }
 
@@ -118,8 +129,8 @@ impl CacheOptions {
     }
 
     /// Sets the type of values.
-    pub fn value_type(mut self, dtype: DType) -> CacheOptions {
-        self.value_type = dtype;
+    pub fn value_type(mut self, of: impl Into<CacheType>) -> CacheOptions {
+        self.value_type = of.into();
         self
     }
 }

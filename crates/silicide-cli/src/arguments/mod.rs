@@ -25,9 +25,10 @@ use crate::facts::LayerFacts;
 use crate::output::{detail, is_verbose, warning};
 use clap::Args;
 use indicatif::HumanBytes;
+use silicide::CancelToken;
 use silicide::graph::GraphExecutor;
 use silicide::hal::cpu::Isa;
-use silicide::{CancelToken, DType};
+use silicide_llm::cache::CacheType;
 use silicide_llm::engine::{Session, capture_pass};
 use silicide_llm::{Model, ModelOptions};
 use silicide_weights::{Load, Source};
@@ -59,14 +60,20 @@ pub(crate) struct EngineArgs {
     #[arg(long, default_value_t = 512, value_name = "N", value_parser = tokens, allow_negative_numbers = true)]
     #[arg(env = "SILICIDE_UBATCH_SIZE", hide_env_values = true)]
     pub(crate) ubatch_size: usize,
-    /// Type of the keys in the KV cache: f32, f16, bf16 or q8_0 [aliases: -ctk]
+    /// Type of the keys in the KV cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, or TurboQuant: tq8, tq6, tq5, tq4, tq3,
+    /// tq2.25, tq2 [aliases: -ctk]
     #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
     #[arg(env = "SILICIDE_CACHE_TYPE_K", hide_env_values = true)]
-    pub(crate) cache_type_k: DType,
-    /// Type of the values in the KV cache: f32, f16, bf16 or q8_0 [aliases: -ctv]
+    pub(crate) cache_type_k: CacheType,
+    /// Type of the values in the KV cache: one of the same [aliases: -ctv]
     #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
     #[arg(env = "SILICIDE_CACHE_TYPE_V", hide_env_values = true)]
-    pub(crate) cache_type_v: DType,
+    pub(crate) cache_type_v: CacheType,
+    /// Rotate heads before they are quantized: on or off, for caches of q8_0 to iq4_nl; those of TurboQuant always are [default: on for
+    /// all of them but q8_0]
+    #[arg(long, value_name = "ON|OFF", value_parser = on_off)]
+    #[arg(env = "SILICIDE_CACHE_ROTATE", hide_env_values = true)]
+    pub(crate) cache_rotate: Option<bool>,
     /// Do not repack weights for the CPU: use them where the file is mapped [aliases: -nr]
     #[arg(long)]
     pub(crate) no_repack: bool,
@@ -121,10 +128,17 @@ pub(crate) fn isa(name: &str) -> Result<Isa, String> {
     }
 }
 
-fn cache_type(name: &str) -> Result<DType, String> {
-    let known = ["f32", "f16", "bf16", "q8_0"];
-    let found = known.contains(&name).then(|| DType::from_name(name)).flatten();
-    found.ok_or_else(|| format!("known are {}", known.join(", ")))
+fn cache_type(name: &str) -> Result<CacheType, String> {
+    CacheType::from_name(name).ok_or_else(|| format!("known are {}", CacheType::names()))
+}
+
+/// Parses a switch.
+fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
 }
 
 impl ModelArgs {
@@ -137,6 +151,7 @@ impl ModelArgs {
         options.chunk = self.engine.ubatch_size;
         options.key_type = self.engine.cache_type_k;
         options.value_type = self.engine.cache_type_v;
+        options.cache_rotate = self.engine.cache_rotate;
         options.repack = !self.engine.no_repack;
         options.files = if self.engine.no_mmap { Some(Load::Copy) } else { self.engine.load };
         options.load.cancel = cancel.clone();

@@ -113,7 +113,7 @@ pub(super) fn declare(
         let both = slots.zip(list.and_then(|list| lists.get(list)));
         let (&(_, slots), &work) =
             both.ok_or_else(|| Error::missing("the slots or the work list of a layer"))?;
-        caches.push(LayerCache { keys, values, slots, work });
+        caches.push(LayerCache { keys, values, slots, work, rotated: options.rotated(model)? });
     }
     let values = ForwardInputs {
         count,

@@ -1,7 +1,7 @@
 //! How a model is loaded and run.
 
 use super::load::Model;
-use crate::cache::CacheOptions;
+use crate::cache::{CacheOptions, CacheType};
 use crate::error::{Error, Result};
 use crate::model::{Description, Registry};
 use silicide_core::{Device, LoadOptions};
@@ -45,10 +45,13 @@ pub struct ModelOptions {
     pub context: Option<usize>,
     /// The most tokens of one pass; longer prompts are fed in several passes.
     pub chunk: usize,
-    /// The type of cached keys: f32, f16, bf16 or q8_0.
-    pub key_type: DType,
-    /// The type of cached values: f32, f16, bf16 or q8_0.
-    pub value_type: DType,
+    /// The type of cached keys.
+    pub key_type: CacheType,
+    /// The type of cached values.
+    pub value_type: CacheType,
+    /// Whether cached heads of block formats are rotated before they are quantized. `None`: where that helps. Those of TurboQuant
+    /// always are.
+    pub cache_rotate: Option<bool>,
     /// Repack weights for the CPU while loading, if memory allows. Generation is faster, loading takes longer. Otherwise
     /// weights are used where the file is mapped.
     pub repack: bool,
@@ -77,6 +80,7 @@ impl fmt::Debug for ModelOptions {
             .field("chunk", &self.chunk)
             .field("key_type", &self.key_type)
             .field("value_type", &self.value_type)
+            .field("cache_rotate", &self.cache_rotate)
             .field("repack", &self.repack)
             .field("architectures", &self.architectures)
             .field("load", &self.load)
@@ -95,8 +99,9 @@ impl Default for ModelOptions {
             cpu: None,
             context: None,
             chunk: 512,
-            key_type: DType::F16,
-            value_type: DType::F16,
+            key_type: DType::F16.into(),
+            value_type: DType::F16.into(),
+            cache_rotate: None,
             repack: true,
             architectures: Registry::default(),
             load: LoadOptions::default(),
@@ -144,14 +149,20 @@ impl ModelOptions {
     }
 
     /// Sets the type of cached keys.
-    pub fn key_type(mut self, dtype: DType) -> ModelOptions {
-        self.key_type = dtype;
+    pub fn key_type(mut self, of: impl Into<CacheType>) -> ModelOptions {
+        self.key_type = of.into();
+        self
+    }
+
+    /// Sets whether cached heads of block formats are rotated before they are quantized.
+    pub fn cache_rotate(mut self, rotate: bool) -> ModelOptions {
+        self.cache_rotate = Some(rotate);
         self
     }
 
     /// Sets the type of cached values.
-    pub fn value_type(mut self, dtype: DType) -> ModelOptions {
-        self.value_type = dtype;
+    pub fn value_type(mut self, of: impl Into<CacheType>) -> ModelOptions {
+        self.value_type = of.into();
         self
     }
 
@@ -224,7 +235,7 @@ impl ModelOptions {
         }
         let mut cache = CacheOptions::new(context, self.chunk.min(context));
         (cache.key_type, cache.value_type) = (self.key_type, self.value_type);
-        cache.key_lanes = true;
+        (cache.rotate, cache.key_lanes) = (self.cache_rotate, true);
         Ok(cache)
     }
 }

@@ -59,6 +59,8 @@ pub struct LayerCache<V> {
     pub slots: V,
     /// The [work list](silicide_ops::attention::WorkList) of attention.
     pub work: V,
+    /// Whether heads of keys, and of values, are [rotated](silicide_ops::hadamard()).
+    pub rotated: [bool; 2],
 }
 
 /// The positional settings of a layer.

@@ -6,6 +6,7 @@ use crate::random::RandomModel;
 use samples::testdata;
 use silicide_core::{CancelToken, Isa};
 use silicide_llm::ModelOptions;
+use silicide_llm::cache::CacheType;
 use silicide_llm::engine::{GenerateOptions, LogitsFrom, Session, generate};
 use silicide_quant::{DType, Format};
 use std::path::Path;
@@ -17,16 +18,19 @@ struct Reading {
     context: usize,
     /// The most tokens of a pass.
     chunk: usize,
-    cache: DType,
+    /// The types of keys and of values.
+    cache: [CacheType; 2],
 }
 
+const F16: CacheType = CacheType::Element(DType::F16);
+
 impl Reading {
-    const USUAL: Reading = Reading { threads: 2, context: 2048, chunk: 512, cache: DType::F16 };
+    const USUAL: Reading = Reading { threads: 2, context: 2048, chunk: 512, cache: [F16; 2] };
 
     fn session(self, isa: Isa, path: &Path) -> Session {
         let options = ModelOptions::default().device(&cpu_with(isa, Some(self.threads)));
         let options =
-            options.context(self.context).chunk(self.chunk).key_type(self.cache).value_type(self.cache);
+            options.context(self.context).chunk(self.chunk).key_type(self.cache[0]).value_type(self.cache[1]);
         Session::new(&options.open(path).unwrap()).unwrap()
     }
 }
@@ -130,7 +134,7 @@ fn mixtures_give_the_same_bits_however_a_prompt_is_cut() {
 }
 
 /// Compares readings of 1,300 tokens.
-fn check_long(name: &str, path: &Path, caches: &[DType], sizes: &[usize]) {
+fn check_long(name: &str, path: &Path, caches: &[[CacheType; 2]], sizes: &[usize]) {
     let tokens = text(1300);
     for isa in Isa::available() {
         for &cache in caches {
@@ -138,29 +142,45 @@ fn check_long(name: &str, path: &Path, caches: &[DType], sizes: &[usize]) {
             let mut session = usual.session(isa, path);
             let whole = by(&mut session, &tokens, tokens.len());
             for &size in sizes {
-                assert!(by(&mut session, &tokens, size) == whole, "{name} on {isa}, {cache}: by {size}");
+                assert!(by(&mut session, &tokens, size) == whole, "{name} on {isa}, {cache:?}: by {size}");
             }
             let mut other = Reading { threads: 1, context: 1301, chunk: 64, cache }.session(isa, path);
             assert!(
                 by(&mut other, &tokens, tokens.len()) == whole,
-                "{name} on {isa}, {cache}: other context"
+                "{name} on {isa}, {cache:?}: other context"
             );
             // One row of logits in passes of 512 tokens.
             session.rewind(0);
             let row = last(&mut session, &tokens);
-            assert!(whole.ends_with(&row), "{name} on {isa}, {cache}: the last token alone");
+            assert!(whole.ends_with(&row), "{name} on {isa}, {cache:?}: the last token alone");
         }
     }
 }
 
-const CACHES: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::Block(Format::Q8_0)];
-
-#[test]
-fn long_texts_give_the_same_bits_with_every_cache_type() {
+/// Texts of a model with heads of 64 elements.
+fn check_caches(caches: &[[CacheType; 2]], sizes: &[usize]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     RandomModel::llama(DType::Block(Format::Q4_0), 1).write(&path);
-    check_long("q4_0", &path, &CACHES, &[64, 7]);
+    check_long("q4_0", &path, caches, sizes);
+}
+
+#[test]
+fn long_texts_give_the_same_bits_with_plain_and_block_caches() {
+    let element = CacheType::ALL.into_iter().filter(|of| matches!(of, CacheType::Element(_)));
+    let (blocks, plain): (Vec<_>, Vec<_>) =
+        element.map(|of| [of; 2]).partition(|[of, _]| of.name().contains('_'));
+    check_caches(&plain, &[64, 7]);
+    check_caches(&blocks, &[37]);
+}
+
+#[test]
+fn long_texts_give_the_same_bits_with_compressed_caches() {
+    let turbo = |name| CacheType::from_name(name).unwrap();
+    let (tq4, tq3) = (turbo("tq4"), turbo("tq3"));
+    let same = ["tq8", "tq6", "tq5", "tq2.25", "tq2"].map(|name| [turbo(name); 2]);
+    let mixed = [[tq4, tq3], [F16, tq4], [tq4, F16], [turbo("q4_0"), tq3]];
+    check_caches(&[same.as_slice(), &mixed].concat(), &[37]);
 }
 
 #[test]
@@ -170,7 +190,12 @@ fn windows_give_the_same_bits_when_rings_wrap() {
     // The window is 48: rings of 576 slots wrap twice in passes of 512 tokens, those of 128 ten times in passes of 64.
     let weights = DType::Block(Format::Q4_0);
     RandomModel { architecture: "gemma3", layers: 6, weights, router: weights }.write(&path);
-    check_long("gemma3", &path, &[DType::F16, DType::Block(Format::Q8_0)], &[37]);
+    check_long(
+        "gemma3",
+        &path,
+        &[[F16; 2], [CacheType::from_name("q8_0").unwrap(); 2], [CacheType::from_name("tq4").unwrap(); 2]],
+        &[37],
+    );
 }
 
 #[test]
@@ -178,7 +203,7 @@ fn token_by_token_gives_the_bits_of_passes_of_512() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     RandomModel::llama(DType::Block(Format::Q4K), 1).write(&path);
-    check_long("q4_k", &path, &[DType::F16], &[1]);
+    check_long("q4_k", &path, &[[F16; 2]], &[1]);
 }
 
 #[test]
@@ -186,15 +211,15 @@ fn passes_of_512_rows_give_the_same_bits_with_dense_weights_and_experts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     RandomModel::llama(DType::F16, 1).write(&path);
-    check_long("f16", &path, &[DType::F16], &[37]);
+    check_long("f16", &path, &[[F16; 2]], &[37]);
     let (weights, router) = (DType::Block(Format::Q4K), DType::F32);
     RandomModel { architecture: "qwen3moe", layers: 1, weights, router }.write(&path);
-    check_long("experts", &path, &[DType::F16], &[37]);
+    check_long("experts", &path, &[[F16; 2]], &[37]);
 }
 
 #[test]
 fn passes_of_512_rows_give_the_same_bits_with_planes_of_mlx() {
-    check_long("mlx", &testdata("models/mlx/llama-4bit"), &[DType::F16], &[37]);
+    check_long("mlx", &testdata("models/mlx/llama-4bit"), &[[F16; 2]], &[37]);
 }
 
 #[test]

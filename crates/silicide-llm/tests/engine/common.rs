@@ -47,7 +47,7 @@ pub(crate) fn cpu(threads: usize) -> Device {
 /// A session with a cache of f32.
 pub(crate) fn exact_session(device: &Device, path: &Path, chunk: usize) -> Session {
     let mut options = ModelOptions::default();
-    (options.key_type, options.value_type) = (DType::F32, DType::F32);
+    (options.key_type, options.value_type) = (DType::F32.into(), DType::F32.into());
     (options.context, options.chunk) = (Some(128), chunk);
     Session::new(&options.device(device).open(path).unwrap()).unwrap()
 }

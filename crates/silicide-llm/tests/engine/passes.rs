@@ -12,7 +12,7 @@ const MODELS: [&str; 6] = ["llama-tied", "llama-tied-f16", "llama-tied-q8_0", "q
 
 fn model(device: &Device, path: &Path, context: usize, chunk: usize) -> Model {
     let mut options = ModelOptions::default();
-    (options.key_type, options.value_type) = (DType::F16, DType::F16);
+    (options.key_type, options.value_type) = (DType::F16.into(), DType::F16.into());
     options.context(context).chunk(chunk).device(device).open(path).unwrap()
 }
 

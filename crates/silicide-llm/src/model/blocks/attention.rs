@@ -96,19 +96,30 @@ impl Attention {
         let value = self.value.apply(recorder, x)?;
         let mut query = recorder.reshape(&query, self.shape(inputs, self.heads, self.head_dim)?)?;
         let mut key = recorder.reshape(&key, self.shape(inputs, self.kv_heads, self.head_dim)?)?;
-        let value = recorder.reshape(&value, self.shape(inputs, self.kv_heads, self.value_dim)?)?;
+        let mut value = recorder.reshape(&value, self.shape(inputs, self.kv_heads, self.value_dim)?)?;
         if let Some((query_norm, key_norm)) = &self.norms {
             query = query_norm.apply(recorder, &query)?;
             key = key_norm.apply(recorder, &key)?;
         }
-        let query = ops::rope(recorder, &query, table, self.options.style)?;
-        let key = ops::rope(recorder, &key, table, self.options.style)?;
+        let mut query = ops::rope(recorder, &query, table, self.options.style)?;
+        let mut key = ops::rope(recorder, &key, table, self.options.style)?;
+        let [has_rotated_keys, has_rotated_values] = cache.rotated;
+        if has_rotated_keys {
+            query = ops::hadamard(recorder, &query)?;
+            key = ops::hadamard(recorder, &key)?;
+        }
+        if has_rotated_values {
+            value = ops::hadamard(recorder, &value)?;
+        }
         ops::cache_write(recorder, &key, &cache.slots, &cache.keys)?;
         ops::cache_write(recorder, &value, &cache.slots, &cache.values)?;
         let attention = ops::attention::Attention { scale: self.scale, softcap: None };
         let operands =
             AttentionInputs { q: &query, k: &cache.keys, v: &cache.values, work: &cache.work, sinks: None };
-        let y = ops::attention(recorder, attention, &operands)?;
+        let mut y = ops::attention(recorder, attention, &operands)?;
+        if has_rotated_values {
+            y = ops::hadamard_inverse(recorder, &y)?;
+        }
         let joined = Shape::new(&[inputs.count, self.heads * self.value_dim]).map_err(bad_shape)?;
         let y = recorder.reshape(&y, joined)?;
         self.output.apply(recorder, &y)
