@@ -2,6 +2,7 @@
 //! figure from another hour or machine says nothing here. `README.md` beside this crate has the commands.
 
 mod attention;
+mod caches;
 mod depths;
 mod formats;
 mod gpu;
@@ -89,6 +90,8 @@ enum What {
         #[arg(long, default_value_t = 512)]
         prompt: usize,
     },
+    /// What types of the KV cache cost a model: perplexity of a text, and KL to a cache of f16. Prints a line of JSON for each.
+    Caches(caches::Reading),
     /// Keys of a block of attention and their layout, by depth.
     Pages {
         /// Elements of a head.
@@ -178,6 +181,7 @@ fn main() -> anyhow::Result<()> {
         }
         What::Attention => attention::run(&mut report)?,
         What::Depths { depths, threads, prompt } => depths::run(&mut report, &depths, &threads, prompt)?,
+        What::Caches(reading) => return caches::run(&reading),
         What::Pages { dim, group } => return pages::run(dim, group),
         What::Limits { threads, isa } => {
             for threads in threads {
