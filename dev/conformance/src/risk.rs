@@ -4,7 +4,7 @@
 //! program of a device, two cases are kept: the smallest, whose extents end inside a tile, and the largest within
 //! `most`, which takes several workgroups. What the two leave out is the same program over other numbers.
 //!
-//! The programs of matrix products are every kernel with every constant and every block format, and a slow device compiles
+//! The programs of matrix products and of attention are every kernel with every constant and every format, and a slow device compiles
 //! each for a second or more. [`covering`] keeps what they are made of, not every combination of it: [`Cover::Kernels`] for
 //! drivers, [`Cover::Parts`] for translators. With [`Cover::Kernels`] most block formats and endings of products run on a
 //! driver only with `--all`; translators run each of them once.
@@ -50,8 +50,8 @@ pub fn by_risk(cases: Vec<Case>, on: &DeviceInfo, most: u64) -> Vec<Case> {
     cases.into_iter().zip(kept).filter_map(|(case, kept)| kept.then_some(case)).collect()
 }
 
-/// Matrix products: ops whose programs are every kernel with every block format.
-pub const PRODUCTS: [&str; 3] = ["matmul", "expert_linear", "linear"];
+/// Matrix products and attention: ops whose programs are every kernel with every format.
+pub const PRODUCTS: [&str; 4] = ["matmul", "expert_linear", "linear", "attention"];
 
 /// The programs that a choice of cases covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

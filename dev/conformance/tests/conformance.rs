@@ -2,7 +2,7 @@
 //! device, so that they run side by side and a failure names its op.
 //!
 //! On a software driver of Vulkan, cases are chosen by risk ([`conformance::by_risk`], and [`conformance::covering`] for
-//! matrix products). `SILICIDE_TEST_ALL=1` (`scripts/test --all`) runs all of them there too, in every layout. `scripts/check-msl`
+//! matrix products and attention). `SILICIDE_TEST_ALL=1` (`scripts/test --all`) runs all of them there too, in every layout. `scripts/check-msl`
 //! runs products of every kernel, and of every block format.
 
 use conformance::{Cover, Effort, PRODUCTS, Target, by_risk, covering, open, run, support};

@@ -148,7 +148,7 @@ fn others(calls: &mut Vec<NamedCall>) -> Result<(), String> {
         add(&format!("rope/{name}"), Case::new("", Rope { style }, vec![heads(HEADS), table()]));
         let slots = Input::of(DType::U32, &[1], Data::Values(vec![5.0]));
         let inputs = vec![heads(HEADS), heads(KV_HEADS), heads(KV_HEADS), table(), slots];
-        let mut case = Case::new("", RopeCache { style }, inputs);
+        let mut case = Case::new("", RopeCache::new(style), inputs);
         let cache = || Input::gaussian(DType::F16, &[KV_HEADS, CAPACITY, DIM]);
         case.outputs = vec![heads(HEADS), cache(), cache()];
         add(&format!("rope_cache/{name}"), case);
