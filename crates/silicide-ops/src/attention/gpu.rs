@@ -160,15 +160,15 @@ impl Body {
     }
 
     /// Many queries of a workgroup: four teams with eight each, or two where values are long.
-    fn many(extents: &Extents, on: &DeviceInfo) -> Body {
+    fn many(op: &Attend, extents: &Extents, on: &DeviceInfo) -> Body {
         let (dim, value_dim) = (extents.dim as u32, extents.value_dim as u32);
         let teams = if value_dim > 128 { 2 } else { 4 };
         let lanes = WORKGROUP / teams;
         let (rows, keys) = (teams * 8, lanes * 4);
         let depth = if dim.is_multiple_of(16) { 16 } else { 8 };
         let columns = value_dim.div_ceil(lanes * 4);
-        let staged = (depth * keys / 4).max(8 * columns * lanes);
-        debug_assert!((depth / 8 * keys).is_multiple_of(WORKGROUP) && WORKGROUP.is_multiple_of(rows));
+        let cells = ((keys + rows) * (depth / 4 + 1)).max(keys * rows / 4 + 8 * columns * lanes);
+        debug_assert!((depth / 8 * keys).is_multiple_of(WORKGROUP) && rows <= WORKGROUP);
         let constants = [
             ("TEAMS", teams),
             ("LANES", lanes),
@@ -176,7 +176,8 @@ impl Body {
             ("KEYS", keys),
             ("DEPTH", depth),
             ("COLUMNS", columns),
-            ("STAGED", staged),
+            ("CELLS", cells),
+            ("CAPPED", u32::from(op.rule.softcap.is_some())),
         ];
         Body {
             name: "attention.prompt.wgsl",
@@ -193,7 +194,7 @@ impl Body {
         let of = |name| {
             self.constants.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value as usize)
         };
-        (of("DEPTH") + of("KEYS") + 2) * of("ROWS") * 4 + of("STAGED") * 16 + of("ROWS") * 8 + 16
+        (of("CELLS") + 2 * WORKGROUP as usize + of("ROWS")) * 16 + (of("KEYS") + of("ROWS")) * 4 + 16
     }
 
     /// Returns the workgroups for the queries that share a head of keys.
@@ -261,7 +262,7 @@ fn push(
     // SAFETY: rows past the last are the last one's, heads of keys past the last are left, words of the work list are cut to the
     // queries of the call, and a slot is a position modulo the capacity, as the positions of a range are at most the capacity; queries and the
     // weights of a block have `DIM + BLOCK` cells, and a team has at most the workgroup's invocations. Of many queries, all invocations
-    // stage `DEPTH / 8 * KEYS` eights of keys in whole turns (asserted in `Body::many`) into `STAGED` vectors.
+    // put `DEPTH / 8 * KEYS` eights of keys in whole turns (asserted in `Body::many`) into `CELLS` vectors.
     let kernel = unsafe { kernel.unchecked(needs, &facts) };
     let [k_bytes, v_bytes] = head_bytes(io, &extents);
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
@@ -446,9 +447,9 @@ impl Kernel for Prompt {
 
     fn fits(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         let extents = check(op, io, on)?;
-        let workgroups = Body::many(&extents, on).chunks(&extents) * extents.kv_heads;
+        let workgroups = Body::many(op, &extents, on).chunks(&extents) * extents.kv_heads;
         // Processors without work cost more than keys that are read again.
-        if Body::many(&extents, on).shared_bytes() > on.limits.max_workgroup_bytes {
+        if Body::many(op, &extents, on).shared_bytes() > on.limits.max_workgroup_bytes {
             return Err(Decline("needs more shared memory than the device has"));
         }
         let is_wide = on.software || workgroups >= MANY_WORKGROUPS;
@@ -459,7 +460,7 @@ impl Kernel for Prompt {
     fn plan(&self, op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         let mut plan = Plan::default();
         let Some(extents) = Extents::of(io) else { return plan };
-        push(&mut plan, op, io, on, &Written { out: output(op), items: None }, &Body::many(&extents, on));
+        push(&mut plan, op, io, on, &Written { out: output(op), items: None }, &Body::many(op, &extents, on));
         plan
     }
 }

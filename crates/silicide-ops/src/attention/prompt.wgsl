@@ -1,35 +1,54 @@
 // y = softmax(scale * q k^T, masked) v for many queries, with a running maximum: a workgroup has ROWS queries that share a head of keys, and
 // takes KEYS keys at a time. Invocation (team, lane) of TEAMS x LANES has eight rows, and four keys or COLUMNS vectors of the values:
 //
-//   scores   queries and keys pass through shared memory, DEPTH elements at a time; 32 products for 3 loads of 16 bytes
+//   scores   queries and keys pass through shared memory, DEPTH elements at a time; 128 products for 12 loads of 16 bytes
 //   maximum  of each invocation's keys, then of a row by one invocation
-//   values   eight keys at a time in shared memory; 32 * COLUMNS products for 2 + COLUMNS loads
+//   values   TURN keys at a time in shared memory; 32 * COLUMNS products for 2 + COLUMNS loads
 //
-// Rows of a head of keys are tokens, then heads of the group. Weights of keys that a row does not see are -1.
+// Rows of a head of keys are tokens, then heads of the group. Weights of keys that a row does not see are -0.
+//
+// Shared memory, in vectors. One invocation stores all of a vector: a store to an element may write its neighbours too.
+//
+//   scores   key * PITCH + d / 4: elements of keys       KEYS * PITCH + row * PITCH + d / 4: elements of queries
+//   values   key * ROWS / 4 + row / 4: weights of rows   KEYS * ROWS / 4 + key * COLUMNS * LANES + d / 4: elements of values
 override TEAMS: u32 = 4;
 override LANES: u32 = 16;
 override ROWS: u32 = 32;
 override KEYS: u32 = 64;
 override DEPTH: u32 = 16;
-// Rounds of all invocations that it takes to put eights of elements into shared memory: of queries, keys and values.
-override QUERY_ROUNDS: u32 = (DEPTH / 8u * ROWS + WG - 1u) / WG;
-override KEY_ROUNDS: u32 = (DEPTH / 8u * KEYS + WG - 1u) / WG;
-override VALUE_ROUNDS: u32 = (VALUES + WG - 1u) / WG;
+// Keys whose values lie in shared memory at a time.
+const TURN: u32 = 8u;
+// Vectors from a row of DEPTH elements to the next: an odd number, so that neighbours lie in different banks.
+override PITCH: u32 = DEPTH / 4u + 1u;
+// Eights of elements of a row.
+override PARTS: u32 = DEPTH / 8u;
+// Rounds of all invocations that it takes to put eights of elements into shared memory: of queries, of keys and of
+// values.
+override QUERY_ROUNDS: u32 = (PARTS * ROWS + WG - 1u) / WG;
+override KEY_ROUNDS: u32 = PARTS * KEYS / WG;
+override VALUE_ROUNDS: u32 = (TURN / 8u * VALUES + WG - 1u) / WG;
 // Vectors of the values for an invocation, at most four.
 override COLUMNS: u32 = 1;
-// DEPTH * KEYS / 4, or 8 * COLUMNS * LANES if that is more.
-override STAGED: u32 = 256;
+// The more of (KEYS + ROWS) * PITCH and KEYS * ROWS / 4 + TURN * COLUMNS * LANES.
+override CELLS: u32 = 864;
+// 1 if scores are capped: a constant, as it takes registers.
+override CAPPED: u32 = 0;
+override QUERIES_AT: u32 = KEYS * PITCH;
+override VALUES_AT: u32 = KEYS * ROWS / 4u;
 
-// Vectors of four rows, for each element.
-var<workgroup> queries: array<vec4<f32>, DEPTH * ROWS / 4u>;
-// Vectors of four keys for each element, or vectors of values for each key.
-var<workgroup> staged: array<vec4<f32>, STAGED>;
-// Weights: vectors of four rows, for each key. Before that, maxima, for each lane.
-var<workgroup> weighed: array<vec4<f32>, KEYS * ROWS / 4u>;
+// -0: it adds nothing to the sum of weights, and no weight that is seen is it.
+const UNSEEN: u32 = 0x80000000u;
+
+var<workgroup> cells: array<vec4<f32>, CELLS>;
+// Sums of the weights of an invocation's rows, for its keys: of four rows, then of the others.
+var<workgroup> weight_sums: array<vec4<f32>, 2u * WG>;
 // Of rows: the largest score, what older sums are multiplied by, and the positions that are seen.
-var<workgroup> largest: array<vec4<f32>, ROWS / 4u>;
-var<workgroup> kept: array<vec4<f32>, ROWS / 4u>;
+var<workgroup> largest: array<f32, ROWS>;
+var<workgroup> kept: array<f32, ROWS>;
 var<workgroup> bounds: array<vec2<u32>, ROWS>;
+// Where queries begin, and the keys of a block.
+var<workgroup> query_starts: array<u32, ROWS>;
+var<workgroup> key_starts: array<u32, KEYS>;
 // Of all rows: the first position, the end, the last first position, the first end.
 var<workgroup> hull: vec4<u32>;
 
@@ -50,7 +69,8 @@ fn cache_row(head: u32, first: u32, key: u32, count: u32) -> u32 {
 fn find_bounds(work: Work, lane: u32) -> vec4<u32> {
     if lane < ROWS {
         bounds[lane] = visible_to(work, lane);
-        largest[lane >> 2u][lane & 3u] = LOWEST;
+        largest[lane] = LOWEST;
+        query_starts[lane] = query_row(work, lane) * DIM;
     }
     workgroupBarrier();
     if lane == 0u {
@@ -69,29 +89,22 @@ fn find_bounds(work: Work, lane: u32) -> vec4<u32> {
     return workgroupUniformLoad(&hull);
 }
 
-// Puts elements `e` to `e` + 4 of a query, or of a key, into columns of shared memory.
-fn put_query(e: u32, row: u32, elements: vec4<f32>) {
-    let at = e * (ROWS / 4u) + row / 4u;
-    queries[at][row & 3u] = elements.x;
-    queries[at + ROWS / 4u][row & 3u] = elements.y;
-    queries[at + 2u * (ROWS / 4u)][row & 3u] = elements.z;
-    queries[at + 3u * (ROWS / 4u)][row & 3u] = elements.w;
-}
-
-fn put_key(e: u32, key: u32, elements: vec4<f32>) {
-    let at = e * (KEYS / 4u) + key / 4u;
-    staged[at][key & 3u] = elements.x;
-    staged[at + KEYS / 4u][key & 3u] = elements.y;
-    staged[at + 2u * (KEYS / 4u)][key & 3u] = elements.z;
-    staged[at + 3u * (KEYS / 4u)][key & 3u] = elements.w;
-}
-
 // Puts the weights of four rows for four keys.
-fn put_weights(at: u32, by_key: mat4x4<f32>) {
-    weighed[at] = by_key[0];
-    weighed[at + (ROWS / 4u)] = by_key[1];
-    weighed[at + 2u * (ROWS / 4u)] = by_key[2];
-    weighed[at + 3u * (ROWS / 4u)] = by_key[3];
+fn put_weights(key: u32, rows: u32, by_key: mat4x4<f32>) {
+    let at = key * (ROWS / 4u) + rows;
+    cells[at] = by_key[0];
+    cells[at + LANES * (ROWS / 4u)] = by_key[1];
+    cells[at + 2u * LANES * (ROWS / 4u)] = by_key[2];
+    cells[at + 3u * LANES * (ROWS / 4u)] = by_key[3];
+}
+
+// The largest scores, or what older sums are multiplied by, of four rows.
+fn four_largest(row: u32) -> vec4<f32> {
+    return vec4<f32>(largest[row], largest[row + 1u], largest[row + 2u], largest[row + 3u]);
+}
+
+fn four_kept(row: u32) -> vec4<f32> {
+    return vec4<f32>(kept[row], kept[row + 1u], kept[row + 2u], kept[row + 3u]);
 }
 
 // The four numbers of each of eight rows.
@@ -113,7 +126,7 @@ fn multiplied(sums: Eight, low: vec4<f32>, high: vec4<f32>, by: vec4<f32>) -> Ei
 
 // `by` times a weight, or nothing where a row does not see the key: it may be NaN, which a weight of 0 would not remove.
 fn seen_part(share: f32, by: vec4<f32>) -> vec4<f32> {
-    return select(share * by, vec4<f32>(), share < 0.0);
+    return select(share * by, vec4<f32>(), bitcast<u32>(share) == UNSEEN);
 }
 
 fn multiplied_seen(sums: Eight, low: vec4<f32>, high: vec4<f32>, by: vec4<f32>) -> Eight {
@@ -135,7 +148,7 @@ fn times(sums: mat4x4<f32>, by: vec4<f32>) -> mat4x4<f32> {
 
 fn scaled(scores: mat4x4<f32>) -> mat4x4<f32> {
     let s = scores * p.scale;
-    if p.softcap == 0.0 {
+    if CAPPED == 0u {
         return s;
     }
     return mat4x4<f32>(capped_four(s[0]), capped_four(s[1]), capped_four(s[2]), capped_four(s[3]));
@@ -153,30 +166,31 @@ fn largest_of_rows(m: mat4x4<f32>) -> vec4<f32> {
     return vec4<f32>(largest_in(m[0]), largest_in(m[1]), largest_in(m[2]), largest_in(m[3]));
 }
 
-// The weight of row `lane % ROWS` for a key; 0 where it does not see the key.
-fn weight_of(lane: u32, key: u32) -> f32 {
-    let share = weighed[key * (ROWS / 4u) + (lane % ROWS) / 4u][lane & 3u];
-    return select(share, 0.0, share < 0.0);
+// The sums of the weights of four rows, in columns of four keys.
+fn sums_of_rows(by_key: mat4x4<f32>) -> vec4<f32> {
+    return (by_key[0] + by_key[1]) + (by_key[2] + by_key[3]);
 }
 
-// The sum of the weights of row `lane % ROWS`, of the keys that its invocations share.
-fn row_sum(lane: u32) -> f32 {
-    var sums = vec4<f32>();
-    for (var key = lane / ROWS; key < KEYS; key += 4u * (WG / ROWS)) {
-        sums += vec4<f32>(
-            weight_of(lane, key),
-            weight_of(lane, key + WG / ROWS),
-            weight_of(lane, key + 2u * (WG / ROWS)),
-            weight_of(lane, key + 3u * (WG / ROWS)),
-        );
-    }
-    return (sums.x + sums.y) + (sums.z + sums.w);
+// Adds the products of four elements of a query with those of four keys.
+fn scored_row(sums: vec4<f32>, query: vec4<f32>, keys: mat4x4<f32>) -> vec4<f32> {
+    return sums + query.x * keys[0] + query.y * keys[1] + query.z * keys[2] + query.w * keys[3];
 }
 
-// Adds the products of element `e` of the queries and keys in shared memory.
-fn scored(sums: Eight, e: u32, team: u32, column: u32) -> Eight {
-    let rows = e * (ROWS / 4u) + team * 2u;
-    return multiplied(sums, queries[rows], queries[rows + 1u], staged[e * (KEYS / 4u) + column]);
+// Adds the products of the queries from `rows` on and the keys from `key` on, LANES apart, of the elements there in shared memory.
+fn scored(sums: Eight, rows: u32, key: u32) -> Eight {
+    let keys = transpose(mat4x4<f32>(
+        cells[key], cells[key + LANES * PITCH], cells[key + 2u * LANES * PITCH], cells[key + 3u * LANES * PITCH],
+    ));
+    return Eight(
+        mat4x4<f32>(
+            scored_row(sums.a[0], cells[rows], keys), scored_row(sums.a[1], cells[rows + PITCH], keys),
+            scored_row(sums.a[2], cells[rows + 2u * PITCH], keys), scored_row(sums.a[3], cells[rows + 3u * PITCH], keys),
+        ),
+        mat4x4<f32>(
+            scored_row(sums.b[0], cells[rows + 4u * PITCH], keys), scored_row(sums.b[1], cells[rows + 5u * PITCH], keys),
+            scored_row(sums.b[2], cells[rows + 6u * PITCH], keys), scored_row(sums.b[3], cells[rows + 7u * PITCH], keys),
+        ),
+    );
 }
 
 fn weigh(scores: mat4x4<f32>, most: vec4<f32>) -> mat4x4<f32> {
@@ -186,9 +200,9 @@ fn weigh(scores: mat4x4<f32>, most: vec4<f32>) -> mat4x4<f32> {
     );
 }
 
-// Scores or weights of a row for the four keys from position `at` on, with another number for those that it does not see.
+// Scores or weights of a row for four keys, LANES apart, from position `at` on, with another number for those that it does not see.
 fn only_seen(shares: vec4<f32>, row: u32, at: u32, end: u32, otherwise: f32) -> vec4<f32> {
-    let positions = vec4<u32>(at, at + 1u, at + 2u, at + 3u);
+    let positions = vec4<u32>(at, at + LANES, at + 2u * LANES, at + 3u * LANES);
     let last = min(bounds[row].y, end);
     return select(vec4<f32>(otherwise), shares, (positions >= vec4<u32>(bounds[row].x)) & (positions < vec4<u32>(last)));
 }
@@ -213,94 +227,95 @@ fn main(
     let hull = find_bounds(work, lane);
     let team = lane / LANES;
     let column = lane % LANES;
+    let row = team * 8u;
     let head = work.kv_head * p.capacity;
-    let query = query_row(work, lane % ROWS) * DIM;
     var sums: array<Eight, 4>;
     for (var c = 0u; c < COLUMNS; c++) {
         sums[c] = Eight();
     }
-    // Sums of the weights of a row, by the invocations that have its maximum, of some of the keys.
-    var sum = 0.0;
+    weight_sums[lane] = vec4<f32>();
+    weight_sums[lane + WG] = vec4<f32>();
     var first = hull.x % p.capacity;
     for (var at = hull.x; at < hull.y; at += KEYS) {
         // A range is at most the capacity long, so it passes the end of the ring once.
         let count = min(hull.y - at, KEYS);
         let is_mixed = at < hull.z || at + KEYS > hull.w;
-        // The keys that this invocation puts into shared memory: one, or two in turns.
-        let near = cache_row(head, first, lane, count) * DIM;
-        let far = cache_row(head, first, lane + WG, count) * DIM;
+        for (var key = lane; key < KEYS; key += WG) {
+            key_starts[key] = cache_row(head, first, key, count) * DIM;
+        }
+        workgroupBarrier();
         var scores = Eight();
         for (var d = 0u; d < DIM; d += DEPTH) {
-            for (var round = 0u; round < QUERY_ROUNDS; round++) {
-                let i = lane + round * WG;
-                if QUERY_ROUNDS * WG > DEPTH / 8u * ROWS && i >= DEPTH / 8u * ROWS {
-                    break;
-                }
-                let part = i / ROWS * 8u;
-                let row = i % ROWS;
-                let eight = eight_q(query + d + part);
-                put_query(part, row, eight[0]);
-                put_query(part + 4u, row, eight[1]);
-            }
             for (var round = 0u; round < KEY_ROUNDS; round++) {
                 let i = lane + round * WG;
-                let part = i / KEYS * 8u;
-                let base = select(near, far, KEYS > WG && (round & 1u) == 1u);
-                let eight = eight_k(base + d + part);
-                put_key(part, i % KEYS, eight[0]);
-                put_key(part + 4u, i % KEYS, eight[1]);
+                let eight = eight_k(key_starts[i / PARTS] + i % PARTS * 8u + d);
+                let to = i / PARTS * PITCH + i % PARTS * 2u;
+                cells[to] = eight[0];
+                cells[to + 1u] = eight[1];
+            }
+            for (var round = 0u; round < QUERY_ROUNDS; round++) {
+                let i = lane + round * WG;
+                if QUERY_ROUNDS * WG > PARTS * ROWS && i >= PARTS * ROWS {
+                    break;
+                }
+                let eight = eight_q(query_starts[i / PARTS] + i % PARTS * 8u + d);
+                let to = QUERIES_AT + i / PARTS * PITCH + i % PARTS * 2u;
+                cells[to] = eight[0];
+                cells[to + 1u] = eight[1];
             }
             workgroupBarrier();
-            for (var e = 0u; e < DEPTH; e += 4u) {
-                scores = scored(scores, e, team, column);
-                scores = scored(scores, e + 1u, team, column);
-                scores = scored(scores, e + 2u, team, column);
-                scores = scored(scores, e + 3u, team, column);
+            for (var e = 0u; e < DEPTH / 4u; e += 2u) {
+                scores = scored(scores, QUERIES_AT + row * PITCH + e, column * PITCH + e);
+                scores = scored(scores, QUERIES_AT + row * PITCH + e + 1u, column * PITCH + e + 1u);
             }
             workgroupBarrier();
         }
         scores.a = scaled(scores.a);
         scores.b = scaled(scores.b);
-        let row = team * 8u;
-        let position = at + column * 4u;
+        let position = at + column;
         if is_mixed {
             scores.a = only_seen_matrix(scores.a, row, position, hull.y, LOWEST);
             scores.b = only_seen_matrix(scores.b, row + 4u, position, hull.y, LOWEST);
         }
-        weighed[column * (ROWS / 4u) + team * 2u] = largest_of_rows(scores.a);
-        weighed[column * (ROWS / 4u) + team * 2u + 1u] = largest_of_rows(scores.b);
+        cells[column * (ROWS / 4u) + team * 2u] = largest_of_rows(scores.a);
+        cells[column * (ROWS / 4u) + team * 2u + 1u] = largest_of_rows(scores.b);
         workgroupBarrier();
         if lane < ROWS {
-            let before = largest[lane >> 2u][lane & 3u];
+            let before = largest[lane];
             // Whatever this is of a score that is NaN: the weight of that key is NaN, and so is the sum.
             var most = before;
             for (var other = 0u; other < LANES; other++) {
-                most = max(most, weighed[other * (ROWS / 4u) + lane / 4u][lane & 3u]);
+                most = max(most, cells[other * (ROWS / 4u) + lane / 4u][lane & 3u]);
             }
-            largest[lane >> 2u][lane & 3u] = most;
-            kept[lane >> 2u][lane & 3u] = weight(before - most);
+            largest[lane] = most;
+            kept[lane] = weight(before - most);
         }
         workgroupBarrier();
-        scores.a = weigh(scores.a, largest[team * 2u]);
-        scores.b = weigh(scores.b, largest[team * 2u + 1u]);
-        let low_kept = kept[team * 2u];
-        let high_kept = kept[team * 2u + 1u];
+        scores.a = weigh(scores.a, four_largest(row));
         if is_mixed {
-            scores.a = only_seen_matrix(scores.a, row, position, hull.y, -1.0);
-            scores.b = only_seen_matrix(scores.b, row + 4u, position, hull.y, -1.0);
+            scores.a = only_seen_matrix(scores.a, row, position, hull.y, bitcast<f32>(UNSEEN));
         }
+        let low = transpose(scores.a);
+        put_weights(column, team * 2u, low);
+        let low_kept = four_kept(row);
+        weight_sums[lane] = weight_sums[lane] * low_kept + sums_of_rows(low);
+        scores.b = weigh(scores.b, four_largest(row + 4u));
+        if is_mixed {
+            scores.b = only_seen_matrix(scores.b, row + 4u, position, hull.y, bitcast<f32>(UNSEEN));
+        }
+        let high = transpose(scores.b);
+        put_weights(column, team * 2u + 1u, high);
+        let high_kept = four_kept(row + 4u);
+        weight_sums[lane + WG] = weight_sums[lane + WG] * high_kept + sums_of_rows(high);
         for (var c = 0u; c < COLUMNS; c++) {
             sums[c].a = times(sums[c].a, low_kept);
             sums[c].b = times(sums[c].b, high_kept);
         }
-        put_weights(column * ROWS + team * 2u, transpose(scores.a));
-        put_weights(column * ROWS + team * 2u + 1u, transpose(scores.b));
         workgroupBarrier();
-        sum = sum * kept[(lane % ROWS) >> 2u][lane & 3u] + row_sum(lane);
-        for (var from_key = 0u; from_key < count; from_key += 8u) {
+        for (var from_key = 0u; from_key < count; from_key += TURN) {
             for (var round = 0u; round < VALUE_ROUNDS; round++) {
                 let i = lane + round * WG;
-                if VALUE_ROUNDS * WG > VALUES && i >= VALUES {
+                if VALUE_ROUNDS * WG > TURN / 8u * VALUES && i >= TURN / 8u * VALUES {
                     break;
                 }
                 // A row of values that divides the workgroup has the same invocations in each round.
@@ -308,23 +323,30 @@ fn main(
                 let key = select(i / (VALUES / 8u), lane / (VALUES / 8u) + round * (WG * 8u / VALUES), is_even);
                 let eight = select(i, lane, is_even) % (VALUES / 8u);
                 let value = eight_v(cache_row(head, first, from_key + key, count) * VALUES + eight * 8u);
-                staged[key * COLUMNS * LANES + eight * 2u] = value[0];
-                staged[key * COLUMNS * LANES + eight * 2u + 1u] = value[1];
+                cells[VALUES_AT + key * COLUMNS * LANES + eight * 2u] = value[0];
+                cells[VALUES_AT + key * COLUMNS * LANES + eight * 2u + 1u] = value[1];
             }
             workgroupBarrier();
-            for (var key = 0u; key < 8u; key += 2u) {
-                let rows = (from_key + key) * (ROWS / 4u) + team * 2u;
-                let low = weighed[rows];
-                let high = weighed[rows + 1u];
-                let next_low = weighed[rows + (ROWS / 4u)];
-                let next_high = weighed[rows + (ROWS / 4u) + 1u];
-                for (var c = 0u; c < COLUMNS; c++) {
-                    let value = staged[(key * COLUMNS + c) * LANES + column];
-                    let next = staged[((key + 1u) * COLUMNS + c) * LANES + column];
-                    if is_mixed {
-                        sums[c] = multiplied_seen(multiplied_seen(sums[c], low, high, value), next_low, next_high, next);
-                    } else {
-                        sums[c] = multiplied(multiplied(sums[c], low, high, value), next_low, next_high, next);
+            if is_mixed {
+                for (var key = 0u; key < TURN; key++) {
+                    let rows = (from_key + key) * (ROWS / 4u) + team * 2u;
+                    let low = cells[rows];
+                    let high = cells[rows + 1u];
+                    for (var c = 0u; c < COLUMNS; c++) {
+                        let value = cells[VALUES_AT + (key * COLUMNS + c) * LANES + column];
+                        sums[c] = multiplied_seen(sums[c], low, high, value);
+                    }
+                }
+            } else {
+                for (var key = 0u; key < TURN; key += 4u) {
+                    let rows = (from_key + key) * (ROWS / 4u) + team * 2u;
+                    let from_value = VALUES_AT + key * COLUMNS * LANES + column;
+                    for (var c = 0u; c < COLUMNS; c++) {
+                        for (var next = 0u; next < 4u; next++) {
+                            let weights_at = rows + next * (ROWS / 4u);
+                            let value = cells[from_value + (next * COLUMNS + c) * LANES];
+                            sums[c] = multiplied(sums[c], cells[weights_at], cells[weights_at + 1u], value);
+                        }
                     }
                 }
             }
@@ -333,13 +355,13 @@ fn main(
         first += KEYS;
         first = select(first, first - p.capacity, first >= p.capacity);
     }
-    weighed[lane >> 2u][lane & 3u] = sum;
     workgroupBarrier();
     if lane < ROWS {
-        for (var other = lane + ROWS; other < WG; other += ROWS) {
-            sum += weighed[other >> 2u][other & 3u];
+        var sum = 0.0;
+        for (var other = 0u; other < LANES; other++) {
+            sum += weight_sums[lane / 4u % 2u * WG + lane / 8u * LANES + other][lane & 3u];
         }
-        let before = largest[lane >> 2u][lane & 3u];
+        let before = largest[lane];
         var most = before;
         if (p.flags & 2u) == 2u {
             let sink = load_sinks(query_row(work, lane) % p.heads);
@@ -347,14 +369,14 @@ fn main(
             sum = sum * weight(before - most) + weight(sink - most);
         }
         // Not `sum != 0`, which is false of NaN too.
-        kept[lane >> 2u][lane & 3u] = select(weight(before - most) / sum, 0.0, sum == 0.0);
+        kept[lane] = select(weight(before - most) / sum, 0.0, sum == 0.0);
     }
     workgroupBarrier();
     for (var c = 0u; c < COLUMNS; c++) {
         let d = (c * LANES + column) * 4u;
         if d < VALUES {
-            store_four_rows(work, team * 8u, d, times(sums[c].a, kept[team * 2u]));
-            store_four_rows(work, team * 8u + 4u, d, times(sums[c].b, kept[team * 2u + 1u]));
+            store_four_rows(work, row, d, times(sums[c].a, four_kept(row)));
+            store_four_rows(work, row + 4u, d, times(sums[c].b, four_kept(row + 4u)));
         }
     }
 }
