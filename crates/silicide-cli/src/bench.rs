@@ -43,7 +43,7 @@ pub(crate) struct Bench {
     #[arg(short, long, value_delimiter = ',', value_name = "N", value_parser = threads, help_heading = "Device")]
     #[arg(allow_negative_numbers = true, env = "SILICIDE_THREADS", hide_env_values = true)]
     threads: Vec<usize>,
-    /// Instruction sets of the CPU device: portable, neon, avx2, avx512 [default: the best of this CPU]
+    /// Instruction sets of the CPU device: portable, neon, avx2, avx-vnni, avx512 [default: the best of this CPU]
     #[arg(long, value_delimiter = ',', value_name = "ISA", value_parser = isa, help_heading = "Device")]
     isa: Vec<Isa>,
     #[command(flatten)]

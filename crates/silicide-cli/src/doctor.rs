@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
   silicide doctor
   silicide doctor --isa portable         # checks the CPU kernels of one instruction set")]
 pub(crate) struct Doctor {
-    /// Instruction set of the CPU device: portable, neon, avx2 or avx512 [default: the best of this CPU]
+    /// Instruction set of the CPU device: portable, neon, avx2, avx-vnni or avx512 [default: the best of this CPU]
     #[arg(long, value_name = "ISA", value_parser = isa, help_heading = "Device")]
     isa: Option<Isa>,
     /// Seconds for the kernels, all devices together

@@ -7,6 +7,8 @@
 //! | 8-bit products with signs | the same | `vpsignb`, `vpmaddubsw`, `vpmaddwd` and `vpaddd` |
 //! | bf16 products | `vdpbf16ps`, where the CPU has it | none |
 //! | f32 products | `vfmadd231ps` | the same |
+//!
+//! AVX-VNNI has the limits of AVX2, but for 8-bit products, which are `vpdpbusd` in 256 bits.
 
 use crate::measure::quickest;
 use crate::report::{Report, Target};
@@ -155,6 +157,13 @@ pub(crate) fn dots(isa: Isa, operations: usize, threads: usize) -> bool {
         return true;
     }
     #[cfg(target_arch = "x86_64")]
+    if isa == Isa::AvxVnni {
+        let steps = operations / (threads * 12 * 64);
+        // SAFETY: `report` and `best` have detected the instruction set.
+        on_threads(threads, || unsafe { vnni_narrow(steps) });
+        return true;
+    }
+    #[cfg(target_arch = "x86_64")]
     if isa == Isa::Avx2 {
         let steps = operations / (threads * 12 * 64);
         // SAFETY: `report` and `best` have detected the instruction set.
@@ -242,6 +251,21 @@ fn vnni(steps: usize) {
     black_box(sums);
 }
 
+/// `steps` times twelve dot products that do not wait for each other.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,avxvnni")]
+fn vnni_narrow(steps: usize) {
+    use std::arch::x86_64::{_mm256_dpbusd_avx_epi32, _mm256_set1_epi32, _mm256_setzero_si256};
+    let mut sums = [_mm256_setzero_si256(); 12];
+    let (a, b) = (black_box(_mm256_set1_epi32(0x0102_0304)), black_box(_mm256_set1_epi32(0x0403_0201)));
+    for _ in 0..steps {
+        for sum in &mut sums {
+            *sum = _mm256_dpbusd_avx_epi32(*sum, a, b);
+        }
+    }
+    black_box(sums);
+}
+
 /// Does about `operations` operations (two to a product) of fused f32 products on `threads` threads; returns false where the
 /// instruction set has none.
 fn products(isa: Isa, operations: usize, threads: usize) -> bool {
@@ -253,7 +277,7 @@ fn products(isa: Isa, operations: usize, threads: usize) -> bool {
         return true;
     }
     #[cfg(target_arch = "x86_64")]
-    if isa == Isa::Avx2 {
+    if matches!(isa, Isa::Avx2 | Isa::AvxVnni) {
         let steps = operations / (threads * 12 * 16);
         // SAFETY: `report` has detected the instruction set.
         on_threads(threads, || unsafe { fused_narrow(steps) });

@@ -72,7 +72,7 @@ enum What {
         /// Numbers of threads.
         #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
         threads: Vec<usize>,
-        /// The instruction set: portable, avx2, avx512, neon. The best one of the CPU without it.
+        /// The instruction set: portable, avx2, avx-vnni, avx512, neon. The best one of the CPU without it.
         #[arg(long)]
         isa: Option<Isa>,
     },
@@ -106,7 +106,7 @@ enum What {
         /// Numbers of threads.
         #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
         threads: Vec<usize>,
-        /// The instruction set of products: avx2, avx512. The best one of the CPU without it.
+        /// The instruction set of products: avx2, avx-vnni, avx512. The best one of the CPU without it.
         #[arg(long)]
         isa: Option<Isa>,
     },

@@ -24,7 +24,7 @@ struct Arguments {
     /// Only this op (may be repeated).
     #[arg(long)]
     op: Vec<String>,
-    /// On the CPU, only this instruction set: portable, neon, avx2, avx512.
+    /// On the CPU, only this instruction set: portable, neon, avx2, avx-vnni, avx512.
     #[arg(long)]
     isa: Option<Isa>,
     /// On the CPU, one thread only.

@@ -47,7 +47,7 @@ struct Limits {
     /// Targets that run at the same time; by default one per core.
     #[arg(long, global = true)]
     jobs: Option<usize>,
-    /// Only this instruction set (may be repeated): portable, avx2, avx512, neon.
+    /// Only this instruction set (may be repeated): portable, avx2, avx-vnni, avx512, neon.
     #[arg(long, global = true, value_parser = parse_isa)]
     isa: Vec<Isa>,
     /// The folder for inputs that crash.

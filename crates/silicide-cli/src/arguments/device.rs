@@ -30,7 +30,7 @@ pub(crate) struct DeviceArgs {
     #[arg(short, long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     #[arg(env = "SILICIDE_THREADS", hide_env_values = true)]
     pub(crate) threads: Option<usize>,
-    /// Instruction set of the CPU device: portable, neon, avx2 or avx512 [default: the best of this CPU]
+    /// Instruction set of the CPU device: portable, neon, avx2, avx-vnni or avx512 [default: the best of this CPU]
     #[arg(long, value_name = "ISA", value_parser = isa)]
     pub(crate) isa: Option<Isa>,
     #[command(flatten)]

@@ -252,7 +252,7 @@ fn describe(isa: Isa, threads: usize) -> DeviceInfo {
     info.limits.max_block = memory::MAX_BLOCK;
     info.limits.max_binding = memory::MAX_BLOCK;
     info.limits.binding_alignment = 1;
-    info.features.integer_dot = isa >= Isa::Avx512 || isa == Isa::Neon;
+    info.features.integer_dot = isa >= Isa::AvxVnni || isa == Isa::Neon;
     info.features.timestamps = true;
     info
 }

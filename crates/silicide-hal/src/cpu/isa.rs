@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A level of vector instructions, ordered within one architecture. Each level includes those before it.
+/// A level of vector instructions, ordered within one architecture. Each level includes those before it, but for AVX-VNNI: AVX-512 does
+/// not include it, and a kernel that has a variant for it has one for AVX-512 too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Isa {
@@ -13,20 +14,23 @@ pub enum Isa {
     Neon,
     /// x86-64: AVX2, FMA, F16C.
     Avx2,
+    /// x86-64: AVX2, FMA, F16C, AVX-VNNI.
+    AvxVnni,
     /// x86-64: AVX-512 F, BW, DQ, CD, VL and VNNI.
     Avx512,
 }
 
 impl Isa {
     /// Every level, weakest first.
-    pub const ALL: [Isa; 4] = [Isa::Portable, Isa::Neon, Isa::Avx2, Isa::Avx512];
+    pub const ALL: [Isa; 5] = [Isa::Portable, Isa::Neon, Isa::Avx2, Isa::AvxVnni, Isa::Avx512];
 
-    /// Returns `portable`, `neon`, `avx2` or `avx512`.
+    /// Returns `portable`, `neon`, `avx2`, `avx-vnni` or `avx512`.
     pub const fn name(self) -> &'static str {
         match self {
             Isa::Portable => "portable",
             Isa::Neon => "neon",
             Isa::Avx2 => "avx2",
+            Isa::AvxVnni => "avx-vnni",
             Isa::Avx512 => "avx512",
         }
     }
@@ -46,6 +50,8 @@ impl Isa {
                     && is_x86_feature_detected!("fma")
                     && is_x86_feature_detected!("f16c")
             }
+            #[cfg(target_arch = "x86_64")]
+            Isa::AvxVnni => Isa::Avx2.is_available() && is_x86_feature_detected!("avxvnni"),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => {
                 Isa::Avx2.is_available()
@@ -117,7 +123,7 @@ mod tests {
         let error = "sse9".parse::<Isa>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "\"sse9\" is no instruction set; the names are portable, neon, avx2, avx512"
+            "\"sse9\" is no instruction set; the names are portable, neon, avx2, avx-vnni, avx512"
         );
     }
 

@@ -20,7 +20,7 @@ pub(crate) mod stream;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use silicide_gemm::isa::Neon;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use silicide_gemm::isa::{Avx2, Avx512};
+pub(crate) use silicide_gemm::isa::{Avx2, Avx512, AvxVnni};
 pub(crate) use silicide_gemm::isa::{CacheLine, Portable, Simd};
 
 use silicide_hal::Tile;
@@ -49,6 +49,7 @@ pub(crate) fn chunks(tile: &Tile<'_>, elements: usize) -> impl Iterator<Item = R
 /// Declares a `static` [`NativeKernel`](silicide_hal::NativeKernel) whose variants are one `#[inline(always)]`
 /// body compiled for each instruction set: `native_kernel!(unsafe NAME, "label", body, needs function)`, or, where the body
 /// takes a [`Simd`] first, `native_kernel!(unsafe NAME, "label", body::<S>, needs function)` with any more types after `S`.
+/// With `S: Q8Kernels` it is compiled for AVX-VNNI too, where integer products differ from those of AVX2.
 /// `, workspace bytes` declares what tiles use of their thread's workspace; where tiles stream weights, `, streams function`
 /// comes last.
 ///
@@ -57,17 +58,30 @@ pub(crate) fn chunks(tile: &Tile<'_>, elements: usize) -> impl Iterator<Item = R
 macro_rules! native_kernel {
     ($(#[$meta:meta])* unsafe $name:ident, $label:expr, $body:ident::<S $(, $more:ty)*>, needs $needs:path
      $(, workspace $workspace:expr)? $(, streams $streams:path)?) => {
-        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $needs,
+        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $needs, [],
             $body::<$crate::cpu::Avx512 $(, $more)*>,
             $body::<$crate::cpu::Avx2 $(, $more)*>,
             $body::<$crate::cpu::Neon $(, $more)*>,
             $body::<$crate::cpu::Portable $(, $more)*> $(, workspace $workspace)? $(, streams $streams)?);
     };
+    ($(#[$meta:meta])* unsafe $name:ident, $label:expr, $body:ident::<S: Q8Kernels>, needs $needs:path
+     $(, workspace $workspace:expr)? $(, streams $streams:path)?) => {
+        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $needs,
+            [$body::<$crate::cpu::AvxVnni>],
+            $body::<$crate::cpu::Avx512>,
+            $body::<$crate::cpu::Avx2>,
+            $body::<$crate::cpu::Neon>,
+            $body::<$crate::cpu::Portable> $(, workspace $workspace)? $(, streams $streams)?);
+    };
     ($(#[$meta:meta])* unsafe $name:ident, $label:expr, $body:path, needs $needs:path) => {
-        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $needs, $body, $body, $body, $body);
+        $crate::cpu::native_kernel!(@variants $(#[$meta])* $name, $label, $needs, [], $body, $body, $body, $body);
+    };
+    // An optional variant: a repetition needs a fragment of its own in each part.
+    (@entry $path:path, $isa:ident, $entry:ident) => {
+        silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::$isa, entry: $entry }
     };
     (@variants $(#[$meta:meta])* $name:ident, $label:expr, $needs:path,
-     $avx512:path, $avx2:path, $neon:path, $portable:path
+     [$($avx_vnni:path)?], $avx512:path, $avx2:path, $neon:path, $portable:path
      $(, workspace $workspace:expr)? $(, streams $streams:path)?) => {
         $(#[$meta])*
         pub(crate) static $name: silicide_hal::NativeKernel = {
@@ -87,6 +101,16 @@ macro_rules! native_kernel {
                 // SAFETY: the body needs a CPU with the instruction set and a launch within its needs, as this function does.
                 unsafe { $avx2(tile) }
             }
+            $(
+                /// # Safety
+                /// The CPU has the features below; the launch is one for which the `needs` function returned needs.
+                #[cfg(target_arch = "x86_64")]
+                #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+                unsafe fn avx_vnni(tile: &silicide_hal::Tile<'_>) {
+                    // SAFETY: the body needs a CPU with the instruction set and a launch within its needs, as this function does.
+                    unsafe { $avx_vnni(tile) }
+                }
+            )?
             /// # Safety
             /// The CPU has the features below; the launch is one for which the `needs` function returned needs.
             #[cfg(target_arch = "aarch64")]
@@ -106,6 +130,10 @@ macro_rules! native_kernel {
                 silicide_hal::NativeKernel::new($label, $needs, &[
                     #[cfg(target_arch = "x86_64")]
                     silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::Avx512, entry: avx512 },
+                    $(
+                        #[cfg(target_arch = "x86_64")]
+                        $crate::cpu::native_kernel!(@entry $avx_vnni, AvxVnni, avx_vnni),
+                    )?
                     #[cfg(target_arch = "x86_64")]
                     silicide_hal::NativeVariant { isa: silicide_hal::cpu::Isa::Avx2, entry: avx2 },
                     #[cfg(target_arch = "aarch64")]
@@ -130,6 +158,7 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         {
             assert_eq!(super::Avx2::detect().is_some(), Isa::Avx2.is_available());
+            assert_eq!(super::AvxVnni::detect().is_some(), Isa::AvxVnni.is_available());
             assert_eq!(super::Avx512::detect().is_some(), Isa::Avx512.is_available());
         }
         #[cfg(target_arch = "aarch64")]

@@ -36,7 +36,7 @@ native_kernel!(
     /// Quantized activations times codes: blocks, interleaved blocks, or affine planes.
     unsafe MULTIPLY,
     "product.integer.cpu",
-    tile::<S>, needs needs::integer, workspace size_of::<Q8Workspace>(), streams streamed
+    tile::<S: Q8Kernels>, needs needs::integer, workspace size_of::<Q8Workspace>(), streams streamed
 );
 
 /// Why there is no product in integers of this problem, if so.

@@ -34,7 +34,7 @@ pub(super) fn declines(op: &ExpertLinear, problem: &Problem) -> Option<&'static 
 
 // SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some outputs: it reads their rows and the weights of
 // their expert, which is checked against the experts, and writes their outputs.
-native_kernel!(unsafe MULTIPLY, NAME, tile::<S>, needs multiply_need, workspace size_of::<ExpertWorkspace>());
+native_kernel!(unsafe MULTIPLY, NAME, tile::<S: Q8Kernels>, needs multiply_need, workspace size_of::<ExpertWorkspace>());
 // SAFETY: a tile reads the rows of its own places, which are checked against the pairs, and writes those places.
 native_kernel!(
     /// Activations to quantized rows, in the order of strips.

@@ -294,6 +294,8 @@ pub(super) static JOINED: NativeKernel = {
         "avx512f,avx512bw,avx512dq,avx512cd,avx512vl,avx512vnni,avx2,fma,f16c"
     );
     #[cfg(target_arch = "x86_64")]
+    variant!(avx_vnni, crate::cpu::Avx2, Isa::AvxVnni, "avx2,fma,f16c,avxvnni");
+    #[cfg(target_arch = "x86_64")]
     variant!(avx2, crate::cpu::Avx2, Isa::Avx2, "avx2,fma,f16c");
     #[cfg(target_arch = "aarch64")]
     variant!(neon, crate::cpu::Neon, Isa::Neon, "neon,dotprod");
@@ -306,6 +308,8 @@ pub(super) static JOINED: NativeKernel = {
             &[
                 #[cfg(target_arch = "x86_64")]
                 NativeVariant { isa: Isa::Avx512, entry: avx512 },
+                #[cfg(target_arch = "x86_64")]
+                NativeVariant { isa: Isa::AvxVnni, entry: avx_vnni },
                 #[cfg(target_arch = "x86_64")]
                 NativeVariant { isa: Isa::Avx2, entry: avx2 },
                 #[cfg(target_arch = "aarch64")]
