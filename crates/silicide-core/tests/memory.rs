@@ -327,14 +327,15 @@ fn allocators_cannot_hand_out_what_was_not_asked_for() {
     assert_error!(pooled.ensure_allocated(), Error::WrongDevice { .. });
 
     // At once, with an allocator: what it does wrong is an error of the call.
-    let options = BufferOptions::default().allocator(crooked(of(&device), Some(8), None));
-    let refused = Buffer::allocate_with(&device, DType::U8, 1000, &options);
-    assert_error!(refused, Error::SizeMismatch { what: "allocator", expected: 1000, .. });
-    let options = BufferOptions::default().allocator(of(&device)).purpose(Purpose::Weights);
-    let eager = Buffer::allocate_with(&device, DType::U8, 1000, &options).unwrap();
-    assert!(eager.is_allocated());
-    assert_eq!(device.usage().of(Purpose::Weights).count, 1);
-    drop(eager);
+    {
+        let options = BufferOptions::default().allocator(crooked(of(&device), Some(8), None));
+        let refused = Buffer::allocate_with(&device, DType::U8, 1000, &options);
+        assert_error!(refused, Error::SizeMismatch { what: "allocator", expected: 1000, .. });
+        let options = BufferOptions::default().allocator(of(&device)).purpose(Purpose::Weights);
+        let eager = Buffer::allocate_with(&device, DType::U8, 1000, &options).unwrap();
+        assert!(eager.is_allocated());
+        assert_eq!(device.usage().of(Purpose::Weights).count, 1);
+    }
 
     // Memory that an allocator keeps is zeroed again, counted for its new purpose, and may outlive the device.
     let keeper = crooked(of(&device), None, None);

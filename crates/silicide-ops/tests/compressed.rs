@@ -78,7 +78,7 @@ impl Sequence {
                     self.scale() * q.iter().zip(key).map(|(q, k)| f64::from(*q) * k).sum::<f64>()
                 })
                 .collect();
-            let sink = self.sinks.then(|| Sequence::sink(head).exp()).unwrap_or(0.0);
+            let sink = if self.sinks { Sequence::sink(head).exp() } else { 0.0 };
             let sum: f64 = sink + scores.iter().map(|score| score.exp()).sum::<f64>();
             let mut heads = vec![0.0; value_dim];
             for (at, score) in seen.zip(scores) {

@@ -139,7 +139,6 @@ fn a_binding_that_is_an_element_shorter_is_refused() {
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 
-/// Shaders of this crate state what they need; bounds checks are for those that do not.
 /// Ops whose shaders state no needs yet, so that every access is checked.
 const CHECKED: [&str; 7] = [
     "causal_conv",
@@ -151,6 +150,7 @@ const CHECKED: [&str; 7] = [
     "tri_solve",
 ];
 
+/// Shaders of this crate state what they need; bounds checks are for those that do not.
 #[test]
 fn few_shaders_of_ops_are_translated_with_bounds_checks() {
     let mut checked = BTreeSet::new();

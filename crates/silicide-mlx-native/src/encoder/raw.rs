@@ -195,7 +195,8 @@ impl CommandEncoder {
         if let Some(captured) = pipeline.program() {
             let recorded =
                 |slot: u64| usize::try_from(slot).ok().and_then(|slot| captured.operands.get(slot));
-            let other = operands.iter().find(|(slot, start)| recorded(*slot) != start.as_ref());
+            let other =
+                operands.iter().find(|(slot, start)| start.is_none() || recorded(*slot) != start.as_ref());
             if let Some((slot, _)) = other {
                 let name = pipeline.label();
                 self.fail(format!(

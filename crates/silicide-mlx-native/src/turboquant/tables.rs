@@ -1,5 +1,6 @@
 //! Levels and signs of mlx-native's compressed caches: what the bytes of such a cache mean.
 //!
+//! The numbers are those of mlx-native (MIT, Copyright (c) 2026 mlx-native contributors), as without them its caches can't be read.
 //! Levels of up to 5 bits are Lloyd-Max codebooks for a normal variable; those of 6 and 8 bits are wider in the middle.
 
 /// Levels of 2 bits.

@@ -35,7 +35,7 @@ impl Op for Cast {
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let [x] = inputs("cast", self.slots(), given)?;
         if x.dtype != self.to && (x.dtype.is_compressed() || self.to.is_compressed()) {
-            let expected = format!("{} or, to be converted, no block format", self.to);
+            let expected = format!("{} or, to be converted, no compressed type", self.to);
             return Err(Error::DTypeMismatch { op: "cast", slot: "x", expected, got: x.dtype });
         }
         Ok(Outputs::from_slice(&[TensorInfo::new(self.to, x.shape)]))

@@ -36,7 +36,9 @@ native_kernel!(unsafe HEADS, "causal_decay.heads.cpu", run::<S>, needs needs);
 
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [chunks, groups, heads, n] = [0, 1, 2, 3].map(|i| launch.count(i));
-    let fits = launch.plane()? == [heads, chunks] && launch.param(2).checked_rem(launch.param(1)) == Some(0);
+    let fits = launch.plane()? == [heads, chunks]
+        && launch.param(2).checked_rem(launch.param(1)) == Some(0)
+        && launch.param(4) <= 1;
     let needs = Needs::new().read(chunks * groups * n * n * 4u32, 4).read(chunks * heads * n * 4u32, 4);
     fits.then(|| needs.write(chunks * heads * n * n * 4u32, 4))
 }

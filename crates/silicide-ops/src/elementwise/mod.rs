@@ -54,7 +54,7 @@ pub(crate) fn check_float(op: &'static str, slot: &'static str, dtype: DType) ->
 /// Refuses compressed types.
 pub(crate) fn check_plain(op: &'static str, slot: &'static str, dtype: DType) -> Result<()> {
     if dtype.is_compressed() {
-        Err(Error::DTypeMismatch { op, slot, expected: "no block format".to_owned(), got: dtype })
+        Err(Error::DTypeMismatch { op, slot, expected: "no compressed type".to_owned(), got: dtype })
     } else {
         Ok(())
     }

@@ -56,7 +56,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let (from, to, row) =
         (DType::from_code(launch.param(0))?, DType::from_code(launch.param(1))?, wide(launch, 3));
     let is_converted = is_float(from) && is_float(to);
-    if from.is_block() || to.is_block() || !(from == to || is_converted) || row == Count(0) {
+    if from.is_compressed() || to.is_compressed() || !(from == to || is_converted) || row == Count(0) {
         return None;
     }
     let elements = elements(launch, 2, to.size());

@@ -63,6 +63,7 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let fits = launch.plane()? == [heads, tokens]
         && launch.param(1).checked_rem(launch.param(2)) == Some(0)
         && keys <= capacity
+        && launch.param(12) <= 1
         && dim <= Count::from(MOST_KEY_DIM)
         && value_dim <= Count::from(MOST_VALUE_DIM);
     let masks = if by_head == Count(0) { tokens } else { tokens * heads };

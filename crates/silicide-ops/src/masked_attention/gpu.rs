@@ -10,7 +10,7 @@ use silicide_quant::DType;
 static BODY: Snippet = Snippet { name: "masked_attention", text: include_str!("masked_attention.wgsl") };
 static ADDED: Snippet = Snippet {
     name: "masked_attention.added",
-    text: "fn shown(i: u32) -> bool { return load_mask(i) > -3.4028235e38; }
+    text: "fn shown(i: u32) -> bool { return bitcast<u32>(load_mask(i)) != 0xff800000u; }
 fn added(i: u32) -> f32 { return load_mask(i); }",
 };
 static BYTES: Snippet = Snippet {

@@ -8,7 +8,8 @@
 //! softmax, without a value. A query that sees nothing gives zeros. Keys and values that no query sees, NaN included, do not reach a result.
 //! [`attention`](crate::attention()) takes positions in place of a mask, which is less to read, and caches that are rings.
 //!
-//! On the CPU, keys are folded in order, in blocks of 64: hiding a key or giving it a large negative mask makes the same bits.
+//! On the CPU, keys are folded in order, in blocks of 64: where another key is seen
+//! and values are finite, hiding a key or giving it a large negative mask makes the same bits.
 
 pub mod cases;
 mod cpu;

@@ -32,12 +32,12 @@ impl Isa {
     /// Decodes as many whole blocks as fit both slices.
     pub(crate) fn decode_turbo(self, layout: &TurboLayout, bytes: &[u8], out: &mut [f32]) {
         match self.0 {
-            // SAFETY: `best` and `available` make `Level::Avx512` only where the CPU has the features of `decode_turbo_avx512`.
+            // SAFETY: `best` and `available` make `Level::Avx512` only where the CPU has the features of `turbo_x86::decode_avx512`.
             #[cfg(target_arch = "x86_64")]
             super::Level::Avx512 if layout.with_high.is_multiple_of(16) => unsafe {
                 super::turbo_x86::decode_avx512(layout, bytes, out);
             },
-            // SAFETY: `best` and `available` make these levels only where the CPU has the features of `decode_turbo_avx2`.
+            // SAFETY: `best` and `available` make these levels only where the CPU has the features of `turbo_x86::decode_avx2`.
             #[cfg(target_arch = "x86_64")]
             super::Level::Avx512 | super::Level::Avx2 => unsafe {
                 super::turbo_x86::decode_avx2(layout, bytes, out);

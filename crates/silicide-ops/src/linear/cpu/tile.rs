@@ -160,7 +160,9 @@ impl Product {
     #[inline(always)]
     unsafe fn run(&self, tile: &Tile<'_>, number: u32, isa: Isa) -> Option<Region> {
         let program = PROGRAMS.get(self.program)?;
-        let variant = program.variants().iter().find(|variant| variant.isa <= isa)?;
+        // CPUs with AVX-512 need not have AVX-VNNI.
+        let runs = |of: Isa| of <= isa && (of != Isa::AvxVnni || isa == Isa::AvxVnni);
+        let variant = program.variants().iter().find(|variant| runs(variant.isa))?;
         let mut bindings = NOTHING_BOUND;
         let inner = self.tile(tile, number, &mut bindings)?;
         // SAFETY: the instruction set is this one or a lesser one; the program sees what it would see in a launch of its own.
