@@ -132,9 +132,8 @@ unsafe fn run<S: Simd + F32Kernels>(tile: &Tile<'_>) {
     let (mut buffer, mut value_buffer) = ([0.0; LONGEST], [0.0; *HEAD_LENGTHS.end()]);
     let turned = &mut buffer[..dim];
     let [has_rotated_keys, has_rotated_values] = [16, 17].map(|i| tile.param(i) != 0);
-    // Queries and keys are turned, then rotated.
-    let turn = |x: &[f32], turns: &[f32], y: &mut [f32]| {
-        turn::<S>(x, turns, halves, y);
+    // Queries and keys are turned, then rotated. `turn` is called where it is inlined: a closure would lack the instruction set.
+    let rotate_turned = |y: &mut [f32]| {
         if has_rotated_keys {
             rotate(y);
         }
@@ -155,7 +154,8 @@ unsafe fn run<S: Simd + F32Kernels>(tile: &Tile<'_>) {
             let at = (token * heads + query) * dim;
             // SAFETY: the head is of this tile alone, and read before it is written: queries may be q.
             unsafe {
-                turn(tile.read_part::<f32>(Q, at..at + dim), turns(token), turned);
+                turn::<S>(tile.read_part::<f32>(Q, at..at + dim), turns(token), halves, turned);
+                rotate_turned(turned);
                 tile.write::<f32>(QUERIES, at..at + dim).copy_from_slice(turned);
             }
         }
@@ -187,11 +187,13 @@ unsafe fn run<S: Simd + F32Kernels>(tile: &Tile<'_>) {
             unsafe {
                 if is_set {
                     for (token, row) in (token..).zip(rows.chunks_exact_mut(dim)) {
-                        turn(tile.read_part::<f32>(K, from(token, dim)), turns(token), row);
+                        turn::<S>(tile.read_part::<f32>(K, from(token, dim)), turns(token), halves, row);
+                        rotate_turned(row);
                     }
                     store_set::<S>(tile, key, rows, set);
                 } else if slot < key_limit {
-                    turn(tile.read_part::<f32>(K, from(token, dim)), turns(token), turned);
+                    turn::<S>(tile.read_part::<f32>(K, from(token, dim)), turns(token), halves, turned);
+                    rotate_turned(turned);
                     store_row::<S>(tile, key, turned);
                 }
                 for i in (0..count).take_while(|i| slot + i < value_limit) {
