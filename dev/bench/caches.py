@@ -41,6 +41,8 @@ def plot(rows, path, note):
                 # Bits of the part that is not f16.
                 bits = 16 * row["bytes"] / exact if kind == "both" else 32 * row["bytes"] / exact - 16
                 series.setdefault(family(row["keys"] if kind != "values" else row["values"]), []).append([bits, 1000 * row["kl"]])
+            if not series:
+                continue
             charts.append(drawing.Curves(f"{name[0].upper() + name[1:]}, context of {context}", "bits of an element, with scales",
                                          "KL to f16, 1/1000 nats", series, log_x=False, log_y=True))
     path.write_text(drawing.curves(charts, [note] if note else [], columns=len(SIDES)))
