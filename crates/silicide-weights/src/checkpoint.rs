@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// The index that a checkpoint in several files has.
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
+/// The file that can have the quantization settings, beside `config.json`.
+pub(crate) const QUANTIZATION: &str = "quantization_config.json";
 /// The file that a checkpoint in one has.
 pub(crate) const SINGLE: &str = "model.safetensors";
 
@@ -28,25 +30,35 @@ pub(crate) struct Checkpoint {
 impl Checkpoint {
     /// Opens the checkpoint in a directory; `None` if there is none.
     pub(crate) fn open(directory: &Path, reader: &mut FileReader<'_>) -> Result<Option<Checkpoint>> {
-        let config = Config::read(&directory.join("config.json"))?;
+        let read = |name: &'static str| Config::read(&directory.join(name), name);
+        let (config, settings) = (read("config.json")?, read(QUANTIZATION)?);
+        let settings = settings.as_ref();
         let path = directory.join(INDEX);
         if let Some(text) = json::read(&path, INDEX, limits::INDEX_BYTES)? {
             let index = Index::parse(&path, &text)?;
             let files = index.files().into_iter().map(|name| open_file(&directory.join(name), reader));
             let files = files.collect::<Result<Vec<_>>>()?;
             index.agree(&path, &text, &files)?;
-            return Checkpoint::assemble(files, config).map(Some);
+            return Checkpoint::assemble(files, config, settings).map(Some);
         }
         let single = directory.join(SINGLE);
         if !single.is_file() {
             return Ok(None);
         }
-        Checkpoint::assemble(vec![open_file(&single, reader)?], config).map(Some)
+        Checkpoint::assemble(vec![open_file(&single, reader)?], config, settings).map(Some)
     }
 
-    /// Puts files together, joining planes if `config` says that the weights are quantised.
-    pub(crate) fn assemble(files: Vec<SafetensorsFile>, config: Option<Config>) -> Result<Checkpoint> {
-        let quantization = config.as_ref().map(Config::quantization).transpose()?.flatten();
+    /// Puts files together, joining planes if `config` says that the weights are quantised; if it does not, if `settings` do, the
+    /// file beside it.
+    pub(crate) fn assemble(
+        files: Vec<SafetensorsFile>,
+        config: Option<Config>,
+        settings: Option<&Config>,
+    ) -> Result<Checkpoint> {
+        let mut quantization = config.as_ref().map(Config::quantization).transpose()?.flatten();
+        if quantization.is_none() {
+            quantization = settings.map(Config::as_quantization).transpose()?.flatten();
+        }
         let mut tensors = Vec::new();
         for (number, file) in (0..).zip(&files) {
             for tensor in file.tensors() {

@@ -20,9 +20,9 @@ impl Config {
         Config { path: path.to_owned(), text }
     }
 
-    /// Reads the file at `path`, if there is one.
-    pub(crate) fn read(path: &Path) -> Result<Option<Config>> {
-        let text = json::read(path, "config.json", limits::CONFIG_BYTES)?;
+    /// Reads the file at `path`, if there is one. `what` names it in messages.
+    pub(crate) fn read(path: &Path, what: &'static str) -> Result<Option<Config>> {
+        let text = json::read(path, what, limits::CONFIG_BYTES)?;
         Ok(text.map(|text| Config::new(path, text)))
     }
 
@@ -34,6 +34,12 @@ impl Config {
     /// Parses the settings that `T` has fields for.
     pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         json::parse("config", &self.text)
+            .map_err(|(offset, fault)| Error::malformed(&self.path, offset, fault))
+    }
+
+    /// Reads this text as a `quantization_config.json`, whose object is the settings themselves; `None` if it is another library's.
+    pub fn as_quantization(&self) -> Result<Option<Quantization>> {
+        Quantization::parse_file(&self.text)
             .map_err(|(offset, fault)| Error::malformed(&self.path, offset, fault))
     }
 

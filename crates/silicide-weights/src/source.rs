@@ -1,7 +1,7 @@
 //! One door to all weight files: metadata, entries, bytes.
 
 use crate::bytes::FileReader;
-use crate::checkpoint::{Checkpoint, INDEX, SINGLE};
+use crate::checkpoint::{Checkpoint, INDEX, QUANTIZATION, SINGLE};
 use crate::config::Config;
 use crate::entry::{Entry, FileRegion, Stored, Tensor};
 use crate::error::{Error, Fault, Result};
@@ -80,7 +80,7 @@ impl Source {
     pub fn from_safetensors(files: Vec<Bytes>, config: Option<Config>) -> Result<Source> {
         let path = files.first().map(|bytes| bytes.path().to_owned()).unwrap_or_default();
         let files = files.into_iter().map(SafetensorsFile::parse).collect::<Result<Vec<_>>>()?;
-        Ok(Source { path, parts: Parts::Checkpoint(Checkpoint::assemble(files, config)?) })
+        Ok(Source { path, parts: Parts::Checkpoint(Checkpoint::assemble(files, config, None)?) })
     }
 
     /// Returns the path that was opened.
@@ -125,7 +125,8 @@ impl Source {
         if let Parts::Checkpoint(checkpoint) = &self.parts { checkpoint.config.as_ref() } else { None }
     }
 
-    /// Returns the quantization settings of an MLX checkpoint.
+    /// Returns the quantization settings of an MLX checkpoint: of its `config.json`, or of a `quantization_config.json` beside it.
+    /// [`Quantization::of_tensor`] looks a tensor up.
     pub fn quantization(&self) -> Option<&Quantization> {
         if let Parts::Checkpoint(checkpoint) = &self.parts { checkpoint.quantization.as_ref() } else { None }
     }
@@ -254,9 +255,10 @@ fn open_file(path: &Path, reader: &mut FileReader<'_>) -> Result<Parts> {
         // Not one, but its error says why.
         return Ok(Parts::Gguf(vec![GgufFile::parse(reader.open(path)?)?]));
     }
-    let config = Config::read(&path.with_file_name("config.json"))?;
+    let read = |name: &'static str| Config::read(&path.with_file_name(name), name);
+    let (config, settings) = (read("config.json")?, read(QUANTIZATION)?);
     let file = SafetensorsFile::parse(reader.open(path)?)?;
-    Ok(Parts::Checkpoint(Checkpoint::assemble(vec![file], config)?))
+    Ok(Parts::Checkpoint(Checkpoint::assemble(vec![file], config, settings.as_ref())?))
 }
 
 fn open_directory(directory: &Path, reader: &mut FileReader<'_>) -> Result<Parts> {

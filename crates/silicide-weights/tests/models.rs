@@ -81,6 +81,37 @@ fn mlx_checkpoint() {
     }
 }
 
+#[test]
+fn settings_may_lie_in_a_file_beside_the_weights() {
+    let (from, folder) = (testdata("models/mlx/llama-4bit"), tempfile::tempdir().unwrap());
+    let expected = Source::open(&from).unwrap();
+    for file in std::fs::read_dir(&from).unwrap().map(|file| file.unwrap().path()) {
+        std::fs::copy(&file, folder.path().join(file.file_name().unwrap())).unwrap();
+    }
+    let config = folder.path().join("config.json");
+    let mut settings: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&config).unwrap()).unwrap();
+    let own = settings.as_object_mut().unwrap().remove("quantization").unwrap();
+    settings.as_object_mut().unwrap().remove("quantization_config");
+    std::fs::write(&config, settings.to_string()).unwrap();
+    assert_eq!(Source::open(folder.path()).unwrap().container(), Container::Safetensors);
+    let beside = folder.path().join("quantization_config.json");
+    std::fs::write(&beside, own.to_string()).unwrap();
+    let source = Source::open(folder.path()).unwrap();
+    assert_eq!((source.container(), source.len()), (Container::Mlx, expected.len()));
+    for entry in source.entries() {
+        let other = expected.entry(entry.name()).unwrap();
+        assert_eq!((entry.stored(), entry.shape()), (other.stored(), other.shape()), "{}", entry.name());
+        if let Stored::Mlx(format) = entry.stored() {
+            let found = source.quantization().unwrap().of_tensor(entry.name()).unwrap();
+            assert_eq!((found.bits, found.group), (format.bits(), format.group()));
+        }
+    }
+    std::fs::write(&beside, r#"{"bits": 4, "group_size": 64, "model.norm": {"bits": 9}}"#).unwrap();
+    let error = Source::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("quantization_config.json") && error.contains("bits is 9"), "{error}");
+}
+
 /// Decoding returns nearly the weights of the model before it was quantized.
 #[test]
 fn mlx_planes_belong_together() {

@@ -1,4 +1,5 @@
-//! What `config.json` says about quantisation: settings for all modules, and for some of their own.
+//! What `config.json`, or `quantization_config.json` beside it, says about quantisation: settings for all modules, and for some of
+//! their own.
 
 use crate::cursor::At;
 use crate::error::Fault;
@@ -55,13 +56,64 @@ impl Quantization {
         Ok(Some(Quantization { default, modules }))
     }
 
+    /// Reads the text of a `quantization_config.json`, whose object is the settings themselves. Tensors with settings of their own stand
+    /// beside the others, or under `per_tensor`; what they omit is as for all. `None` if it is another library's.
+    pub(crate) fn parse_file(text: &str) -> At<Option<Quantization>> {
+        let Object(raw): Object<Raw> = json::parse("quantization_config", text)?;
+        if raw.foreign || (raw.own.bits.is_none() && raw.modules.is_empty()) {
+            return Ok(None);
+        }
+        let at = |module: &str| json::locate(text, if module.is_empty() { "bits" } else { module });
+        let check = |module: &str, raw: &RawSettings| raw.check(module).map_err(|fault| (at(module), fault));
+        let default = check("", &raw.own)?;
+        let mut modules = HashMap::new();
+        for (name, own) in raw.modules {
+            let settings = match own {
+                ModuleEntry::Yes => Some(default),
+                ModuleEntry::No => None,
+                ModuleEntry::Settings(own) => Some(check(&name, &own.or(&raw.own))?),
+                ModuleEntry::Other => continue,
+            };
+            let module = module_of(&name);
+            match modules.insert(module.to_owned(), settings) {
+                Some(other) if other != settings => {
+                    return Err((at(&name), Fault::Duplicate { what: "module", name: module.to_owned() }));
+                }
+                _ => (),
+            }
+        }
+        Ok(Some(Quantization { default: Some(default), modules }))
+    }
+
+    /// Returns how a tensor is quantised, or `None` if it is not, as far as the settings say: a tensor without scales beside it is not
+    /// quantised either. `name` is that of a module or of one of its tensors, with or without `language_model.` before it.
+    pub fn of_tensor(&self, name: &str) -> Option<Settings> {
+        self.of(module_of(name)).0
+    }
+
     /// Returns the settings of a module, and whether they are its own.
     pub(crate) fn of(&self, module: &str) -> (Option<Settings>, bool) {
-        match self.modules.get(module) {
+        if self.modules.is_empty() {
+            return (self.default, false);
+        }
+        let wrapped = || match module.strip_prefix(LANGUAGE_MODEL) {
+            Some(inner) => self.modules.get(inner),
+            None => self.modules.get(&format!("{LANGUAGE_MODEL}{module}")),
+        };
+        match self.modules.get(module).or_else(wrapped) {
             Some(own) => (*own, true),
             None => (self.default, false),
         }
     }
+}
+
+/// What stands before the names of a model that is part of another.
+const LANGUAGE_MODEL: &str = "language_model.";
+
+/// Returns the module that a tensor belongs to.
+fn module_of(name: &str) -> &str {
+    let suffixes = [".weight", ".scales", ".biases"];
+    suffixes.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
 }
 
 #[derive(Deserialize)]
@@ -78,6 +130,40 @@ struct Raw {
     own: RawSettings,
     foreign: bool,
     modules: HashMap<String, ModuleEntry>,
+}
+
+impl Raw {
+    fn add(&mut self, name: String, own: ModuleEntry) -> Result<(), Fault> {
+        match self.modules.insert(name.clone(), own) {
+            Some(_) => Err(Fault::Duplicate { what: "key", name }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The tensors under `per_tensor`, each as it stands there.
+struct PerTensor(Vec<(String, ModuleEntry)>);
+
+impl<'de> Deserialize<'de> for PerTensor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PerTensor, D::Error> {
+        struct PerTensorVisitor;
+        impl<'de> Visitor<'de> for PerTensorVisitor {
+            type Value = PerTensor;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("settings of tensors by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PerTensor, A::Error> {
+                let mut tensors = Vec::new();
+                while let Some((Name(name), own)) = map.next_entry()? {
+                    tensors.push((name.into_owned(), own));
+                }
+                Ok(PerTensor(tensors))
+            }
+        }
+        deserializer.deserialize_map(PerTensorVisitor)
+    }
 }
 
 /// Settings before they are checked.
@@ -98,6 +184,15 @@ enum ModuleEntry {
 }
 
 impl RawSettings {
+    /// Returns these settings, with those of `all` in place of what is missing.
+    fn or(&self, all: &RawSettings) -> RawSettings {
+        RawSettings {
+            group_size: self.group_size.or(all.group_size),
+            bits: self.bits.or(all.bits),
+            mode: self.mode.clone().or_else(|| all.mode.clone()),
+        }
+    }
+
     fn check(&self, module: &str) -> Result<Settings, Fault> {
         let refused = |setting, got: String, expected| {
             Err(Fault::Setting { module: module.to_owned(), setting, got, expected })
@@ -148,12 +243,15 @@ impl<'de> Deserialize<'de> for Raw {
                         "bits" => raw.own.bits = map.next_value()?,
                         "mode" => raw.own.mode = map.next_value()?,
                         "quant_method" => raw.foreign = map.next_value::<IgnoredAny>().map(|_| true)?,
+                        "per_tensor" => {
+                            let PerTensor(tensors) = map.next_value()?;
+                            for (name, own) in tensors {
+                                raw.add(name, own).map_err(A::Error::custom)?;
+                            }
+                        }
                         _ => {
                             let own = map.next_value()?;
-                            if raw.modules.insert(key.clone().into_owned(), own).is_some() {
-                                let fault = Fault::Duplicate { what: "key", name: key.into_owned() };
-                                return Err(A::Error::custom(fault));
-                            }
+                            raw.add(key.into_owned(), own).map_err(A::Error::custom)?;
                         }
                     }
                 }
@@ -233,6 +331,47 @@ mod tests {
         assert_eq!(found.of("d"), (affine(3, 32), true));
         assert_eq!(found.of("e"), (Some(Settings { mode: MlxMode::Mxfp8, bits: 8, group: 32 }), true));
         assert_eq!(found.of("notes"), (affine(3, 32), false));
+    }
+
+    #[test]
+    fn a_file_of_its_own_names_tensors_and_fills_in_what_they_omit() {
+        let text = r#"{"bits": 8, "group_size": 32, "language_model.a.b": {"bits": 6},
+            "per_tensor": {"c.weight": {"group_size": 128}, "d": false, "e.scales": true}}"#;
+        let found = Quantization::parse_file(text).unwrap().unwrap();
+        let affine = |bits, group| Some(Settings { mode: MlxMode::Affine, bits, group });
+        assert_eq!(found.of_tensor("other.weight"), affine(8, 32));
+        for name in ["a.b", "a.b.weight", "language_model.a.b.biases"] {
+            assert_eq!(found.of_tensor(name), affine(6, 32), "{name}");
+        }
+        assert_eq!(found.of_tensor("language_model.c.scales"), affine(8, 128));
+        assert_eq!((found.of_tensor("d.weight"), found.of("d")), (None, (None, true)));
+        assert_eq!(found.of("e"), (affine(8, 32), true));
+    }
+
+    #[test]
+    fn hostile_files_of_settings_are_refused_or_left_alone() {
+        for (text, expected) in [
+            (r#"{"bits": 0}"#, "bits is 0"),
+            (r#"{"bits": -4}"#, "invalid value"),
+            (r#"{"bits": 4, "group_size": 18446744073709551615}"#, "group_size is 18446744073709551615"),
+            (r#"{"bits": 4, "mode": "q4"}"#, "mode"),
+            (r#"{"bits": 4, "a": {"bits": 7}}"#, r#"quantization of "a": bits is 7"#),
+            (r#"{"bits": 4, "a.weight": {"bits": 8}, "a.scales": {"bits": 2}}"#, r#""a""#),
+            (r#"{"bits": 4, "a": {}, "per_tensor": {"a": {}}}"#, r#""a""#),
+            (r#"{"bits": 4, "per_tensor": [1]}"#, "settings of tensors"),
+            ("[4, 64]", "an object"),
+            (r#"{"bits": 4"#, "EOF"),
+            ("", "EOF"),
+        ] {
+            let (offset, fault) = Quantization::parse_file(text).expect_err(text);
+            assert!(fault.to_string().contains(expected), "{text}: {fault}");
+            assert!(offset <= text.len() as u64);
+        }
+        let deep = format!("{}{}", r#"{"a": "#.repeat(10_000), "}".repeat(10_000));
+        assert!(Quantization::parse_file(&deep).is_err());
+        for text in ["{}", r#"{"quant_method": "awq", "bits": 4}"#, r#"{"group_size": 64}"#] {
+            assert_eq!(Quantization::parse_file(text).unwrap(), None, "{text}");
+        }
     }
 
     #[test]

@@ -53,6 +53,13 @@ pub(super) fn mlx_config(bytes: &[u8]) -> Outcome {
     let model = rest.map_or_else(sample, <[u8]>::to_vec);
     let size = model.len();
     let config = Config::new(Path::new("config.json"), text.to_owned());
+    // The text as the file beside it: refused, or settings that answer for any tensor.
+    if let Ok(Some(quantization)) = config.as_quantization() {
+        let names = quantization.modules.keys().flat_map(|name| [name.clone(), format!("{name}.weight")]);
+        for name in names.chain(["m.weight".to_owned()]) {
+            let _ = quantization.of_tensor(&name);
+        }
+    }
     match Source::from_safetensors(vec![Bytes::from_memory("fuzz", model)], Some(config)) {
         Ok(source) => check_entries(&source, size),
         Err(error) => return Outcome::refused(&error),
