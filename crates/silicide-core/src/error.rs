@@ -239,6 +239,42 @@ pub enum Error {
         /// What it planned.
         what: String,
     },
+    /// No kernel was registered under this name.
+    #[error("{device}: no kernel is registered as {name:?}; known are {known}")]
+    UnknownKernel {
+        /// The device.
+        device: String,
+        /// The name.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Another kernel has this name.
+    #[error(
+        "{device}: another kernel is registered as {name:?}; unregister it first, or choose another name"
+    )]
+    KernelExists {
+        /// The device.
+        device: String,
+        /// The name.
+        name: String,
+    },
+    /// A closure of a worker panicked.
+    #[error("{what} panicked: {message}")]
+    Panicked {
+        /// What ran it.
+        what: &'static str,
+        /// The message of the panic.
+        message: String,
+    },
+    /// The system has no thread to give.
+    #[error("{what}: the system gave no thread ({detail}); end other threads or raise the limit")]
+    NoThread {
+        /// What it is for.
+        what: &'static str,
+        /// The system's message.
+        detail: String,
+    },
     /// A part that silicide itself made is missing: a defect.
     #[error("{what} is missing; this is a defect of silicide, please report it")]
     Missing {

@@ -11,6 +11,7 @@
 //! | [`profile`] | where the time of replays went, by kernel and scope |
 //! | [`weights`] | tensors of weight files as buffers |
 //! | [`CancelToken`] | asking long work to stop |
+//! | [`EncoderWorker`] | a thread that runs closures in order |
 //! | [`error`] | the one error type |
 //!
 //! Safe code here can't see bytes that a device is writing, lose an error of a device, or run two conflicting
@@ -26,6 +27,7 @@ pub mod memory;
 pub mod profile;
 pub mod record;
 pub mod weights;
+mod worker;
 
 pub use buffer::{
     Buffer, BufferId, BufferOptions, ForeignMemory, NativeBuffer, ReadGuard, StorageId, WriteGuard,
@@ -39,13 +41,14 @@ pub use graph::{
 };
 pub use memory::{Allocator, BufferPool, Purpose, Usage};
 pub use profile::{Profile, ProfileRow, Roofline};
-pub use record::{BufferRange, CommandEncoder, EncoderOptions, MemRanges, Recorder, Submission};
+pub use record::{BufferRange, CommandEncoder, EncoderOptions, LabelTime, MemRanges, Recorder, Submission};
 pub use silicide_hal as hal;
 pub use silicide_hal::{DeviceInfo, MemoryKind, cpu::Isa};
 pub use silicide_weights::MappedFile;
 pub use weights::{
     AsWeight, LoadEvent, LoadOptions, LoadProgress, LoadReport, Loader, Placement, Weight, Weights,
 };
+pub use worker::{EncoderWorker, WorkerTask};
 
 /// The examples of the README, as tests.
 #[cfg(doctest)]

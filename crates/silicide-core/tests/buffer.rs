@@ -1,8 +1,9 @@
 //! Buffers: making, viewing, asking, copying.
 
+use crate::common::ops::Scale;
 use crate::common::{count, devices, null_device, vector, wrapped};
 use silicide_core::hal::null::NullOptions;
-use silicide_core::{Buffer, BufferOptions, Device, Error, MemoryKind};
+use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, Error, MemoryKind, Recorder};
 use silicide_quant::{DType, Shape, ShapeError};
 use std::collections::HashSet;
 
@@ -331,5 +332,45 @@ fn buffers_are_shared_between_threads() {
         });
         let values = buffer.to_vec::<u32>().unwrap();
         assert!(values.iter().enumerate().all(|(i, value)| *value as usize == i / 1024));
+    }
+}
+
+#[test]
+fn a_frozen_buffer_is_written_by_nothing() {
+    for device in devices() {
+        let (x, y) = (vector(&device, &[1.0, 2.0]), vector(&device, &[3.0, 4.0]));
+        let guard = x.write::<f32>().unwrap();
+        assert_error!(x.freeze(), Error::HostGuard { what: "freeze", .. });
+        drop(guard);
+        let view = x.slice(1..2).unwrap();
+        view.freeze().unwrap();
+        assert!(!x.is_writable().unwrap() && y.is_writable().unwrap());
+        assert_error!(x.write::<f32>().map(|_| ()), Error::ReadOnly { .. });
+        assert_error!(x.copy_in(&[0.0f32; 2]), Error::ReadOnly { .. });
+        assert_error!(x.copy_from(&y), Error::ReadOnly { .. });
+        let mut encoder = CommandEncoder::new(&device);
+        assert_error!(encoder.run_into(Scale(2.0), &[&y], &[&x]), Error::ReadOnly { .. });
+        encoder.run_into(Scale(2.0), &[&x], &[&y]).unwrap();
+        encoder.submit().unwrap().wait().unwrap();
+        assert_eq!(
+            (x.to_vec::<f32>().unwrap(), y.to_vec::<f32>().unwrap()),
+            (vec![1.0, 2.0], vec![2.0, 4.0])
+        );
+    }
+}
+
+#[test]
+fn forked_views_have_a_storage_of_their_own() {
+    for device in devices() {
+        let x = vector(&device, &count(8));
+        let (tail, square) = (x.slice(4..8).unwrap(), x.reshape([2, 4]).unwrap());
+        let forks = x.fork(&[&tail, &square]).unwrap();
+        assert_eq!(forks[0].storage_id(), forks[1].storage_id());
+        assert_ne!(forks[0].storage_id(), x.storage_id());
+        assert_eq!((forks[0].offset(), forks[1].shape()), (16, square.shape()));
+        forks[0].copy_in(&[9.0f32; 4]).unwrap();
+        assert_eq!(forks[1].to_vec::<f32>().unwrap(), [0.0, 1.0, 2.0, 3.0, 9.0, 9.0, 9.0, 9.0]);
+        assert_eq!(x.to_vec::<f32>().unwrap(), count(8));
+        assert_error!(x.fork(&[&vector(&device, &[1.0])]), Error::OutOfBounds { what: "fork", .. });
     }
 }

@@ -3,7 +3,7 @@
 use crate::common::ops::{Accumulate, Add, Panics, Scale};
 use crate::common::{count, devices, holding_device, vector};
 use silicide_core::hal::HalError;
-use silicide_core::{Buffer, CommandEncoder, Device, Error, Recorder, Result, Submission};
+use silicide_core::{Buffer, CommandEncoder, Device, EncoderOptions, Error, Recorder, Result, Submission};
 use silicide_quant::DType;
 use std::time::{Duration, Instant};
 
@@ -227,4 +227,51 @@ fn marks_are_timed() {
         assert_eq!(times[0].start_ns, 0);
         assert_eq!(y.to_vec::<f32>().unwrap()[3], 12.0);
     }
+}
+
+#[test]
+fn times_are_summed_by_label() {
+    for device in devices() {
+        if !device.info().features.timestamps {
+            continue;
+        }
+        let (x, y) = (vector(&device, &count(100_000)), Buffer::new(&device, DType::F32, 100_000).unwrap());
+        let mut encoder = CommandEncoder::new(&device);
+        for layer in [0, 1, 0] {
+            encoder.label(&format!("layer {layer}"));
+            encoder.run_into(Scale(2.0), &[&x], &[&y]).unwrap();
+        }
+        let submission = encoder.submit().unwrap();
+        submission.wait().unwrap();
+        let sums = submission.times_by_label();
+        let counts: Vec<_> = sums.iter().map(|sum| (sum.label, sum.spans)).collect();
+        assert_eq!(counts, [("layer 0", 2), ("layer 1", 1)]);
+        let total: u64 = submission.times().iter().map(|span| span.duration_ns).sum();
+        assert_eq!(sums.iter().map(|sum| sum.duration_ns).sum::<u64>(), total);
+    }
+}
+
+#[test]
+fn time_at_barriers_is_that_in_which_no_thread_works() {
+    let device = Device::cpu().unwrap();
+    let (x, y) = (vector(&device, &count(100_000)), Buffer::new(&device, DType::F32, 100_000).unwrap());
+    let record = |options: EncoderOptions| {
+        let mut encoder = CommandEncoder::with(&device, options);
+        for _ in 0..50 {
+            encoder.run_into(Accumulate, &[&x], &[&y]).unwrap();
+        }
+        let submission = encoder.submit().unwrap();
+        submission.wait().unwrap();
+        submission
+    };
+    let traced = record(EncoderOptions::default().trace(true));
+    let span = traced.times()[0].duration_ns;
+    let idle = traced.barrier_time().unwrap();
+    assert!(idle > Duration::ZERO && idle.as_nanos() < u128::from(span), "{idle:?} of {span} ns");
+    let busiest = |thread| {
+        let spans = traced.thread_times().spans;
+        spans.iter().filter(|span| span.thread == thread).map(|span| span.duration_ns).sum::<u64>()
+    };
+    assert!(idle.as_nanos() + u128::from(busiest(0)) <= u128::from(span));
+    assert_eq!(record(EncoderOptions::default()).barrier_time(), None);
 }

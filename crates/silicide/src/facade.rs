@@ -39,7 +39,7 @@ pub mod record {
     pub use silicide_core::record::Recorder;
     #[doc(inline)]
     pub use silicide_core::record::{
-        BufferRange, CommandEncoder, EncoderOptions, MemRanges, Submission, place,
+        BufferRange, CommandEncoder, EncoderOptions, LabelTime, MemRanges, Submission, place,
     };
 }
 
@@ -126,8 +126,9 @@ pub mod kernel {
 
     #[doc(inline)]
     pub use silicide_core::kernel::{
-        Access, Arg, Cost, Decline, DynOp, Host, Io, Kernel, KernelRegistry, Launch, Op, Operand, Outputs,
-        Plan, RegistryUsage, Slot, Step, TensorInfo, Tolerance, Work,
+        Access, Arg, Cost, Decline, DynOp, Grid, Host, Io, Kernel, KernelCall, KernelRegistry, KernelText,
+        Launch, MslLaunch, NamedKernel, Op, Operand, Outputs, Plan, RegistryUsage, Slot, Step, TensorInfo,
+        TextInterface, Tolerance, Work,
     };
 }
 

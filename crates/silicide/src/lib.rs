@@ -5,7 +5,7 @@ mod facade;
 
 pub use facade::{graph, kernel, record, weights};
 #[doc(inline)]
-pub use silicide_core::{CancelToken, Error};
+pub use silicide_core::{CancelToken, EncoderWorker, Error, WorkerTask};
 #[doc(inline)]
 pub use silicide_core::{buffer, device, memory, profile};
 #[doc(inline)]

@@ -270,9 +270,15 @@ impl Buffer {
         self.allocation().map(|allocation| allocation.host.is_some())
     }
 
-    /// Whether the memory may be written: mapped files may not. Allocates it to find out.
+    /// Whether the memory may be written: mapped files and [frozen](Buffer::freeze) buffers may not. Allocates it to find out.
     pub fn is_writable(&self) -> Result<bool> {
-        self.allocation().map(|allocation| allocation.writable)
+        self.allocation().map(|allocation| allocation.writable && !self.storage.is_frozen())
+    }
+
+    /// Makes the storage read-only for good, for all views of it: guards, copies and outputs of ops on it are errors from now on.
+    /// What was recorded before still runs. Fails while a write guard is held.
+    pub fn freeze(&self) -> Result<()> {
+        self.storage.freeze()
     }
 
     /// Bytes `offset..offset + bytes` of this view, as a vector. Both are whole numbers of elements, or of blocks.

@@ -14,7 +14,7 @@ use silicide_hal::Ticket;
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The identity of an allocation: shared by all views of it, never used again.
@@ -59,6 +59,8 @@ pub(crate) struct Storage {
     state: Mutex<StorageState>,
     /// The name that graphs show.
     label: OnceLock<Box<str>>,
+    /// Whether it was frozen: then nothing more is recorded that writes it.
+    frozen: AtomicBool,
 }
 
 /// The mutable state of a storage.
@@ -146,7 +148,29 @@ impl Storage {
             allocating: Mutex::new(()),
             state: Mutex::new(StorageState::default()),
             label: OnceLock::new(),
+            frozen: AtomicBool::new(false),
         }
+    }
+
+    /// Refuses later writes; fails while the host holds a write guard.
+    pub(crate) fn freeze(&self) -> Result<()> {
+        let state = self.state();
+        if let Some(held) = state.guards.iter().find(|held| held.writes) {
+            let (start, end) = (held.range.start, held.range.end);
+            return Err(Error::HostGuard {
+                what: "freeze",
+                storage: self.id.to_string(),
+                start,
+                end,
+                held: "write",
+            });
+        }
+        self.frozen.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Acquire)
     }
 
     pub(crate) fn label(&self) -> &OnceLock<Box<str>> {
@@ -228,6 +252,9 @@ impl Storage {
     ) -> Result<u64> {
         let id = {
             let mut state = self.state();
+            if writes && self.is_frozen() {
+                return Err(Error::ReadOnly { what });
+            }
             state.check_guards(what, self.id, &range, writes)?;
             state.next_guard += 1;
             let id = state.next_guard;

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Purpose, Request};
 use crate::record::CommandEncoder;
 use silicide_hal::MemoryKind;
-use silicide_quant::Element;
+use silicide_quant::{DType, Element, Shape};
 use std::sync::Arc;
 
 impl Buffer {
@@ -91,6 +91,26 @@ impl Buffer {
             Some(staging) => self.copy_on_device(staging),
             None => Ok(()),
         }
+    }
+
+    /// Copies the storage of this buffer into one of its own, and returns the given views over the copy: same range, type and shape.
+    /// They are views of this storage.
+    pub fn fork(&self, views: &[&Buffer]) -> Result<Vec<Buffer>> {
+        let what = "fork";
+        if let Some(view) = views.iter().find(|view| view.storage_id() != self.storage_id()) {
+            return Err(Error::OutOfBounds {
+                what,
+                offset: view.offset(),
+                bytes: view.size(),
+                size: self.total_size(),
+            });
+        }
+        let bytes = self.total_size();
+        let shape = Shape::new(&[bytes]).map_err(|error| Error::bad_shape(what, error))?;
+        let all = Buffer::over(self.device(), self.storage(), DType::U8, shape);
+        let copy = Buffer::allocate(self.device(), DType::U8, shape)?;
+        copy.copy_from(&all)?;
+        views.iter().map(|view| copy.within(view.offset(), view.dtype(), view.shape())).collect()
     }
 
     /// Waits until the device is done with this buffer's memory.

@@ -62,6 +62,10 @@ impl DiskCache {
             text.extend(kernel.msl().map(|native| format!("\0{native:?}")));
             text.push_str(if kernel.is_checked() { "\0checked" } else { "" });
             text.push_str(if kernel.is_live() { "\0live" } else { "" });
+            if kernel.entry() != "main" {
+                text.push_str("\0entry ");
+                text.push_str(kernel.entry());
+            }
         }
         let name = program.name();
         format!(

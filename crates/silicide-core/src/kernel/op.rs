@@ -279,6 +279,10 @@ pub trait Op: fmt::Debug + PartialEq + Send + Sync + 'static {
     fn ignores_later_rows(&self) -> bool {
         true
     }
+    /// The name that counters and times have for its kernel, if not the kernel's own.
+    fn kernel_label(&self) -> Option<&'static str> {
+        None
+    }
     /// Bytes and operations of one call.
     fn work(&self, io: &Io<'_>) -> Work {
         Work::streaming(io, io.output(0).elements() as u64)
@@ -367,7 +371,8 @@ impl<O: Op> DynOp for O {
         O::kernels().len()
     }
     fn kernel_name(&self, i: usize) -> &'static str {
-        O::kernels().get(i).map_or("", |kernel| kernel.name())
+        let own = || O::kernels().get(i).map_or("", |kernel| kernel.name());
+        Op::kernel_label(self).unwrap_or_else(own)
     }
     fn kernel_fits(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         O::kernels().get(i).map_or(Err(Decline("no such kernel")), |kernel| kernel.fits(self, io, on))

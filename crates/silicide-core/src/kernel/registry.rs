@@ -1,14 +1,17 @@
 //! The kernel registry: compiled kernels of one device. Compiled on first use, shared between threads, never
 //! compiled twice, kept on disk where the device was opened with a cache directory.
 
-use super::DiskCache;
+use super::named::{KernelText, MslLaunch, NamedKernel, TextInterface, no_text};
+use super::{Access, DiskCache};
 use crate::error::{Error, Result};
 use rustc_hash::FxHashMap;
-use silicide_hal::{HalError, Program, RawDevice, RawPipeline};
+use silicide_hal::{Backend, HalError, NativeKernel, Program, RawDevice, RawPipeline};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 /// A kernel, compiled or being compiled: the first thread that requests it compiles, others wait.
 type Entry = Arc<OnceLock<Result<RawPipeline, HalError>>>;
@@ -17,6 +20,8 @@ type Entry = Arc<OnceLock<Result<RawPipeline, HalError>>>;
 pub struct KernelRegistry {
     raw: Arc<dyn RawDevice>,
     entries: RwLock<FxHashMap<Program, Entry>>,
+    /// Kernels that programs registered.
+    named: RwLock<BTreeMap<&'static str, NamedKernel>>,
     cache: Option<DiskCache>,
     compiled: AtomicU64,
     from_cache: AtomicU64,
@@ -44,6 +49,7 @@ impl KernelRegistry {
         KernelRegistry {
             raw,
             entries: RwLock::default(),
+            named: RwLock::default(),
             cache,
             compiled: AtomicU64::new(0),
             from_cache: AtomicU64::new(0),
@@ -136,6 +142,93 @@ impl KernelRegistry {
             let joined = others.into_iter().map(|other| other.join().unwrap_or(Ok(())));
             joined.chain([own]).collect()
         })
+    }
+
+    /// Registers a WGSL kernel of a program under its name, and compiles it. It runs with bounds checks. The error of a text that is
+    /// broken names line and column; the same registration again changes nothing, and another under a name that is taken is an error.
+    /// The CPU runs no text: see [`register_native`](KernelRegistry::register_native).
+    pub fn register(&self, text: &KernelText<'_>) -> Result<NamedKernel> {
+        let info = self.raw.info();
+        if info.isa.is_some() {
+            return Err(Error::device(&info.id, no_text(text.name)));
+        }
+        self.add(NamedKernel::of_text(info, text)?)
+    }
+
+    /// Returns what the entry point `entry` of a WGSL text declares, for programs that register texts that they do not know. `name` is that
+    /// of the kernel in errors.
+    pub fn interface(&self, name: &str, text: &str, entry: &str) -> Result<TextInterface> {
+        NamedKernel::interface(self.raw.info(), [name, text, entry])
+    }
+
+    /// Registers a kernel in the Metal Shading Language, as [`NativeMsl`](silicide_hal::NativeMsl) says: binding `i` is `[[buffer(i)]]`, and
+    /// the words of `var<immediate>` of a [`KernelText`] follow the bindings. Other devices than Metal's refuse it.
+    ///
+    /// # Safety
+    ///
+    /// The text keeps the contract of [`WgslKernel::unchecked`](silicide_hal::WgslKernel::unchecked) with `launch.needs`.
+    pub unsafe fn register_msl(&self, text: &KernelText<'_>, launch: &MslLaunch<'_>) -> Result<NamedKernel> {
+        let info = self.raw.info();
+        if info.backend != Backend::Metal {
+            let detail = "it is written in MSL, which Metal alone runs; register WGSL".to_owned();
+            return Err(Error::device(&info.id, HalError::Compile { label: text.name.to_owned(), detail }));
+        }
+        // SAFETY: as the caller states (`# Safety`).
+        self.add(unsafe { NamedKernel::of_msl(text, launch)? })
+    }
+
+    /// Registers a native function of the CPU under a name. Its parameter words are the parameter bytes, and its grid counts tiles.
+    pub fn register_native(
+        &self,
+        name: &str,
+        function: &'static NativeKernel,
+        bindings: &[Access],
+        param_bytes: usize,
+    ) -> Result<NamedKernel> {
+        self.add(NamedKernel::of_native(name, function, bindings, param_bytes)?)
+    }
+
+    /// Compiles a kernel and adds its name.
+    fn add(&self, kernel: NamedKernel) -> Result<NamedKernel> {
+        let exists = |known: Option<&NamedKernel>| match known {
+            Some(known) if *known != kernel => {
+                let (device, name) = (self.raw.info().id.clone(), kernel.name().to_owned());
+                Err(Error::KernelExists { device, name })
+            }
+            _ => Ok(()),
+        };
+        exists(self.names().get(kernel.name()))?;
+        // The text is a program's: where the translator panics on it, that is an error too. Nothing is half-made: the entry stays empty.
+        let compiled = catch_unwind(AssertUnwindSafe(|| self.pipeline(kernel.program())));
+        compiled.unwrap_or_else(|_| {
+            let (label, detail) =
+                (kernel.name().to_owned(), "the translator cannot take this text".to_owned());
+            Err(Error::device(&self.raw.info().id, HalError::Compile { label, detail }))
+        })?;
+        let mut names = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have taken the name meanwhile.
+        exists(names.get(kernel.name()))?;
+        names.insert(kernel.name(), kernel);
+        Ok(kernel)
+    }
+
+    fn names(&self) -> RwLockReadGuard<'_, BTreeMap<&'static str, NamedKernel>> {
+        self.named.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds a registered kernel.
+    pub fn named(&self, name: &str) -> Result<NamedKernel> {
+        let names = self.names();
+        names.get(name).copied().ok_or_else(|| {
+            let known: Vec<&str> = names.keys().copied().collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Error::UnknownKernel { device: self.raw.info().id.clone(), name: name.to_owned(), known }
+        })
+    }
+
+    /// Removes a name, and returns whether there was one. Calls that were made keep their kernel.
+    pub fn unregister(&self, name: &str) -> bool {
+        self.named.write().unwrap_or_else(PoisonError::into_inner).remove(name).is_some()
     }
 
     /// Returns the counts so far.

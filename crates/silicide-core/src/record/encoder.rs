@@ -6,7 +6,7 @@ use super::{Recorder, Submission, lower};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::kernel::{Access, DynOp, Io, Op, TensorInfo, select};
+use crate::kernel::{Access, DynOp, Io, KernelCall, Op, TensorInfo, intern, select};
 use silicide_hal::{Command, CommandList};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
@@ -50,6 +50,8 @@ pub struct EncoderOptions {
     pub kernel: Option<&'static str>,
     /// Put a timing mark before each op, so that a submission's times name ops instead of scopes, and record the tiles of each thread.
     pub mark_ops: bool,
+    /// Record the tiles of each thread, for [`Submission::thread_times`] and [`Submission::barrier_time`]. `mark_ops` does so too.
+    pub trace: bool,
 }
 
 impl EncoderOptions {
@@ -64,6 +66,12 @@ impl EncoderOptions {
         self.mark_ops = mark;
         self
     }
+
+    /// Sets whether the tiles of each thread are recorded.
+    pub fn trace(mut self, trace: bool) -> EncoderOptions {
+        self.trace = trace;
+        self
+    }
 }
 
 impl CommandEncoder {
@@ -75,7 +83,11 @@ impl CommandEncoder {
     /// An empty encoder with options.
     pub fn with(device: &Device, options: EncoderOptions) -> CommandEncoder {
         let mut recording = device.recycler().take();
-        recording.list.traced = options.mark_ops;
+        recording.list.traced = options.mark_ops || options.trace;
+        if options.trace {
+            // Traces are kept with the times of marks.
+            recording.list.commands.push(Command::Mark { label: OUTSIDE });
+        }
         CommandEncoder { device: device.clone(), recording, options, scope: None }
     }
 
@@ -143,9 +155,21 @@ impl CommandEncoder {
         Ok(())
     }
 
+    /// Records a call of a registered kernel, with its arguments in the order of its bindings.
+    pub fn dispatch(&mut self, call: &KernelCall, bindings: &[&Buffer]) -> Result<()> {
+        let (inputs, outputs) = call.split(bindings)?;
+        Recorder::run_into(self, call.clone(), &inputs, &outputs)
+    }
+
     /// Opens a timed span that lasts until the next mark or the end of the list.
     pub fn mark(&mut self, label: &'static str) {
         self.recording.list.commands.push(Command::Mark { label });
+    }
+
+    /// As [`mark`](CommandEncoder::mark), with a label that is made at run time. Each different label stays in memory until the process
+    /// ends.
+    pub fn label(&mut self, label: &str) {
+        self.mark(intern(label));
     }
 
     /// Submits the list. On failure nothing of it runs.

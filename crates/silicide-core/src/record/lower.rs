@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Arg, DynOp, Launch, Operand, Plan, Step};
-use silicide_hal::{Binding, Command, LaunchWords, Program};
+use silicide_hal::{Binding, Command, LaunchWords, Program, WgslKernel};
 use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
 
@@ -231,15 +231,23 @@ impl Call<'_> {
                 // Devices bind from aligned offsets; the rest of the way is a parameter.
                 let skipped = bound.offset % (limits.binding_alignment as u64).max(1);
                 bound.offset -= skipped;
+                let has_offsets = wgsl.is_some_and(WgslKernel::has_offsets);
+                if !has_offsets && (skipped != 0 || bound.bytes % 4 != 0) {
+                    // Without an offset word the program would see bytes of other buffers.
+                    return Err(self.defect(format!(
+                        "{} bytes at {skipped} bytes past the alignment at binding {i}, which has no offset word",
+                        bound.bytes
+                    )));
+                }
                 let exact = (bound.bytes + skipped).next_multiple_of(4);
-                let behind = if self.device.loosens_bindings() { place.behind() } else { 0 };
+                let behind = if has_offsets && self.device.loosens_bindings() { place.behind() } else { 0 };
                 let loose = (bound.bytes + skipped + behind as u64).next_multiple_of(4);
                 bound.bytes = loose.min(limits.max_binding as u64).max(exact);
                 if is_table {
                     if skipped != 0 {
                         return Err(self.defect(format!("a table at {skipped} bytes past the alignment")));
                     }
-                } else {
+                } else if has_offsets {
                     params.push((skipped / offset_unit(dtype) as u64) as u32);
                 }
             }

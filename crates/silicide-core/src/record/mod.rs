@@ -21,4 +21,4 @@ pub use hazard::{BufferRange, MemRanges, place};
 pub(crate) use lower::{Call, PlanBuffers, scratch_bytes};
 pub use recorder::Recorder;
 pub(crate) use recording::{BufferRegion, Recording, Recycler, fill_block};
-pub use submission::Submission;
+pub use submission::{LabelTime, Submission};

@@ -34,7 +34,8 @@ impl Call<'_> {
             let (needed, given) = (needs.bindings().len(), places.len());
             return Err(self.defect(format!("{given} bindings of {program}, which has {needed}")));
         }
-        let is_unchecked = matches!(&launch.program, Program::Wgsl(kernel) if !kernel.is_checked());
+        let is_unchecked =
+            matches!(&launch.program, Program::Wgsl(kernel) if !kernel.is_checked() && kernel.has_offsets());
         for (i, (need, (place, dtype))) in needs.bindings().iter().zip(places).enumerate() {
             let bytes = place.range.len() as u64;
             // rule: needs-bytes

@@ -5,6 +5,17 @@ use crate::error::{Error, Result};
 use silicide_hal::{Span, ThreadTimes, Ticket};
 use std::time::Duration;
 
+/// Device time of the marks with one label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelTime {
+    /// The label.
+    pub label: &'static str,
+    /// Marks with it.
+    pub spans: u64,
+    /// Nanoseconds from each of them to the next mark, or the end of the list.
+    pub duration_ns: u64,
+}
+
 /// A submitted command list. Dropping it loses nothing: the work continues, and an error of the device is reported when
 /// a buffer that it writes is read.
 ///
@@ -67,7 +78,40 @@ impl Submission {
         self.device.raw().spans(self.ticket)
     }
 
-    /// What each thread did in a list with a mark before each op, once it is done, on a device that is made of threads. Kept as
+    /// Device times of its marks, summed by label, in the order in which labels first occur. Kept as long as times.
+    pub fn times_by_label(&self) -> Vec<LabelTime> {
+        let mut sums: Vec<LabelTime> = Vec::new();
+        for Span { label, duration_ns, .. } in self.times() {
+            match sums.iter_mut().find(|sum| sum.label == label) {
+                Some(sum) => {
+                    sum.spans += 1;
+                    sum.duration_ns = sum.duration_ns.saturating_add(duration_ns);
+                }
+                None => sums.push(LabelTime { label, spans: 1, duration_ns }),
+            }
+        }
+        sums
+    }
+
+    /// Time at barriers, once it is done: in which no thread ran a tile, between the first tile and the last. It has the hand-over from
+    /// group to group, and the stamps of marks. `None` unless the encoder [traces](crate::EncoderOptions::trace) a device that is
+    /// made of threads, and where some tiles were not recorded. On GPUs barriers are part of the spans of marks.
+    pub fn barrier_time(&self) -> Option<Duration> {
+        let ThreadTimes { spans, dropped } = self.thread_times();
+        let mut tiles: Vec<(u64, u64)> = spans
+            .iter()
+            .map(|span| (span.start_ns, span.start_ns.saturating_add(span.duration_ns)))
+            .collect();
+        tiles.sort_unstable();
+        let (mut idle, mut reached) = (0u64, tiles.first().filter(|_| dropped == 0)?.0);
+        for (start, end) in tiles {
+            idle += start.saturating_sub(reached);
+            reached = reached.max(end);
+        }
+        Some(Duration::from_nanos(idle))
+    }
+
+    /// What each thread did in a list that is [traced](crate::EncoderOptions::trace), once it is done, on a device that is made of threads. Kept as
     /// long as times.
     pub fn thread_times(&self) -> ThreadTimes {
         self.device.raw().thread_times(self.ticket)

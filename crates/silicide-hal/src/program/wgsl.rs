@@ -69,7 +69,11 @@ impl Part {
     }
 }
 
-/// A WGSL kernel: parts joined in order, entry point `main`, `override` constants baked in.
+/// The entry point of a kernel that names no other.
+const ENTRY: &str = "main";
+
+/// A WGSL kernel: parts joined in order, entry point `main` unless [`with_entry`](WgslKernel::with_entry) names another, `override`
+/// constants baked in.
 ///
 /// It is translated with bounds checks, unless [`unchecked`](WgslKernel::unchecked) states what its launches need instead.
 /// A later change of the text or of a constant makes it checked again.
@@ -79,7 +83,7 @@ impl Part {
 /// - `@group(0) @binding(i)` is argument `i` of the dispatch.
 /// - `var<immediate>` begins with one `u32` for each binding except tables: the offset of the argument's first element in the
 ///   bound window, **in elements of that argument's dtype**. Windows start at the device's offset alignment. The dispatch's
-///   own parameter words follow.
+///   own parameter words follow. A kernel [without offsets](WgslKernel::without_offsets) has the parameter words alone.
 /// - The workgroup size is the override `WG`. Subgroups have any size of the device, unless
 ///   [`with_subgroup`](WgslKernel::with_subgroup) states the size that the text was made for.
 /// - The storages that are `read_write` in the text are those that [`writes`](WgslKernel::writes) declares.
@@ -103,6 +107,8 @@ pub struct WgslKernel {
     live: bool,
     subgroup: Option<u32>,
     portable: Option<(&'static Snippet, &'static Snippet)>,
+    has_offsets: bool,
+    entry: &'static str,
 }
 
 /// How an unchecked kernel states its needs.
@@ -127,6 +133,8 @@ impl PartialEq for WgslKernel {
             && (self.bindings, self.words) == (other.bindings, other.words)
             && (self.math, self.msl, self.live) == (other.math, other.msl, other.live)
             && (self.subgroup, self.portable) == (other.subgroup, other.portable)
+            && self.has_offsets == other.has_offsets
+            && same(self.entry, other.entry)
             && (self.written, self.tables, &self.needs) == (other.written, other.tables, &other.needs)
             && self.constants.len() == other.constants.len()
             && self.constants.iter().zip(&other.constants).all(equal)
@@ -162,7 +170,31 @@ impl WgslKernel {
             live: false,
             subgroup: None,
             portable: None,
+            has_offsets: true,
+            entry: ENTRY,
         }
+    }
+
+    /// Removes the offset words: arguments lie exactly in the windows that are bound. The core refuses others: views that begin
+    /// between the offsets that the device binds from, and lengths that are not whole words. `var<immediate>` has the `words`
+    /// parameter words alone, and may be missing if there are none.
+    pub fn without_offsets(self, words: u32) -> WgslKernel {
+        WgslKernel { has_offsets: false, words, ..self.checked() }
+    }
+
+    /// Returns whether arguments have offset words.
+    pub fn has_offsets(&self) -> bool {
+        self.has_offsets
+    }
+
+    /// Sets the name of the entry point in the text, instead of `main`.
+    pub fn with_entry(self, entry: &'static str) -> WgslKernel {
+        WgslKernel { entry, ..self.checked() }
+    }
+
+    /// Returns the name of the entry point in the text.
+    pub fn entry(&self) -> &'static str {
+        self.entry
     }
 
     /// Returns the kernel for live dispatches ([`LaunchWords`](crate::LaunchWords)). Where parameters are pushed into command

@@ -11,6 +11,7 @@
 //! | file | what |
 //! |---|---|
 //! | `specialise` | text to a checked module with constants baked in |
+//! | `reflect` | what a text declares: bindings, parameters, workgroup |
 //! | `spirv` | that module as SPIR-V for one device's capabilities |
 //! | `strip` | removes layout decorations where Vulkan forbids them |
 //! | `halves` | execution modes for f16 |
@@ -19,12 +20,14 @@
 
 mod halves;
 mod msl;
+mod reflect;
 mod share;
 mod specialise;
 mod spirv;
 mod strip;
 
 pub use msl::{MSL_VERSION, Msl, MslTarget, msl_for, to_msl};
+pub use reflect::{Interface, interface_of};
 pub use spirv::{SpirvTarget, has_matrices, is_well_formed, to_spirv};
 
 use crate::{HalError, Program, Result, WgslKernel};

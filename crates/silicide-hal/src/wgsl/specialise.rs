@@ -10,7 +10,7 @@ use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 use naga::{AddressSpace, Module, ShaderStage, StorageAccess};
 
-/// The entry point of every kernel.
+/// The entry point of every module that is written.
 pub(super) const ENTRY: &str = "main";
 
 /// The capabilities of every target: parameters, and f16 values packed into 32-bit words.
@@ -70,6 +70,7 @@ pub(super) fn specialise(
     });
     let mut module =
         front.parse(&source).map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
+    keep_entry(kernel, &mut module)?;
     check_declaration(kernel, &module)?;
     space.place(kernel, &mut module);
     let mut validator = Validator::new(ValidationFlags::all(), allowed);
@@ -106,12 +107,20 @@ pub(super) fn compile_error(kernel: &WgslKernel, detail: impl Into<String>) -> H
     HalError::Compile { label: kernel.name.to_owned(), detail: detail.into() }
 }
 
+/// Removes the entry points of other kernels in the text, and names this one [`ENTRY`].
+fn keep_entry(kernel: &WgslKernel, module: &mut Module) -> Result<()> {
+    let name = kernel.entry();
+    module.entry_points.retain(|entry| entry.name == name && entry.stage == ShaderStage::Compute);
+    match module.entry_points.first_mut() {
+        Some(entry) => ENTRY.clone_into(&mut entry.name),
+        None => return Err(compile_error(kernel, format!("there is no `@compute fn {name}`"))),
+    }
+    Ok(())
+}
+
 /// Compares the text with `bindings` and `words`: a kernel that reads past its parameters or lacks a binding
 /// would otherwise show up as wrong numbers on some device.
 fn check_declaration(kernel: &WgslKernel, module: &Module) -> Result<()> {
-    if !module.entry_points.iter().any(|entry| entry.name == ENTRY && entry.stage == ShaderStage::Compute) {
-        return Err(compile_error(kernel, "there is no `@compute fn main`"));
-    }
     let mut bound = vec![false; kernel.bindings as usize];
     let (mut immediate_bytes, mut written) = (0, 0u32);
     for (_, global) in module.global_variables.iter() {

@@ -1,0 +1,572 @@
+//! Kernels that programs register by name at run time, and calls of them.
+//!
+//! A text is WGSL and runs with bounds checks, so registering is safe. It is parsed, compared with what the program declares, and
+//! compiled when it is registered. Texts stay in memory until the process ends, each once.
+
+use super::op::{Host, Io, Op, Outputs, Slot, TensorInfo};
+use super::{Arg, Cost, Decline, Kernel, Plan};
+use crate::error::{Error, Result};
+use silicide_hal::{
+    Access, DeviceInfo, HalError, Math, NativeKernel, NativeMsl, NeedsFn, Part, Program, Snippet, WgslKernel,
+};
+use silicide_quant::{DType, Shape};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// A kernel as text, with what it declares.
+///
+/// `var<immediate>` begins with three `u32`: the number of threads along each axis. The `param_bytes` parameter bytes follow. A text
+/// without parameters may leave the variable out. Workgroup memory has any values at first.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelText<'a> {
+    /// The name to register it under.
+    pub name: &'a str,
+    /// The text.
+    pub text: &'a str,
+    /// The entry point, of those in the text.
+    pub entry: &'a str,
+    /// The access of each `@binding` of group 0, in order. A written binding counts as read too: the kernel may leave bytes as they are.
+    pub bindings: &'a [Access],
+    /// Bytes of the parameters, a multiple of 4.
+    pub param_bytes: usize,
+}
+
+/// What a WGSL text declares by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextInterface {
+    /// The access of each binding, in order.
+    pub bindings: Vec<Access>,
+    /// Bytes of the parameters, with those that pad their structure.
+    pub param_bytes: usize,
+}
+
+/// What a kernel in the Metal Shading Language needs besides its text.
+#[derive(Clone, Copy, Debug)]
+pub struct MslLaunch<'a> {
+    /// Threads of a threadgroup along each axis.
+    pub workgroup: [u32; 3],
+    /// Bytes of each piece of threadgroup memory that is an argument.
+    pub threadgroup_bytes: &'a [u32],
+    /// Returns what a launch needs of its bindings. Its parameter words are those of `var<immediate>` of a [`KernelText`].
+    pub needs: NeedsFn,
+}
+
+/// The extent of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grid {
+    /// The number of threads along each axis. Workgroups are whole, so the last one of an axis may have more threads: the kernel
+    /// compares `global_invocation_id` with the numbers that its parameters begin with. A thread of a native function is a tile, and
+    /// there are exactly as many.
+    Threads([u32; 3]),
+    /// The number of workgroups along each axis; for a native function, of tiles.
+    Workgroups([u32; 3]),
+}
+
+/// Arguments of a call: those that are read, and those that are written.
+type SplitArguments<'a, T> = (SmallVec<[&'a T; 8]>, SmallVec<[&'a T; 8]>);
+
+/// A kernel that was registered. It lives until the process ends.
+pub(crate) struct Registered {
+    name: &'static str,
+    text: &'static str,
+    entry: &'static str,
+    bindings: &'static [Access],
+    param_bytes: usize,
+    /// Words of `var<immediate>`, or 0.
+    words: usize,
+    workgroup: [u32; 3],
+    program: Program,
+    /// Inputs, then outputs.
+    slots: &'static [Slot],
+    /// The slot of each binding.
+    order: SmallVec<[u8; 8]>,
+}
+
+/// A registered kernel. [`KernelRegistry::named`](super::KernelRegistry::named) finds it by its name.
+#[derive(Clone, Copy)]
+pub struct NamedKernel(&'static Registered);
+
+impl PartialEq for NamedKernel {
+    fn eq(&self, other: &NamedKernel) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+impl Eq for NamedKernel {}
+
+impl fmt::Debug for NamedKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NamedKernel({})", self.0.name)
+    }
+}
+
+/// A call of a registered kernel: its parameter bytes and its grid. It is an [`Op`] whose inputs are the bindings that are read and
+/// whose outputs are the others, in order. [`CommandEncoder::dispatch`](crate::CommandEncoder::dispatch) takes all of them in the order
+/// of the bindings.
+///
+/// ```
+/// # extern crate silicide_core as silicide;
+/// use silicide::kernel::{Access, Grid, KernelText};
+/// use silicide::{Buffer, CommandEncoder, Device, Error};
+///
+/// const TEXT: &str = "
+/// struct Params { x: u32, y: u32, z: u32, factor: f32 }
+/// var<immediate> p: Params;
+/// @group(0) @binding(0) var<storage, read> x: array<f32>;
+/// @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+/// @compute @workgroup_size(64) fn scale(@builtin(global_invocation_id) id: vec3<u32>) {
+///     if id.x < p.x { y[id.x] = p.factor * x[id.x]; }
+/// }";
+///
+/// let device = Device::best()?;
+/// if device.info().is_gpu() {
+///     let bindings = &[Access::Read, Access::ReadWrite];
+///     let text = KernelText { name: "scale", text: TEXT, entry: "scale", bindings, param_bytes: 4 };
+///     device.kernels().register(&text)?;
+///     let (x, y) = (Buffer::from_slice(&device, [3], &[1.0f32, 2.0, 3.0])?, Buffer::from_slice(&device, [3], &[0.0f32; 3])?);
+///     let call = device.kernels().named("scale")?.call(&0.5f32.to_le_bytes(), Grid::Threads([3, 1, 1]))?;
+///     let mut encoder = CommandEncoder::new(&device);
+///     encoder.dispatch(&call, &[&x, &y])?;
+///     encoder.submit()?.wait()?;
+///     assert_eq!(y.to_vec::<f32>()?, [0.5, 1.0, 1.5]);
+/// }
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelCall {
+    kernel: NamedKernel,
+    words: SmallVec<[u32; 8]>,
+    grid: [u32; 3],
+}
+
+/// What errors about a registration name.
+const REGISTER: &str = "register kernel";
+
+impl NamedKernel {
+    /// Returns its name.
+    pub fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// Returns the access of each binding.
+    pub fn bindings(&self) -> &'static [Access] {
+        self.0.bindings
+    }
+
+    /// Returns the bytes of its parameters.
+    pub fn param_bytes(&self) -> usize {
+        self.0.param_bytes
+    }
+
+    /// Returns a call with these parameter bytes.
+    pub fn call(&self, params: &[u8], grid: Grid) -> Result<KernelCall> {
+        let Registered { name, param_bytes, words, workgroup, .. } = *self.0;
+        if params.len() != param_bytes {
+            return Err(Error::SizeMismatch { what: name, expected: param_bytes, got: params.len() });
+        }
+        let sizes = |count: [u32; 3], size: fn(u32, u32) -> Option<u32>| -> Option<[u32; 3]> {
+            let [x, y, z] = count;
+            Some([size(x, workgroup[0])?, size(y, workgroup[1])?, size(z, workgroup[2])?])
+        };
+        let extents = match grid {
+            Grid::Threads(threads) => {
+                let groups =
+                    |threads: u32, size: u32| (threads > 0 && size > 0).then(|| threads.div_ceil(size));
+                sizes(threads, groups).map(|groups| (threads, groups))
+            }
+            Grid::Workgroups(groups) => {
+                let threads =
+                    |groups: u32, size: u32| groups.checked_mul(size).filter(|threads| *threads > 0);
+                sizes(groups, threads).map(|threads| (threads, groups))
+            }
+        };
+        let Some((threads, grid)) = extents else {
+            let what = format!(
+                "a grid of {grid:?}, expected at least one thread and at most {} along each axis",
+                u32::MAX
+            );
+            return Err(Error::BadParameter { op: name, what });
+        };
+        let own = params.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_le_bytes);
+        let words = match &self.0.program {
+            Program::Native(_) => own.collect(),
+            // Structures are padded: the words that the text has behind its parameters are zero.
+            Program::Wgsl(_) => {
+                threads.into_iter().chain(own).chain(std::iter::repeat(0)).take(words).collect()
+            }
+        };
+        Ok(KernelCall { kernel: *self, words, grid })
+    }
+
+    /// The program, to be compiled.
+    pub(crate) fn program(&self) -> &'static Program {
+        &self.0.program
+    }
+
+    /// Makes a kernel of a WGSL text.
+    #[cfg(any(feature = "vulkan", feature = "metal"))]
+    pub(crate) fn of_text(device: &DeviceInfo, text: &KernelText<'_>) -> Result<NamedKernel> {
+        check_declaration(text)?;
+        let failed = |error| Error::device(&device.id, error);
+        let declared = silicide_hal::wgsl::interface_of(text.name, text.text, text.entry).map_err(failed)?;
+        let refuse =
+            |what: String| Err(Error::BadParameter { op: REGISTER, what: format!("{}: {what}", text.name) });
+        let writes = |bindings: &[Access]| bindings.iter().map(|access| access.writes()).collect::<Vec<_>>();
+        if writes(&declared.bindings) != writes(text.bindings) {
+            let (got, expected) = (&declared.bindings, text.bindings);
+            return refuse(format!("the text has bindings {got:?}, declared are {expected:?}"));
+        }
+        let (room, needed) = (declared.immediate_bytes as usize, 12 + text.param_bytes);
+        // Structures are padded to 16 bytes at most.
+        let is_left_out = room == 0 && text.param_bytes == 0;
+        let fits = is_left_out || (needed..needed + 16).contains(&room);
+        if !fits || !room.is_multiple_of(4) {
+            return refuse(format!(
+                "var<immediate> has {room} bytes, expected {needed}: the threads along three axes, and {} bytes of parameters",
+                text.param_bytes
+            ));
+        }
+        let make = |kept: &Kept| {
+            let parts = [Part::plain(kept.snippet())];
+            let kernel =
+                WgslKernel::new(kept.name, &parts, kept.bindings.len() as u32, 0).with_entry(kept.entry);
+            Program::Wgsl(kernel.writes(written(kept.bindings)).without_offsets(room as u32 / 4))
+        };
+        let is_text = |known: &Program| matches!(known, Program::Wgsl(kernel) if kernel.msl().is_none());
+        Ok(keep(text, LaunchLayout { workgroup: declared.workgroup, words: room / 4 }, is_text, make))
+    }
+
+    /// Refuses: without a GPU backend nothing reads WGSL.
+    #[cfg(not(any(feature = "vulkan", feature = "metal")))]
+    pub(crate) fn of_text(device: &DeviceInfo, text: &KernelText<'_>) -> Result<NamedKernel> {
+        Err(Error::device(&device.id, no_text(text.name)))
+    }
+
+    /// Returns what an entry point of a text declares.
+    #[cfg(any(feature = "vulkan", feature = "metal"))]
+    pub(crate) fn interface(device: &DeviceInfo, [name, text, entry]: [&str; 3]) -> Result<TextInterface> {
+        let declared = silicide_hal::wgsl::interface_of(name, text, entry);
+        let declared = declared.map_err(|error| Error::device(&device.id, error))?;
+        let param_bytes = (declared.immediate_bytes as usize).saturating_sub(12);
+        Ok(TextInterface { bindings: declared.bindings, param_bytes })
+    }
+
+    /// Refuses: without a GPU backend nothing reads WGSL.
+    #[cfg(not(any(feature = "vulkan", feature = "metal")))]
+    pub(crate) fn interface(device: &DeviceInfo, [name, ..]: [&str; 3]) -> Result<TextInterface> {
+        Err(Error::device(&device.id, no_text(name)))
+    }
+
+    /// Makes a kernel of text in the Metal Shading Language. WGSL that touches nothing stands for its interface.
+    ///
+    /// # Safety
+    /// As [`WgslKernel::unchecked`] of the text.
+    pub(crate) unsafe fn of_msl(text: &KernelText<'_>, launch: &MslLaunch<'_>) -> Result<NamedKernel> {
+        check_declaration(text)?;
+        if launch.workgroup.contains(&0) {
+            let what = format!("{}: a threadgroup of {:?} threads", text.name, launch.workgroup);
+            return Err(Error::BadParameter { op: REGISTER, what });
+        }
+        let words = 3 + text.param_bytes / 4;
+        let make = |kept: &Kept| {
+            let msl: &'static NativeMsl = Box::leak(Box::new(NativeMsl {
+                entry: kept.entry,
+                text: kept.text,
+                threadgroup_bytes: Box::leak(launch.threadgroup_bytes.into()),
+                language: (3, 0),
+                simdgroup_matrix: false,
+            }));
+            let interface = intern(&interface_text(kept.bindings, words, launch.workgroup));
+            let snippet: &'static Snippet = Box::leak(Box::new(Snippet { name: kept.name, text: interface }));
+            let kernel = WgslKernel::new(kept.name, &[Part::plain(snippet)], kept.bindings.len() as u32, 0);
+            let kernel = kernel.writes(written(kept.bindings)).without_offsets(words as u32);
+            // SAFETY: the caller states it for the text (`# Safety`), and the WGSL touches nothing.
+            Program::Wgsl(unsafe { kernel.math(Math::Exact).native_msl(msl).unchecked(launch.needs, &[]) })
+        };
+        let is_same = |known: &Program| {
+            let msl = if let Program::Wgsl(kernel) = known { kernel.msl() } else { None };
+            msl.is_some_and(|msl| msl.threadgroup_bytes == launch.threadgroup_bytes)
+        };
+        Ok(keep(text, LaunchLayout { workgroup: launch.workgroup, words }, is_same, make))
+    }
+
+    /// Makes a kernel of a native function.
+    pub(crate) fn of_native(
+        name: &str,
+        function: &'static NativeKernel,
+        bindings: &[Access],
+        param_bytes: usize,
+    ) -> Result<NamedKernel> {
+        let text = KernelText { name, text: "", entry: function.name, bindings, param_bytes };
+        check_declaration(&text)?;
+        let program = Program::Native(function);
+        let layout = LaunchLayout { workgroup: [1; 3], words: param_bytes / 4 };
+        Ok(keep(&text, layout, |known| *known == program, |_| Program::Native(function)))
+    }
+}
+
+/// The error of registering text on a device that runs none.
+pub(crate) fn no_text(name: &str) -> HalError {
+    let detail = "the CPU runs no WGSL and no MSL; register a native function (register_native)".to_owned();
+    HalError::Compile { label: name.to_owned(), detail }
+}
+
+fn check_declaration(text: &KernelText<'_>) -> Result<()> {
+    let refuse = |what: String| Err(Error::BadParameter { op: REGISTER, what });
+    let (name, count, bytes) = (text.name, text.bindings.len(), text.param_bytes);
+    if name.is_empty() {
+        return refuse("the name is empty".to_owned());
+    }
+    if count == 0 || count > u32::BITS as usize {
+        return refuse(format!("{name}: {count} bindings, expected 1 to {}", u32::BITS));
+    }
+    if !bytes.is_multiple_of(4) || bytes > 4096 {
+        return refuse(format!(
+            "{name}: {bytes} bytes of parameters, expected whole words and at most 4096 bytes"
+        ));
+    }
+    Ok(())
+}
+
+/// The bindings that are written, as bits.
+fn written(bindings: &[Access]) -> u32 {
+    let bits = bindings.iter().take(32).enumerate().filter(|(_, access)| access.writes());
+    bits.fold(0, |bits, (i, _)| bits | 1 << i)
+}
+
+/// WGSL with these bindings, parameter words and workgroup that touches nothing.
+fn interface_text(bindings: &[Access], words: usize, workgroup: [u32; 3]) -> String {
+    use fmt::Write;
+    let mut text = String::from("struct Params { ");
+    // Writing to a string never fails.
+    for i in 0..words {
+        let _ = write!(text, "w{i}: u32, ");
+    }
+    text.push_str("}\nvar<immediate> p: Params;\n");
+    for (i, access) in bindings.iter().enumerate() {
+        let access = if access.writes() { "read_write" } else { "read" };
+        let _ = writeln!(text, "@group(0) @binding({i}) var<storage, {access}> b{i}: array<u32>;");
+    }
+    let [x, y, z] = workgroup;
+    let _ = writeln!(text, "@compute @workgroup_size({x}, {y}, {z}) fn main() {{ }}");
+    text
+}
+
+/// Parts of a registration that live until the process ends.
+struct Kept {
+    name: &'static str,
+    text: &'static str,
+    entry: &'static str,
+    bindings: &'static [Access],
+}
+
+impl Kept {
+    #[cfg(any(feature = "vulkan", feature = "metal"))]
+    fn snippet(&self) -> &'static Snippet {
+        Box::leak(Box::new(Snippet { name: self.name, text: self.text }))
+    }
+}
+
+/// Everything that was registered in this process. The same registration again is the same kernel.
+static KEPT: Mutex<Vec<&'static Registered>> = Mutex::new(Vec::new());
+
+/// Returns the text with the lifetime of the process; the same text is kept once.
+pub(crate) fn intern(text: &str) -> &'static str {
+    static TEXTS: Mutex<Option<rustc_hash::FxHashSet<&'static str>>> = Mutex::new(None);
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let texts = texts.get_or_insert_default();
+    if let Some(known) = texts.get(text) {
+        return known;
+    }
+    let kept: &'static str = Box::leak(text.into());
+    texts.insert(kept);
+    kept
+}
+
+/// The workgroup of a text, and the words of its `var<immediate>`.
+struct LaunchLayout {
+    workgroup: [u32; 3],
+    words: usize,
+}
+
+/// Returns the kernel of a registration, made by `make` unless the process has one whose program `is_same`.
+fn keep(
+    text: &KernelText<'_>,
+    layout: LaunchLayout,
+    is_same: impl Fn(&Program) -> bool,
+    make: impl FnOnce(&Kept) -> Program,
+) -> NamedKernel {
+    let LaunchLayout { workgroup, words } = layout;
+    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_kept = |kept: &&&Registered| {
+        (kept.name, kept.text, kept.entry) == (text.name, text.text, text.entry)
+            && (kept.bindings, kept.param_bytes, kept.workgroup)
+                == (text.bindings, text.param_bytes, workgroup)
+            && is_same(&kept.program)
+    };
+    if let Some(&known) = all.iter().find(is_kept) {
+        return NamedKernel(known);
+    }
+    let kept = Kept {
+        name: intern(text.name),
+        text: intern(text.text),
+        entry: intern(text.entry),
+        bindings: Box::leak(text.bindings.into()),
+    };
+    let (mut slots, mut order) = (Vec::new(), SmallVec::from_elem(0, kept.bindings.len()));
+    for is_written in [false, true] {
+        for (i, _) in kept.bindings.iter().enumerate().filter(|(_, access)| access.writes() == is_written) {
+            if let Some(slot) = order.get_mut(i) {
+                *slot = slots.len() as u8;
+            }
+            let name = intern(&format!("binding {i}"));
+            slots.push(if is_written { Slot::update(name) } else { Slot::input(name) });
+        }
+    }
+    let program = make(&kept);
+    let (Kept { name, text: source, entry, bindings }, param_bytes) = (kept, text.param_bytes);
+    let slots = Box::leak(slots.into_boxed_slice());
+    let kept = Registered {
+        name,
+        text: source,
+        entry,
+        bindings,
+        param_bytes,
+        words,
+        workgroup,
+        program,
+        slots,
+        order,
+    };
+    let kept: &'static Registered = Box::leak(Box::new(kept));
+    all.push(kept);
+    NamedKernel(kept)
+}
+
+impl KernelCall {
+    /// Returns the kernel.
+    pub fn kernel(&self) -> NamedKernel {
+        self.kernel
+    }
+
+    /// Splits arguments in the order of the bindings into inputs and outputs.
+    pub(crate) fn split<'a, T>(&self, bindings: &[&'a T]) -> Result<SplitArguments<'a, T>> {
+        let declared = self.kernel.bindings();
+        if bindings.len() != declared.len() {
+            let (op, expected, got) = (self.kernel.name(), declared.len(), bindings.len());
+            return Err(Error::ArgumentCount { op, what: "bindings", expected, got });
+        }
+        let of = |writes: bool| {
+            let these = bindings.iter().zip(declared).filter(move |(_, access)| access.writes() == writes);
+            these.map(|(binding, _)| *binding).collect()
+        };
+        Ok((of(false), of(true)))
+    }
+}
+
+impl Op for KernelCall {
+    fn name(&self) -> &'static str {
+        self.kernel.name()
+    }
+
+    fn slots(&self) -> &'static [Slot] {
+        self.kernel.0.slots
+    }
+
+    /// Outputs are buffers that exist, of any type and shape.
+    fn infer(&self, _: &[TensorInfo]) -> Result<Outputs> {
+        let outputs = self.kernel.bindings().iter().filter(|access| access.writes());
+        Ok(outputs.map(|_| TensorInfo::new(DType::U32, Shape::SCALAR)).collect())
+    }
+
+    fn check_outputs(&self, _: &[TensorInfo], _: &[TensorInfo]) -> Result<()> {
+        Ok(())
+    }
+
+    /// There is none: the text is the definition.
+    fn reference(&self, _: &[Host], _: &mut [Host]) {}
+
+    fn ignores_later_rows(&self) -> bool {
+        false
+    }
+
+    fn kernel_label(&self) -> Option<&'static str> {
+        Some(self.kernel.name())
+    }
+
+    fn kernels() -> &'static [&'static dyn Kernel<Op = KernelCall>] {
+        &[&Launcher]
+    }
+}
+
+/// Launches the kernel of a call.
+struct Launcher;
+
+impl Kernel for Launcher {
+    type Op = KernelCall;
+
+    fn name(&self) -> &'static str {
+        "named"
+    }
+
+    fn fits(&self, op: &KernelCall, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        match &op.kernel.0.program {
+            Program::Native(_) if on.is_gpu() => Err(Decline("a native function runs on the CPU only")),
+            Program::Wgsl(_) if on.isa.is_some() => Err(Decline("the CPU runs native functions only")),
+            Program::Native(_) => Ok(Cost::GOOD),
+            Program::Wgsl(_) => {
+                let aligned = on.limits.binding_alignment.min(256);
+                let is_exact =
+                    |info: &TensorInfo| info.alignment as usize >= aligned && info.bytes().is_multiple_of(4);
+                match io.inputs.iter().chain(io.outputs).all(is_exact) {
+                    true => Ok(Cost::GOOD),
+                    false => Err(Decline(
+                        "its bindings are whole words that begin at a multiple of the device's binding_alignment; copy the view",
+                    )),
+                }
+            }
+        }
+    }
+
+    fn plan(&self, op: &KernelCall, _: &Io<'_>, _: &DeviceInfo) -> Plan {
+        let args: SmallVec<[Arg; 8]> = op.kernel.0.order.iter().map(|&slot| Arg::slot(slot)).collect();
+        Plan::launch(op.kernel.program().clone(), &args, &op.words, op.grid)
+    }
+}
+
+#[cfg(all(test, any(feature = "vulkan", feature = "metal")))]
+mod tests {
+    use super::*;
+    use silicide_hal::wgsl::{MslTarget, msl_for};
+
+    #[test]
+    fn msl_by_name_has_the_slots_that_it_declares() {
+        let bindings = &[Access::Read, Access::ReadWrite];
+        let text = "kernel void twice() {}";
+        let text = KernelText { name: "twice", text, entry: "twice", bindings, param_bytes: 8 };
+        let launch = MslLaunch { workgroup: [32, 2, 1], threadgroup_bytes: &[20], needs: |_| None };
+        // SAFETY: it is translated, and never run.
+        let kernel = unsafe { NamedKernel::of_msl(&text, &launch) }.unwrap();
+        let Program::Wgsl(program) = kernel.program() else { panic!("{kernel:?}") };
+        let msl = msl_for(program, &MslTarget { language: (3, 0), simdgroup_matrix: false }).unwrap();
+        assert!(msl.source.ends_with(text.text));
+        assert_eq!((msl.entry.as_str(), msl.workgroup, msl.params_slot), ("twice", [32, 2, 1], 2));
+        assert_eq!((program.words, msl.threadgroup_bytes), (5, vec![32]));
+    }
+
+    #[test]
+    fn the_same_registration_is_kept_once() {
+        let of = |name| KernelText {
+            name,
+            text: "kernel void f() {}",
+            entry: "f",
+            bindings: &[Access::Read],
+            param_bytes: 0,
+        };
+        let launch = MslLaunch { workgroup: [1; 3], threadgroup_bytes: &[], needs: |_| None };
+        // SAFETY: nothing runs.
+        let make = |name| unsafe { NamedKernel::of_msl(&of(name), &launch) }.unwrap();
+        assert_eq!(make("kept"), make("kept"));
+        assert_ne!(make("kept"), make("other"));
+    }
+}
