@@ -37,9 +37,28 @@ fn number(buffer: &Buffer) -> usize {
 const SPACING: usize = 1 << (usize::BITS / 8 * 5);
 
 /// Returns an address that stands for the allocation. Longer allocations reach those after them, and after 2^24 allocations (2^12 of 32 bits)
-/// addresses repeat: then two may seem to conflict, and have a barrier more.
+/// addresses repeat: then two may seem to conflict, and have a barrier more. Identities are [`OperandStart`].
 pub(crate) fn base(buffer: &Buffer) -> usize {
     number(buffer).wrapping_mul(SPACING)
+}
+
+/// Where an operand begins: the allocation, and a byte in it. No two allocations of a process are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OperandStart {
+    allocation: u64,
+    offset: u64,
+}
+
+impl OperandStart {
+    /// The start of a view.
+    pub(crate) fn of(buffer: &MlxBuffer) -> OperandStart {
+        OperandStart::at(&buffer.metal_buffer().0, buffer.byte_offset())
+    }
+
+    /// Byte `offset` of the allocation of `buffer`.
+    pub(crate) fn at(buffer: &Buffer, offset: u64) -> OperandStart {
+        OperandStart { allocation: buffer.storage_id().number(), offset }
+    }
 }
 
 impl BufferRange {

@@ -1,6 +1,7 @@
 //! Names of the crate `metal` that the API of mlx-native shows. Here they stand for objects of silicide, on every system.
 
 use crate::encoder::{MemRange, Program};
+use crate::hazard::OperandStart;
 use silicide::record::Submission;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -77,12 +78,12 @@ pub struct ComputePipelineState {
     program: Option<CapturedProgram>,
 }
 
-/// What a captured kernel records.
+/// The program of a captured kernel.
 #[derive(Clone)]
 pub(crate) struct CapturedProgram {
     pub(crate) program: Program,
     /// Where the operands begin, in the order of the node's bindings.
-    pub(crate) operands: Vec<usize>,
+    pub(crate) operands: Vec<OperandStart>,
     /// The ranges that are written.
     pub(crate) writes: Vec<MemRange>,
 }

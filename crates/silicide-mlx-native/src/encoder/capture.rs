@@ -15,7 +15,7 @@ pub enum DispatchKind {
     ThreadGroups,
 }
 
-/// What a captured dispatch computes, as far as passes over graphs need it.
+/// The kind of a captured dispatch, as passes over graphs need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CapturedOpKind {
     /// Root-mean-square normalisation.
@@ -84,7 +84,7 @@ pub enum CapturedNode {
         threadgroup_memory: Vec<(u64, u64)>,
         /// Whether the grid counts threads or groups.
         dispatch_kind: DispatchKind,
-        /// What is computed.
+        /// The kind of op.
         op_kind: CapturedOpKind,
         /// Ranges that are read, if they are known.
         reads: Vec<MemRange>,

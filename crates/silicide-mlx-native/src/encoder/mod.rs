@@ -11,7 +11,7 @@ pub use capture::{CapturedNode, CapturedOpKind, DispatchKind, MemRange, Recorded
 pub use raw::{DispatchRecord, KernelArg};
 
 use crate::error::{MlxError, Result, refuse};
-use crate::hazard::MemRanges;
+use crate::hazard::{MemRanges, OperandStart};
 use crate::metal::{CapturedProgram, CommandBuffer, ComputePipelineState, MTLSize};
 use crate::{MlxBuffer, MlxDevice, counters};
 use bytemuck::Pod;
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a dispatch records: its operands are part of it.
+/// The program of a dispatch, with its operands.
 pub(crate) type Program =
     Arc<dyn Fn(&mut silicide::CommandEncoder) -> std::result::Result<(), silicide::Error> + Send + Sync>;
 
@@ -146,7 +146,8 @@ impl CommandEncoder {
         let (threads_per_grid, threads_per_threadgroup, dispatch_kind) = dispatch.grid;
         // Replays need the bytes that are written, also where the caller has not said which.
         let touched = of(&dispatch.writes);
-        let operands = dispatch.reads.iter().chain(&dispatch.writes).map(|buffer| buffer.range().0).collect();
+        let operands =
+            dispatch.reads.iter().chain(&dispatch.writes).map(|buffer| OperandStart::of(buffer)).collect();
         let captured = CapturedProgram { program: Arc::new(program), operands, writes: touched };
         let pipeline = ComputePipelineState::new(dispatch.kernel, Some(captured));
         self.captured.get_or_insert_default().push(CapturedNode::Dispatch {

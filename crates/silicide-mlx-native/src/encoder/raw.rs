@@ -3,6 +3,7 @@
 //! These functions return nothing, so a kernel without a program fails the command buffer: `commit_and_wait` returns the error.
 
 use super::{CapturedOpKind, CommandEncoder, DispatchKind, RecordedBinding};
+use crate::hazard::OperandStart;
 use crate::metal::{ComputePipelineState, ComputePipelineStateRef, MTLSize};
 use crate::{MlxBuffer, counters};
 
@@ -34,38 +35,34 @@ pub struct DispatchRecord {
     pub params_slot: u64,
     /// Slots of the buffers.
     pub buffer_slots: Vec<u64>,
-    /// What is computed.
+    /// The kind of op.
     pub op_kind: CapturedOpKind,
     /// The kernel's name.
     pub kernel_name: String,
 }
 
-/// Where an argument begins, in the numbers of ranges; `None` for constants, which no capture has.
-fn start_of(argument: &KernelArg<'_>) -> Option<usize> {
+/// Where an argument begins; `None` for constants, which no capture has.
+fn start_of(argument: &KernelArg<'_>) -> Option<OperandStart> {
     match argument {
-        KernelArg::Buffer(buffer) => Some(buffer.range().0),
+        KernelArg::Buffer(buffer) => Some(OperandStart::of(buffer)),
         KernelArg::BufferWithOffset(buffer, offset) => {
-            let base = crate::hazard::base(&buffer.metal_buffer().0);
-            Some(base.saturating_add(usize::try_from(*offset).unwrap_or(usize::MAX)))
+            Some(OperandStart::at(&buffer.metal_buffer().0, *offset))
         }
         KernelArg::Bytes(_) => None,
     }
 }
 
-fn starts_of_buffers(buffers: &[(u64, &MlxBuffer)]) -> Vec<(u64, Option<usize>)> {
-    buffers.iter().map(|(slot, buffer)| (*slot, Some(buffer.range().0))).collect()
+fn starts_of_buffers(buffers: &[(u64, &MlxBuffer)]) -> Vec<(u64, Option<OperandStart>)> {
+    buffers.iter().map(|(slot, buffer)| (*slot, Some(OperandStart::of(buffer)))).collect()
 }
 
-fn starts_of_arguments(arguments: &[(u64, KernelArg<'_>)]) -> Vec<(u64, Option<usize>)> {
+fn starts_of_arguments(arguments: &[(u64, KernelArg<'_>)]) -> Vec<(u64, Option<OperandStart>)> {
     arguments.iter().map(|(slot, argument)| (*slot, start_of(argument))).collect()
 }
 
-fn starts_of_records(records: &[(u64, RecordedBinding)]) -> Vec<(u64, Option<usize>)> {
+fn starts_of_records(records: &[(u64, RecordedBinding)]) -> Vec<(u64, Option<OperandStart>)> {
     let start = |record: &RecordedBinding| match record {
-        RecordedBinding::Buffer { metal_buffer, offset } => {
-            let offset = usize::try_from(*offset).unwrap_or(usize::MAX);
-            Some(crate::hazard::base(&metal_buffer.0).saturating_add(offset))
-        }
+        RecordedBinding::Buffer { metal_buffer, offset } => Some(OperandStart::at(&metal_buffer.0, *offset)),
         RecordedBinding::Bytes(_) => None,
     };
     records.iter().map(|(slot, record)| (*slot, start(record))).collect()
@@ -191,7 +188,7 @@ impl CommandEncoder {
     }
 
     /// Runs a captured kernel if these operands, by slot, are its own.
-    fn replay_over(&mut self, pipeline: &ComputePipelineStateRef, operands: &[(u64, Option<usize>)]) {
+    fn replay_over(&mut self, pipeline: &ComputePipelineStateRef, operands: &[(u64, Option<OperandStart>)]) {
         if let Some(captured) = pipeline.program() {
             let recorded =
                 |slot: u64| usize::try_from(slot).ok().and_then(|slot| captured.operands.get(slot));
