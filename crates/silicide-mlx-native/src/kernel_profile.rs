@@ -21,7 +21,7 @@ pub struct ProfileEntry {
 pub struct DispatchEntry {
     /// The label of its command buffer.
     pub cb_label: String,
-    /// What was computed.
+    /// The kind of op.
     pub op_kind: &'static str,
     /// Its place in the command buffer.
     pub dispatch_index: u32,

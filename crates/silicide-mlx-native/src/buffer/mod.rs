@@ -16,7 +16,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a handle keeps for itself.
+/// The state of one handle.
 #[derive(Debug, Default)]
 struct HandleState {
     /// The guard of the last exclusive slice.
@@ -80,7 +80,7 @@ impl MlxBuffer {
         MlxBuffer::part(inner, (0, bytes), dtype, shape)
     }
 
-    /// Returns `n_elements` elements of this view, from byte `byte_offset` on. A range that is not in it gives a view of no bytes, which
+    /// Returns `n_elements` elements of this view, from byte `byte_offset` on. A range that is not in it has a view of no bytes, which
     /// every use refuses: mlx-native panics.
     pub fn slice_view(&self, byte_offset: u64, n_elements: usize) -> MlxBuffer {
         self.settle();

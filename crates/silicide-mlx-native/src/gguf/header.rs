@@ -105,7 +105,7 @@ impl Default for GgufHeaderLimits {
 /// The most axes of a tensor.
 const AXES: u32 = 8;
 
-/// What a file begins with.
+/// The head of a file.
 #[derive(Debug, Default)]
 pub(super) struct Header {
     pub(super) metadata: HashMap<String, MetadataValue>,

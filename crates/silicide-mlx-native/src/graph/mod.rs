@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::metal::{CapturedProgram, ComputePipelineState, DeviceRef};
 use std::sync::Arc;
 
-/// What an operation computes.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpKind {
     /// A matrix product.

@@ -19,12 +19,13 @@ pub mod gelu {
         input: &MlxBuffer,
         output: &MlxBuffer,
     ) -> Result<()> {
-        let (n, dtype) = (input.element_count(), float("gelu", "input", input)?);
+        float("gelu", "input", input)?;
+        let n = input.element_count();
         if n == 0 || output.element_count() != n || output.dtype() != input.dtype() {
             refuse!("gelu: input and output must have the same type and element count, at least one");
         }
         let kernel = format!("gelu_{}", input.dtype());
-        unary(encoder, &kernel, Unary::Activate(Activation::GeluTanh), (input, output, dtype), &[n])
+        unary(encoder, &kernel, Unary::Activate(Activation::GeluTanh), [input, output], &[n])
     }
 }
 
@@ -49,14 +50,15 @@ pub mod softcap {
         _params_buf: &MlxBuffer,
         cap: f32,
     ) -> Result<()> {
-        let (n, dtype) = (input.element_count(), float("softcap", "input", input)?);
+        float("softcap", "input", input)?;
+        let n = input.element_count();
         if n == 0 || output.element_count() != n || output.dtype() != input.dtype() {
             refuse!("softcap: input and output must have the same type and element count, at least one");
         }
         if !(cap.is_finite() && cap > 0.0) {
             refuse!("softcap: cap must be finite and greater than zero, got {cap}");
         }
-        unary(encoder, "softcap_f32", Unary::Softcap { cap }, (input, output, dtype), &[n])
+        unary(encoder, "softcap_f32", Unary::Softcap { cap }, [input, output], &[n])
     }
 }
 
@@ -86,7 +88,7 @@ pub mod sqrt_elementwise {
         if n == 0 || output.element_count() != n {
             refuse!("sqrt_f32: input and output must have the same element count, at least one");
         }
-        unary(encoder, "sqrt_f32", Unary::Sqrt, (input, output, silicide::DType::F32), &[n])
+        unary(encoder, "sqrt_f32", Unary::Sqrt, [input, output], &[n])
     }
 }
 
@@ -102,7 +104,7 @@ pub(super) fn gated(
     encoder: &mut CommandEncoder,
     kernel: &str,
     activation: Activation,
-    (gate, up, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer),
+    [gate, up, output]: [&MlxBuffer; 3],
     n: usize,
 ) -> Result<()> {
     positive(kernel, &[("n", n)])?;
@@ -138,7 +140,7 @@ pub mod sigmoid_mul {
         n: u32,
     ) -> Result<()> {
         let kernel = format!("sigmoid_mul_{}", x.dtype());
-        gated(encoder, &kernel, Activation::Sigmoid, (gate, x, output), n as usize)
+        gated(encoder, &kernel, Activation::Sigmoid, [gate, x, output], n as usize)
     }
 }
 
@@ -164,6 +166,6 @@ pub mod silu_mul {
         _params_buf: &MlxBuffer,
         n: u32,
     ) -> Result<()> {
-        gated(encoder, "silu_mul_f32", Activation::Silu, (gate, up, output), n as usize)
+        gated(encoder, "silu_mul_f32", Activation::Silu, [gate, up, output], n as usize)
     }
 }

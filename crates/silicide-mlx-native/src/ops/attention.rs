@@ -24,7 +24,7 @@ struct Heads {
 fn attend(
     encoder: &mut CommandEncoder,
     what: &str,
-    (q, k, v, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer, &MlxBuffer),
+    [q, k, v, output]: [&MlxBuffer; 4],
     of: Heads,
 ) -> Result<()> {
     let Heads { batch, heads, kv_heads, dim, queries, keys, capacity, scale, causal, window } = of;
@@ -141,7 +141,7 @@ pub mod sdpa {
             causal: p.do_causal,
             window: None,
         };
-        attend(encoder, "sdpa", (q, k, v, output), heads)
+        attend(encoder, "sdpa", [q, k, v, output], heads)
     }
 }
 
@@ -203,6 +203,6 @@ pub mod sdpa_sliding {
             causal: true,
             window: Some(p.window_size),
         };
-        attend(encoder, "sdpa_sliding", (q, k, v, output), heads)
+        attend(encoder, "sdpa_sliding", [q, k, v, output], heads)
     }
 }

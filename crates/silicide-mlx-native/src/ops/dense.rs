@@ -21,7 +21,7 @@ struct Batches {
 fn product(
     encoder: &mut CommandEncoder,
     what: &str,
-    (src0, src1, dst): (&MlxBuffer, &MlxBuffer, &MlxBuffer),
+    [src0, src1, dst]: [&MlxBuffer; 3],
     dtype: DType,
     batches: &Batches,
 ) -> Result<()> {
@@ -90,7 +90,7 @@ macro_rules! dense_products {
                     let (least_k, multiple_k) = ($least_k, $multiple_k);
                     let batches =
                         super::Batches { m, n, k, src0: of_src0, src1: of_src1, least_k, multiple_k };
-                    super::product(encoder, stringify!($function), (src0, src1, dst), DType::$type, &batches)
+                    super::product(encoder, stringify!($function), [src0, src1, dst], DType::$type, &batches)
                 }
             )+
         }
@@ -137,7 +137,7 @@ pub mod dense_gemm {
     fn product(
         encoder: &mut CommandEncoder,
         what: &str,
-        (a, b, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer),
+        [a, b, output]: [&MlxBuffer; 3],
         dtype: DType,
         params: &DenseGemmF16Params,
     ) -> Result<()> {
@@ -171,7 +171,7 @@ pub mod dense_gemm {
         output: &MlxBuffer,
         params: &DenseGemmF16Params,
     ) -> Result<()> {
-        product(encoder, "dense_gemm_f16", (a, b, output), DType::F16, params)
+        product(encoder, "dense_gemm_f16", [a, b, output], DType::F16, params)
     }
 
     /// Encodes `output = a * bᵀ` of f32.
@@ -184,6 +184,6 @@ pub mod dense_gemm {
         output: &MlxBuffer,
         params: &DenseGemmF16Params,
     ) -> Result<()> {
-        product(encoder, "dense_matvec_f32", (a, b, output), DType::F32, params)
+        product(encoder, "dense_matvec_f32", [a, b, output], DType::F32, params)
     }
 }

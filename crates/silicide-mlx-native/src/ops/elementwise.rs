@@ -37,8 +37,9 @@ impl CastDirection {
 fn binary(
     encoder: &mut CommandEncoder,
     function: Binary,
-    (a, b, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer),
-    (n, dtype): (usize, DType),
+    [a, b, output]: [&MlxBuffer; 3],
+    n: usize,
+    dtype: DType,
 ) -> Result<()> {
     let (kernel, kind) = match (function, dtype) {
         (Binary::Add, DType::F32) => ("elementwise_add_f32", CapturedOpKind::ElemAdd),
@@ -65,7 +66,7 @@ pub fn elementwise_add(
     n_elements: usize,
     dtype: DType,
 ) -> Result<()> {
-    binary(encoder, Binary::Add, (a, b, output), (n_elements, dtype))
+    binary(encoder, Binary::Add, [a, b, output], n_elements, dtype)
 }
 
 /// Encodes `output = a * b` over the first `n_elements` of f32 or bf16.
@@ -79,7 +80,7 @@ pub fn elementwise_mul(
     n_elements: usize,
     dtype: DType,
 ) -> Result<()> {
-    binary(encoder, Binary::Mul, (a, b, output), (n_elements, dtype))
+    binary(encoder, Binary::Mul, [a, b, output], n_elements, dtype)
 }
 
 /// Encodes a conversion of the first `n_elements`.
@@ -110,20 +111,21 @@ pub fn scalar_mul_f32(
     n_elements: usize,
     scalar: f32,
 ) -> Result<()> {
-    let dtype = float("scalar_mul_f32", "input", input)?;
+    float("scalar_mul_f32", "input", input)?;
     positive("scalar_mul_f32", &[("n_elements", n_elements)])?;
     let shape = [n_elements];
-    unary(encoder, "scalar_mul_f32", Unary::Scale { factor: scalar }, (input, output, dtype), &shape)
+    unary(encoder, "scalar_mul_f32", Unary::Scale { factor: scalar }, [input, output], &shape)
 }
 
-/// Encodes a function of each element.
+/// Encodes a function of each element, of the type of `input`.
 pub(super) fn unary(
     encoder: &mut CommandEncoder,
     kernel: &str,
     function: Unary,
-    (input, output, dtype): (&MlxBuffer, &MlxBuffer, silicide::DType),
+    [input, output]: [&MlxBuffer; 2],
     shape: &[usize],
 ) -> Result<()> {
+    let dtype = input.dtype().silicide();
     let (x, y) = (input.tensor(dtype, shape)?, output.tensor(dtype, shape)?);
     let dispatch = Dispatch::new(kernel, x.elements(), &[input], &[output]);
     encoder.dispatch(dispatch, move |recorder| recorder.run_into(function, &[&x], &[&y]))

@@ -25,11 +25,19 @@ pub(super) fn check_ids(
     Ok(())
 }
 
+/// A lookup in a table of blocks.
+struct BlockLookup<'a> {
+    what: &'a str,
+    ggml: GgmlType,
+    vocab: usize,
+    dim: usize,
+    tokens: usize,
+}
+
 fn blocks(
     encoder: &mut CommandEncoder,
-    (what, ggml): (&str, GgmlType),
-    (weight, ids, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer),
-    (vocab, dim, tokens): (usize, usize, usize),
+    [weight, ids, output]: [&MlxBuffer; 3],
+    BlockLookup { what, ggml, vocab, dim, tokens }: BlockLookup<'_>,
 ) -> Result<()> {
     positive(what, &[("vocab_size", vocab), ("embed_dim", dim), ("n_tokens", tokens)])?;
     let values = ggml.block_values() as usize;
@@ -104,9 +112,10 @@ macro_rules! block_embedding {
                     output: &MlxBuffer,
                     params: &$params,
                 ) -> Result<()> {
-                    let extents = (params.vocab_size, params.embed_dim, params.n_tokens);
-                    let what = (stringify!($function), GgmlType::$type);
-                    super::blocks(encoder, what, (weight, token_ids, output), extents)
+                    let $params { vocab_size: vocab, embed_dim: dim, n_tokens: tokens } = *params;
+                    let (what, ggml) = (stringify!($function), GgmlType::$type);
+                    let lookup = super::BlockLookup { what, ggml, vocab, dim, tokens };
+                    super::blocks(encoder, [weight, token_ids, output], lookup)
                 }
             )+
         }

@@ -14,13 +14,16 @@ use silicide::{Buffer, DType as Element, Recorder as _};
 /// `residual + rms_norm(x) * weight`, into `y`.
 pub(super) fn add_norm(
     recorder: &mut Recorder,
-    residual: &Buffer,
-    (x, weight, eps): (&Buffer, &Buffer, f32),
+    eps: f32,
+    [residual, x, weight]: [&Buffer; 3],
     y: &Buffer,
 ) -> Recorded {
     let normed = recorder.run_one(RmsNorm::new(eps, true), &[x, weight])?;
     recorder.run_into(Binary::Add, &[residual, &normed], &[y])
 }
+
+/// Buffers of the end of a layer: attn_out, residual, w2, w3, layer_scalar, mlp_down, hidden.
+type EndBuffers<'a> = [&'a MlxBuffer; 7];
 
 /// The tensors of the end of a layer.
 struct EndOfLayer {
@@ -35,9 +38,26 @@ struct EndOfLayer {
 }
 
 impl EndOfLayer {
+    /// Returns the tensors of `[rows, dim]`; the layer's scalar is one number, or a vector.
+    fn new(buffers: EndBuffers<'_>, shape: [usize; 2], is_vector: bool, eps: f32) -> Result<EndOfLayer> {
+        let [attn_out, residual, w2, w3, layer_scalar, mlp_down, hidden] = buffers;
+        let matrix = |buffer: &MlxBuffer| buffer.tensor(Element::F32, &shape);
+        let vector = |buffer: &MlxBuffer, elements| buffer.tensor(Element::F32, &[elements]);
+        Ok(EndOfLayer {
+            attn_out: matrix(attn_out)?,
+            residual: matrix(residual)?,
+            w2: vector(w2, shape[1])?,
+            w3: vector(w3, shape[1])?,
+            layer_scalar: vector(layer_scalar, if is_vector { shape[1] } else { 1 })?,
+            mlp_down: matrix(mlp_down)?,
+            hidden: matrix(hidden)?,
+            eps,
+        })
+    }
+
     /// Records both norms of `moe_accum`, and the factor.
     fn record(&self, recorder: &mut Recorder, moe_accum: &Buffer) -> Recorded {
-        add_norm(recorder, &self.attn_out, (moe_accum, &self.w2, self.eps), &self.mlp_down)?;
+        add_norm(recorder, self.eps, [&self.attn_out, moe_accum, &self.w2], &self.mlp_down)?;
         let normed = recorder.run_one(RmsNorm::new(self.eps, true), &[&self.mlp_down, &self.w3])?;
         let sum = recorder.run_one(Binary::Add, &[&self.residual, &normed])?;
         recorder.run_into(Binary::Mul, &[&sum, &self.layer_scalar], &[&self.hidden])
@@ -65,18 +85,9 @@ pub fn dispatch_fused_post_ff_norm2_endlayer_f32(
     let what = "fused_post_ff_norm2_endlayer_f32";
     let (rows, dim) = (rows as usize, dim as usize);
     positive(what, &[("rows", rows), ("dim", dim)])?;
-    let matrix = |buffer: &MlxBuffer| buffer.tensor(Element::F32, &[rows, dim]);
-    let end = EndOfLayer {
-        attn_out: matrix(attn_out)?,
-        residual: matrix(residual)?,
-        w2: w2.tensor(Element::F32, &[dim])?,
-        w3: w3.tensor(Element::F32, &[dim])?,
-        layer_scalar: layer_scalar.tensor(Element::F32, &[if scalar_is_vector { dim } else { 1 }])?,
-        mlp_down: matrix(mlp_down)?,
-        hidden: matrix(hidden)?,
-        eps,
-    };
-    let accum = matrix(moe_accum)?;
+    let buffers = [attn_out, residual, w2, w3, layer_scalar, mlp_down, hidden];
+    let end = EndOfLayer::new(buffers, [rows, dim], scalar_is_vector, eps)?;
+    let accum = moe_accum.tensor(Element::F32, &[rows, dim])?;
     let reads = [attn_out, moe_accum, residual, w2, w3, layer_scalar];
     let dispatch = Dispatch::new(what, rows * dim, &reads, &[mlp_down, hidden]);
     encoder.dispatch(dispatch, move |recorder| end.record(recorder, &accum))
@@ -106,17 +117,8 @@ pub fn dispatch_fused_moe_wsum_post_ff_norm2_endlayer_f32_v2(
     let what = "fused_moe_wsum_post_ff_norm2_endlayer_f32_v2";
     let (rows, dim, used) = (rows as usize, dim as usize, top_k as usize);
     positive(what, &[("rows", rows), ("dim", dim), ("top_k", used)])?;
-    let matrix = |buffer: &MlxBuffer| buffer.tensor(Element::F32, &[rows, dim]);
-    let end = EndOfLayer {
-        attn_out: matrix(attn_out)?,
-        residual: matrix(residual)?,
-        w2: w2.tensor(Element::F32, &[dim])?,
-        w3: w3.tensor(Element::F32, &[dim])?,
-        layer_scalar: layer_scalar.tensor(Element::F32, &[if scalar_is_vector { dim } else { 1 }])?,
-        mlp_down: matrix(mlp_down)?,
-        hidden: matrix(hidden)?,
-        eps,
-    };
+    let buffers = [attn_out, residual, w2, w3, layer_scalar, mlp_down, hidden];
+    let end = EndOfLayer::new(buffers, [rows, dim], scalar_is_vector, eps)?;
     let experts = expert_outputs.tensor(Element::F32, &[rows, used, dim])?;
     let weights = routing_weights.tensor(Element::F32, &[rows, used])?;
     let reads = [expert_outputs, routing_weights, attn_out, residual, w2, w3, layer_scalar];
@@ -161,7 +163,7 @@ pub fn dispatch_fused_post_attn_triple_norm_f32(
     let reads = [hidden, attn_out, post_attn_w, weight_a, weight_b, weight_c];
     let writes = [residual_out, output_a, output_b, output_c];
     encoder.dispatch(Dispatch::new(what, rows * dim, &reads, &writes), move |recorder| {
-        add_norm(recorder, &h, (&attention, &post, eps), &sum)?;
+        add_norm(recorder, eps, [&h, &attention, &post], &sum)?;
         let norm = RmsNorm::new(eps, true);
         norms.iter().try_for_each(|(weight, y)| recorder.run_into(norm, &[&sum, weight], &[y]))
     })
@@ -181,12 +183,19 @@ pub mod fused_norm_add {
 
     super::super::support::register!();
 
+    /// Rows of a norm.
+    struct NormRows {
+        rows: u32,
+        dim: u32,
+        eps: f32,
+    }
+
     fn norm_add(
         encoder: &mut CommandEncoder,
         what: &str,
         dtype: DType,
-        (residual, input, weight, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer, &MlxBuffer),
-        (rows, dim, eps): (u32, u32, f32),
+        [residual, input, weight, output]: [&MlxBuffer; 4],
+        NormRows { rows, dim, eps }: NormRows,
     ) -> Result<()> {
         let (rows, dim) = (rows as usize, dim as usize);
         positive(what, &[("rows", rows), ("dim", dim)])?;
@@ -196,7 +205,7 @@ pub mod fused_norm_add {
         let dispatch = Dispatch::new(what, rows * dim, &[residual, input, weight], &[output]);
         encoder.dispatch(dispatch, move |recorder| {
             if dtype == DType::F32 {
-                return add_norm(recorder, &r, (&x, &w, eps), &y);
+                return add_norm(recorder, eps, [&r, &x, &w], &y);
             }
             // The sum is rounded once.
             let (x, w) = (wide(recorder, &x)?, wide(recorder, &w)?);
@@ -206,48 +215,33 @@ pub mod fused_norm_add {
         })
     }
 
-    /// Encodes `output = residual + rms_norm(input) * weight` in f32.
-    pub fn dispatch_fused_norm_add_f32(
-        encoder: &mut CommandEncoder,
-        _registry: &mut KernelRegistry,
-        _device: &DeviceRef,
-        residual: &MlxBuffer,
-        input: &MlxBuffer,
-        weight: &MlxBuffer,
-        output: &MlxBuffer,
-        dim: u32,
-        rows: u32,
-        eps: f32,
-    ) -> Result<()> {
-        norm_add(
-            encoder,
-            "fused_norm_add_f32",
-            DType::F32,
-            (residual, input, weight, output),
-            (rows, dim, eps),
-        )
+    /// Declares a sum with a norm, of one type.
+    macro_rules! norm_adds {
+        ($($(#[$doc:meta])* $function:ident, $kernel:literal, $type:ident;)*) => {$(
+            $(#[$doc])*
+            pub fn $function(
+                encoder: &mut CommandEncoder,
+                _registry: &mut KernelRegistry,
+                _device: &DeviceRef,
+                residual: &MlxBuffer,
+                input: &MlxBuffer,
+                weight: &MlxBuffer,
+                output: &MlxBuffer,
+                dim: u32,
+                rows: u32,
+                eps: f32,
+            ) -> Result<()> {
+                let buffers = [residual, input, weight, output];
+                norm_add(encoder, $kernel, DType::$type, buffers, NormRows { rows, dim, eps })
+            }
+        )*};
     }
 
-    /// Encodes `output = residual + rms_norm(input) * weight` in bf16.
-    pub fn dispatch_fused_norm_add_bf16(
-        encoder: &mut CommandEncoder,
-        _registry: &mut KernelRegistry,
-        _device: &DeviceRef,
-        residual: &MlxBuffer,
-        input: &MlxBuffer,
-        weight: &MlxBuffer,
-        output: &MlxBuffer,
-        dim: u32,
-        rows: u32,
-        eps: f32,
-    ) -> Result<()> {
-        norm_add(
-            encoder,
-            "fused_norm_add_bf16",
-            DType::BF16,
-            (residual, input, weight, output),
-            (rows, dim, eps),
-        )
+    norm_adds! {
+        /// Encodes `output = residual + rms_norm(input) * weight` in f32.
+        dispatch_fused_norm_add_f32, "fused_norm_add_f32", F32;
+        /// Encodes `output = residual + rms_norm(input) * weight` in bf16.
+        dispatch_fused_norm_add_bf16, "fused_norm_add_bf16", BF16;
     }
 
     /// Encodes `output = (residual + rms_norm(input) * weight) * scalar`, where the scalar is one number or a vector.
@@ -283,8 +277,8 @@ pub mod fused_norm_add {
     fn routing(
         encoder: &mut CommandEncoder,
         what: &str,
-        (logits, ids, weights, scale): (&MlxBuffer, &MlxBuffer, &MlxBuffer, &MlxBuffer),
-        (experts, used, tokens): (u32, u32, u32),
+        [logits, ids, weights, scale]: [&MlxBuffer; 4],
+        [experts, used, tokens]: [u32; 3],
     ) -> Result<()> {
         let [experts, used, tokens] = [experts, used, tokens].map(|extent| extent as usize);
         positive(what, &[("num_experts", experts), ("top_k", used), ("n_tokens", tokens)])?;
@@ -316,8 +310,8 @@ pub mod fused_norm_add {
         num_experts: u32,
         top_k: u32,
     ) -> Result<()> {
-        let buffers = (logits, expert_ids, routing_weights, per_expert_scale);
-        routing(encoder, "fused_moe_routing_f32", buffers, (num_experts, top_k, 1))
+        let buffers = [logits, expert_ids, routing_weights, per_expert_scale];
+        routing(encoder, "fused_moe_routing_f32", buffers, [num_experts, top_k, 1])
     }
 
     /// As [`dispatch_fused_moe_routing_f32`], for several tokens.
@@ -333,8 +327,8 @@ pub mod fused_norm_add {
         top_k: u32,
         n_tokens: u32,
     ) -> Result<()> {
-        let buffers = (logits, expert_ids, routing_weights, per_expert_scale);
-        routing(encoder, "fused_moe_routing_batch_f32", buffers, (num_experts, top_k, n_tokens))
+        let buffers = [logits, expert_ids, routing_weights, per_expert_scale];
+        routing(encoder, "fused_moe_routing_batch_f32", buffers, [num_experts, top_k, n_tokens])
     }
 }
 

@@ -14,8 +14,8 @@ use silicide::{Buffer, DType as Element, Recorder};
 fn operands(
     what: &str,
     ggml: GgmlType,
-    (input, first, second): (&MlxBuffer, &MlxBuffer, &MlxBuffer),
-    (m, n, k): (usize, usize, usize),
+    [input, first, second]: [&MlxBuffer; 3],
+    [m, n, k]: [usize; 3],
 ) -> Result<[Buffer; 3]> {
     positive(what, &[("m", m), ("output_size", n), ("hidden_size", k)])?;
     typed(what, "input", input, DType::F32)?;
@@ -32,13 +32,14 @@ fn exact(weight: &Buffer) -> Linear {
 
 fn gated(
     encoder: &mut CommandEncoder,
-    (what, ggml): (&str, GgmlType),
-    (gate_w, up_w, input, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer, &MlxBuffer),
-    extents: (usize, usize, usize),
+    what: &str,
+    ggml: GgmlType,
+    [gate_w, up_w, input, output]: [&MlxBuffer; 4],
+    extents: [usize; 3],
 ) -> Result<()> {
-    let [x, gate, up] = operands(what, ggml, (input, gate_w, up_w), extents)?;
+    let [x, gate, up] = operands(what, ggml, [input, gate_w, up_w], extents)?;
     typed(what, "output", output, DType::F32)?;
-    let y = output.tensor(Element::F32, &[extents.0, extents.1])?;
+    let y = output.tensor(Element::F32, &extents[..2])?;
     let dispatch = Dispatch::new(what, y.elements(), &[gate_w, up_w, input], &[output]);
     encoder.dispatch(dispatch, move |recorder| {
         let g = recorder.run_one(exact(&gate), &[&x, &gate])?;
@@ -83,9 +84,9 @@ macro_rules! gated_layers {
                 output: &MlxBuffer,
                 args: $args,
             ) -> Result<()> {
-                let extents = (args.m as usize, args.intermediate_size as usize, args.hidden_size as usize);
-                let what = (stringify!($module), GgmlType::$type);
-                super::gated(encoder, what, (gate_w, up_w, input, output), extents)
+                let extents = [args.m, args.intermediate_size, args.hidden_size].map(|extent| extent as usize);
+                let buffers = [gate_w, up_w, input, output];
+                super::gated(encoder, stringify!($module), GgmlType::$type, buffers, extents)
             }
         }
     )*};
@@ -131,12 +132,12 @@ pub mod fused_dual_proj_q4_0 {
         args: FusedDualProjQ4_0Args,
     ) -> Result<()> {
         let what = "fused_dual_proj_q4_0";
-        let extents = (args.m as usize, args.output_size as usize, args.hidden_size as usize);
-        let [x, a, b] = operands(what, GgmlType::Q4_0, (input, weight_a, weight_b), extents)?;
+        let extents = [args.m, args.output_size, args.hidden_size].map(|extent| extent as usize);
+        let [x, a, b] = operands(what, GgmlType::Q4_0, [input, weight_a, weight_b], extents)?;
         apart(what, dst_a, &[("the other output", dst_b)])?;
         typed(what, "dst_a", dst_a, DType::F32)?;
         typed(what, "dst_b", dst_b, DType::F32)?;
-        let to = |buffer: &MlxBuffer| buffer.tensor(Element::F32, &[extents.0, extents.1]);
+        let to = |buffer: &MlxBuffer| buffer.tensor(Element::F32, &extents[..2]);
         let (y, z) = (to(dst_a)?, to(dst_b)?);
         let dispatch = Dispatch::new(what, 2 * y.elements(), &[weight_a, weight_b, input], &[dst_a, dst_b]);
         encoder.dispatch(dispatch, move |recorder| {

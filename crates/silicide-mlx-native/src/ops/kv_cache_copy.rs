@@ -47,7 +47,7 @@ fn copy_rows(
     encoder: &mut CommandEncoder,
     what: &str,
     pairs: &[(&MlxBuffer, &MlxBuffer)],
-    (from, to): (DType, DType),
+    [from, to]: [DType; 2],
     rows: Rows,
 ) -> Result<()> {
     let Rows { heads, dim, capacity, source_tokens, head_major, .. } = rows;
@@ -136,7 +136,7 @@ pub fn dispatch_kv_cache_copy(
         position: position + (tokens - kept),
         head_major: false,
     };
-    copy_rows(encoder, what, &[(src, cache)], (DType::BF16, DType::BF16), rows)
+    copy_rows(encoder, what, &[(src, cache)], [DType::BF16, DType::BF16], rows)
 }
 
 /// One row for each head at one position.
@@ -165,7 +165,7 @@ macro_rules! batch_copies {
         ) -> Result<()> {
             let rows = at_position(n_heads, head_dim, capacity, seq_pos)?;
             let pairs = [$(($source, $cache)),+];
-            copy_rows(encoder, stringify!($name), &pairs, (DType::F32, DType::$to), rows)
+            copy_rows(encoder, stringify!($name), &pairs, [DType::F32, DType::$to], rows)
         }
     )*};
 }
@@ -203,7 +203,7 @@ macro_rules! sequence_copies {
                     .map(|extent| extent as usize);
             let source_tokens = from + tokens;
             let rows = Rows { heads, dim, capacity, tokens, from, source_tokens, position, head_major: false };
-            copy_rows(encoder, stringify!($name), &[(src, cache)], (DType::$from, DType::$to), rows)
+            copy_rows(encoder, stringify!($name), &[(src, cache)], [DType::$from, DType::$to], rows)
         }
     )*};
 }
@@ -234,7 +234,7 @@ pub fn dispatch_kv_cache_copy_seq_bf16(
     }
     let source_tokens = from + tokens;
     let rows = Rows { heads, dim, capacity, tokens, from, source_tokens, position, head_major: false };
-    copy_rows(encoder, "kv_cache_copy_seq_bf16", &[(src, cache)], (DType::BF16, cache.dtype()), rows)
+    copy_rows(encoder, "kv_cache_copy_seq_bf16", &[(src, cache)], [DType::BF16, cache.dtype()], rows)
 }
 
 /// Encodes `cache[h, (seq_pos_start + t) % capacity] = src[h, src_tok_offset + t]` in bf16, where `src` is `[n_heads, src_seq_len, head_dim]`.
@@ -256,6 +256,6 @@ pub fn dispatch_kv_cache_copy_seq_bf16_to_bf16_head_major(
         [n_heads, head_dim, capacity, seq_pos_start].map(|extent| extent as usize);
     let [tokens, from, source_tokens] = [n_tokens, src_tok_offset, src_seq_len].map(|extent| extent as usize);
     let rows = Rows { heads, dim, capacity, tokens, from, source_tokens, position, head_major: true };
-    let types = (DType::BF16, DType::BF16);
+    let types = [DType::BF16, DType::BF16];
     copy_rows(encoder, "kv_cache_copy_seq_bf16_to_bf16_head_major", &[(src, cache)], types, rows)
 }

@@ -13,9 +13,9 @@ use silicide::{DType as Element, Recorder};
 fn gated_rows(
     encoder: &mut CommandEncoder,
     what: &str,
-    (gate_up, output): (&MlxBuffer, &MlxBuffer),
+    [gate_up, output]: [&MlxBuffer; 2],
     dtype: DType,
-    (rows, width): (usize, usize),
+    [rows, width]: [usize; 2],
 ) -> Result<()> {
     positive(what, &[("rows", rows), ("intermediate", width)])?;
     super::support::typed(what, "gate_up", gate_up, dtype)?;
@@ -35,8 +35,8 @@ fn gated_rows(
 fn weighted(
     encoder: &mut CommandEncoder,
     what: &str,
-    (experts, weights, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer),
-    (tokens, used, width): (usize, usize, usize),
+    [experts, weights, output]: [&MlxBuffer; 3],
+    [tokens, used, width]: [usize; 3],
 ) -> Result<()> {
     positive(what, &[("n_tokens", tokens), ("top_k", used), ("hidden_size", width)])?;
     let dtype = super::support::float(what, "expert_outputs", experts)?;
@@ -81,7 +81,7 @@ pub mod moe_dispatch {
     ) -> Result<()> {
         let what = "fused_gelu_mul_bf16";
         super::super::support::typed(what, "gate_out", gate_out, DType::BF16)?;
-        let buffers = (gate_out, up_out, output);
+        let buffers = [gate_out, up_out, output];
         super::super::activations::gated(encoder, what, Activation::GeluTanh, buffers, n_elements)
     }
 
@@ -95,7 +95,7 @@ pub mod moe_dispatch {
         intermediate: usize,
         top_k: usize,
     ) -> Result<()> {
-        gated_rows(encoder, "moe_swiglu_batch", (gate_up, output), DType::F32, (top_k, intermediate))
+        gated_rows(encoder, "moe_swiglu_batch", [gate_up, output], DType::F32, [top_k, intermediate])
     }
 
     /// Encodes `gelu(gate) * up` in bf16 for `n_tokens * top_k` rows `[gate, up]`.
@@ -110,7 +110,7 @@ pub mod moe_dispatch {
         n_tokens: usize,
     ) -> Result<()> {
         let rows = super::count("moe_swiglu_seq_bf16", &[n_tokens, top_k])?;
-        gated_rows(encoder, "moe_swiglu_seq_bf16", (gate_up, output), DType::BF16, (rows, intermediate))
+        gated_rows(encoder, "moe_swiglu_seq_bf16", [gate_up, output], DType::BF16, [rows, intermediate])
     }
 
     /// Encodes the sum of `top_k` rows under their weights.
@@ -124,8 +124,8 @@ pub mod moe_dispatch {
         hidden_size: usize,
         top_k: usize,
     ) -> Result<()> {
-        let extents = (1, top_k, hidden_size);
-        weighted(encoder, "moe_weighted_sum", (expert_outputs, weights, output), extents)
+        let extents = [1, top_k, hidden_size];
+        weighted(encoder, "moe_weighted_sum", [expert_outputs, weights, output], extents)
     }
 
     /// Encodes the sums of each token's `top_k` rows of bf16 under their weights of f32.
@@ -142,7 +142,7 @@ pub mod moe_dispatch {
     ) -> Result<()> {
         let what = "moe_weighted_sum_seq_bf16_input";
         super::super::support::typed(what, "expert_outputs", expert_outputs, DType::BF16)?;
-        weighted(encoder, what, (expert_outputs, weights, output), (n_tokens, top_k, hidden_size))
+        weighted(encoder, what, [expert_outputs, weights, output], [n_tokens, top_k, hidden_size])
     }
 
     /// Encodes zeros over `n_elements` of f32.

@@ -7,29 +7,25 @@ use crate::{DType, MlxBuffer};
 use silicide::ops::strided_copy::{Layout, StridedCopy};
 use silicide::{DType as Element, Recorder, Shape};
 
-/// Encodes a copy of `shape` elements from a layout to another or to a dense tensor.
+/// Encodes a copy of `shape` elements of f32 from a layout to a dense tensor.
 fn copy_layout(
     encoder: &mut CommandEncoder,
     what: &str,
-    (from, to): (&MlxBuffer, &MlxBuffer),
-    dtype: Element,
-    (shape, layout, target): (&[usize], Layout, Option<Layout>),
+    [from, to]: [&MlxBuffer; 2],
+    shape: &[usize],
+    layout: Layout,
 ) -> Result<()> {
-    let elements = |buffer: &MlxBuffer| buffer.data_byte_len() / dtype.block_bytes();
     let shape = Shape::new(shape).map_err(|error| crate::MlxError::argument(format!("{what}: {error}")))?;
-    let x = from.tensor(dtype, &[elements(from)])?;
-    let y = match target {
-        Some(_) => to.tensor(dtype, &[elements(to)])?,
-        None => to.tensor(dtype, shape.axes())?,
-    };
-    let op = StridedCopy { shape, from: layout, to: target };
+    let x = from.tensor(Element::F32, &[from.data_byte_len() / Element::F32.block_bytes()])?;
+    let y = to.tensor(Element::F32, shape.axes())?;
+    let op = StridedCopy { shape, from: layout, to: None };
     let dispatch = Dispatch::new(what, shape.elements(), &[from], &[to]).annotated();
     encoder.dispatch(dispatch, move |recorder| recorder.run_into(op, &[&x], &[&y]))
 }
 
 /// Strided copies.
 pub mod copy {
-    use super::{DType, Element, Layout, copy_layout, positive, typed};
+    use super::{DType, Layout, copy_layout, positive, typed};
     use crate::error::Result;
     use crate::metal::DeviceRef;
     use crate::{CommandEncoder, KernelRegistry, MlxBuffer};
@@ -62,7 +58,7 @@ pub mod copy {
         positive("strided_copy_f32", &[("rows", rows), ("cols", cols)])?;
         typed("strided_copy_f32", "src", src, DType::F32)?;
         let layout = Layout::new(0, &[params.stride_row as usize, params.stride_col as usize]);
-        copy_layout(encoder, "strided_copy_f32", (src, dst), Element::F32, (&[rows, cols], layout, None))
+        copy_layout(encoder, "strided_copy_f32", [src, dst], &[rows, cols], layout)
     }
 }
 
@@ -119,9 +115,9 @@ pub mod transpose {
     fn permute(
         encoder: &mut CommandEncoder,
         what: &str,
-        (input, output): (&MlxBuffer, &MlxBuffer),
-        (from, to): (DType, DType),
-        (extents, order): ([usize; 3], [usize; 3]),
+        [input, output]: [&MlxBuffer; 2],
+        [from, to]: [DType; 2],
+        [extents, order]: [[usize; 3]; 2],
     ) -> Result<()> {
         positive(what, &[("dim_a", extents[0]), ("dim_b", extents[1]), ("dim_c", extents[2])])?;
         let (from, to): (Element, Element) = (from.silicide(), to.silicide());
@@ -149,8 +145,8 @@ pub mod transpose {
         dim_b: usize,
         dim_c: usize,
     ) -> Result<()> {
-        let types = (DType::BF16, DType::BF16);
-        permute(encoder, "permute_021_bf16", (input, output), types, ([dim_a, dim_b, dim_c], [1, 0, 2]))
+        let types = [DType::BF16, DType::BF16];
+        permute(encoder, "permute_021_bf16", [input, output], types, [[dim_a, dim_b, dim_c], [1, 0, 2]])
     }
 
     /// Encodes `[a, b, c]` of bf16 as `[b, a, c]` of f32.
@@ -164,13 +160,13 @@ pub mod transpose {
         dim_b: usize,
         dim_c: usize,
     ) -> Result<()> {
-        let types = (DType::BF16, DType::F32);
+        let types = [DType::BF16, DType::F32];
         permute(
             encoder,
             "permute_021_bf16_to_f32",
-            (input, output),
+            [input, output],
             types,
-            ([dim_a, dim_b, dim_c], [1, 0, 2]),
+            [[dim_a, dim_b, dim_c], [1, 0, 2]],
         )
     }
 
@@ -188,7 +184,7 @@ pub mod transpose {
         if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
             refuse!("transpose_2d: unsupported dtype {dtype}");
         }
-        permute(encoder, "transpose_2d", (input, output), (dtype, dtype), ([1, rows, cols], [0, 2, 1]))
+        permute(encoder, "transpose_2d", [input, output], [dtype, dtype], [[1, rows, cols], [0, 2, 1]])
     }
 
     /// Encodes `[a, b, c]` of f16 as `[a, c, b]`.
@@ -202,8 +198,8 @@ pub mod transpose {
         dim_b: usize,
         dim_c: usize,
     ) -> Result<()> {
-        let types = (DType::F16, DType::F16);
-        permute(encoder, "transpose_last2_f16", (input, output), types, ([dim_a, dim_b, dim_c], [0, 2, 1]))
+        let types = [DType::F16, DType::F16];
+        permute(encoder, "transpose_last2_f16", [input, output], types, [[dim_a, dim_b, dim_c], [0, 2, 1]])
     }
 }
 
@@ -320,7 +316,7 @@ pub mod qkv_split {
 
 /// Heads that are repeated.
 pub mod repeat_tiled {
-    use super::{DType, Element, Layout, copy_layout, positive, typed};
+    use super::{DType, Layout, copy_layout, positive, typed};
     use crate::error::{Result, refuse};
     use crate::metal::DeviceRef;
     use crate::{CommandEncoder, KernelRegistry, MlxBuffer};
@@ -358,6 +354,6 @@ pub mod repeat_tiled {
         typed("repeat_tiled_f32", "dst", dst, DType::F32)?;
         let layout = Layout::new(0, &[from * k, 0, k, 1]);
         let shape = [seq, to / from, from, k];
-        copy_layout(encoder, "repeat_tiled_f32", (src, dst), Element::F32, (&shape, layout, None))
+        copy_layout(encoder, "repeat_tiled_f32", [src, dst], &shape, layout)
     }
 }

@@ -37,9 +37,9 @@ pub(super) struct Packed {
 impl Packed {
     pub(super) fn new(
         what: &str,
-        (weight, scales, biases): (&MlxBuffer, &MlxBuffer, &MlxBuffer),
-        (bits, group): (usize, usize),
-        (rows, k): (usize, usize),
+        [weight, scales, biases]: [&MlxBuffer; 3],
+        [bits, group]: [usize; 2],
+        [rows, k]: [usize; 2],
     ) -> Result<Packed> {
         if !matches!(bits, 4 | 6 | 8) {
             refuse!("{what}: bits must be 4, 6 or 8, got {bits}");
@@ -75,14 +75,14 @@ impl Packed {
 fn product(
     encoder: &mut CommandEncoder,
     what: &str,
-    (input, weight, scales, biases): (&MlxBuffer, &MlxBuffer, &MlxBuffer, &MlxBuffer),
+    [input, weight, scales, biases]: [&MlxBuffer; 4],
     params: &QuantizedMatmulParams,
     weights_as: Element,
 ) -> Result<MlxBuffer> {
     let QuantizedMatmulParams { m, k, n, group_size, bits } = *params;
     let [m, k, n, group, bits] = [m, k, n, group_size, bits].map(|extent| extent as usize);
     positive(what, &[("M", m), ("K", k), ("N", n)])?;
-    let packed = Packed::new(what, (weight, scales, biases), (bits, group), (n, k))?;
+    let packed = Packed::new(what, [weight, scales, biases], [bits, group], [n, k])?;
     if input.dtype() != DType::F32 {
         refuse!("{what}: input must be f32, got {}", input.dtype());
     }
@@ -111,7 +111,7 @@ pub fn quantized_matmul(
     biases: &MlxBuffer,
     params: &QuantizedMatmulParams,
 ) -> Result<MlxBuffer> {
-    product(encoder, "quantized_matmul", (input, weight, scales, biases), params, Element::BF16)
+    product(encoder, "quantized_matmul", [input, weight, scales, biases], params, Element::BF16)
 }
 
 /// As [`quantized_matmul`], with weights in f32 for 4 and 8 bits, `n` divisible by 8 and `k` by 256.
@@ -128,7 +128,7 @@ pub fn quantized_matmul_simd(
     let p = params;
     let wide = matches!(p.bits, 4 | 8) && p.n.is_multiple_of(8) && p.k.is_multiple_of(256);
     let weights_as = if wide { Element::F32 } else { Element::BF16 };
-    product(encoder, "quantized_matmul_simd", (input, weight, scales, biases), params, weights_as)
+    product(encoder, "quantized_matmul_simd", [input, weight, scales, biases], params, weights_as)
 }
 
 /// Products with experts.
@@ -209,7 +209,7 @@ pub mod quantized_matmul_id {
             }
         }
         let rows = super::super::support::count(what, &[experts, n])?;
-        let packed = Packed::new(what, (weight, scales, biases), (bits, group), (rows, k))?;
+        let packed = Packed::new(what, [weight, scales, biases], [bits, group], [rows, k])?;
         let (x, names) = (input.tensor(Element::F32, &[m, k])?, ids.tensor(Element::U32, &[m, used])?);
         let y = output.tensor(Element::F32, &[m, used, n])?;
         let dispatch = Dispatch::new(what, y.elements(), &[input, weight, scales, biases, ids], &[output]);
@@ -279,7 +279,7 @@ pub mod embedding {
         let row = dim.div_ceil(group) * 2;
         let rows = scales.data_byte_len() / row.max(1);
         positive(what, &[("rows of the table", rows)])?;
-        let packed = Packed::new(what, (weight_packed, scales, biases), (bits.into(), group), (rows, dim))?;
+        let packed = Packed::new(what, [weight_packed, scales, biases], [bits.into(), group], [rows, dim])?;
         super::super::embeddings::check_ids(encoder, what, token_ids, tokens, rows)?;
         let names = token_ids.tensor(Element::U32, &[tokens])?;
         let y = output.tensor(Element::F32, &[tokens, dim])?;

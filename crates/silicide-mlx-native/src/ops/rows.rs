@@ -29,7 +29,8 @@ pub mod rms_norm {
         rows: u32,
         dim: u32,
     ) -> Result<()> {
-        norm(encoder, "rms_norm", (input, Some(weight), output), params_buf, (rows, dim))
+        let operands = NormOperands { input, weight: Some(weight), output, params: params_buf };
+        norm(encoder, "rms_norm", operands, [rows, dim])
     }
 
     /// As [`dispatch_rms_norm`], without a weight.
@@ -46,15 +47,23 @@ pub mod rms_norm {
         if input.dtype() != crate::DType::F32 {
             refuse!("rms_norm_no_scale_f32: input must be f32, got {}", input.dtype());
         }
-        norm(encoder, "rms_norm_no_scale_f32", (input, None, output), params_buf, (rows, dim))
+        let operands = NormOperands { input, weight: None, output, params: params_buf };
+        norm(encoder, "rms_norm_no_scale_f32", operands, [rows, dim])
+    }
+
+    /// Buffers of a norm.
+    struct NormOperands<'a> {
+        input: &'a MlxBuffer,
+        weight: Option<&'a MlxBuffer>,
+        output: &'a MlxBuffer,
+        params: &'a MlxBuffer,
     }
 
     fn norm(
         encoder: &mut CommandEncoder,
         what: &str,
-        (input, weight, output): (&MlxBuffer, Option<&MlxBuffer>, &MlxBuffer),
-        params: &MlxBuffer,
-        (rows, dim): (u32, u32),
+        NormOperands { input, weight, output, params }: NormOperands<'_>,
+        [rows, dim]: [u32; 2],
     ) -> Result<()> {
         let (rows, dim) = (rows as usize, dim as usize);
         positive(what, &[("rows", rows), ("dim", dim)])?;
@@ -111,7 +120,7 @@ pub mod l2_norm {
         dim: u32,
     ) -> Result<()> {
         let eps = encoder.host_values::<f32>(params_buf, 1)?[0];
-        norm(encoder, (input, output), (rows, dim), (eps, 1.0))
+        norm(encoder, [input, output], [rows, dim], [eps, 1.0])
     }
 
     /// As [`dispatch_l2_norm`], times a scale. `params_buf` is `[eps, dim, scale]`.
@@ -126,15 +135,15 @@ pub mod l2_norm {
         dim: u32,
     ) -> Result<()> {
         let params = encoder.host_values::<f32>(params_buf, 3)?;
-        norm(encoder, (input, output), (rows, dim), (params[0], params[2]))
+        norm(encoder, [input, output], [rows, dim], [params[0], params[2]])
     }
 
     /// `x / sqrt(sum + eps)` is `x / sqrt(mean + eps / dim)`, divided by `sqrt(dim)`.
     fn norm(
         encoder: &mut CommandEncoder,
-        (input, output): (&MlxBuffer, &MlxBuffer),
-        (rows, dim): (u32, u32),
-        (eps, scale): (f32, f32),
+        [input, output]: [&MlxBuffer; 2],
+        [rows, dim]: [u32; 2],
+        [eps, scale]: [f32; 2],
     ) -> Result<()> {
         let (rows, dim) = (rows as usize, dim as usize);
         positive("l2_norm", &[("rows", rows), ("dim", dim)])?;

@@ -8,7 +8,7 @@ use crate::ops::support::{count, typed};
 use crate::{DType, MlxBuffer};
 use flash_attn_prefill::{FlashAttnPrefillLayout, FlashAttnPrefillParams};
 
-/// What the forms differ in.
+/// The parameters in which the forms differ.
 struct Form<'a> {
     what: &'static str,
     dtype: DType,

@@ -27,7 +27,7 @@ pub struct DeepSeekTailRopeParams {
 fn turn(
     encoder: &mut CommandEncoder,
     from: DType,
-    (input, positions, frequencies, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer, &MlxBuffer),
+    [input, positions, frequencies, output]: [&MlxBuffer; 4],
     params: &DeepSeekTailRopeParams,
 ) -> Result<()> {
     let what = "deepseek_tail_rope";
@@ -48,11 +48,11 @@ fn turn(
     let frequencies = encoder.host_values::<f32>(frequencies, turned / 2)?;
     let sign = if inverse == 0 { 1.0 } else { -1.0 };
     let still = (dim - turned) / 2;
-    let rotation = Rotation::new((tokens, heads, dim), (RopeStyle::Interleaved, dim / 2), |token, pair| {
+    let rotation = Rotation::new([tokens, heads, dim], RopeStyle::Interleaved, dim / 2, |token, pair| {
         let frequency = pair.checked_sub(still).map_or(0.0, |pair| f64::from(frequencies[pair]));
         sign * f64::from(positions[token % count]) * frequency
     })?;
-    rotate(encoder, what, (input, output), rotation)
+    rotate(encoder, what, [input, output], rotation)
 }
 
 /// Encodes the rotation of neighbours in the last `rope_dim` elements of each head, in bf16.
@@ -66,7 +66,7 @@ pub fn dispatch_deepseek_tail_rope_bf16(
     output: &MlxBuffer,
     params: &DeepSeekTailRopeParams,
 ) -> Result<()> {
-    turn(encoder, DType::BF16, (input, positions, frequencies, output), params)
+    turn(encoder, DType::BF16, [input, positions, frequencies, output], params)
 }
 
 /// As [`dispatch_deepseek_tail_rope_bf16`], from f32.
@@ -80,5 +80,5 @@ pub fn dispatch_deepseek_tail_rope_f32_to_bf16(
     output: &MlxBuffer,
     params: &DeepSeekTailRopeParams,
 ) -> Result<()> {
-    turn(encoder, DType::F32, (input, positions, frequencies, output), params)
+    turn(encoder, DType::F32, [input, positions, frequencies, output], params)
 }

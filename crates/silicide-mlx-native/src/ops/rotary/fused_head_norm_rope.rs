@@ -11,12 +11,18 @@ use silicide::ops::rms_norm::RmsNorm;
 
 super::super::support::register!();
 
+/// The norm of a head.
+struct HeadNorm<'a> {
+    weight: Option<&'a MlxBuffer>,
+    eps: f32,
+}
+
 fn norm_and_turn(
     encoder: &mut CommandEncoder,
     what: &str,
-    (input, output, weight): (&MlxBuffer, &MlxBuffer, Option<&MlxBuffer>),
+    [input, output]: [&MlxBuffer; 2],
+    HeadNorm { weight, eps }: HeadNorm<'_>,
     rotation: Rotation,
-    eps: f32,
 ) -> Result<()> {
     if input.dtype() != DType::BF16 || output.dtype() != DType::BF16 {
         refuse!("{what}: unsupported dtypes {} and {}", input.dtype(), output.dtype());
@@ -46,13 +52,13 @@ fn norm_and_turn(
     })
 }
 
-fn check(what: &str, tokens: u32, heads: u32, dim: u32, half: u32) -> Result<(usize, usize, usize)> {
+fn check(what: &str, tokens: u32, heads: u32, dim: u32, half: u32) -> Result<[usize; 3]> {
     let [tokens, heads, dim, half] = [tokens, heads, dim, half].map(|extent| extent as usize);
     positive(what, &[("seq_len", tokens), ("n_heads", heads), ("head_dim", dim)])?;
     if !dim.is_multiple_of(2) || half > dim / 2 {
         refuse!("{what}: head_dim = {dim} must be even and have room for 2 * {half} elements");
     }
-    Ok((tokens, heads, dim))
+    Ok([tokens, heads, dim])
 }
 
 /// Encodes the norm of each head and the rotation of its first `2 * half_rope_dim` elements, in bf16. Angles are positions times
@@ -74,7 +80,7 @@ pub fn dispatch_fused_head_norm_rope_batch_bf16(
     theta: f32,
 ) -> Result<()> {
     let what = "fused_head_norm_rope_batch_bf16";
-    let (tokens, heads, dim) = check(what, seq_len, n_heads, head_dim, half_rope_dim)?;
+    let [tokens, heads, dim] = check(what, seq_len, n_heads, head_dim, half_rope_dim)?;
     let pairs = half_rope_dim as usize;
     let base = base(what, theta)?;
     let positions = encoder.host_values::<u32>(positions_buf, tokens)?;
@@ -82,12 +88,12 @@ pub fn dispatch_fused_head_norm_rope_batch_bf16(
         Some(factors) => encoder.host_values::<f32>(factors, pairs)?,
         None => vec![1.0; pairs],
     };
-    let shape = (tokens, heads, dim);
-    let rotation = Rotation::new(shape, (RopeStyle::Halves, dim / 2), |token, pair| {
+    let shape = [tokens, heads, dim];
+    let rotation = Rotation::new(shape, RopeStyle::Halves, dim / 2, |token, pair| {
         let factor = factors.get(pair).map_or(f64::INFINITY, |factor| f64::from(*factor));
         f64::from(positions[token]) * base.powf(-2.0 * pair as f64 / dim as f64) / factor
     })?;
-    norm_and_turn(encoder, what, (input, output, norm_weight), rotation, eps)
+    norm_and_turn(encoder, what, [input, output], HeadNorm { weight: norm_weight, eps }, rotation)
 }
 
 /// As [`dispatch_fused_head_norm_rope_batch_bf16`] for one token, with cosines and sines of f32 that the caller gives.
@@ -110,9 +116,9 @@ pub fn dispatch_fused_head_norm_rope_bf16(
     let pairs = half_rope_dim as usize;
     let cosines = encoder.host_values::<f32>(cos_cache, pairs)?;
     let sines = encoder.host_values::<f32>(sin_cache, pairs)?;
-    let mut rotation = Rotation::new(shape, (RopeStyle::Halves, shape.2 / 2), |_, _| 0.0)?;
+    let mut rotation = Rotation::new(shape, RopeStyle::Halves, shape[2] / 2, |_, _| 0.0)?;
     for (entry, (cosine, sine)) in rotation.table.chunks_exact_mut(2).zip(cosines.into_iter().zip(sines)) {
         entry.copy_from_slice(&[cosine, sine]);
     }
-    norm_and_turn(encoder, what, (input, output, norm_weight), rotation, eps)
+    norm_and_turn(encoder, what, [input, output], HeadNorm { weight: norm_weight, eps }, rotation)
 }

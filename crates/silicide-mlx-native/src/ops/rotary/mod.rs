@@ -14,7 +14,7 @@ use crate::{DType, MlxBuffer};
 use silicide::ops::rope::{Rope, RopeStyle};
 use silicide::{Buffer, DType as Element, Recorder};
 
-/// What is rotated: `[tokens, heads, dim]`, and its angles.
+/// The extents of a rotation, `[tokens, heads, dim]`, and its angles.
 struct Rotation {
     tokens: usize,
     heads: usize,
@@ -27,8 +27,9 @@ struct Rotation {
 impl Rotation {
     /// A rotation by the angles that `angle` returns for token and pair.
     fn new(
-        (tokens, heads, dim): (usize, usize, usize),
-        (style, pairs): (RopeStyle, usize),
+        [tokens, heads, dim]: [usize; 3],
+        style: RopeStyle,
+        pairs: usize,
         angle: impl Fn(usize, usize) -> f64,
     ) -> Result<Rotation> {
         let mut table = Vec::new();
@@ -53,7 +54,7 @@ impl Rotation {
 fn rotate(
     encoder: &mut CommandEncoder,
     what: &str,
-    (input, output): (&MlxBuffer, &MlxBuffer),
+    [input, output]: [&MlxBuffer; 2],
     rotation: Rotation,
 ) -> Result<()> {
     let float = super::support::float;

@@ -29,18 +29,18 @@ pub fn dispatch_rope(
     let base = base("rope", encoder.host_values::<f32>(params_buf, 1)?[0])?;
     let positions = encoder.host_values::<u32>(positions_buf, tokens)?;
     let frequency = |pair: usize| base.powf(-2.0 * pair as f64 / dim as f64);
-    let rotation = Rotation::new((tokens, 1, dim), (RopeStyle::Interleaved, dim / 2), |token, pair| {
+    let rotation = Rotation::new([tokens, 1, dim], RopeStyle::Interleaved, dim / 2, |token, pair| {
         f64::from(positions[token]) * frequency(pair)
     })?;
-    rotate(encoder, "rope", (input, output), rotation)
+    rotate(encoder, "rope", [input, output], rotation)
 }
 
 fn neox(
     encoder: &mut CommandEncoder,
     what: &str,
-    (input, output, params, positions): (&MlxBuffer, &MlxBuffer, &MlxBuffer, &MlxBuffer),
+    [input, output, params, positions]: [&MlxBuffer; 4],
     factors: Option<&MlxBuffer>,
-    (tokens, heads, dim, rope_dim): (u32, u32, u32, u32),
+    [tokens, heads, dim, rope_dim]: [u32; 4],
 ) -> Result<()> {
     let [tokens, heads, dim, rope_dim] = [tokens, heads, dim, rope_dim].map(|extent| extent as usize);
     positive(what, &[("seq_len", tokens), ("n_heads", heads), ("head_dim", dim), ("rope_dim", rope_dim)])?;
@@ -54,11 +54,11 @@ fn neox(
         None => vec![1.0; rope_dim / 2],
     };
     // Pairs reach over half of the head, not of the rotated part; the others are not turned.
-    let rotation = Rotation::new((tokens, heads, dim), (RopeStyle::Halves, dim / 2), |token, pair| {
+    let rotation = Rotation::new([tokens, heads, dim], RopeStyle::Halves, dim / 2, |token, pair| {
         let factor = factors.get(pair).map_or(f64::INFINITY, |factor| f64::from(*factor));
         f64::from(positions[token]) * base.powf(-2.0 * pair as f64 / dim as f64) / factor
     })?;
-    rotate(encoder, what, (input, output), rotation)
+    rotate(encoder, what, [input, output], rotation)
 }
 
 /// Encodes the rotation of elements `i` and `i + head_dim / 2` for `i < rope_dim / 2`, in rows `[seq_len * n_heads, head_dim]` of bf16.
@@ -76,8 +76,8 @@ pub fn dispatch_rope_neox_bf16(
     rope_dim: u32,
 ) -> Result<()> {
     same_types("rope_neox_bf16", input, output, Some(DType::BF16))?;
-    let buffers = (input, output, params_buf, positions_buf);
-    neox(encoder, "rope_neox_bf16", buffers, None, (seq_len, n_heads, head_dim, rope_dim))
+    let buffers = [input, output, params_buf, positions_buf];
+    neox(encoder, "rope_neox_bf16", buffers, None, [seq_len, n_heads, head_dim, rope_dim])
 }
 
 /// As [`dispatch_rope_neox_bf16`] in f32, with factors that divide the frequencies.
@@ -96,6 +96,6 @@ pub fn dispatch_rope_neox_f32(
     rope_dim: u32,
 ) -> Result<()> {
     same_types("rope_neox_f32", input, output, Some(DType::F32))?;
-    let buffers = (input, output, params_buf, positions_buf);
-    neox(encoder, "rope_neox_f32", buffers, freq_factors, (seq_len, n_heads, head_dim, rope_dim))
+    let buffers = [input, output, params_buf, positions_buf];
+    neox(encoder, "rope_neox_f32", buffers, freq_factors, [seq_len, n_heads, head_dim, rope_dim])
 }

@@ -93,7 +93,7 @@ pub fn dispatch_rope_multi(
     let count = super::super::support::count("rope_multi", &[4, tokens])?;
     let positions = encoder.host_values::<i32>(positions, count)?;
     let cycle = p.sections.iter().fold(0u32, |sum, count| sum.saturating_add(*count)).max(1);
-    let rotation = Rotation::new((tokens, heads, dim), (RopeStyle::Halves, dim / 2), |token, pair| {
+    let rotation = Rotation::new([tokens, heads, dim], RopeStyle::Halves, dim / 2, |token, pair| {
         if pair >= rope_dim / 2 {
             return 0.0;
         }
@@ -108,7 +108,7 @@ pub fn dispatch_rope_multi(
         };
         f64::from(positions[axis * tokens + token]) * base.powf(-2.0 * exponent as f64 / of as f64)
     })?;
-    rotate(encoder, "rope_multi", (input, output), rotation)
+    rotate(encoder, "rope_multi", [input, output], rotation)
 }
 
 /// The parameters that were used.

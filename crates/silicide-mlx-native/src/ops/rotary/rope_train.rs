@@ -29,9 +29,10 @@ pub struct RopeTrainParams {
 
 fn turn(
     encoder: &mut CommandEncoder,
-    (input, positions, output): (&MlxBuffer, &MlxBuffer, &MlxBuffer),
+    [input, positions, output]: [&MlxBuffer; 3],
     params: &RopeTrainParams,
-    (dtype, sign): (DType, f64),
+    dtype: DType,
+    sign: f64,
 ) -> Result<()> {
     let what = "rope_train";
     let RopeTrainParams { batch, n_heads, seq_len, head_dim, rope_dim, theta_base, sections } = *params;
@@ -48,7 +49,7 @@ fn turn(
     let positions =
         encoder.host_values::<i32>(positions, super::super::support::count(what, &[4, tokens])?)?;
     let cycle = sections.iter().fold(0u32, |sum, count| sum.saturating_add(*count)).max(1);
-    let rotation = Rotation::new((tokens, heads, dim), (RopeStyle::Halves, dim / 2), |token, pair| {
+    let rotation = Rotation::new([tokens, heads, dim], RopeStyle::Halves, dim / 2, |token, pair| {
         if pair >= rope_dim / 2 {
             return 0.0;
         }
@@ -56,7 +57,7 @@ fn turn(
         let position = sign * f64::from(positions[axis * tokens + token]);
         position * base.powf(-2.0 * pair as f64 / rope_dim as f64)
     })?;
-    rotate(encoder, what, (input, output), rotation)
+    rotate(encoder, what, [input, output], rotation)
 }
 
 /// Declares a rotation, forth or back.
@@ -73,7 +74,7 @@ macro_rules! turns {
             $to: &MlxBuffer,
             params: &RopeTrainParams,
         ) -> Result<()> {
-            turn(encoder, ($from, pos_buf, $to), params, (DType::$type, $sign))
+            turn(encoder, [$from, pos_buf, $to], params, DType::$type, $sign)
         }
     )*};
 }

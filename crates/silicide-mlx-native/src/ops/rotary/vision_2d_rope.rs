@@ -45,11 +45,11 @@ pub fn dispatch_vision_2d_rope(
     let y = encoder.host_values::<u32>(pos_y, tokens)?;
     // Each half of a head is a row of its own.
     let rows = super::super::support::count(what, &[tokens, heads, 2])?;
-    let shape = (rows, 1, dim / 2);
-    let rotation = Rotation::new(shape, (RopeStyle::Halves, dim / 4), |row, pair| {
+    let shape = [rows, 1, dim / 2];
+    let rotation = Rotation::new(shape, RopeStyle::Halves, dim / 4, |row, pair| {
         let token = row / 2 / heads;
         let position = if row % 2 == 0 { x[token] } else { y[token] };
         f64::from(position) * base.powf(-2.0 * pair as f64 / (dim / 2) as f64)
     })?;
-    rotate(encoder, what, (input, output), rotation)
+    rotate(encoder, what, [input, output], rotation)
 }
