@@ -234,7 +234,7 @@ fn values_share_memory_and_chains_run_in_place() {
     assert_eq!((report.arena_bytes, report.value_bytes), (one, 10 * LEN * 4));
     assert_eq!((report.commands, report.barriers), (10, (9, 9)));
     let text = report.to_string();
-    assert!(text.contains("10 commands, 9 barriers"), "{text}");
+    assert!(text.contains("10 commands (10 dispatches, 0 copies and fills), 9 barriers"), "{text}");
 }
 
 #[test]

@@ -79,6 +79,13 @@ struct Part {
     bytes: usize,
 }
 
+impl Call {
+    /// Returns the launches of its plan.
+    pub(super) fn dispatches(&self) -> usize {
+        self.plan.steps.iter().filter(|step| matches!(step, Step::Dispatch(_))).count()
+    }
+}
+
 impl Commands {
     /// Chooses kernels and writes commands down.
     pub(super) fn of(graph: &ComputeGraph) -> Result<Commands> {

@@ -1,7 +1,7 @@
 //! The executor: a graph that was rewritten, put in order and given an arena, for any number of sessions.
 
 use super::arena::{self, Arena, Lifetime};
-use super::commands::{Commands, InPlace};
+use super::commands::{Call, Commands, InPlace};
 use super::compute::{ComputeGraph, Operand};
 use super::extents::{LiveNode, live_steps};
 use super::pass::{COMMON_SUBEXPRESSIONS, DEAD_CODE, Pass, PassReport};
@@ -9,7 +9,7 @@ use super::schedule::{Schedule, schedule};
 use super::session::{GraphArena, GraphSession};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::kernel::{Io, Outputs, Step, TensorInfo};
+use crate::kernel::{Io, Outputs, TensorInfo};
 use crate::memory::ALIGNMENT;
 use crate::profile::ProfiledCall;
 use crate::record::MemRanges;
@@ -59,6 +59,8 @@ pub struct GraphReport {
     pub passes: Vec<PassReport>,
     /// Launches, copies and fills.
     pub commands: usize,
+    /// Launches.
+    pub dispatches: usize,
     /// Barriers in recorded order, and as scheduled.
     pub barriers: (usize, usize),
     /// Bytes of a session's arena.
@@ -88,8 +90,12 @@ impl fmt::Display for GraphReport {
         }
         writeln!(
             f,
-            "{} commands, {} barriers ({} in recorded order)",
-            self.commands, self.barriers.1, self.barriers.0
+            "{} commands ({} dispatches, {} copies and fills), {} barriers ({} in recorded order)",
+            self.commands,
+            self.dispatches,
+            self.commands - self.dispatches,
+            self.barriers.1,
+            self.barriers.0
         )?;
         write!(
             f,
@@ -148,6 +154,7 @@ impl GraphExecutor {
             ops: (captured, graph.nodes().len()),
             passes,
             commands: count,
+            dispatches: commands.calls.iter().map(Call::dispatches).sum(),
             barriers: (before, after),
             arena_bytes: arena.bytes,
             live_bytes: arena.live,
@@ -196,8 +203,7 @@ impl GraphExecutor {
         let mut counts: Vec<KernelDispatches> = Vec::new();
         for (node, call) in graph.nodes().iter().zip(&commands.calls) {
             let kernel = node.op.kernel_name(call.kernel);
-            let steps = call.plan.steps.iter().filter(|step| matches!(step, Step::Dispatch(_)));
-            let dispatches = steps.count();
+            let dispatches = call.dispatches();
             match counts.iter_mut().find(|count| count.kernel == kernel) {
                 Some(count) => count.dispatches += dispatches,
                 None => counts.push(KernelDispatches { kernel, dispatches }),
@@ -214,7 +220,7 @@ impl GraphExecutor {
     /// Its calls as profiles see them, in the order of the marks that [`GraphOptions::mark_ops`] puts between ops.
     pub fn calls(&self) -> Vec<ProfiledCall> {
         let graph = &self.compiled.graph;
-        self.compiled.calls(|operand| graph.info(operand))
+        self.compiled.calls(|operand| graph.info(operand), |_| None)
     }
 
     /// Bytes of the arena that a session needs, beside those of its parameters and launch words ([`GraphExecutor::session_bytes`]).
@@ -243,8 +249,13 @@ impl GraphExecutor {
 }
 
 impl Compiled {
-    /// The calls as profiles see them, with operands of the types and shapes that `info` returns.
-    pub(super) fn calls(&self, info: impl Fn(Operand) -> TensorInfo) -> Vec<ProfiledCall> {
+    /// The calls as profiles see them, with operands of the types and shapes that `info` returns. `words` returns the words of
+    /// operands whose values are known.
+    pub(super) fn calls<'a>(
+        &self,
+        info: impl Fn(Operand) -> TensorInfo,
+        words: impl Fn(Operand) -> Option<&'a [u32]>,
+    ) -> Vec<ProfiledCall> {
         let Compiled { graph, commands, .. } = self;
         let mut nodes: Vec<usize> = commands.commands.iter().map(|command| command.node).collect();
         nodes.dedup();
@@ -255,7 +266,8 @@ impl Compiled {
             let (inputs, outputs) = (infos(&node.inputs), infos(&node.outputs));
             let scope =
                 node.scope.and_then(|scope| graph.scopes.get(scope)).map_or("outside", |scope| scope.label);
-            let work = node.op.work(&Io { inputs: &inputs, outputs: &outputs });
+            let words = |input: usize| words(*node.inputs.get(input)?);
+            let work = node.op.work_of(&Io { inputs: &inputs, outputs: &outputs }, &words);
             Some(ProfiledCall { op: node.op.name(), kernel: node.op.kernel_name(call.kernel), scope, work })
         };
         nodes.iter().filter_map(call).collect()

@@ -131,6 +131,11 @@ impl Parameters {
         Ok(())
     }
 
+    /// Returns the first `elements` words of a parameter, as they were set.
+    pub(super) fn get(&self, slot: &ParameterSlot, elements: usize) -> Option<&[u32]> {
+        self.words.get(slot.words(elements))
+    }
+
     /// Copies changed values to the device. Waits for a replay that still reads the old ones.
     pub(super) fn bring(&mut self) -> Result<()> {
         if self.changed {

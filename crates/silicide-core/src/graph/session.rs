@@ -180,14 +180,19 @@ impl GraphSession {
         ((tally.dispatches + tally.transfers) as usize, tally.barriers as usize)
     }
 
-    /// Its calls as profiles see them, at the extents that were set ([`GraphExecutor::calls`]).
+    /// Its calls as profiles see them, at the extents and parameters that were set ([`GraphExecutor::calls`]).
     pub fn calls(&self) -> Result<Vec<ProfiledCall>> {
-        let compiled = self.bound.compiled();
-        let sizes = compiled.graph.sizes_at(&self.bound.launches.extents)?;
-        let planned = |operand: Operand| compiled.graph.info(operand);
-        Ok(compiled.calls(|operand| {
-            sizes.info(&compiled.graph, operand, "calls").unwrap_or_else(|_| planned(operand))
-        }))
+        let (compiled, parameters) = (self.bound.compiled(), self.bound.parameters.as_ref());
+        let graph = &compiled.graph;
+        let sizes = graph.sizes_at(&self.bound.launches.extents)?;
+        let info = |operand| sizes.info(graph, operand, "calls").unwrap_or_else(|_| graph.info(operand));
+        let words = |operand: Operand| match graph.values.get(operand.value.0 as usize)?.origin {
+            Origin::Parameter(number) => {
+                parameters?.get(graph.parameters.get(number)?, info(operand).elements())
+            }
+            _ => None,
+        };
+        Ok(compiled.calls(info, words))
     }
 
     /// Returns the ops with live values that compute all planned rows in the next replay: their kernels plan fewer rows with another program.

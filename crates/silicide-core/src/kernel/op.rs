@@ -160,8 +160,8 @@ impl Tolerance {
     }
 }
 
-/// An operation. Implementors are small plain values that hold the op's parameters. `Debug` shows all of them: two values
-/// of the same type and text compute the same.
+/// An operation. Implementors are small plain values that hold the op's parameters. `Debug` shows all of them. Equal values compute the
+/// same bits, and graphs compute them once: where results of -0 and 0 differ, `PartialEq` compares bits.
 ///
 /// An op states its arguments, its output shapes and an f64 reference; each [`Kernel`] is one way to compute it.
 ///
@@ -287,6 +287,11 @@ pub trait Op: fmt::Debug + PartialEq + Send + Sync + 'static {
     fn work(&self, io: &Io<'_>) -> Work {
         Work::streaming(io, io.output(0).elements() as u64)
     }
+    /// Bytes and operations of one call some of whose inputs are known: `words` returns the 32-bit words of an input that the host has
+    /// set. For ops whose work depends on values.
+    fn work_of<'a>(&self, io: &Io<'_>, _words: &dyn Fn(usize) -> Option<&'a [u32]>) -> Work {
+        self.work(io)
+    }
     /// Ways to compute it.
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>]
     where
@@ -323,6 +328,8 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     fn ignores_later_rows(&self) -> bool;
     /// See [`Op::work`].
     fn work(&self, io: &Io<'_>) -> Work;
+    /// See [`Op::work_of`].
+    fn work_of<'a>(&self, io: &Io<'_>, words: &dyn Fn(usize) -> Option<&'a [u32]>) -> Work;
     /// The number of kernels.
     fn kernel_count(&self) -> usize;
     /// The name of kernel `i`.
@@ -366,6 +373,9 @@ impl<O: Op> DynOp for O {
     }
     fn work(&self, io: &Io<'_>) -> Work {
         Op::work(self, io)
+    }
+    fn work_of<'a>(&self, io: &Io<'_>, words: &dyn Fn(usize) -> Option<&'a [u32]>) -> Work {
+        Op::work_of(self, io, words)
     }
     fn kernel_count(&self) -> usize {
         O::kernels().len()

@@ -34,3 +34,21 @@ fn timed_passes_give_the_same_logits_and_name_their_kernels() {
         assert!(barriers < commands && commands >= calls, "{id}: {commands} {barriers} {calls}");
     }
 }
+
+#[test]
+fn work_of_attention_depends_on_the_keys_that_rows_see_and_not_on_the_cache() {
+    let tokens: Vec<u32> = (0..40).map(|i| (i * 37 + 5) % 300).collect();
+    for device in devices() {
+        let work = |context: usize| {
+            let options = ModelOptions::default().device(&device).context(context);
+            let model = options.open(testdata("models/llama-tied-q8_0.gguf")).unwrap();
+            let mut session = Session::new(&model).unwrap();
+            session.start_profile();
+            logits(&mut session, &tokens, 40);
+            let kernels = session.profile().unwrap().kernels();
+            let row = kernels.iter().find(|row| row.name.contains("attention")).unwrap();
+            (row.calls, row.bytes, row.flops)
+        };
+        assert_eq!(work(64), work(1024), "{}", device.info().id);
+    }
+}

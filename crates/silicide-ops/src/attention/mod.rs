@@ -26,7 +26,7 @@ use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tol
 use silicide_core::{Error, Recorder, Result};
 use silicide_quant::{DType, Shape};
 pub use work::{ENTRY_WORDS, ITEM_QUERIES, MOST_POSITIONS, Visibility, WorkList};
-use work::{Entries, keys_of};
+use work::{Entries, SeenKeys, keys_of};
 
 /// The longest head of values.
 pub const MOST_DIM: usize = 512;
@@ -110,6 +110,15 @@ impl Extents {
     /// Heads of queries that share a head of keys.
     fn group(&self) -> usize {
         self.heads / self.kv_heads.max(1)
+    }
+
+    /// Returns the work of a call whose queries see these keys.
+    fn work(&self, io: &Io<'_>, SeenKeys { read, seen }: SeenKeys) -> Work {
+        let Extents { heads, kv_heads, dim, value_dim, .. } = *self;
+        let row = |info: TensorInfo, dim: usize| dim / info.dtype.block_len().max(1) * info.dtype.size();
+        let cache = kv_heads * read * (row(io.input(1), dim) + row(io.input(2), value_dim));
+        let bytes = io.input(0).bytes() + io.output(0).bytes() + cache;
+        Work { bytes: bytes as u64, flops: (2 * heads * seen * (dim + value_dim)) as u64 }
     }
 }
 
@@ -324,15 +333,20 @@ impl Op for Attend {
 
     fn work(&self, io: &Io<'_>) -> Work {
         let Some(extents) = Extents::of(io) else { return Work::default() };
-        let Extents { tokens, heads, kv_heads, dim, value_dim, capacity, items, .. } = extents;
-        let keys = if items == 0 { capacity } else { keys_of(items).min(capacity) };
-        let row = |info: TensorInfo, dim: usize| dim / info.dtype.block_len().max(1) * info.dtype.size();
-        let cache = kv_heads * keys * (row(io.input(1), dim) + row(io.input(2), value_dim));
-        let bytes = io.input(0).bytes() + io.output(0).bytes() + cache;
+        let Extents { tokens, capacity, items, .. } = extents;
+        let read = if items == 0 { capacity } else { keys_of(items).min(capacity) };
         // Of the keys up to its own, a query among many sees half on average.
-        let hidden = tokens.saturating_sub(1).min(keys) / 2;
-        let flops = 2 * tokens * heads * (keys - hidden) * (dim + value_dim);
-        Work { bytes: bytes as u64, flops: flops as u64 }
+        let hidden = tokens.saturating_sub(1).min(read) / 2;
+        extents.work(io, SeenKeys { read, seen: tokens * (read - hidden) })
+    }
+
+    fn work_of<'a>(&self, io: &Io<'_>, words: &dyn Fn(usize) -> Option<&'a [u32]>) -> Work {
+        match Extents::of(io).zip(words(3)) {
+            Some((extents, words)) => {
+                extents.work(io, Entries::new(words, extents.tokens, extents.capacity).seen())
+            }
+            None => self.work(io),
+        }
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {

@@ -209,6 +209,15 @@ pub(super) struct Entries<'a> {
     capacity: usize,
 }
 
+/// How many keys the queries of a call see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SeenKeys {
+    /// From the first key that any query sees to the last one.
+    pub(super) read: usize,
+    /// The sum over all queries.
+    pub(super) seen: usize,
+}
+
 /// An item: some queries, some blocks of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
@@ -229,6 +238,14 @@ impl<'a> Entries<'a> {
         let [first, end, ..] = self.entries.get(query).copied().unwrap_or_default();
         let end = (end as usize).min(MOST_POSITIONS);
         (first as usize).max(end.saturating_sub(self.capacity)).min(end)..end
+    }
+
+    /// Returns how many keys the queries see.
+    pub(super) fn seen(&self) -> SeenKeys {
+        let ranges = || (0..self.queries).map(|query| self.range(query)).filter(|range| !range.is_empty());
+        let first = ranges().map(|range| range.start).min().unwrap_or(0);
+        let end = ranges().map(|range| range.end).max().unwrap_or(0);
+        SeenKeys { read: (end - first).min(self.capacity), seen: ranges().map(|range| range.len()).sum() }
     }
 
     /// The items of a query.
