@@ -15,8 +15,6 @@ use silicide_hal::{DeviceInfo, LaunchShape, Needs, Program, Tile};
 
 /// Rows of a tile: 16 KiB of a state of 256 columns.
 const ROWS: usize = 16;
-/// Sums of a dot product: one vector of AVX-512.
-const LANES: usize = 16;
 
 /// Tiles of a head's rows.
 pub(super) struct CpuDeltaNet;
@@ -104,9 +102,9 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
         for ((row, v), y) in state.iter_mut().zip(v).zip(y) {
             let row = &mut row[..key_dim];
             row.iter_mut().for_each(|s| *s *= factor);
-            let delta = beta * (v - dot::<S>(row, k));
+            let delta = beta * (v - math::dot::<S>(row, k));
             row.iter_mut().zip(k).for_each(|(s, k)| *s = S::mul_add(delta, *k, *s));
-            *y = scale * dot::<S>(row, q);
+            *y = scale * math::dot::<S>(row, q);
         }
     }
     // SAFETY: these rows are of this tile alone; `before`, which may be the same bytes, is not used any more.
@@ -114,17 +112,4 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     for (row, after) in state.iter().zip(after.chunks_exact_mut(key_dim)) {
         after.copy_from_slice(&row[..key_dim]);
     }
-}
-
-/// The dot product, summed in lanes: element `i` in lane `i % LANES`, and then the lanes in order.
-#[inline(always)]
-fn dot<S: Simd>(a: &[f32], b: &[f32]) -> f32 {
-    let mut sums = [0f32; LANES];
-    let (a, a_rest) = a.as_chunks::<LANES>();
-    let (b, b_rest) = b.as_chunks::<LANES>();
-    for (a, b) in a.iter().zip(b) {
-        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum = S::mul_add(*a, *b, *sum));
-    }
-    sums.iter_mut().zip(a_rest.iter().zip(b_rest)).for_each(|(sum, (a, b))| *sum = S::mul_add(*a, *b, *sum));
-    sums.iter().sum()
 }

@@ -35,12 +35,19 @@ pub enum KeyHeads {
 /// The op. Inputs, all f32: `q` and `k` `[sequences, tokens, key_heads, key_dim]`, `v` `[sequences, tokens, heads, value_dim]`, `decay`, a
 /// logarithm, and `beta` `[sequences, tokens, heads]`, `state` `[sequences, heads, value_dim, key_dim]`. Outputs: `y`, like `v`, and
 /// `new_state`, like `state`, which it may be.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct DeltaNet {
     /// The factor of results.
     pub scale: f32,
     /// Which head of keys a head of values uses.
     pub key_heads: KeyHeads,
+}
+
+/// By bits: results of a factor of -0 are others than those of 0.
+impl PartialEq for DeltaNet {
+    fn eq(&self, other: &DeltaNet) -> bool {
+        (self.scale.to_bits(), self.key_heads) == (other.scale.to_bits(), other.key_heads)
+    }
 }
 
 /// Extents of a checked call.

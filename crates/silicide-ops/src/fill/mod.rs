@@ -14,7 +14,7 @@ use silicide_hal::DeviceInfo;
 use silicide_quant::{DType, Shape, encode};
 
 /// The op. No inputs. Output: `y`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Fill {
     /// The type of the output.
     pub dtype: DType,
@@ -22,6 +22,13 @@ pub struct Fill {
     pub shape: Shape,
     /// The value of every element.
     pub value: f64,
+}
+
+/// By bits: -0 is another value than 0.
+impl PartialEq for Fill {
+    fn eq(&self, other: &Fill) -> bool {
+        (self.dtype, self.shape, self.value.to_bits()) == (other.dtype, other.shape, other.value.to_bits())
+    }
 }
 
 impl Fill {

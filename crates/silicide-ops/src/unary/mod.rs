@@ -16,7 +16,7 @@ use silicide_core::{Error, Recorder, Result};
 use silicide_quant::DType;
 
 /// The op. Input: `x` of f32, f16 or bf16. Output: `y` of the same type and shape, which may be `x`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Unary {
     /// An activation.
@@ -43,6 +43,13 @@ pub enum Unary {
         /// The factor.
         factor: f32,
     },
+}
+
+/// By bits: a factor of -0 has other results than 0.
+impl PartialEq for Unary {
+    fn eq(&self, other: &Unary) -> bool {
+        (self.code(), self.parameter().to_bits()) == (other.code(), other.parameter().to_bits())
+    }
 }
 
 impl Unary {
