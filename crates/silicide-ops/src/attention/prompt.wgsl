@@ -36,7 +36,8 @@ override CAPPED: u32 = 0;
 override QUERIES_AT: u32 = KEYS * PITCH;
 override VALUES_AT: u32 = KEYS * ROWS / 4u;
 
-// -0: it adds nothing to the sum of weights, and no weight that is seen is it.
+// -0: it adds nothing to the sum of weights, and no weight that is seen is it. Between here and where its bits are compared it is selected,
+// stored and loaded, and no arithmetic may lose its sign; Metal compiles kernels without fast math (`Math::Exact`).
 const UNSEEN: u32 = 0x80000000u;
 
 var<workgroup> cells: array<vec4<f32>, CELLS>;

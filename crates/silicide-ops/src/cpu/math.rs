@@ -1,5 +1,5 @@
 //! Functions of one f32 in code that vectorises: polynomials, no branches, no library calls. Relative error is
-//! about 1e-7 over the whole range; NaN, infinities and subnormal results come out as in exact arithmetic.
+//! about 1e-7 over the whole range; NaN, infinities and subnormal results come out as in exact arithmetic. And the dot product.
 //!
 //! The polynomials are minimax fits (Remez) of the expressions named beside them.
 
@@ -10,6 +10,22 @@ const ROUND: f32 = 12_582_912.0;
 /// ln 2 in two parts: products of the first with small integers are exact.
 const LN2_HIGH: f32 = 0.693_359_4;
 const LN2_LOW: f32 = -2.121_944_4e-4;
+
+/// Sums of a dot product: one vector of AVX-512.
+const LANES: usize = 16;
+
+/// The dot product, summed in lanes: element `i` in lane `i % LANES`, and then the lanes in order.
+#[inline(always)]
+pub(crate) fn dot<S: Simd>(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0f32; LANES];
+    let (a, a_rest) = a.as_chunks::<LANES>();
+    let (b, b_rest) = b.as_chunks::<LANES>();
+    for (a, b) in a.iter().zip(b) {
+        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum = S::mul_add(*a, *b, *sum));
+    }
+    sums.iter_mut().zip(a_rest.iter().zip(b_rest)).for_each(|(sum, (a, b))| *sum = S::mul_add(*a, *b, *sum));
+    sums.iter().sum()
+}
 
 /// Horner's rule, highest coefficient first.
 #[inline(always)]

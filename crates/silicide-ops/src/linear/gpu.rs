@@ -80,11 +80,11 @@ pub(super) struct Few {
 pub(super) struct TiledLinear;
 
 /// The kernel for many rows in matrices of subgroups.
-pub(super) struct Matrix(&'static Matrices);
+pub(super) struct MatrixLinear(&'static Matrices);
 
 /// The kernels for many rows in matrices of subgroups.
 pub(super) const MATRIX: [&dyn Kernel<Op = Linear>; 3] =
-    [&Matrix(&HALVES_16), &Matrix(&HALVES_8), &Matrix(&SINGLES_8)];
+    [&MatrixLinear(&HALVES_16), &MatrixLinear(&HALVES_8), &MatrixLinear(&SINGLES_8)];
 
 /// A product as kernels see it.
 struct BoundProduct {
@@ -391,7 +391,7 @@ impl Kernel for TiledLinear {
     }
 }
 
-impl Kernel for Matrix {
+impl Kernel for MatrixLinear {
     type Op = Linear;
 
     fn name(&self) -> &'static str {

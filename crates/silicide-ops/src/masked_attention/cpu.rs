@@ -16,8 +16,6 @@ use silicide_quant::DType;
 
 /// Keys of a block.
 const BLOCK: usize = 64;
-/// Sums of a dot product: one vector of AVX-512.
-const LANES: usize = 16;
 /// The type word of a mask of bytes.
 const BYTES: u32 = DType::U8.code();
 
@@ -125,7 +123,7 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
             // SAFETY: `needs` requires `capacity` keys for each head, and `keys` of them are seen at most.
             let key =
                 unsafe { view_coded::<S>(tile, 1, of_keys, (first + start + j) * dim, &mut room[..dim]) };
-            *score = S::mul_add(scale, dot::<S>(query, key), *score);
+            *score = S::mul_add(scale, math::dot::<S>(query, key), *score);
             best = if *score > best { *score } else { best };
             seen = true;
         }
@@ -166,17 +164,4 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>) {
     let y = unsafe { tile.write::<f32>(4 + sinks, row * value_dim..(row + 1) * value_dim) };
     let factor = if total == 0.0 { 0.0 } else { total.recip() };
     y.iter_mut().zip(sums).for_each(|(y, sum)| *y = *sum * factor);
-}
-
-/// The dot product, summed in lanes: element `i` in lane `i % LANES`, and then the lanes in order.
-#[inline(always)]
-fn dot<S: Simd>(a: &[f32], b: &[f32]) -> f32 {
-    let mut sums = [0f32; LANES];
-    let (a, a_rest) = a.as_chunks::<LANES>();
-    let (b, b_rest) = b.as_chunks::<LANES>();
-    for (a, b) in a.iter().zip(b) {
-        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum = S::mul_add(*a, *b, *sum));
-    }
-    sums.iter_mut().zip(a_rest.iter().zip(b_rest)).for_each(|(sum, (a, b))| *sum = S::mul_add(*a, *b, *sum));
-    sums.iter().sum()
 }

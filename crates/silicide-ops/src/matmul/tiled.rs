@@ -36,10 +36,10 @@ pub(crate) const LARGE: usize = 40;
 pub(crate) const STEP: usize = 16;
 
 /// The kernel for many rows.
-pub(super) struct Tiled;
+pub(super) struct TiledMatmul;
 
 /// The kernel for many rows.
-pub(super) static TILED: Tiled = Tiled;
+pub(super) static TILED: TiledMatmul = TiledMatmul;
 
 /// The texts for depths of `k`: whole steps, or element by element.
 pub(crate) fn fill(k: usize) -> Fill {
@@ -117,7 +117,7 @@ pub(crate) fn plan_tiled(problem: &Problem, weights: Encoding, on: &DeviceInfo) 
     plan_tiles(&kernel, problem, weights, on, |rows, columns| tile.count(rows, columns))
 }
 
-impl Kernel for Tiled {
+impl Kernel for TiledMatmul {
     type Op = Matmul;
 
     fn name(&self) -> &'static str {

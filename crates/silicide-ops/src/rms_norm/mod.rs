@@ -3,8 +3,8 @@
 //! With a residual it first adds: `sum = x + residual`, `y = rms_norm(sum)`, and returns both, since the residual
 //! stream goes on with the sum. The norm is taken of the sum *as stored*, so the fused op and its two parts agree.
 //!
-//! Computed in f32. Squares overflow for magnitudes past 1e19, which makes the row zero; NaN makes its row NaN; an
-//! infinity becomes NaN and the rest of its row zero.
+//! Computed in f32. Squares overflow for magnitudes past 1e19: the row is then zero on the CPU, and zero or NaN on GPUs, as their
+//! `inverseSqrt` of infinity is. NaN makes its row NaN; an infinity becomes NaN and the rest of its row zero.
 
 pub mod cases;
 mod rows;
