@@ -3,7 +3,7 @@
 use crate::arguments::{DeviceArgs, EngineArgs, ModelArgs, ModelRef, SplitArgs, isa, threads};
 use crate::common::{cancel_on_interrupt, note_kernels};
 use crate::error::Error;
-use crate::facts::{LayerFacts, ModelFacts, build};
+use crate::facts::{CacheFacts, LayerFacts, ModelFacts, build};
 use crate::output::is_quiet;
 use crate::profile::ProfileArgs;
 use crate::run::Waiting;
@@ -12,9 +12,8 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::HumanBytes;
 use serde::Serialize;
+use silicide::CancelToken;
 use silicide::hal::cpu::Isa;
-use silicide::{CancelToken, DType};
-use silicide_llm::cache::CacheType;
 use silicide_llm::engine::{LogitsFrom, Session};
 use std::time::Instant;
 
@@ -45,6 +44,7 @@ pub(crate) struct Bench {
     threads: Vec<usize>,
     /// Instruction sets of the CPU device: portable, neon, avx2, avx-vnni, avx512 [default: the best of this CPU]
     #[arg(long, value_delimiter = ',', value_name = "ISA", value_parser = isa, help_heading = "Device")]
+    #[arg(env = "SILICIDE_ISA", hide_env_values = true)]
     isa: Vec<Isa>,
     #[command(flatten)]
     split: SplitArgs,
@@ -88,6 +88,7 @@ struct Measured {
     device_name: String,
     isa: Option<&'static str>,
     threads: usize,
+    cache: CacheFacts,
     /// Tokens per second: the mean, its standard deviation, and each measurement.
     mean: f64,
     stddev: f64,
@@ -196,7 +197,7 @@ impl Bench {
                 for _ in 0..self.tests.repetitions {
                     samples.push(test.measure(&mut session, depth, cancel)?);
                 }
-                results.push(Measured::new(test, depth, &session, samples));
+                results.push(Measured::new(test, depth, &session, samples)?);
                 self.profile.finish(&session)?;
                 if !self.json && !is_quiet() {
                     let row = results.last().map(|row| format!("{} {:.1}", row.test, row.mean));
@@ -241,9 +242,9 @@ impl Bench {
     fn table(&self, facts: &ModelFacts, results: &[Measured]) -> Table {
         let engine = &self.engine;
         let mut settings = Vec::new();
-        let f16 = CacheType::from(DType::F16);
-        if (engine.cache_type_k, engine.cache_type_v) != (f16, f16) {
-            settings.push(("KV cache", format!("{}, {}", engine.cache_type_k, engine.cache_type_v)));
+        if results.iter().any(|row| !row.cache.is_default()) {
+            // Each row has its own.
+            settings.push(("KV cache", String::new()));
         }
         if engine.ubatch_size != 512 {
             settings.push(("ubatch", engine.ubatch_size.to_string()));
@@ -280,6 +281,7 @@ impl Bench {
                 [model, HumanBytes(facts.bytes).to_string(), facts.parameters_text(), device, threads];
             let values = settings.iter().map(|(name, value)| match *name {
                 "ngl" => row.layers.ngl_text(),
+                "KV cache" => row.cache.text(),
                 _ => value.clone(),
             });
             table.add_row(first.into_iter().chain(values).chain([test, speed]));
@@ -331,14 +333,14 @@ impl Test {
 }
 
 impl Measured {
-    fn new(test: Test, depth: usize, session: &Session, samples: Vec<f64>) -> Measured {
+    fn new(test: Test, depth: usize, session: &Session, samples: Vec<f64>) -> Result<Measured, Error> {
         let (model, layers) = (session.model(), LayerFacts::of(session.model()));
         let infos = || model.devices().iter().map(|device| device.info());
         let count = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / count;
         let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
         let (Test::Prompt(tokens) | Test::Generation(tokens)) = test;
-        Measured {
+        Ok(Measured {
             test: test.name(),
             tokens,
             depth,
@@ -347,9 +349,10 @@ impl Measured {
             device_name: infos().map(|info| info.name.as_str()).collect::<Vec<_>>().join(" + "),
             isa: infos().find_map(|info| info.isa).map(Isa::name),
             threads: infos().map(|info| info.threads).max().unwrap_or(0),
+            cache: CacheFacts::of(model)?,
             mean,
             stddev: (squares / (count - 1.0).max(1.0)).sqrt(),
             samples,
-        }
+        })
     }
 }

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Doctor {
     /// Instruction set of the CPU device: portable, neon, avx2, avx-vnni or avx512 [default: the best of this CPU]
     #[arg(long, value_name = "ISA", value_parser = isa, help_heading = "Device")]
+    #[arg(env = "SILICIDE_ISA", hide_env_values = true)]
     isa: Option<Isa>,
     /// Seconds for the kernels, all devices together
     #[arg(long, default_value_t = 15, value_name = "N", help_heading = "Device")]

@@ -143,7 +143,7 @@ impl Error {
 
 /// Returns the message of a model's error, with the flags that help.
 fn with_flags(error: &silicide_llm::Error) -> String {
-    use silicide_llm::Error::{ContextFull, DoesNotFit, TextTooShort};
+    use silicide_llm::Error::{BadOption, ContextFull, DoesNotFit, TextTooShort};
     match error {
         ContextFull { tokens, .. } => format!("{error}; raise -c above {tokens}, or shorten the text"),
         TextTooShort { tokens: tokens @ 4.., .. } => {
@@ -161,6 +161,8 @@ fn with_flags(error: &silicide_llm::Error) -> String {
             }
             text
         }
+        // A pass is recorded by an architecture. The other options of the library have the names of flags.
+        BadOption { option, .. } if *option != "pass" => format!("--{error}"),
         error => error.to_string(),
     }
 }

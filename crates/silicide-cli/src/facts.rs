@@ -106,6 +106,47 @@ impl LayerFacts {
     }
 }
 
+/// The types of a model's KV cache, for programs.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CacheFacts {
+    keys: StoredFacts,
+    values: StoredFacts,
+}
+
+/// The type of keys or of values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct StoredFacts {
+    r#type: &'static str,
+    /// Whether heads are rotated before they are quantized.
+    rotated: bool,
+}
+
+impl CacheFacts {
+    /// Returns the types of a model's cache.
+    pub(crate) fn of(model: &Model) -> Result<CacheFacts, Error> {
+        let options = model.cache_options();
+        let [keys, values] = options.rotated(model.description())?;
+        Ok(CacheFacts {
+            keys: StoredFacts { r#type: options.key_type.name(), rotated: keys },
+            values: StoredFacts { r#type: options.value_type.name(), rotated: values },
+        })
+    }
+
+    /// Whether keys and values are f16.
+    pub(crate) fn is_default(&self) -> bool {
+        [&self.keys, &self.values].iter().all(|stored| stored.r#type == "f16")
+    }
+
+    /// Returns the types of keys and values: `q4_0 rotated, f16`.
+    pub(crate) fn text(&self) -> String {
+        let text = |stored: &StoredFacts| match stored.rotated {
+            true => format!("{} rotated", stored.r#type),
+            false => stored.r#type.to_owned(),
+        };
+        format!("{}, {}", text(&self.keys), text(&self.values))
+    }
+}
+
 /// Returns the version of this program, with the commit that a release build may name.
 pub(crate) fn build() -> String {
     match option_env!("SILICIDE_COMMIT") {

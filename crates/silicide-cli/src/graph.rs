@@ -1,10 +1,10 @@
 //! `silicide graph`: the captured pass of a model, as text or as a drawing.
 
-use crate::arguments::{DeviceArgs, ModelRef, tokens};
+use crate::arguments::{CacheArgs, DeviceArgs, ModelRef, tokens};
 use crate::common::cancel_on_interrupt;
 use crate::error::Error;
 use clap::Args;
-use silicide::graph::{GraphExecutor, KernelDispatches};
+use silicide::graph::{GraphExecutor, GraphReport, KernelDispatches};
 use silicide_llm::ModelOptions;
 use silicide_llm::engine::capture_pass;
 use silicide_weights::Source;
@@ -21,6 +21,7 @@ use std::ops::Range;
   silicide graph smollm2
   silicide graph smollm2 --layer 0 --dot | dot -Tsvg > layer.svg
   silicide graph smollm2 --dispatches --device vulkan
+  silicide graph smollm2 -ctk tq4 -ctv tq3
   silicide graph model.gguf -n 16 --all --isa portable")]
 pub(crate) struct Graph {
     #[command(flatten)]
@@ -31,6 +32,8 @@ pub(crate) struct Graph {
     /// Context size in tokens; 0: the context that the model was trained on [default: that, at most 4096]
     #[arg(short, long, value_name = "N", value_parser = tokens, allow_negative_numbers = true, help_heading = "Graph")]
     ctx_size: Option<usize>,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// The layer to show, counted from 0
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Graph")]
     layer: usize,
@@ -52,6 +55,7 @@ impl Graph {
         let source = Source::open(self.model.path(&cancel_on_interrupt())?)?;
         let mut options = ModelOptions::default();
         options.context = self.ctx_size;
+        self.cache.choose(&mut options);
         self.device.choose(&mut options)?;
         let segments = capture_pass(&source, &options, self.tokens)?;
         if self.dispatches {
@@ -91,9 +95,12 @@ fn print_dispatches(executor: &GraphExecutor, segments: usize) -> Result<(), Err
     for KernelDispatches { kernel, dispatches } in &kernels {
         writeln!(out, "{dispatches:6} {kernel}")?;
     }
-    let sum: usize = kernels.iter().map(|kernel| kernel.dispatches).sum();
-    let (_, barriers) = executor.report().barriers;
-    writeln!(out, "{sum} dispatches, {barriers} barriers")?;
+    let GraphReport { dispatches, commands, barriers: (_, barriers), .. } = executor.report();
+    writeln!(
+        out,
+        "{dispatches} dispatches, {} copies and fills, {barriers} barriers",
+        commands - dispatches
+    )?;
     Ok(())
 }
 

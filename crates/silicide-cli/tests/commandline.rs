@@ -31,7 +31,7 @@ fn model() -> String {
 /// The program without the environment's defaults.
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_silicide"));
-    for variable in ["MODEL", "DEVICE", "THREADS", "CTX_SIZE"] {
+    for variable in ["MODEL", "DEVICE", "THREADS", "CTX_SIZE", "ISA"] {
         command.env_remove(format!("SILICIDE_{variable}"));
     }
     command.args(arguments).stdin(Stdio::null());
@@ -228,7 +228,22 @@ fn numbers_that_make_no_sense_are_named() {
     let model = model();
     refused(&["run", &model, "hi", "-c", "-5"], 1, &["-5", "--ctx-size", "number of tokens"]);
     refused(&["run", &model, "hi", "-ub", "-1"], 1, &["-1", "--ubatch-size"]);
-    refused(&["run", &model, "-p", "", "--raw", "--device", "cpu"], 1, &["the prompt is empty"]);
+    refused(
+        &["run", &model, "-p", "hi", "--raw", "-ctk", "tq4", "--device", "cpu"],
+        1,
+        &["--cache-type-k: expected a type for heads of 16 elements: f32, f16, bf16, got tq4"],
+    );
+}
+
+#[test]
+fn an_empty_prompt_is_refused_with_what_to_give() {
+    let (model, folder) = (model(), tempfile::tempdir().unwrap());
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, " \n").unwrap();
+    for given in [&["-p", ""][..], &["-p", " \n", "--raw"], &[""], &["-f", empty.to_str().unwrap()]] {
+        let arguments = [&["run", &model, "--device", "cpu"], given].concat();
+        refused(&arguments, 1, &["the prompt is empty", "PROMPT, -p TEXT or in -f FILE"]);
+    }
 }
 
 #[test]
@@ -273,6 +288,14 @@ fn the_environment_has_defaults_that_flags_replace() {
     assert_eq!(with("SILICIDE_CTX_SIZE", "2", &["--device", "cpu"]), Some(2));
     assert_eq!(with("SILICIDE_CTX_SIZE", "2", &["--device", "cpu", "-c", "64"]), Some(0));
     assert_eq!(with("SILICIDE_THREADS", "many", &["--device", "cpu"]), Some(1));
+    for command in ["run", "bench", "doctor", "graph"] {
+        let output = program(&[command, "-v"]).env("SILICIDE_ISA", "mmx").output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && err.contains("mmx"), "{command}: {err}");
+    }
+    let arguments = short_run(&model, &["-p", "hi", "-v"]);
+    let (_, err) = told(&program(&arguments).env("SILICIDE_ISA", "portable").output().unwrap(), &arguments);
+    assert!(err.contains("portable, 1 threads"), "{err}");
 }
 
 /// The help of a command, whatever the width that it is wrapped to.
@@ -348,6 +371,23 @@ fn quiet_says_nothing_and_verbose_says_what_was_chosen() {
 }
 
 #[test]
+fn run_and_graph_count_the_same_dispatches() {
+    let model = model();
+    let (out, _) = success(&["graph", &model, "--device", "cpu", "-t", "1", "--dispatches"]);
+    let last = out.lines().last().unwrap();
+    let (total, rest) = last.split_once(" dispatches, ").unwrap();
+    assert!(rest.contains(" copies and fills, "), "{last}");
+    let (_, err) = success(&short_run(&model, &["-p", "hi", "-v"]));
+    let line = err.lines().find(|line| line.starts_with("kernels: ")).unwrap();
+    assert!(line.starts_with(&format!("kernels: {total} dispatches a token: ")), "{line} {last}");
+    let each =
+        line.split(" x").skip(1).map(|count| count.split(',').next().unwrap().parse::<usize>().unwrap());
+    assert_eq!(each.sum::<usize>().to_string(), total, "{line}");
+    let (out, _) = success(&["graph", &model, "--device", "cpu", "-t", "1"]);
+    assert!(out.contains(&format!(" commands ({total} dispatches, ")), "{out}");
+}
+
+#[test]
 fn an_instruction_set_is_forced_or_refused() {
     let model = model();
     let (_, err) = success(&short_run(&model, &["-p", "hi", "-v", "--isa", "portable"]));
@@ -400,6 +440,24 @@ fn the_table_of_bench_can_be_pasted() {
     let report: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(report["model_facts"]["parameters"].as_u64() > Some(1000), "{json}");
     assert!(report["results"][0]["isa"].is_string() && report["build"].is_string(), "{json}");
+    assert!(!table.contains("KV cache"), "{table}");
+}
+
+#[test]
+fn bench_names_the_types_of_the_cache_and_their_rotation() {
+    let model = testdata("models/qwen3.gguf");
+    let arguments =
+        ["bench", model.to_str().unwrap(), "-p", "8", "-n", "0", "-t", "1", "--device", "cpu", "-q"];
+    let with = |more: &[&str]| success(&[&arguments[..], &["-r", "1", "-ctk", "q4_0"], more].concat()).0;
+    for (rotate, shown) in [("on", "| q4_0 rotated, f16 |"), ("off", "| q4_0, f16 |")] {
+        let table = with(&["--cache-rotate", rotate]);
+        assert!(table.contains("KV cache") && table.contains(shown), "{table}");
+    }
+    let report: serde_json::Value = serde_json::from_str(&with(&["--json"])).unwrap();
+    let cache = serde_json::json!({
+        "keys": { "type": "q4_0", "rotated": true }, "values": { "type": "f16", "rotated": false },
+    });
+    assert_eq!(report["results"][0]["cache"], cache);
 }
 
 #[test]

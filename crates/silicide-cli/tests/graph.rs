@@ -37,6 +37,8 @@ fn shows_a_layer_and_what_became_of_the_pass() {
         assert!(shown.contains(part), "no {part:?} in\n{shown}");
     }
     assert!(graph(&["--all"]).len() > shown.len());
+    let compressed = graph(&["-ctk", "f32", "-ctv", "bf16"]);
+    assert!(compressed.contains("keys f32[") && compressed.contains("values bf16["), "{compressed}");
 }
 
 #[test]

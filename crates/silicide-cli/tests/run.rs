@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::tiny;
+use common::{tiny, tiny_ending};
 use samples::testdata;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -70,6 +70,26 @@ fn programs_get_tokens_text_and_timings() {
 fn floats(path: &Path) -> Vec<f32> {
     let bytes = std::fs::read(path).unwrap();
     bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+#[test]
+fn a_text_that_ends_at_its_first_token_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |model: &str, more: &[&str]| {
+        let arguments =
+            ["run", "-m", model, "-p", "<|im_start|>", "--raw", "--temp", "0", "-n", "1", "--device", "cpu"];
+        silicide(&[&arguments[..], more].concat())
+    };
+    let output = run(&tiny_ending(directory.path(), 1), &["--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let first = report["tokens"][0].as_u64().unwrap() as u32;
+    let output = run(&tiny_ending(directory.path(), first), &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && output.stdout.is_empty(), "{said}");
+    assert!(
+        said.contains("[no text: the first token of the model ends it") && said.contains("--ignore-eos"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(crate) struct DeviceArgs {
     #[arg(env = "SILICIDE_THREADS", hide_env_values = true)]
     pub(crate) threads: Option<usize>,
     /// Instruction set of the CPU device: portable, neon, avx2, avx-vnni or avx512 [default: the best of this CPU]
-    #[arg(long, value_name = "ISA", value_parser = isa)]
+    #[arg(long, value_name = "ISA", value_parser = isa, env = "SILICIDE_ISA", hide_env_values = true)]
     pub(crate) isa: Option<Isa>,
     #[command(flatten)]
     pub(crate) split: SplitArgs,
@@ -155,9 +155,9 @@ impl DeviceArgs {
             _ if self.split.is_for_cpu() => Ok("cpu"),
             "best" if self.isa.is_some() && !self.split.is_given() => Ok("cpu"),
             "best" | "cpu" => Ok(&self.device),
-            gpu if self.isa.is_some() && !self.split.is_given() => {
-                Err(Error::Usage(format!("--isa is for the CPU; the device is {gpu}")))
-            }
+            gpu if self.isa.is_some() && !self.split.is_given() => Err(Error::Usage(format!(
+                "--isa is for the CPU; the device is {gpu}; SILICIDE_ISA sets it too"
+            ))),
             _ => Ok(&self.device),
         }
     }

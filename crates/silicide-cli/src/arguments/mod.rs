@@ -26,7 +26,7 @@ use crate::output::{detail, is_verbose, warning};
 use clap::Args;
 use indicatif::HumanBytes;
 use silicide::CancelToken;
-use silicide::graph::GraphExecutor;
+use silicide::graph::{GraphExecutor, KernelDispatches};
 use silicide::hal::cpu::Isa;
 use silicide_llm::cache::CacheType;
 use silicide_llm::engine::{Session, capture_pass};
@@ -60,20 +60,8 @@ pub(crate) struct EngineArgs {
     #[arg(long, default_value_t = 512, value_name = "N", value_parser = tokens, allow_negative_numbers = true)]
     #[arg(env = "SILICIDE_UBATCH_SIZE", hide_env_values = true)]
     pub(crate) ubatch_size: usize,
-    /// Type of the keys in the KV cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, or TurboQuant: tq8, tq6, tq5, tq4, tq3,
-    /// tq2.25, tq2 [aliases: -ctk]
-    #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
-    #[arg(env = "SILICIDE_CACHE_TYPE_K", hide_env_values = true)]
-    pub(crate) cache_type_k: CacheType,
-    /// Type of the values in the KV cache: one of the same [aliases: -ctv]
-    #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
-    #[arg(env = "SILICIDE_CACHE_TYPE_V", hide_env_values = true)]
-    pub(crate) cache_type_v: CacheType,
-    /// Rotate heads before they are quantized: on or off, for caches of q8_0 to iq4_nl; those of TurboQuant always are [default: on for
-    /// all of them but q8_0]
-    #[arg(long, value_name = "ON|OFF", value_parser = on_off)]
-    #[arg(env = "SILICIDE_CACHE_ROTATE", hide_env_values = true)]
-    pub(crate) cache_rotate: Option<bool>,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
     /// Do not repack weights for the CPU: use them where the file is mapped [aliases: -nr]
     #[arg(long)]
     pub(crate) no_repack: bool,
@@ -84,6 +72,35 @@ pub(crate) struct EngineArgs {
     /// The same as --load copy
     #[arg(long, conflicts_with = "load")]
     pub(crate) no_mmap: bool,
+}
+
+/// How the KV cache stores keys and values.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Context and memory")]
+pub(crate) struct CacheArgs {
+    /// Type of the keys in the KV cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, or TurboQuant: tq8, tq6, tq5, tq4, tq3,
+    /// tq2.25, tq2 [aliases: -ctk]
+    #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
+    #[arg(env = "SILICIDE_CACHE_TYPE_K", hide_env_values = true)]
+    cache_type_k: CacheType,
+    /// Type of the values in the KV cache: one of the same [aliases: -ctv]
+    #[arg(long, default_value = "f16", value_name = "TYPE", value_parser = cache_type)]
+    #[arg(env = "SILICIDE_CACHE_TYPE_V", hide_env_values = true)]
+    cache_type_v: CacheType,
+    /// Rotate heads before they are quantized: on or off, for caches of q8_0 to iq4_nl; those of TurboQuant always are [default: on for
+    /// all of them but q8_0]
+    #[arg(long, value_name = "ON|OFF", value_parser = on_off)]
+    #[arg(env = "SILICIDE_CACHE_ROTATE", hide_env_values = true)]
+    cache_rotate: Option<bool>,
+}
+
+impl CacheArgs {
+    /// Sets the types of the cache in `options`.
+    pub(crate) fn choose(&self, options: &mut ModelOptions) {
+        options.key_type = self.cache_type_k;
+        options.value_type = self.cache_type_v;
+        options.cache_rotate = self.cache_rotate;
+    }
 }
 
 /// Parses the value of `--load`.
@@ -149,9 +166,7 @@ impl ModelArgs {
         self.device.choose(&mut options)?;
         options.context = self.engine.ctx_size;
         options.chunk = self.engine.ubatch_size;
-        options.key_type = self.engine.cache_type_k;
-        options.value_type = self.engine.cache_type_v;
-        options.cache_rotate = self.engine.cache_rotate;
+        self.engine.cache.choose(&mut options);
         options.repack = !self.engine.no_repack;
         options.files = if self.engine.no_mmap { Some(Load::Copy) } else { self.engine.load };
         options.load.cancel = cancel.clone();
@@ -190,7 +205,8 @@ impl ModelArgs {
                     1 => String::new(),
                     _ => format!(" on {}", segment.graph().device().info().id),
                 };
-                detail(format_args!("kernels{device}: {}", kernels(segment)));
+                let (kernels, total) = (kernels(segment), segment.report().dispatches);
+                detail(format_args!("kernels{device}: {total} dispatches a token: {kernels}"));
             }
         }
         Ok(model)
@@ -242,14 +258,10 @@ fn describe(model: &Model) {
     }
 }
 
-/// Returns the kernels of a captured pass, each with the number of its calls.
+/// Returns the kernels of a captured pass, each with the number of its dispatches.
 fn kernels(pass: &GraphExecutor) -> String {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for call in pass.calls() {
-        match counts.iter_mut().find(|(kernel, _)| *kernel == call.kernel) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((call.kernel, 1)),
-        }
-    }
-    counts.iter().map(|(kernel, count)| format!("{kernel} x{count}")).collect::<Vec<_>>().join(", ")
+    let counted = pass.dispatches();
+    let texts =
+        counted.iter().map(|KernelDispatches { kernel, dispatches }| format!("{kernel} x{dispatches}"));
+    texts.collect::<Vec<_>>().join(", ")
 }

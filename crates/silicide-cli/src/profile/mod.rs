@@ -163,7 +163,8 @@ fn summary(profile: &Profile, limits: &Roofline) -> String {
     let ((commands, barriers), (device, host), replays) =
         (profile.commands(), profile.times(), profile.replays().max(1));
     let text = format!(
-        "{} passes · {} commands and {} barriers each, about · kernels {:.2} ms, passes {:.2} ms each · \
+        "{} passes · {} commands (dispatches, copies and fills) and {} barriers each, about; calls are of ops, which can take several · \
+         kernels {:.2} ms, passes {:.2} ms each · \
          limits measured here: {:.1} GB/s, {:.0} GOP/s",
         profile.replays(),
         commands / replays,

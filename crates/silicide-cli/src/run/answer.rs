@@ -31,7 +31,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
         false => chat_tokens(&model, run.system_prompt.as_deref(), prompt)?,
     };
     if tokens.is_empty() {
-        return Err(Error::Usage("the prompt is empty; --raw needs a text to continue".to_owned()));
+        return Err(Error::Usage("the model has no tokens for the prompt; give another text".to_owned()));
     }
     let waiting = Waiting::default();
     options.progress = Some(waiting.progress());

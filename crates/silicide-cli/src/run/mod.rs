@@ -190,6 +190,11 @@ fn no_prompt() -> Error {
     Error::Usage("what should it answer? Give a prompt, -p TEXT or -f FILE".to_owned())
 }
 
+fn empty_prompt() -> Error {
+    let what = "the prompt is empty: give a text as PROMPT, -p TEXT or in -f FILE; on a terminal, without them, a chat begins";
+    Error::Usage(what.to_owned())
+}
+
 fn warn_of_fallback(template: &ChatTemplate) {
     if template.is_fallback() {
         warning("the model has no chat template; ChatML is used, as its vocabulary suggests");

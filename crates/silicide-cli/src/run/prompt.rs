@@ -1,6 +1,6 @@
 //! The prompt: texts from the command line, a file and standard input, joined.
 
-use super::no_prompt;
+use super::{empty_prompt, no_prompt};
 use crate::error::Error;
 use std::io::{IsTerminal, Read, stdin};
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Returns the prompt: `text`, the contents of `file`, and standard input unless that is a terminal, joined in this order.
-/// Returns none if nothing was given and there is a terminal to chat at.
+/// Returns none if nothing was given and there is a terminal to chat at. Blank texts are no prompt.
 pub(super) fn read(text: Option<&str>, file: Option<&Path>) -> Result<Option<String>, Error> {
     let is_stdin = |path: &Path| path.as_os_str() == "-";
     let contents = match file.filter(|path| !is_stdin(path)) {
@@ -24,12 +24,12 @@ pub(super) fn read(text: Option<&str>, file: Option<&Path>) -> Result<Option<Str
     let is_piped = !stdin().is_terminal();
     let piped = if is_piped || file.is_some_and(is_stdin) { Some(read_stdin(is_piped)?) } else { None };
     if text.is_none() && file.is_none() {
-        // Empty standard input is not a prompt; -p "" is.
         let Some(piped) = piped else { return Ok(None) };
         return if piped.trim().is_empty() { Err(no_prompt()) } else { Ok(Some(piped)) };
     }
     let pieces = [text, contents.as_deref(), piped.as_deref()];
-    Ok(Some(join(&pieces.into_iter().flatten().collect::<Vec<_>>())))
+    let joined = join(&pieces.into_iter().flatten().collect::<Vec<_>>());
+    if joined.is_empty() { Err(empty_prompt()) } else { Ok(Some(joined)) }
 }
 
 /// Joins texts with blank lines between them. Blank texts are left out; a single text is not changed.

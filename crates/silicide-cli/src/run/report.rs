@@ -209,6 +209,12 @@ pub(crate) fn ending(generation: &Generation, context: usize, limit: &str) -> Op
             tokens.saturating_mul(2)
         )),
         Finish::Cancelled => Some("stopped".to_owned()),
+        Finish::End if generation.text.is_empty() => {
+            Some("no text: the first token of the model ends it; --ignore-eos generates past it".to_owned())
+        }
+        Finish::Stop if generation.text.is_empty() => {
+            Some("no text: the answer begins with a stop text".to_owned())
+        }
         _ => None,
     }
 }

@@ -9,18 +9,23 @@ use std::path::Path;
 /// A tiny model with a vocabulary of single bytes and two control tokens, and a chat template.
 pub fn tiny(directory: &Path, template: &str) -> String {
     let byte = |id: usize| u8::try_from(id - 2).ok().map(|byte| byte_character(byte).to_string());
-    model(directory, template, &|id| byte(id).unwrap_or_else(|| format!("[unused{id}]")))
+    model(directory, template, 1, &|id| byte(id).unwrap_or_else(|| format!("[unused{id}]")))
+}
+
+/// [`tiny()`] with another token that ends texts.
+pub fn tiny_ending(directory: &Path, end: u32) -> String {
+    model(directory, "{{ messages[0].content }}", end, &|id| format!("[{id}]"))
 }
 
 /// A tiny model that can say nothing but `word` with a number, again and again. It reads nothing but control tokens.
 pub fn parrot(directory: &Path, word: &str) -> String {
     let template = "{% for message in messages %}<|im_start|>{% endfor %}";
     let spelled: String = word.bytes().map(byte_character).collect();
-    model(directory, template, &|id| spelled.replace('N', &id.to_string()))
+    model(directory, template, 1, &|id| spelled.replace('N', &id.to_string()))
 }
 
-/// A tiny model whose token `id`, from 2 on, is `token(id)`; before that come two control tokens.
-fn model(directory: &Path, template: &str, token: &dyn Fn(usize) -> String) -> String {
+/// A tiny model whose token `id`, from 2 on, is `token(id)`; before that come two control tokens. Token `end` ends texts.
+fn model(directory: &Path, template: &str, end: u32, token: &dyn Fn(usize) -> String) -> String {
     let source = Source::open(testdata("models/llama-tied.gguf")).unwrap();
     let path = directory.join("tiny.gguf");
     let mut writer = GgufWriter::new(&path);
@@ -36,7 +41,7 @@ fn model(directory: &Path, template: &str, token: &dyn Fn(usize) -> String) -> S
     writer.meta("tokenizer.ggml.tokens", tokens.as_slice()).unwrap();
     writer.meta("tokenizer.ggml.token_type", kinds.as_slice()).unwrap();
     writer.meta("tokenizer.ggml.merges", Vec::<String>::new().as_slice()).unwrap();
-    writer.meta("tokenizer.ggml.eos_token_id", &1u32).unwrap();
+    writer.meta("tokenizer.ggml.eos_token_id", &end).unwrap();
     writer.meta("tokenizer.chat_template", template).unwrap();
     for entry in source.entries() {
         writer.tensor(entry.name(), entry.shape(), entry.dtype().unwrap()).unwrap();

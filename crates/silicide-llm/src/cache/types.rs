@@ -65,7 +65,7 @@ impl CacheType {
 
     /// Returns the names of all types, in a row.
     pub fn names() -> String {
-        CacheType::ALL.map(CacheType::name).join(", ")
+        names(CacheType::ALL.into_iter())
     }
 
     /// Returns whether elements are stored many at a time. Such keys lie row by row.
@@ -78,18 +78,22 @@ impl CacheType {
 
     /// Returns the element type of heads of `dim` elements. `option` is the setting that an error names.
     pub(super) fn stored(self, option: &'static str, dim: usize) -> Result<DType> {
-        let refuse = |expected: String| Err(Error::BadOption { option, expected, got: self.to_string() });
+        let fitting = CacheType::ALL.into_iter().filter(|known| known.of_head(dim).is_some());
+        self.of_head(dim).ok_or_else(|| Error::BadOption {
+            option,
+            expected: format!("a type for heads of {dim} elements: {}", names(fitting)),
+            got: self.to_string(),
+        })
+    }
+
+    /// Returns the element type of heads of `dim` elements, if they divide into its blocks or have its codec.
+    fn of_head(self, dim: usize) -> Option<DType> {
         match self {
-            CacheType::Turbo(bits) => TurboFormat::for_head(bits, dim).map(DType::Turbo).or_else(|_| {
-                refuse(format!(
-                    "a type other than tq: heads of {dim} elements have no TurboQuant codec, which takes powers of two from 32 to 512"
-                ))
-            }),
-            known if !CacheType::ALL.contains(&known) => refuse(CacheType::names()),
-            CacheType::Element(dtype) if !dim.is_multiple_of(dtype.block_len()) => {
-                refuse(format!("a type whose blocks divide heads of {dim}"))
+            CacheType::Turbo(bits) => TurboFormat::for_head(bits, dim).ok().map(DType::Turbo),
+            CacheType::Element(dtype) => {
+                let fits = CacheType::ALL.contains(&self) && dim.is_multiple_of(dtype.block_len());
+                fits.then_some(dtype)
             }
-            CacheType::Element(dtype) => Ok(dtype),
         }
     }
 
@@ -110,6 +114,10 @@ impl CacheType {
             (_, Some(rotate)) => Ok(rotate),
         }
     }
+}
+
+fn names(types: impl Iterator<Item = CacheType>) -> String {
+    types.map(CacheType::name).collect::<Vec<_>>().join(", ")
 }
 
 impl fmt::Display for CacheType {
@@ -151,7 +159,11 @@ mod tests {
         let tq4 = CacheType::Turbo(TurboBits::B4);
         for dim in [16, 80, 96, 576, 1024] {
             let error = tq4.stored("cache-type-k", dim).unwrap_err().to_string();
-            assert!(error.contains("tq4") && error.contains(&format!("heads of {dim} elements")), "{error}");
+            assert!(
+                error.contains("tq4") && error.contains(&format!("heads of {dim} elements: f32, f16, bf16")),
+                "{error}"
+            );
+            assert_eq!(error.contains("q4_0"), dim % 32 == 0, "{error}");
         }
         let q4_0 = CacheType::from(DType::Block(Format::Q4_0));
         assert_eq!(q4_0.stored("cache-type-k", 96).unwrap(), DType::Block(Format::Q4_0));

@@ -64,7 +64,7 @@ impl Profiling {
                 times.size = (times.size.0 + report.commands, times.size.1 + report.barriers.1);
             }
         }
-        // What the host copied between segments belongs to the pass.
+        // Copies between segments belong to the pass.
         all.taken = begin.elapsed();
         let profiles = std::iter::once(&mut self.profile).chain(&mut self.by_device);
         for (profile, times) in profiles.zip(std::iter::once(&all).chain(&by_device)) {

@@ -74,7 +74,7 @@ fn listed(settings: &Settings<'_>) -> Result<Option<(Key, Vec<bool>)>> {
 }
 
 /// Reads the length of sliding windows, the query's own position included. `default` is that of a `config.json` without the
-/// key; 0 and `null` mean that there is no window.
+/// key; 0 and `null` mean no window.
 pub fn sliding_window(settings: &Settings<'_>, default: Option<u32>) -> Result<Option<u32>> {
     if settings.optional_flag(USE_WINDOW)? == Some(false) {
         return Ok(None);
