@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What types of the KV cache cost a model, as tables and a plot, of what `bench caches` printed.
+"""What types of the KV cache cost a model, as tables and a plot, of what `bench --json caches` printed.
 
-    cargo run --release -p bench -- caches --model smollm2.gguf --text README.md > run.jsonl
+    cargo run --release -p bench -- --json caches --model smollm2.gguf --text README.md > run.jsonl
     dev/bench/caches.py run.jsonl --plot docs/caches.svg
 """
 import argparse

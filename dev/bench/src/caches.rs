@@ -1,7 +1,7 @@
-//! What the type of the KV cache costs a model: perplexity of a text, and how far the logits are from those with a cache of f16.
+//! The cost of types of the KV cache for a model: perplexity of a text, and how far the logits are from those with a cache of f16.
 //!
 //! The text is cut into windows, as `silicide perplexity` cuts it, and the second half of each is scored. All caches read the same tokens
-//! in the same passes, so their differences are exact.
+//! in the same passes, so their differences are exact. Prints a table, or with `--json` a line for each cache.
 
 use anyhow::Context;
 use serde_json::json;
@@ -36,7 +36,7 @@ impl Cache {
     }
 }
 
-/// What a cache did to a text.
+/// The predictions of a text with a cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Score {
     surprise: f64,
@@ -119,7 +119,7 @@ pub(crate) struct Reading {
 }
 
 /// Scores each of the types as keys, as values and as both, beside f16.
-pub(crate) fn run(reading: &Reading) -> anyhow::Result<()> {
+pub(crate) fn run(reading: &Reading, json: bool) -> anyhow::Result<()> {
     let Reading { model, texts, types, pairs, context, windows } = reading;
     let (context, windows) = (*context, *windows);
     let f16 = CacheType::from_name("f16").context("f16 is a type")?;
@@ -178,19 +178,32 @@ pub(crate) fn run(reading: &Reading) -> anyhow::Result<()> {
         eprintln!("{} tokens of a window scored", readers[0].score.scored);
     }
     let exact = readers[0].score.surprise;
+    if !json {
+        println!("{}, context {context}, {} tokens scored", model.display(), readers[0].score.scored);
+        println!(
+            "{:10} {:10} {:>12} {:>10} {:>8} {:>9} {:>8}",
+            "keys", "values", "bytes/token", "ppl", "", "kl", "agreed"
+        );
+    }
     for Reader { cache, session, score } in &readers {
         let scored = score.scored as f64;
         let bytes = session.model().memory_estimate().cache as f64 / context as f64;
         let ratio = ((score.surprise - exact) / scored).exp();
-        println!(
-            "{}",
-            json!({
-                "keys": Cache::name(cache.keys, cache.rotate), "values": Cache::name(cache.values, cache.rotate),
-                "context": context, "scored": score.scored, "bytes": bytes,
-                "ppl": (score.surprise / scored).exp(), "ratio": ratio, "kl": score.divergence / scored,
-                "agreed": score.agreed as f64 / scored,
-            })
-        );
+        let [keys, values] = [cache.keys, cache.values].map(|of| Cache::name(of, cache.rotate));
+        let (ppl, kl) = ((score.surprise / scored).exp(), score.divergence / scored);
+        let agreed = score.agreed as f64 / scored;
+        if json {
+            let row = json!({
+                "model": model, "keys": keys, "values": values, "context": context, "scored": score.scored,
+                "bytes": bytes, "ppl": ppl, "ratio": ratio, "kl": kl, "agreed": agreed,
+            });
+            println!("{row}");
+        } else {
+            let (change, agreed) = ((ratio - 1.0) * 100.0, agreed * 100.0);
+            println!(
+                "{keys:10} {values:10} {bytes:>12.0} {ppl:>10.4} {change:>+7.2}% {kl:>9.5} {agreed:>7.2}%"
+            );
+        }
     }
     Ok(())
 }

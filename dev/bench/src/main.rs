@@ -90,7 +90,7 @@ enum What {
         #[arg(long, default_value_t = 512)]
         prompt: usize,
     },
-    /// What types of the KV cache cost a model: perplexity of a text, and KL to a cache of f16. Prints a line of JSON for each.
+    /// What types of the KV cache cost a model: perplexity of a text, and KL to a cache of f16.
     Caches(caches::Reading),
     /// Keys of a block of attention and their layout, by depth.
     Pages {
@@ -181,7 +181,7 @@ fn main() -> anyhow::Result<()> {
         }
         What::Attention => attention::run(&mut report)?,
         What::Depths { depths, threads, prompt } => depths::run(&mut report, &depths, &threads, prompt)?,
-        What::Caches(reading) => return caches::run(&reading),
+        What::Caches(reading) => return caches::run(&reading, arguments.json),
         What::Pages { dim, group } => return pages::run(dim, group),
         What::Limits { threads, isa } => {
             for threads in threads {
