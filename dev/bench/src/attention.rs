@@ -1,12 +1,12 @@
 //! Attention: one query over caches of f16 against the speed at which the same bytes can be read, and a prompt against
-//! the speed of our own matrix product, each in alternation.
+//! the speed of our own matrix product, each in alternation. [`Bench`] takes every type of cache.
 
 use crate::measure::{alternate, ratio};
 use crate::report::{Report, Target};
 use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions};
 use silicide_ops::attention::{Attention, AttentionInputs, KEY_LANES, Visibility, WorkList, attention_into};
 use silicide_ops::matmul;
-use silicide_quant::{DType, f16};
+use silicide_quant::{DType, encode_into};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -39,19 +39,30 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(device: &Device, model: Model, tokens: usize, start: usize) -> anyhow::Result<Bench> {
+    /// Caches of keys and of values of `types`, for `tokens` queries from position `start` on.
+    pub(crate) fn new(
+        device: &Device,
+        model: Model,
+        types: [DType; 2],
+        tokens: usize,
+        start: usize,
+    ) -> anyhow::Result<Bench> {
         let keys = start + tokens;
         let capacity = keys.next_multiple_of(KEY_LANES);
-        let cache = |in_lanes: bool| {
-            let buffer = if in_lanes {
+        // One row, again and again: encoding a cache takes longer than the bench.
+        let row: Vec<f32> = (0..model.dim).map(|i| (i * 41 % 97) as f32 / 50.0 - 1.0).collect();
+        let cache = |is_keys: bool| {
+            let dtype = types[usize::from(!is_keys)];
+            let buffer = if is_keys && !dtype.is_compressed() {
                 let shape = [model.kv_heads, capacity / KEY_LANES, model.dim, KEY_LANES];
-                Buffer::allocate(device, DType::F16, shape)?
+                Buffer::allocate(device, dtype, shape)?
             } else {
-                Buffer::allocate(device, DType::F16, [model.kv_heads, capacity, model.dim])?
+                Buffer::allocate(device, dtype, [model.kv_heads, capacity, model.dim])?
             };
-            for (i, value) in buffer.write::<f16>()?.iter_mut().enumerate() {
-                *value = f16::from_f32((i % 97) as f32 / 50.0 - 1.0);
-            }
+            let mut coded = vec![0; buffer.size() / (model.kv_heads * capacity)];
+            encode_into(dtype, &row, &mut coded, 1)?;
+            let bytes = buffer.reinterpret(DType::U8)?;
+            bytes.write::<u8>()?.chunks_exact_mut(coded.len()).for_each(|slot| slot.copy_from_slice(&coded));
             anyhow::Ok(buffer)
         };
         let caches = (0..model.layers)
@@ -100,9 +111,9 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         for model in MODELS {
             report.heading(&format!("Attention over f16, {}, {threads} threads", model.name));
             for depth in [512, 4096] {
-                decode(report, &Bench::new(&device, model, 1, depth - 1)?, threads)?;
+                decode(report, &Bench::new(&device, model, [DType::F16; 2], 1, depth - 1)?, threads)?;
             }
-            prefill(report, &Bench::new(&device, Model { layers: 1, ..model }, 512, 0)?)?;
+            prefill(report, &Bench::new(&device, Model { layers: 1, ..model }, [DType::F16; 2], 512, 0)?)?;
         }
     }
     Ok(())

@@ -78,18 +78,8 @@ enum What {
     },
     /// Attention over f16 caches: one query against memory, a prompt against matmul.
     Attention,
-    /// Attention over f16 caches by the number of tokens in them.
-    Depths {
-        /// Tokens in the cache.
-        #[arg(long, default_values_t = [0, 512, 1024, 2048, 4096, 8192, 16_384], value_delimiter = ',')]
-        depths: Vec<usize>,
-        /// Numbers of threads.
-        #[arg(long, default_values_t = [1, 2], value_delimiter = ',')]
-        threads: Vec<usize>,
-        /// Tokens of a prompt.
-        #[arg(long, default_value_t = 512)]
-        prompt: usize,
-    },
+    /// Attention over caches by their type and the number of tokens in them.
+    Depths(depths::Depths),
     /// What types of the KV cache cost a model: perplexity of a text, and KL to a cache of f16.
     Caches(caches::Reading),
     /// Keys of a block of attention and their layout, by depth.
@@ -180,7 +170,7 @@ fn main() -> anyhow::Result<()> {
             rows::run(&mut report, &formats, &rows, &threads, isa.unwrap_or_else(limits::best))?;
         }
         What::Attention => attention::run(&mut report)?,
-        What::Depths { depths, threads, prompt } => depths::run(&mut report, &depths, &threads, prompt)?,
+        What::Depths(of) => depths::run(&mut report, &of)?,
         What::Caches(reading) => return caches::run(&reading, arguments.json),
         What::Pages { dim, group } => return pages::run(dim, group),
         What::Limits { threads, isa } => {
