@@ -9,9 +9,9 @@ use crate::measure::quickest;
 use crate::report::{Report, Target};
 use serde_json::json;
 use silicide_core::Recorder;
-use silicide_core::{Buffer, CommandEncoder, Device, DeviceOptions, Weight};
+use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, DeviceOptions, Weight};
 use silicide_hal::cpu::Isa;
-use silicide_ops::interleave;
+use silicide_ops::interleave::{self, Interleave};
 use silicide_ops::linear::Linear;
 use silicide_quant::{DType, Encoding, Format, MlxFormat, MlxMode, RowEncoding, Shape};
 use std::time::Duration;
@@ -25,8 +25,8 @@ const MANY: usize = 64;
 /// Time for one figure.
 const BUDGET: Duration = Duration::from_millis(300);
 
-/// A measured weight, by name: a type of elements, `q4_0x16` for one that is interleaved, or `mlx4`, `mlx8`... for affine codes of that
-/// number of bits in groups of 64; with `-exact` for activations that are not rounded.
+/// A measured weight, by name: a type of elements, `mlx4`, `mlx8`... for affine codes of that number of bits in groups of 64; `q4_0x16`,
+/// `mlx4x16` for one that is interleaved; with `-exact` for activations that are not rounded.
 #[derive(Clone, Copy)]
 struct Kind {
     encoding: Encoding,
@@ -38,15 +38,20 @@ impl Kind {
         if let Some(name) = name.strip_suffix("-exact") {
             return Ok(Kind { exact: true, ..Kind::of(name)? });
         }
-        let encoding = if let Some(bits) = name.strip_prefix("mlx") {
-            Encoding::Planes(MlxFormat::new(MlxMode::Affine, bits.parse()?, 64, DType::BF16)?)
-        } else if let Some(format) = name.strip_suffix("x16") {
-            let of = DType::from_name(format).map(RowEncoding::from);
-            let of = of.filter(|of| interleave::interleaves(*of, COLUMNS, DEPTH));
-            let of = of.ok_or_else(|| anyhow::anyhow!("{name} can't be interleaved"))?;
-            Encoding::Interleaved { of, rows: interleave::TOGETHER }
+        let plain = name.strip_suffix("x16").unwrap_or(name);
+        let of = if let Some(bits) = plain.strip_prefix("mlx") {
+            RowEncoding::Planes(MlxFormat::new(MlxMode::Affine, bits.parse()?, 64, DType::BF16)?)
         } else {
-            DType::from_name(name).map(Encoding::from).ok_or_else(|| anyhow::anyhow!("no format {name}"))?
+            DType::from_name(plain)
+                .map(RowEncoding::from)
+                .ok_or_else(|| anyhow::anyhow!("no format {name}"))?
+        };
+        let encoding = match plain == name {
+            true => of.into(),
+            false if interleave::interleaves(of, COLUMNS, DEPTH) => {
+                Encoding::Interleaved { of, rows: interleave::TOGETHER }
+            }
+            false => anyhow::bail!("{name} can't be interleaved"),
         };
         Ok(Kind { encoding, exact: false })
     }
@@ -66,28 +71,30 @@ impl Kind {
             Ok(all.reshape([COLUMNS, columns])?)
         };
         let some: Vec<f64> = (0..8 * DEPTH).map(|i| ((i * 53) % 211) as f64 / 211.0 - 0.5).collect();
-        Ok(match self.encoding {
-            Encoding::Planes(format) => {
+        let plain = match self.encoding.of() {
+            RowEncoding::Planes(format) => {
                 let words = DEPTH * format.bits() / 32;
                 let packed: Vec<u8> = (0..8 * words * 4).map(|i| (i * 97 % 251) as u8).collect();
                 let scales = silicide_quant::encode(DType::BF16, &vec![0.01; 8 * DEPTH / format.group()]);
                 let scale = || plane(&scales, DType::BF16);
-                Weight::new(self.encoding, [plane(&packed, DType::U32)?, scale()?, scale()?])?
-            }
-            Encoding::Interleaved { of, .. } => {
-                let dtype = Encoding::from(of).dtype().ok_or_else(|| anyhow::anyhow!("no weight of {of}"))?;
-                let plain = plane(&silicide_quant::encode(dtype, &some), DType::U8)?;
-                let mut encoder = CommandEncoder::new(device);
-                let weight = Buffer::allocate(device, DType::U8, plain.shape())?;
-                interleave::interleave_into(&mut encoder, &plain, of, &weight)?;
-                encoder.submit()?.wait()?;
-                Weight::new(self.encoding, [weight])?
+                Weight::new(Encoding::Planes(format), [plane(&packed, DType::U32)?, scale()?, scale()?])?
             }
             other => {
-                let dtype = other.dtype().ok_or_else(|| anyhow::anyhow!("no weight of {other}"))?;
+                let dtype = Encoding::from(other).dtype();
+                let dtype = dtype.ok_or_else(|| anyhow::anyhow!("no weight of {other}"))?;
                 plane(&silicide_quant::encode(dtype, &some), dtype)?.into()
             }
-        })
+        };
+        let Encoding::Interleaved { of, .. } = self.encoding else { return Ok(plain) };
+        let weight =
+            Weight::with(device, self.encoding, Shape::new(&[COLUMNS, DEPTH])?, &BufferOptions::default())?;
+        let mut encoder = CommandEncoder::new(device);
+        for (index, (from, to)) in plain.planes().iter().zip(weight.planes()).enumerate() {
+            let rows = from.as_bytes()?.reshape(to.shape())?;
+            encoder.run_into(Interleave { of, plane: index }, &[&rows], &[to])?;
+        }
+        encoder.submit()?.wait()?;
+        Ok(weight)
     }
 }
 
@@ -171,7 +178,7 @@ pub(crate) fn formats() -> Vec<String> {
     blocks
         .map(|format| format.name().to_owned())
         .chain(interleaved)
-        .chain(["mlx2", "mlx3", "mlx4", "mlx5", "mlx6", "mlx8"].map(str::to_owned))
+        .chain(["mlx2", "mlx3", "mlx4", "mlx5", "mlx6", "mlx8", "mlx4x16", "mlx8x16"].map(str::to_owned))
         .chain(["f16", "bf16", "f32", "f16x16", "bf16x16", "f32x16"].map(str::to_owned))
         .collect()
 }

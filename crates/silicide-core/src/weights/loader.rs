@@ -182,11 +182,15 @@ impl<'a> Loader<'a> {
     /// Releases the resident pages of a tensor whose file is mapped, after it was copied elsewhere. A later access reads them
     /// from the file again. Pages beside the tensor, which page faults mapped with it, are released too.
     pub fn release(&self, entry: &Entry<'_>) {
-        if let Ok(place) = entry.place()
-            && let Some(Bytes::Mapped(file)) = self.source.file(place)
-        {
-            let range = place.range();
-            file.release(range.start.saturating_sub(FAULT_AROUND)..range.end.saturating_add(FAULT_AROUND));
+        let planes = entry.planes().map(|planes| [planes.packed, planes.scales, planes.biases]);
+        let places = planes.map_or_else(|| [entry.place().ok(), None, None], |planes| planes.map(Some));
+        for place in places.into_iter().flatten() {
+            if let Some(Bytes::Mapped(file)) = self.source.file(place) {
+                let range = place.range();
+                file.release(
+                    range.start.saturating_sub(FAULT_AROUND)..range.end.saturating_add(FAULT_AROUND),
+                );
+            }
         }
     }
 

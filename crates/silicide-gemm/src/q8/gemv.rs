@@ -30,7 +30,9 @@ use super::formats::{
     prefetch, visit,
 };
 use super::gemm::Q8Product;
-use super::layout::{INTERLEAVE, Interleaved, Strided, VectorRows, WeightLayout, WeightRows};
+use super::layout::{
+    INTERLEAVE, Interleaved, InterleavedPlanes, Strided, VectorRows, WeightLayout, WeightRows,
+};
 use super::microkernel::{GroupTerms, store};
 use super::quantize::{QuantizedRows, RowOffsets};
 use super::weights::WeightEncoding;
@@ -109,10 +111,9 @@ impl<I: GemvLanes> FormatVisitor for Dispatch<'_, I> {
 
     #[inline(always)]
     fn visit<F: BlockFormat>(self) -> bool {
-        let Self { isa, product, outputs } = self;
-        let rows = product.lhs.rows();
-        if product.weights.interleaved.is_none() {
-            if rows > 1 {
+        if self.product.weights.interleaved.is_none() {
+            let Self { isa, product, outputs } = self;
+            if product.lhs.rows() > 1 {
                 return false;
             }
             isa.run(Gemv::<I, F, Strided, 1>::new(isa, product, outputs));
@@ -121,18 +122,31 @@ impl<I: GemvLanes> FormatVisitor for Dispatch<'_, I> {
         if const { !F::INTERLEAVED } {
             return false;
         }
+        if const { F::IN_PLANES } {
+            return self.interleaved::<F, InterleavedPlanes>();
+        }
+        self.interleaved::<F, Interleaved<INTERLEAVE>>()
+    }
+}
+
+impl<I: GemvLanes> Dispatch<'_, I> {
+    /// Computes the product with interleaved weights, if there is a GEMV for its rows.
+    #[inline(always)]
+    fn interleaved<F: BlockFormat, L: WeightLayout>(self) -> bool {
+        let Self { isa, product, outputs } = self;
+        let rows = product.lhs.rows();
         match rows {
-            1 => isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, 1>::new(isa, product, outputs)),
+            1 => isa.run(Gemv::<I, F, L, 1>::new(isa, product, outputs)),
             // With 16 registers, panels are as fast for two and three rows.
             // A batch of eight rows takes as long as one of five: three of four rows are better for nine.
             9..=12 if const { I::BATCHES && !F::LAYOUT.halves } => {
-                isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, GEMV_ROWS>::new(isa, product, outputs));
+                isa.run(Gemv::<I, F, L, GEMV_ROWS>::new(isa, product, outputs));
             }
             5..=16 if const { I::BATCHES } && (rows <= BATCH_ROWS || const { !F::LAYOUT.halves }) => {
-                isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, BATCH_ROWS>::new(isa, product, outputs));
+                isa.run(Gemv::<I, F, L, BATCH_ROWS>::new(isa, product, outputs));
             }
             2..=GEMV_ROWS if rows == GEMV_ROWS || const { !I::SIGNED } => {
-                isa.run(Gemv::<I, F, Interleaved<INTERLEAVE>, GEMV_ROWS>::new(isa, product, outputs));
+                isa.run(Gemv::<I, F, L, GEMV_ROWS>::new(isa, product, outputs));
             }
             _ => return false,
         }
@@ -279,6 +293,7 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Pass<I, F
     /// As for [`Pass::chunk`]; outputs are whole interleaved rows, and those of the product.
     #[inline(always)]
     unsafe fn in_turns(&self, product: &Q8Product<'_>, outputs: Range<usize>) {
+        const { assert!(!L::SHARES_LINES || TURN_GROUPS.is_multiple_of(L::SCALES_AHEAD)) };
         let (isa, lanes) = (self.isa, I::LANES);
         let mut spread = SpreadPrefetch::NOTHING;
         for first in outputs.clone().step_by(INTERLEAVE) {

@@ -3,12 +3,16 @@
 //! ```text
 //! for block b, for word w of it, for row r of 16: to[b][w][r] = from[r][b][w]
 //! ```
+//!
+//! Planes of affine codes are interleaved as elements: words of codes, and scales. Codes are [rearranged](CodeOrder) inside their words.
 
+use super::formats::affine;
 use super::formats::words_at;
 use super::layout::INTERLEAVE;
+use crate::f32::{self, F32Kernels};
 use crate::isa::{CodeLanes, Task};
 use crate::view::GemmError;
-use silicide_quant::Format;
+use silicide_quant::{DType, Format, MlxFormat};
 
 /// Words of a row that are moved at a time.
 const WORDS: usize = 4;
@@ -63,6 +67,79 @@ impl InterleavedBlock {
             }
         }
     }
+}
+
+/// The order of affine codes inside the words of interleaved planes.
+///
+/// Words of codes of 8 bits stay as they are. A word of codes of 4 bits has the first four codes in the lower halves of its bytes and the
+/// others in the upper halves, so that a shift and a mask take four codes out:
+///
+/// ```text
+/// plain:       bits 0..4 code 0 | 4..8 code 1 | 8..12 code 2  | 12..16 code 3 | 16..20 code 4 | ...
+/// interleaved: bits 0..4 code 0 | 4..8 code 4 | 8..12 code 1  | 12..16 code 5 | 16..20 code 2 | ...
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CodeOrder {
+    bits: usize,
+}
+
+impl CodeOrder {
+    /// Returns the order of a format's codes; `None` if it cannot be interleaved.
+    pub fn of(format: MlxFormat) -> Option<CodeOrder> {
+        affine::interleaves(format).then_some(CodeOrder { bits: format.bits() })
+    }
+
+    /// Returns the interleaved form of a word of plain codes.
+    #[inline(always)]
+    pub fn interleaved(self, word: u32) -> u32 {
+        if self.bits != 4 {
+            return word;
+        }
+        // Four nibbles to the lower halves of four bytes.
+        let spread = |nibbles: u32| {
+            let pairs = (nibbles | nibbles << 8) & 0x00ff_00ff;
+            (pairs | pairs << 4) & 0x0f0f_0f0f
+        };
+        spread(word & 0xffff) | spread(word >> 16) << 4
+    }
+
+    /// Returns the word of plain codes whose [interleaved](CodeOrder::interleaved) form is `word`.
+    #[inline(always)]
+    pub fn plain(self, word: u32) -> u32 {
+        if self.bits != 4 {
+            return word;
+        }
+        let join = |nibbles: u32| {
+            let pairs = (nibbles & 0x0f0f_0f0f | (nibbles & 0x0f0f_0f0f) >> 4) & 0x00ff_00ff;
+            (pairs | pairs >> 8) & 0xffff
+        };
+        join(word) | join(word >> 4) << 16
+    }
+}
+
+/// Interleaves plane `plane` of sixteen weight rows of affine codes, which follow each other in `from`: 0 has the codes, others scales and
+/// biases. `to` has as many bytes.
+pub fn interleave_plane<I: F32Kernels>(
+    isa: I,
+    (format, plane): (MlxFormat, usize),
+    from: &[u8],
+    to: &mut [u8],
+) -> Result<(), GemmError> {
+    let order = CodeOrder::of(format).ok_or_else(|| GemmError::Format {
+        argument: "weights",
+        format: format.to_string(),
+        what: "interleaved layout",
+    })?;
+    if plane > 0 {
+        return f32::interleave(isa, format.scale_dtype(), from, to);
+    }
+    f32::interleave(isa, DType::F32, from, to)?;
+    if order.bits == 4 {
+        for word in to.as_chunks_mut().0 {
+            *word = order.interleaved(u32::from_le_bytes(*word)).to_le_bytes();
+        }
+    }
+    Ok(())
 }
 
 /// Interleaves sixteen weight rows.

@@ -44,7 +44,7 @@ mod weights;
 
 pub use formats::{GROUP, MAX_KC};
 pub use gemm::{Blocking, MAX_NC, PANEL_OUTPUT_BYTES, Q8Workspace};
-pub use interleave::InterleavedBlock;
+pub use interleave::{CodeOrder, InterleavedBlock, interleave_plane};
 pub use layout::INTERLEAVE;
 pub use microkernel::MAX_MR;
 pub use quantize::{QuantizedRows, QuantizedRowsMut, quantize, quantized_row_bytes};

@@ -1,6 +1,6 @@
 //! Quantized weights as the RHS of a product: `n` rows of `k` weights, in a format and a layout.
 
-use super::formats::{GROUP, panel_layout, words_at};
+use super::formats::{GROUP, affine, panel_layout, words_at};
 use super::layout::{AffinePlanes, INTERLEAVE, WeightRows};
 use crate::view::{GemmError, MAX_ELEMENTS};
 use silicide_quant::{Format, MlxFormat, MlxMode, MlxPlanes};
@@ -110,6 +110,15 @@ impl<'a> Q8Weights<'a> {
         unsafe { Q8Weights::affine_from_raw(format, planes, [n, k]) }
     }
 
+    /// Returns a view of `n` rows of `k` affine codes in planes that [`interleave_plane`](super::interleave_plane()) has interleaved.
+    pub fn interleaved_affine(
+        format: MlxFormat,
+        planes: MlxPlanes<&'a [u8]>,
+        extents: [usize; 2],
+    ) -> Result<Q8Weights<'a>, GemmError> {
+        Q8Weights::affine(format, planes, extents)?.as_interleaved(format)
+    }
+
     /// As [`Q8Weights::blocks`], from an address.
     ///
     /// # Safety
@@ -177,6 +186,37 @@ impl<'a> Q8Weights<'a> {
         let rows = WeightRows { start: planes.packed, stride, interleaved: None, planes: Some(affine) };
         let (encoding, groups) = (WeightEncoding::Affine(format), k / GROUP);
         Ok(Q8Weights { encoding, rows, n, groups, memory: PhantomData })
+    }
+
+    /// As [`Q8Weights::interleaved_affine`], from addresses.
+    ///
+    /// # Safety
+    /// As for [`Q8Weights::affine_from_raw`].
+    #[inline(always)]
+    pub unsafe fn interleaved_affine_from_raw(
+        format: MlxFormat,
+        planes: MlxPlanes<*const u8>,
+        extents: [usize; 2],
+    ) -> Result<Q8Weights<'a>, GemmError> {
+        // SAFETY: the contract is the same.
+        unsafe { Q8Weights::affine_from_raw(format, planes, extents)? }.as_interleaved(format)
+    }
+
+    /// Returns the view of interleaved rows in the same planes, which have as many bytes.
+    #[inline(always)]
+    fn as_interleaved(self, format: MlxFormat) -> Result<Q8Weights<'a>, GemmError> {
+        if !affine::interleaves(format) {
+            return Err(lacks(format.to_string(), "interleaved layout"));
+        }
+        if !self.n.is_multiple_of(INTERLEAVE) {
+            return Err(GemmError::Multiple {
+                argument: ARGUMENT,
+                what: "rows",
+                of: INTERLEAVE,
+                got: self.n,
+            });
+        }
+        Ok(Q8Weights { rows: WeightRows { interleaved: Some(0), ..self.rows }, ..self })
     }
 
     /// The rows: outputs of a product.

@@ -6,9 +6,10 @@
 use super::config::{Config, Layout, Names};
 use super::{ConfiguredModel, LayerPlacement, TensorBytes};
 use crate::error::{Error, Result};
-use silicide_core::{Buffer, BufferOptions, CommandEncoder, Device, LoadOptions, Loader, Purpose, Weight};
-use silicide_ops as ops;
-use silicide_ops::interleave::{TOGETHER, interleaves};
+use silicide_core::{
+    Buffer, BufferOptions, CommandEncoder, Device, LoadOptions, Loader, Purpose, Recorder, Weight,
+};
+use silicide_ops::interleave::{Interleave, TOGETHER, interleaves};
 use silicide_quant::decode_into;
 use silicide_quant::{DType, Encoding, Shape};
 use silicide_weights::{Entry, Source, Stored};
@@ -313,12 +314,12 @@ impl<'a> Tensors<'a> {
         least: Repack,
         device: usize,
     ) -> Result<Option<Weight>> {
-        let (of, Some(dtype)) = (encoding.of(), encoding.dtype()) else { return Ok(None) };
+        let of = encoding.of();
         let &[.., rows, columns] = shape.axes() else { return Ok(None) };
         if !interleaves(of, rows, columns) || self.device(device)?.info().is_gpu() {
             return Ok(None);
         }
-        let bytes = shape.bytes(dtype).unwrap_or(0) as u64;
+        let bytes = encoding.bytes(&shape).unwrap_or(0) as u64;
         if self.repack != least && self.repack != Repack::All {
             self.rearranged.not_interleaved += bytes;
             return Ok(None);
@@ -495,12 +496,13 @@ impl PendingWeights<'_> {
 
 /// Writes the interleaved rows of `from` to `to`.
 fn interleave(from: &Weight, to: &Weight) -> Result<()> {
-    if let (Some(plain), [bytes]) = (from.tensor(), to.planes()) {
-        let mut encoder = CommandEncoder::new(plain.device());
+    let Some(first) = from.planes().first() else { return Ok(()) };
+    let mut encoder = CommandEncoder::new(first.device());
+    for (plane, (plain, bytes)) in from.planes().iter().zip(to.planes()).enumerate() {
         let rows = plain.as_bytes()?.reshape(bytes.shape())?;
-        ops::interleave_into(&mut encoder, &rows, from.encoding().of(), bytes)?;
-        encoder.submit()?.wait()?;
+        encoder.run_into(Interleave { of: from.encoding().of(), plane }, &[&rows], &[bytes])?;
     }
+    encoder.submit()?.wait()?;
     Ok(())
 }
 

@@ -214,6 +214,30 @@ fn experts_of_elements_give_the_same_bits_repacked_and_in_place() {
 }
 
 #[test]
+fn weights_in_planes_give_the_same_bits_repacked_and_in_place() {
+    let tokens: Vec<u32> = (0..40).map(|i| i * 7 % 300).collect();
+    for name in ["llama-4bit", "qwen3moe-4bit"] {
+        let path = &testdata(&format!("models/mlx/{name}"));
+        let source = Source::open(path).unwrap();
+        let planes = source.entries().filter(|entry| entry.planes().is_some());
+        let bytes: u64 = planes.map(|entry| entry.bytes().unwrap()).sum();
+        for isa in Isa::available() {
+            let of = |repack: bool| {
+                let mut options = ModelOptions::default().device(&cpu_with(isa, Some(2))).repack(repack);
+                options.context = Some(128);
+                let model = options.open(path).unwrap();
+                let rearranged = model.rearranged().bytes;
+                assert_eq!(rearranged >= bytes / 2, repack, "{name}: {rearranged} of {bytes}");
+                let mut session = Session::new(&model).unwrap();
+                let all = logits(&mut session, &tokens, tokens.len());
+                (all, logits(&mut session, &tokens, 1))
+            };
+            assert!(of(true) == of(false), "{name} with {isa}");
+        }
+    }
+}
+
+#[test]
 fn experts_in_planes_are_those_of_their_decoded_weights() {
     let tokens: Vec<u32> = (0..40).map(|i| i * 7 % 300).collect();
     for (mode, bits, group, scales) in [

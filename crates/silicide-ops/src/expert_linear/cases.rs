@@ -3,7 +3,7 @@
 
 use super::ExpertLinear;
 use crate::group_by_expert::group;
-use crate::interleave::TOGETHER;
+use crate::interleave::{TOGETHER, interleaves};
 use crate::mlx::cases::some;
 use crate::product::integer;
 use crate::quantize_q8::cases::quantized_input;
@@ -117,6 +117,15 @@ fn interleaved() -> Vec<ExpertCall> {
         }
         let ids = Input::of(I32, &[4, 2], Data::Values(vec![0.0, -1.0, 3.0, 2.0, 4.0, 1.0, 1.0, 1.0]));
         calls.push(ExpertCall { ids: Some(ids), ..call(encoding, [4, 2, 4, 32, k]) });
+    }
+    for of in
+        some().into_iter().map(RowEncoding::Planes).filter(|of| interleaves(*of, TOGETHER, of.group_len()))
+    {
+        let (encoding, k) = (Encoding::Interleaved { of, rows: TOGETHER }, 5 * of.group_len());
+        calls.push(call(encoding, [1, 3, 5, 48, k]));
+        calls.push(ExpertCall { own: true, ..call(encoding, [1, 8, 16, 144, 2 * k]) });
+        calls.push(ExpertCall { own: true, ..call(encoding, [70, 2, 4, 160, k]) });
+        calls.push(ExpertCall { exact: true, ..call(encoding, [5, 2, 4, 32, k]) });
     }
     for dtype in [F32, F16, BF16] {
         let encoding = Encoding::Interleaved { of: RowEncoding::Element(dtype), rows: TOGETHER };

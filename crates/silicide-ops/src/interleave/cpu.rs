@@ -1,15 +1,16 @@
 //! `interleave` on the CPU: a tile is some sets of sixteen rows. Fewer rows after the last set of a matrix are copied as they are.
 
-use super::{Interleave, TOGETHER, plain_dtype};
+use super::{Interleave, TOGETHER};
 use crate::cpu::native_kernel;
 use crate::cpu::needs::in_tiles_of;
 use crate::elementwise::fits_cpu;
+use crate::weight;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::F32Kernels;
 use silicide_gemm::q8::Q8Kernels;
 use silicide_gemm::{f32, q8};
 use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
-use silicide_quant::{DType, Format};
+use silicide_quant::Encoding;
 
 /// Bytes that one tile moves, about.
 const TILE_BYTES: usize = 64 << 10;
@@ -23,7 +24,7 @@ native_kernel!(
     needs needs
 );
 
-/// Parameters: matrices, rows of each, bytes of a row, sets of a tile, the code of the rows' type.
+/// Parameters: matrices, rows of each, bytes of a row, sets of a tile, the code of the rows' encoding, the plane.
 fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
     let [matrices, n, bytes, tile_sets] = [0, 1, 2, 3].map(|i| launch.count(i));
     in_tiles_of(launch, matrices * n.div_ceil(Count::from(TOGETHER))?, tile_sets)?;
@@ -38,7 +39,8 @@ fn needs(launch: &LaunchShape<'_>) -> Option<Needs> {
 /// The CPU has `S`; bindings are as many bytes of rows as the parameters say, and as many to write.
 #[inline(always)]
 unsafe fn tile<S: F32Kernels + Q8Kernels>(tile: &Tile<'_>) {
-    let [matrices, n, bytes, tile_sets, code] = [0, 1, 2, 3, 4].map(|i| tile.param(i) as usize);
+    let [matrices, n, bytes, tile_sets] = [0, 1, 2, 3].map(|i| tile.param(i) as usize);
+    let (Some(encoding), plane) = (weight::from_code(tile.param(4)), tile.param(5) as usize) else { return };
     let (first, sets) = (tile.index[0] as usize * tile_sets, n.div_ceil(TOGETHER));
     for set in first..(first + tile_sets).min(matrices * sets) {
         let row = set % sets * TOGETHER;
@@ -51,9 +53,10 @@ unsafe fn tile<S: F32Kernels + Q8Kernels>(tile: &Tile<'_>) {
             to.copy_from_slice(from);
             continue;
         }
-        let done = match (DType::ALL.get(code), Format::ALL.get(code.wrapping_sub(DType::ALL.len()))) {
-            (Some(&dtype), _) => f32::interleave(isa, dtype, from, to),
-            (_, Some(&format)) => q8::interleave(isa, format, from, to),
+        let done = match encoding {
+            Encoding::Element(dtype) => f32::interleave(isa, dtype, from, to),
+            Encoding::Block(format) => q8::interleave(isa, format, from, to),
+            Encoding::Planes(format) => q8::interleave_plane(isa, (format, plane), from, to),
             _ => Ok(()),
         };
         // Shapes were checked by `infer`, so this is not refused.
@@ -77,13 +80,13 @@ impl Kernel for InterleaveWords {
     }
 
     fn plan(&self, op: &Interleave, io: &Io<'_>, _: &DeviceInfo) -> Plan {
-        let Some(dtype) = plain_dtype(op.of) else { return Plan::default() };
+        let Some(code) = weight::code(op.of.into()) else { return Plan::default() };
         let (shape, bytes) = (io.input(0).shape, io.input(0).shape.last());
         let n = shape.axes().iter().rev().nth(1).copied().unwrap_or(1).max(1);
         let matrices = shape.rows() / n;
         let tile_sets = (TILE_BYTES / (TOGETHER * bytes)).max(1);
         let params = [matrices, n, bytes, tile_sets].map(|extent| extent as u32);
-        let params = [params.as_slice(), &[dtype.code()]].concat();
+        let params = [params.as_slice(), &[code, op.plane as u32]].concat();
         let tiles = (matrices * n.div_ceil(TOGETHER)).div_ceil(tile_sets);
         let args = [Arg::slot(0), Arg::slot(1)];
         Plan::launch(Program::Native(&INTERLEAVE), &args, &params, [tiles as u32, 1, 1])

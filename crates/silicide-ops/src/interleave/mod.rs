@@ -6,25 +6,31 @@
 //! block in turn, bytes of it that fill no word of four come first, row by row: the leading one or two of most formats whose
 //! blocks are no whole words, the last two of others. Then come the words: the first of all sixteen rows, the second, and so on.
 //! Weights are bytes here, so that no other op can mistake them for what they were.
+//!
+//! Affine codes of MLX are interleaved plane by plane, as elements: words of codes, in which codes are [rearranged](CodeOrder), scales and
+//! biases.
 
 pub mod cases;
 mod cpu;
 
 use crate::elementwise::inputs;
+use crate::mlx;
 use silicide_core::kernel::{Host, Io, Kernel, Op, Outputs, Slot, TensorInfo, Tolerance};
 use silicide_core::{Error, Recorder, Result};
 use silicide_gemm::q8;
-pub(crate) use silicide_gemm::q8::InterleavedBlock;
+pub(crate) use silicide_gemm::q8::{CodeOrder, InterleavedBlock};
 use silicide_quant::{DType, Encoding, RowEncoding, Shape};
 
 /// Rows that are interleaved.
 pub const TOGETHER: usize = q8::INTERLEAVE;
 
-/// The op. Input: `x`, the bytes of elements or blocks, `[..., n, bytes of a row]`. Output: `y`, as many.
+/// The op. Input: `x`, the bytes of a plane, `[..., n, bytes of a row]`. Output: `y`, as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interleave {
-    /// The encoding of the rows: elements of f32, f16 or bf16, or blocks.
+    /// The encoding of the rows: elements of f32, f16 or bf16, blocks, or affine codes of 4 or 8 bits in planes.
     pub of: RowEncoding,
+    /// The plane: 0 of a weight in one plane.
+    pub plane: usize,
 }
 
 /// Whether weights can be interleaved: `rows` of them, of `elements` each.
@@ -32,10 +38,10 @@ pub fn interleaves(of: impl Into<RowEncoding>, rows: usize, elements: usize) -> 
     let of = of.into();
     let encoding = Encoding::Interleaved { of, rows: TOGETHER };
     let is_whole = encoding.takes_rows(rows) && elements.is_multiple_of(of.group_len());
-    is_whole && rows >= TOGETHER && elements > 0 && InterleavedGroup::of(of).is_some()
+    is_whole && rows >= TOGETHER && elements > 0 && InterleavedGroup::of(of, 0).is_some()
 }
 
-/// Where the bytes of sixteen rows go that are interleaved together: an element of each, or a block.
+/// Where the bytes of sixteen rows of a plane go that are interleaved together: an element of each, or a block.
 #[derive(Clone, Copy)]
 pub(crate) enum InterleavedGroup {
     /// Elements of a type.
@@ -45,13 +51,17 @@ pub(crate) enum InterleavedGroup {
 }
 
 impl InterleavedGroup {
-    /// Of an encoding, if there is one.
-    pub(crate) fn of(of: RowEncoding) -> Option<InterleavedGroup> {
-        match of {
-            RowEncoding::Element(dtype @ (DType::F32 | DType::F16 | DType::BF16)) => {
+    /// Of a plane of an encoding, if it can be interleaved.
+    pub(crate) fn of(of: RowEncoding, plane: usize) -> Option<InterleavedGroup> {
+        match (of, plane) {
+            (RowEncoding::Element(dtype @ (DType::F32 | DType::F16 | DType::BF16)), 0) => {
                 Some(InterleavedGroup::Element(dtype))
             }
-            RowEncoding::Block(format) => InterleavedBlock::of(format).map(InterleavedGroup::Block),
+            (RowEncoding::Block(format), 0) => InterleavedBlock::of(format).map(InterleavedGroup::Block),
+            (RowEncoding::Planes(format), 0..3) if CodeOrder::of(format).is_some() => {
+                let dtype = if plane == 0 { DType::U32 } else { format.scale_dtype() };
+                Some(InterleavedGroup::Element(dtype))
+            }
             _ => None,
         }
     }
@@ -96,16 +106,43 @@ fn plain_dtype(of: RowEncoding) -> Option<DType> {
 }
 
 /// The numbers that interleaved weights stand for, for references.
-pub(crate) fn interleaved_values(of: impl Into<RowEncoding>, weights: &Host) -> Vec<f64> {
-    let of = of.into();
-    let plain: Vec<u8> = places(of, &weights.shape).map(|place| weights.values[place] as u8).collect();
-    plain_dtype(of).map_or_else(Vec::new, |dtype| silicide_quant::decode(dtype, &plain))
+pub(crate) fn interleaved_values(of: RowEncoding, planes: &[Host]) -> Vec<f64> {
+    let plain = |plane: usize, weights: &Host| -> Vec<u8> {
+        let from = places(Interleave { of, plane }, &weights.shape).map(|place| weights.values[place] as u8);
+        map_words(Interleave { of, plane }, from.collect(), CodeOrder::plain)
+    };
+    match (of, planes) {
+        (RowEncoding::Planes(format), planes) => {
+            let plain = |(i, host): (usize, &Host)| Host {
+                dtype: DType::U8,
+                shape: host.shape,
+                values: plain(i, host).into_iter().map(f64::from).collect(),
+            };
+            mlx::values(format, &planes.iter().enumerate().map(plain).collect::<Vec<_>>())
+        }
+        (_, [weights]) => {
+            plain_dtype(of).map_or_else(Vec::new, |dtype| silicide_quant::decode(dtype, &plain(0, weights)))
+        }
+        _ => Vec::new(),
+    }
 }
 
-/// Returns where each byte of weights goes, for references: weights of `shape`, `[..., n, bytes of a row]`.
-fn places(of: RowEncoding, shape: &Shape) -> impl Iterator<Item = usize> {
+/// Returns the bytes of a plane with `change` applied to words of codes; the bytes as they are, if the plane has none. For references.
+fn map_words(op: Interleave, mut bytes: Vec<u8>, change: impl Fn(CodeOrder, u32) -> u32) -> Vec<u8> {
+    if let (RowEncoding::Planes(format), 0) = (op.of, op.plane)
+        && let Some(order) = CodeOrder::of(format)
+    {
+        for word in bytes.as_chunks_mut().0 {
+            *word = change(order, u32::from_le_bytes(*word)).to_le_bytes();
+        }
+    }
+    bytes
+}
+
+/// Returns where each byte of a plane goes, for references: a plane of `shape`, `[..., n, bytes of a row]`.
+fn places(op: Interleave, shape: &Shape) -> impl Iterator<Item = usize> {
     let (n, row_bytes) = (shape.axes().iter().rev().nth(1).copied().unwrap_or(1), shape.last());
-    let (sets, group) = (n / TOGETHER, InterleavedGroup::of(of));
+    let (sets, group) = (n / TOGETHER, InterleavedGroup::of(op.of, op.plane));
     (0..shape.elements()).map(move |i| {
         let (row, byte) = (i / row_bytes, i % row_bytes);
         let (matrix, row) = (row / n, row % n);
@@ -140,8 +177,13 @@ impl Op for Interleave {
                 got: x.dtype,
             });
         }
-        let group = InterleavedGroup::of(of).map_or(0, InterleavedGroup::bytes);
-        let elements = x.shape.last().checked_div(group).unwrap_or(0) * of.group_len();
+        let group = InterleavedGroup::of(of, self.plane).map_or(0, InterleavedGroup::bytes);
+        let groups = x.shape.last().checked_div(group).unwrap_or(0);
+        let elements = match (of, self.plane) {
+            // A group is a word of codes, or a scale.
+            (RowEncoding::Planes(format), 0) => groups.saturating_mul(32) / format.bits(),
+            _ => groups.saturating_mul(of.group_len()),
+        };
         let rows = x.shape.axes().iter().rev().nth(1).copied().unwrap_or(1);
         if !x.shape.last().is_multiple_of(group.max(1)) || !interleaves(of, rows, elements) {
             let expected = format!(
@@ -154,8 +196,10 @@ impl Op for Interleave {
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
         let (Some(x), [y, ..]) = (inputs.first(), outputs) else { return };
-        for (byte, place) in x.values.iter().zip(places(self.of, &x.shape)) {
-            y.values[place] = *byte;
+        let x_bytes = x.values.iter().map(|byte| *byte as u8).collect();
+        let bytes = map_words(*self, x_bytes, CodeOrder::interleaved);
+        for (byte, place) in bytes.into_iter().zip(places(*self, &x.shape)) {
+            y.values[place] = f64::from(byte);
         }
     }
 
@@ -168,13 +212,13 @@ impl Op for Interleave {
     }
 }
 
-/// Interleaves the bytes of weights, `[..., n, bytes of a row]`.
+/// Interleaves the bytes of weights in one plane, `[..., n, bytes of a row]`.
 pub fn interleave<R: Recorder>(
     recorder: &mut R,
     x: &R::Value,
     of: impl Into<RowEncoding>,
 ) -> Result<R::Value> {
-    recorder.run_one(Interleave { of: of.into() }, &[x])
+    recorder.run_one(Interleave { of: of.into(), plane: 0 }, &[x])
 }
 
 /// [`interleave`] into `y`, of as many bytes.
@@ -184,18 +228,18 @@ pub fn interleave_into<R: Recorder>(
     of: impl Into<RowEncoding>,
     y: &R::Value,
 ) -> Result<()> {
-    recorder.run_into(Interleave { of: of.into() }, &[x], &[y])
+    recorder.run_into(Interleave { of: of.into(), plane: 0 }, &[x], &[y])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silicide_quant::Format;
+    use silicide_quant::{Format, MlxFormat, MlxMode};
 
     #[test]
     fn refusals_name_the_accepted_shapes() {
         let infer = |dtype, axes: &[usize], of| {
-            Interleave { of }.infer(&[TensorInfo::new(dtype, Shape::new(axes).unwrap())])
+            Interleave { of, plane: 0 }.infer(&[TensorInfo::new(dtype, Shape::new(axes).unwrap())])
         };
         let (q4_0, f16) = (RowEncoding::Block(Format::Q4_0), RowEncoding::Element(DType::F16));
         for of in [q4_0, f16] {
@@ -211,5 +255,14 @@ mod tests {
         for of in [RowEncoding::Block(Format::Iq3Xxs), RowEncoding::Element(DType::I32)] {
             assert!(matches!(infer(DType::U8, &[32, 98], of), Err(Error::Shape { .. })));
         }
+        let format = MlxFormat::new(MlxMode::Affine, 4, 64, DType::BF16).unwrap();
+        let plane = |plane, axes: &[usize]| {
+            let x = TensorInfo::new(DType::U8, Shape::new(axes).unwrap());
+            Interleave { of: RowEncoding::Planes(format), plane }.infer(&[x]).is_ok()
+        };
+        assert!(plane(0, &[32, 64]) && plane(1, &[32, 4]) && plane(2, &[3, 16, 2]));
+        assert!(!plane(0, &[32, 16]), "half of a group");
+        assert!(!plane(1, &[32, 3]), "half of a scale");
+        assert!(!plane(0, &[31, 64]) && !plane(3, &[32, 4]));
     }
 }

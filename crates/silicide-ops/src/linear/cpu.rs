@@ -18,7 +18,7 @@ use silicide_quant::{DType, Encoding, RowEncoding};
 use smallvec::{SmallVec, smallvec};
 use tile::{HEAD, Product};
 
-/// One product, in integers: blocks, interleaved blocks and affine planes.
+/// One product, in integers: blocks and affine planes, interleaved or not.
 pub(super) struct Integer;
 
 /// One product, of elements in place or interleaved.

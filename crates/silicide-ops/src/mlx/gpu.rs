@@ -89,13 +89,3 @@ pub(crate) fn read_planes(needs: Needs, format: MlxFormat, elements: Count) -> O
     let needs = needs.read(Count(elements.0 / 8) * format.bits(), size_of::<u32>()).read(scales, size);
     Some(if format.has_biases() { needs.read(scales, size) } else { needs })
 }
-
-/// Bytes of rows of `k` elements, in each plane.
-pub(crate) fn row_bytes(format: MlxFormat, k: usize) -> SmallVec<[usize; 3]> {
-    let scales = k / format.group() * format.scale_dtype().size();
-    let mut bytes = smallvec![k / 8 * format.bits(), scales];
-    if format.has_biases() {
-        bytes.push(scales);
-    }
-    bytes
-}

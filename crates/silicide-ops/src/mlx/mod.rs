@@ -13,6 +13,7 @@ pub(crate) use cpu::Planes;
 use silicide_core::kernel::Host;
 use silicide_hal::{Count, Needs};
 use silicide_quant::{MlxFormat, MlxPlanes, encode};
+use smallvec::{SmallVec, smallvec};
 use std::sync::LazyLock;
 
 /// The values of a weight, as the format's decoder says; for references.
@@ -26,6 +27,16 @@ pub(crate) fn values(format: MlxFormat, given: &[Host]) -> Vec<f64> {
         Ok(()) => values.into_iter().map(f64::from).collect(),
         Err(_) => Vec::new(),
     }
+}
+
+/// Bytes of rows of `k` elements, in each plane.
+pub(crate) fn row_bytes(format: MlxFormat, k: usize) -> SmallVec<[usize; 3]> {
+    let scales = k / format.group() * format.scale_dtype().size();
+    let mut bytes = smallvec![k / 8 * format.bits(), scales];
+    if format.has_biases() {
+        bytes.push(scales);
+    }
+    bytes
 }
 
 /// Every format, numbered for parameter words.

@@ -33,7 +33,7 @@ pub(crate) fn panel_columns(on: &DeviceInfo) -> usize {
 // SAFETY: a tile reads its own quantized rows and its own columns of weights of one batch, and writes the outputs of both. Columns are whole
 // panels, and at least as many as a vector has lanes.
 native_kernel!(
-    /// Quantized activations times codes: blocks, interleaved blocks, or affine planes.
+    /// Quantized activations times codes: blocks or affine planes, interleaved or not.
     unsafe MULTIPLY,
     "product.integer.cpu",
     tile::<S: Q8Kernels>, needs needs::integer, workspace size_of::<Q8Workspace>(), streams streamed
@@ -102,6 +102,10 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
             Encoding::Planes(format) => {
                 let planes = MlxPlanes { packed: plane(0), scales: plane(1), biases: plane(2) };
                 Q8Weights::affine_from_raw(format, planes, [n, k])
+            }
+            Encoding::Interleaved { of: RowEncoding::Planes(format), .. } => {
+                let planes = MlxPlanes { packed: plane(0), scales: plane(1), biases: plane(2) };
+                Q8Weights::interleaved_affine_from_raw(format, planes, [n, k])
             }
             _ => return,
         };

@@ -74,17 +74,21 @@ pub(crate) fn integer(launch: &LaunchShape<'_>) -> Option<Needs> {
     let needs = Needs::new().read(quantized(batch * m, launch.param(2)), ROW_ALIGN);
     // Only plain blocks come in batches.
     let (k, is_one) = (groups * GROUP, launch.plane().is_some());
+    let set = encoding.interleaved_rows() as u64;
     let needs = match encoding {
         Encoding::Block(format) => needs.read(batch * n * bytes(DType::Block(format), k)?, 1),
-        Encoding::Interleaved { of: RowEncoding::Block(format), rows }
-            if is_one && n.0.is_multiple_of(rows as u64) =>
-        {
+        Encoding::Interleaved { of: RowEncoding::Block(format), .. } if is_one && n.0.is_multiple_of(set) => {
             needs.read(n * bytes(DType::Block(format), k)?, 1)
         }
-        Encoding::Planes(format) if is_one && format.mode() == MlxMode::Affine => {
-            let size = format.scale_dtype().size();
+        Encoding::Planes(format) | Encoding::Interleaved { of: RowEncoding::Planes(format), .. }
+            if is_one && format.mode() == MlxMode::Affine && n.0.is_multiple_of(set) =>
+        {
+            // Interleaved planes are bytes, which may begin anywhere.
+            let (size, is_plain) = (format.scale_dtype().size(), set == 1);
+            let [align, scale_align] = if is_plain { [4, size] } else { [1, 1] };
             let scales = n * Count(k.0 / format.group() as u64) * size;
-            needs.read(n * groups * (GROUP / 8 * format.bits()), 4).read(scales, size).read(scales, size)
+            let needs = needs.read(n * groups * (GROUP / 8 * format.bits()), align);
+            needs.read(scales, scale_align).read(scales, scale_align)
         }
         _ => return None,
     };

@@ -1,10 +1,10 @@
 //! Weights on the CPU: rows decoded to f32 by the decoder of their format, in any encoding but plain elements.
 
-use crate::interleave::{InterleavedGroup, TOGETHER};
+use crate::interleave::{CodeOrder, InterleavedGroup, TOGETHER};
 use crate::mlx::{self, Planes};
 use crate::needs::bytes;
 use silicide_hal::{Count, Needs, Tile};
-use silicide_quant::{DType, Encoding, Format, RowEncoding, decode_into};
+use silicide_quant::{DType, Encoding, Format, MlxFormat, MlxPlanes, RowEncoding, decode_into};
 
 /// Elements of interleaved rows that are put together at a time: whole blocks of every format.
 const CHUNK: usize = 256;
@@ -54,6 +54,9 @@ impl<'a, 'b> Rows<'a, 'b> {
                 Encoding::Planes(format) => {
                     Planes { tile: self.tile, first: self.first, format }.decode(start, to);
                 }
+                Encoding::Interleaved { of: RowEncoding::Planes(format), .. } => {
+                    self.decode_interleaved_planes(format, row, column, to);
+                }
                 Encoding::Interleaved { of, .. } => self.decode_interleaved(of, row, column, to),
                 _ => {}
             }
@@ -75,7 +78,7 @@ impl<'a, 'b> Rows<'a, 'b> {
     /// As for [`Rows::decode`].
     #[inline(always)]
     unsafe fn decode_interleaved(&self, of: RowEncoding, row: usize, column: usize, to: &mut [f32]) {
-        let Some(group) = InterleavedGroup::of(of) else { return };
+        let Some(group) = InterleavedGroup::of(of, 0) else { return };
         let (bytes, len) = (group.bytes(), of.group_len());
         let (matrix, within) = (row / self.n, row % self.n);
         if within >= self.n / TOGETHER * TOGETHER {
@@ -107,6 +110,44 @@ impl<'a, 'b> Rows<'a, 'b> {
                 RowEncoding::Element(dtype) => decode_into(dtype, apart, to).is_ok(),
                 _ => false,
             };
+        }
+    }
+}
+
+/// The most bytes of the codes of a group in planes: 128 codes of 8 bits.
+const GROUP_BYTES: usize = 128;
+
+impl Rows<'_, '_> {
+    /// # Safety
+    /// As for [`Rows::decode`].
+    #[inline(always)]
+    unsafe fn decode_interleaved_planes(&self, format: MlxFormat, row: usize, column: usize, to: &mut [f32]) {
+        let (group, size) = (format.group(), format.scale_dtype().size());
+        let (words, groups) = (group * format.bits() / 32, self.k / group);
+        let Some(order) = CodeOrder::of(format) else { return };
+        // Matrices are whole sets.
+        let (set, lane) = (row / TOGETHER * TOGETHER, row % TOGETHER);
+        let (mut codes, mut scales) = ([0; GROUP_BYTES], [[0; size_of::<f32>()]; 2]);
+        for (i, to) in to.chunks_exact_mut(group).enumerate() {
+            let index = column / group + i;
+            // SAFETY: the binding holds the row (`# Safety`), and whole sets: these are words, or scales, of this group in the row's set.
+            let part = |plane: usize, at: usize, bytes: usize| unsafe {
+                self.tile.read_part::<u8>(self.first + plane, at..at + bytes)
+            };
+            let first = (set * groups + index * TOGETHER) * words;
+            let set_words = part(0, 4 * first, 4 * words * TOGETHER).as_chunks::<4>().0;
+            let codes = codes.get_mut(..4 * words).unwrap_or_default();
+            let of_lane = set_words.iter().skip(lane).step_by(TOGETHER);
+            for (to, from) in codes.as_chunks_mut().0.iter_mut().zip(of_lane) {
+                *to = order.plain(u32::from_le_bytes(*from)).to_le_bytes();
+            }
+            for (plane, scale) in scales.iter_mut().enumerate() {
+                let from = part(1 + plane, (set * groups + index * TOGETHER + lane) * size, size);
+                scale.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            }
+            let [scales, biases] = scales.each_ref().map(|scale| scale.get(..size).unwrap_or_default());
+            // Lengths agree by construction, so decoding can't fail.
+            let _ = format.decode(MlxPlanes { packed: codes, scales, biases }, to);
         }
     }
 }

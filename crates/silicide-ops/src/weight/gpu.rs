@@ -82,7 +82,7 @@ pub(crate) fn bind(args: &[Arg], encoding: Encoding) -> SmallVec<[Arg; 6]> {
 /// Bytes of rows of `k` elements, in each plane.
 pub(crate) fn row_bytes(encoding: Encoding, k: usize) -> SmallVec<[usize; 3]> {
     match encoding {
-        Encoding::Planes(format) => mlx::gpu::row_bytes(format, k),
+        Encoding::Planes(format) => mlx::row_bytes(format, k),
         _ => smallvec![k / dtype(encoding).block_len() * dtype(encoding).block_bytes()],
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn check(
 pub(crate) fn values(encoding: Encoding, planes: &[Host]) -> Vec<f64> {
     match (encoding, planes) {
         (Encoding::Planes(format), planes) => mlx::values(format, planes),
-        (Encoding::Interleaved { of, .. }, [plane]) => interleaved_values(of, plane),
+        (Encoding::Interleaved { of, .. }, planes) => interleaved_values(of, planes),
         (_, [plane]) => plane.values.clone(),
         _ => Vec::new(),
     }
@@ -90,7 +90,8 @@ pub(crate) fn code(encoding: Encoding) -> Option<u32> {
         Encoding::Block(format) => Some(DType::Block(format).code()),
         Encoding::Planes(format) => Some(1 << CODE_BITS | mlx::code(format)),
         Encoding::Interleaved { of, rows: TOGETHER } => {
-            InterleavedGroup::of(of).and_then(|_| code(of.into())).map(|code| 2 << CODE_BITS | code)
+            // The kinds of plain encodings are 0 and 1, so those of interleaved ones are 2 and 3.
+            InterleavedGroup::of(of, 0).and_then(|_| code(of.into())).map(|code| 2 << CODE_BITS | code)
         }
         _ => None,
     }
@@ -103,9 +104,9 @@ pub(crate) fn from_code(code: u32) -> Option<Encoding> {
     match code >> CODE_BITS {
         0 => DType::from_code(number).map(Encoding::from),
         1 => mlx::from_code(number).map(Encoding::Planes),
-        2 => {
-            let of = RowEncoding::from(DType::from_code(number)?);
-            InterleavedGroup::of(of).map(|_| Encoding::Interleaved { of, rows: TOGETHER })
+        kind @ (2 | 3) => {
+            let of = from_code((kind - 2) << CODE_BITS | number)?.of();
+            InterleavedGroup::of(of, 0).map(|_| Encoding::Interleaved { of, rows: TOGETHER })
         }
         _ => None,
     }

@@ -1,6 +1,6 @@
 //! Affine codes of MLX: `w = scale * q + bias`, with codes of 2 to 8 bits in one plane, scales and biases in others.
 //!
-//! Codes of 4 and 8 bits are taken out by shifts. Those of other sizes are decoded by `silicide-quant`. GEMV takes another way for all
+//! Codes of 4 and 8 bits can be interleaved, and are taken out by shifts. Those of other sizes are decoded by `silicide-quant`. GEMV takes another way for all
 //! but 8 bits, where the CPU has byte permutations (`codebook_gemv`).
 
 use super::decode_i8;
@@ -12,7 +12,7 @@ use super::{
 use crate::isa::{CodeLanes, IntLanes};
 use crate::prefetch::SpreadPrefetch;
 use crate::q8::layout::{BlockView, BlockViews, WeightLayout};
-use silicide_quant::{Isa, MlxFormat};
+use silicide_quant::{Isa, MlxFormat, MlxMode};
 
 /// 4-bit codes, two to a byte, the lower half first.
 #[derive(Clone, Copy)]
@@ -35,13 +35,19 @@ pub(in crate::q8) fn panel_layout(format: MlxFormat) -> PanelLayout {
 impl BlockFormat for Affine4 {
     const LAYOUT: PanelLayout = MINIMUMS_4;
     const BYTES: usize = GROUP / 2;
-    const INTERLEAVED: bool = false;
+    const IN_PLANES: bool = true;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
         let isa = block.isa;
         // Not by `map`: its closure would be compiled without the instruction set, and called.
         let [first, second, third, fourth] = block.words(0);
+        if const { L::REARRANGED } {
+            let (low, high) = (|words| isa.low_nibbles(words), |words| isa.high_nibbles(words));
+            let ([a, b], [c, d]) = ([low(first), high(first)], [low(second), high(second)]);
+            let ([e, f], [g, h]) = ([low(third), high(third)], [low(fourth), high(fourth)]);
+            return to.codes(isa, 0, &[a, b, c, d, e, f, g, h]);
+        }
         let ([a, b], [c, d]) = (isa.nibble_pairs(first), isa.nibble_pairs(second));
         let ([e, f], [g, h]) = (isa.nibble_pairs(third), isa.nibble_pairs(fourth));
         to.codes(isa, 0, &[a, b, c, d, e, f, g, h]);
@@ -56,7 +62,7 @@ impl BlockFormat for Affine4 {
 impl BlockFormat for Affine8 {
     const LAYOUT: PanelLayout = BYTES;
     const BYTES: usize = GROUP;
-    const INTERLEAVED: bool = false;
+    const IN_PLANES: bool = true;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>) {
@@ -82,6 +88,7 @@ impl BlockFormat for AffineScales {
     const LAYOUT: PanelLayout = BYTES;
     const BYTES: usize = 0;
     const INTERLEAVED: bool = false;
+    const IN_PLANES: bool = true;
 
     #[inline(always)]
     fn codes<I: CodeLanes, L: WeightLayout>(_: BlockView<I, L, Self>, _: &mut impl CodeSink<I>) {}
@@ -102,10 +109,16 @@ pub(in crate::q8) fn visit<V: FormatVisitor>(format: MlxFormat, visitor: V) -> O
     }
 }
 
+/// Whether weights in a format can be interleaved.
+pub(in crate::q8) fn interleaves(format: MlxFormat) -> bool {
+    format.mode() == MlxMode::Affine && matches!(format.bits(), 4 | 8)
+}
+
 /// Unpacks a part of weight rows in a format.
 ///
 /// # Safety
-/// `LANES` rows have the groups of the part in this format, row after row, with whole scales of them in planes; nothing writes them.
+/// `LANES` rows have the groups of the part in this format and the layout that `interleaved` says, with whole scales of them in planes; nothing
+/// writes them.
 pub(in crate::q8) unsafe fn unpack<I: IntLanes>(
     isa: I,
     format: MlxFormat,

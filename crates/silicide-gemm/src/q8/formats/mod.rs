@@ -27,8 +27,8 @@ mod legacy;
 mod levels;
 
 use super::layout::{
-    BlockView, BlockViews, EitherLayout, INTERLEAVE, Interleaved, Strided, VectorRows, WeightLayout,
-    WeightRows,
+    BlockView, BlockViews, EitherLayout, INTERLEAVE, Interleaved, InterleavedPlanes, Strided, VectorRows,
+    WeightLayout, WeightRows,
 };
 use crate::isa::{CodeLanes, CodeSums, FloatLanes, IntLanes, Task};
 use crate::prefetch::{LINE, SpreadPrefetch, fetch};
@@ -267,6 +267,8 @@ pub(super) trait BlockFormat: Copy {
     const WORDS_AT: usize = 0;
     /// Whether weights can be interleaved.
     const INTERLEAVED: bool = true;
+    /// Whether codes, scales and biases lie in planes.
+    const IN_PLANES: bool = false;
 
     /// Unpacks the codes of a block.
     fn codes<I: CodeLanes, L: WeightLayout>(block: BlockView<I, L, Self>, to: &mut impl CodeSink<I>);
@@ -353,9 +355,11 @@ unsafe fn unpack_as<I: IntLanes, F: BlockFormat>(isa: I, part: &UnpackPart, next
                 })
             };
         }
-        if const { !<I::Unpacker as CodeLanes>::UNPACK_PER_LAYOUT } {
+        if const { F::INTERLEAVED && F::IN_PLANES } && part.rows.interleaved.is_some() {
+            run!(InterleavedPlanes);
+        } else if const { !<I::Unpacker as CodeLanes>::UNPACK_PER_LAYOUT && !F::IN_PLANES } {
             run!(EitherLayout);
-        } else if const { F::INTERLEAVED } && part.rows.interleaved.is_some() {
+        } else if const { F::INTERLEAVED && !F::IN_PLANES } && part.rows.interleaved.is_some() {
             run!(Interleaved<INTERLEAVE>);
         } else {
             run!(Strided);

@@ -16,6 +16,14 @@
 //!
 //! Odd bytes are those that fill no word, at a block's beginning or end ([`BlockFormat::WORDS_AT`]). The size is the same.
 //!
+//! Codes in planes are groups of whole words, with codes [rearranged](super::interleave) inside of them. Their scales, and their biases, are
+//! interleaved as elements ([`InterleavedPlanes`]):
+//!
+//! ```text
+//! codes:  | word 0 of rows 0..16  | word 1 of rows 0..16  | ... |
+//! scales: | scale 0 of rows 0..16 | scale 1 of rows 0..16 | ... |
+//! ```
+//!
 //! [`VectorRows`] names as many weight rows as a vector has lanes. A [`BlockView`] of it is the proof that one block of every row can be
 //! read: its constructor is unsafe and states so. Reads through it are safe, as offsets are held inside blocks.
 //!
@@ -25,14 +33,13 @@
 
 mod stored;
 
-pub(super) use stored::{EitherLayout, Interleaved, Strided};
+pub(super) use stored::{EitherLayout, Interleaved, InterleavedPlanes, Strided};
 
 use super::formats::{BlockFormat, ScaleSlots};
 use crate::isa::{CodeLanes, MAX_LANES};
 use crate::prefetch::{LINE, fetch};
 use silicide_quant::DType;
 use std::marker::PhantomData;
-use stored::StridedF16;
 
 /// Weight rows that are interleaved.
 pub const INTERLEAVE: usize = MAX_LANES;
@@ -57,7 +64,7 @@ pub(super) struct AffinePlanes {
     pub(super) scales: *const u8,
     /// The first bias of the first row.
     pub(super) biases: *const u8,
-    /// Bytes from one row to the next, in both planes.
+    /// Bytes from one row to the next, in both planes; if interleaved, bytes of a row.
     pub(super) stride: usize,
     /// Groups of 32 weights that share a scale and a bias.
     pub(super) groups: usize,
@@ -78,8 +85,8 @@ impl WeightRows {
         };
         let start = self.start.wrapping_add(whole * self.stride);
         let planes = self.planes.map(|planes| AffinePlanes {
-            scales: planes.scales.wrapping_add(rows * planes.stride),
-            biases: planes.biases.wrapping_add(rows * planes.stride),
+            scales: planes.scales.wrapping_add(whole * planes.stride),
+            biases: planes.biases.wrapping_add(whole * planes.stride),
             ..planes
         });
         WeightRows { start, interleaved: lane, planes, ..self }
@@ -106,6 +113,8 @@ pub(super) trait WeightLayout: Copy {
     const PREFETCH_L1: Option<usize>;
     /// Whether rows share cache lines.
     const SHARES_LINES: bool = false;
+    /// Whether the codes of planes are [rearranged](super::interleave) inside their words.
+    const REARRANGED: bool = false;
 
     /// Returns the layout of these rows.
     fn new(rows: WeightRows) -> Self;
@@ -116,8 +125,6 @@ pub(super) trait WeightLayout: Copy {
     /// Prefetch distance into L2, in bytes: DRAM latency times bandwidth. `None` prefetches the same place in the next vector of
     /// rows.
     fn prefetch_distance(self) -> Option<usize>;
-    /// The planes of scales and biases.
-    fn planes(self) -> Option<AffinePlanes>;
 
     /// Loads 16 bytes of every lane's block from byte `at` on, which begins a word. `at` is held inside the block.
     fn words<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> [I::Words; 4];
@@ -130,6 +137,9 @@ pub(super) trait WeightLayout: Copy {
         slot: usize,
         to: ScaleSlots<I>,
     );
+    /// Unpacks scales and biases from planes. Layouts of blocks have none.
+    #[inline(always)]
+    fn plane_scales<I: CodeLanes, F: BlockFormat>(_: BlockViews<I, Self, F>, _: ScaleSlots<I>) {}
     /// Reads byte `at` of a lane's block: one of the first word, or before it. `lane` and `at` are held inside.
     fn byte<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, lane: usize, at: usize) -> u8;
 }
@@ -258,28 +268,6 @@ impl<I: CodeLanes, L: WeightLayout, F: BlockFormat> BlockViews<I, L, F> {
     /// Unpacks scales and biases from planes: slots 0 and 1 of every group. A block is a group here.
     #[inline(always)]
     pub(super) fn plane_scales(self, to: ScaleSlots<I>) {
-        let (isa, Some(planes)) = (self.rows.isa, self.rows.layout.planes()) else { return };
-        let AffinePlanes { stride, groups, dtype, .. } = planes;
-        for (slot, plane) in [planes.scales, planes.biases].into_iter().enumerate() {
-            let start = plane.wrapping_add(self.first / groups * dtype.size());
-            let scales = StridedF16 { start, stride, step: 2, count: self.count / groups };
-            match dtype {
-                // SAFETY: planes have whole scales of these groups, one plane row to a weight row (`VectorRows::blocks`).
-                DType::F16 => unsafe { scales.unpack::<I, false>(isa, to, groups, slot) },
-                // SAFETY: planes have whole scales of these groups, one plane row to a weight row (`VectorRows::blocks`).
-                DType::BF16 => unsafe { scales.unpack::<I, true>(isa, to, groups, slot) },
-                _ => {
-                    for (lane, group) in
-                        (0..I::LANES).flat_map(|lane| (0..self.count).map(move |group| (lane, group)))
-                    {
-                        let at = plane.wrapping_add(lane * stride + (self.first + group) / groups * 4);
-                        // SAFETY: planes have the scales of these groups (`VectorRows::blocks`).
-                        let bits = unsafe { at.cast::<u32>().read_unaligned() };
-                        // `IntLanes::scale` takes scales of 22 bits; of biases, rounding leaves no more.
-                        to.set_lane(group, slot, lane, f32::from_bits(bits & !3));
-                    }
-                }
-            }
-        }
+        L::plane_scales(self, to);
     }
 }

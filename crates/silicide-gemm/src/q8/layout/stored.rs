@@ -1,8 +1,9 @@
-//! The layouts: [`Strided`], [`Interleaved`], and [`EitherLayout`] for code that is compiled once for both.
+//! The layouts: [`Strided`], [`Interleaved`], [`InterleavedPlanes`], and [`EitherLayout`] for code that is compiled once for two of them.
 
 use super::{AffinePlanes, BlockView, BlockViews, INTERLEAVE, VectorRows, WeightLayout, WeightRows};
 use crate::isa::{CodeLanes, MAX_LANES};
 use crate::q8::formats::{BlockFormat, MAX_KC, ScaleSlots};
+use silicide_quant::DType;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -18,7 +19,14 @@ pub(in crate::q8) struct Interleaved<const WIDTH: usize> {
     lane: usize,
 }
 
-/// One layout or the other, by a branch.
+/// Codes, scales and biases in planes, each of which is interleaved.
+#[derive(Clone, Copy)]
+pub(in crate::q8) struct InterleavedPlanes {
+    codes: Interleaved<INTERLEAVE>,
+    planes: Option<AffinePlanes>,
+}
+
+/// One layout or the other, by a branch. Both are of blocks.
 #[derive(Clone, Copy)]
 pub(in crate::q8) enum EitherLayout {
     Strided(Strided),
@@ -60,11 +68,6 @@ impl WeightLayout for Strided {
     }
 
     #[inline(always)]
-    fn planes(self) -> Option<AffinePlanes> {
-        self.0.planes
-    }
-
-    #[inline(always)]
     fn words<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> [I::Words; 4] {
         let at = hold_words::<F>(at);
         // SAFETY: 16 bytes from `at` on are in the block, which can be read in every row (`VectorRows::block`).
@@ -91,6 +94,28 @@ impl WeightLayout for Strided {
         let scales = StridedF16 { start, stride: rows.layout.0.stride, step: F::BYTES, count };
         // SAFETY: every row has these blocks (`VectorRows::blocks`), and the f16 is inside them.
         unsafe { scales.unpack::<I, false>(rows.isa, to, F::GROUPS, slot) }
+    }
+
+    #[inline(always)]
+    fn plane_scales<I: CodeLanes, F: BlockFormat>(blocks: BlockViews<I, Self, F>, to: ScaleSlots<I>) {
+        let (isa, Some(planes)) = (blocks.isa(), blocks.rows.layout.0.planes) else { return };
+        let AffinePlanes { stride, groups, dtype, .. } = planes;
+        for (slot, plane) in [planes.scales, planes.biases].into_iter().enumerate() {
+            let start = plane.wrapping_add(blocks.first / groups * dtype.size());
+            let scales = StridedF16 { start, stride, step: 2, count: blocks.count / groups };
+            match dtype {
+                // SAFETY: planes have whole scales of these groups, one plane row to a weight row (`VectorRows::blocks`).
+                DType::F16 => unsafe { scales.unpack::<I, false>(isa, to, groups, slot) },
+                // SAFETY: planes have whole scales of these groups, one plane row to a weight row (`VectorRows::blocks`).
+                DType::BF16 => unsafe { scales.unpack::<I, true>(isa, to, groups, slot) },
+                // SAFETY: planes have the scales of these groups, of every row (`VectorRows::blocks`).
+                _ => unsafe {
+                    f32_scales::<I>(blocks.count, slot, to, |lane, group| {
+                        plane.wrapping_add(lane * stride + (blocks.first + group) / groups * 4)
+                    })
+                },
+            }
+        }
     }
 
     #[inline(always)]
@@ -153,11 +178,6 @@ impl<const WIDTH: usize> WeightLayout for Interleaved<WIDTH> {
     }
 
     #[inline(always)]
-    fn planes(self) -> Option<AffinePlanes> {
-        None
-    }
-
-    #[inline(always)]
     fn words<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> [I::Words; 4] {
         let word = (hold_words::<F>(at) - F::WORDS_AT) / 4;
         [
@@ -202,6 +222,102 @@ impl<const WIDTH: usize> WeightLayout for Interleaved<WIDTH> {
     }
 }
 
+impl WeightLayout for InterleavedPlanes {
+    /// A turn of a vector that shares its lines.
+    const SCALES_AHEAD: usize = 8;
+    const PREFETCH_L1: Option<usize> = Interleaved::<INTERLEAVE>::PREFETCH_L1;
+    const SHARES_LINES: bool = true;
+    const REARRANGED: bool = true;
+
+    #[inline(always)]
+    fn new(rows: WeightRows) -> Self {
+        InterleavedPlanes { codes: Interleaved::new(rows), planes: rows.planes }
+    }
+
+    #[inline(always)]
+    fn start(self) -> *const u8 {
+        self.codes.start()
+    }
+
+    #[inline(always)]
+    fn together(self) -> usize {
+        self.codes.together()
+    }
+
+    #[inline(always)]
+    fn prefetch_distance(self) -> Option<usize> {
+        self.codes.prefetch_distance()
+    }
+
+    #[inline(always)]
+    fn words<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> [I::Words; 4] {
+        WeightLayout::words(block.in_layout(block.layout.codes), at)
+    }
+
+    #[inline(always)]
+    fn f16<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> I::Floats {
+        WeightLayout::f16(block.in_layout(block.layout.codes), at)
+    }
+
+    /// Blocks of codes have no scales.
+    #[inline(always)]
+    fn f16_scales<I: CodeLanes, F: BlockFormat>(
+        _: BlockViews<I, Self, F>,
+        _: usize,
+        _: usize,
+        _: ScaleSlots<I>,
+    ) {
+    }
+
+    #[inline(always)]
+    fn plane_scales<I: CodeLanes, F: BlockFormat>(blocks: BlockViews<I, Self, F>, to: ScaleSlots<I>) {
+        let InterleavedPlanes { codes, planes } = blocks.rows.layout;
+        let (isa, Some(planes)) = (blocks.isa(), planes) else { return };
+        let AffinePlanes { groups, dtype, .. } = planes;
+        let (first, count) = (blocks.first / groups, blocks.count / groups);
+        for (slot, plane) in [planes.scales, planes.biases].into_iter().enumerate() {
+            let start = plane.wrapping_add((first * INTERLEAVE + codes.lane) * dtype.size());
+            let rows = InterleavedF16 { start, count };
+            match dtype {
+                // SAFETY: planes have whole scales of these groups, of sixteen rows each (`VectorRows::blocks`).
+                DType::F16 => unsafe { rows.unpack::<I, false>(isa, to, groups, slot) },
+                // SAFETY: planes have whole scales of these groups, of sixteen rows each (`VectorRows::blocks`).
+                DType::BF16 => unsafe { rows.unpack::<I, true>(isa, to, groups, slot) },
+                // SAFETY: planes have the scales of these groups, of every row (`VectorRows::blocks`).
+                _ => unsafe {
+                    f32_scales::<I>(blocks.count, slot, to, |lane, group| {
+                        start.wrapping_add((group / groups * INTERLEAVE + lane) * 4)
+                    })
+                },
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn byte<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, lane: usize, at: usize) -> u8 {
+        WeightLayout::byte(block.in_layout(block.layout.codes), lane, at)
+    }
+}
+
+/// Unpacks scales of f32: slot `slot` of `groups` groups. They are at the addresses that `place` returns for a lane and a group.
+///
+/// # Safety
+/// A f32 can be read at the address of each lane and group.
+#[inline(always)]
+unsafe fn f32_scales<I: CodeLanes>(
+    groups: usize,
+    slot: usize,
+    to: ScaleSlots<I>,
+    place: impl Fn(usize, usize) -> *const u8,
+) {
+    for (lane, group) in (0..I::LANES).flat_map(|lane| (0..groups).map(move |group| (lane, group))) {
+        // SAFETY: the scale can be read, by this function's contract.
+        let bits = unsafe { place(lane, group).cast::<u32>().read_unaligned() };
+        // `IntLanes::scale` takes scales of 22 bits; of biases, rounding leaves no more.
+        to.set_lane(group, slot, lane, f32::from_bits(bits & !3));
+    }
+}
+
 /// Does the same for either layout.
 macro_rules! either {
     ($layout:expr, $name:ident => $body:expr) => {
@@ -240,11 +356,6 @@ impl WeightLayout for EitherLayout {
     }
 
     #[inline(always)]
-    fn planes(self) -> Option<AffinePlanes> {
-        either!(self, layout => layout.planes())
-    }
-
-    #[inline(always)]
     fn words<I: CodeLanes, F: BlockFormat>(block: BlockView<I, Self, F>, at: usize) -> [I::Words; 4] {
         either!(block.layout, layout => WeightLayout::words(block.in_layout(layout), at))
     }
@@ -274,11 +385,43 @@ impl WeightLayout for EitherLayout {
     }
 }
 
-impl<I: CodeLanes, F: BlockFormat> BlockView<I, EitherLayout, F> {
+impl<I: CodeLanes, L: WeightLayout, F: BlockFormat> BlockView<I, L, F> {
     /// Returns the view of the same blocks in the layout that they have.
     #[inline(always)]
-    fn in_layout<L: WeightLayout>(self, layout: L) -> BlockView<I, L, F> {
+    fn in_layout<M: WeightLayout>(self, layout: M) -> BlockView<I, M, F> {
         BlockView { isa: self.isa, layout, start: self.start, format: PhantomData }
+    }
+}
+
+/// Numbers of 16 bits, interleaved: `count` of each row from `start` on, where that of the first row is.
+#[derive(Clone, Copy)]
+struct InterleavedF16 {
+    start: *const u8,
+    count: usize,
+}
+
+impl InterleavedF16 {
+    /// As [`StridedF16::unpack`].
+    ///
+    /// # Safety
+    /// The numbers can be read in `LANES` rows, [`INTERLEAVE`] of them apart.
+    #[inline(always)]
+    unsafe fn unpack<I: CodeLanes, const BRAIN: bool>(
+        self,
+        isa: I,
+        to: ScaleSlots<I>,
+        groups: usize,
+        slot: usize,
+    ) {
+        for block in 0..self.count {
+            let at = self.start.wrapping_add(2 * block * INTERLEAVE);
+            // SAFETY: `LANES` rows have this number, by this function's contract.
+            let halves = unsafe { isa.load_halves(at.cast()) };
+            let wide = if BRAIN { isa.bf16_floats(halves) } else { isa.f16_floats(halves) };
+            for group in 0..groups {
+                to.set(isa, block * groups + group, slot, wide);
+            }
+        }
     }
 }
 

@@ -80,7 +80,8 @@ impl Rhs {
             Encoding::Block(format) if self.interleaved => Q8Weights::interleaved(format, packed, extents),
             Encoding::Block(format) => Q8Weights::blocks(format, packed, extents),
             Encoding::Planes(format) => {
-                Q8Weights::affine(format, MlxPlanes { packed, scales, biases }, extents)
+                let view = if self.interleaved { Q8Weights::interleaved_affine } else { Q8Weights::affine };
+                view(format, MlxPlanes { packed, scales, biases }, extents)
             }
             encoding => panic!("{encoding:?} has no products"),
         }
@@ -117,7 +118,8 @@ fn every_rhs_of(n: usize, k: usize, mut weight: impl FnMut(usize) -> f64) -> Vec
         all.push(Rhs { label: format.to_string(), encoding, interleaved: false, planes, values, n, k });
     }
     for format in MlxFormat::all().into_iter().filter(|format| format.mode() == MlxMode::Affine) {
-        let k = k.next_multiple_of(format.group());
+        let (k, order) = (k.next_multiple_of(format.group()), CodeOrder::of(format));
+        let (wanted, n) = (n, if order.is_some() { n.next_multiple_of(INTERLEAVE) } else { n });
         let weights: Vec<f32> = (0..n * k).map(|i| weight(i) as f32).collect();
         let sizes = format.plane_bytes(n * k).unwrap();
         let [mut packed, mut scales, mut biases] =
@@ -127,12 +129,32 @@ fn every_rhs_of(n: usize, k: usize, mut weight: impl FnMut(usize) -> f64) -> Vec
             .unwrap();
         let mut values = vec![0f32; n * k];
         format.decode(MlxPlanes { packed: &packed, scales: &scales, biases: &biases }, &mut values).unwrap();
-        let values = values.into_iter().map(f64::from).collect();
-        let planes = MlxPlanes { packed, scales, biases };
-        let encoding = Encoding::Planes(format);
+        let values: Vec<f64> = values.into_iter().map(f64::from).collect();
+        let (planes, encoding) = (MlxPlanes { packed, scales, biases }, Encoding::Planes(format));
+        if order.is_some() {
+            let (label, planes) = (format!("{format} x16"), interleaved_planes(format, &planes, n));
+            all.push(Rhs { label, encoding, interleaved: true, planes, values: values.clone(), n, k });
+        }
+        let n = wanted;
         all.push(Rhs { label: format.to_string(), encoding, interleaved: false, planes, values, n, k });
     }
     all
+}
+
+/// Interleaves the planes of `n` rows.
+fn interleaved_planes(format: MlxFormat, planes: &MlxPlanes<Vec<u8>>, n: usize) -> MlxPlanes<Vec<u8>> {
+    let plane = |index: usize, from: &Vec<u8>| {
+        let (mut to, rows) = (vec![0; from.len()], from.len() / n * INTERLEAVE);
+        for (from, to) in from.chunks_exact(rows).zip(to.chunks_exact_mut(rows)) {
+            interleave_plane(Portable::detect().unwrap(), (format, index), from, to).unwrap();
+        }
+        to
+    };
+    MlxPlanes {
+        packed: plane(0, &planes.packed),
+        scales: plane(1, &planes.scales),
+        biases: plane(2, &planes.biases),
+    }
 }
 
 const SENTINEL: f32 = -12345.5;
@@ -224,6 +246,40 @@ fn bits_do_not_depend_on_rows_or_ranges() {
         let lhs = Lhs::new(&activations(512, rhs.k), 512);
         for_every_integer_isa!(check(&rhs, &lhs));
     }
+}
+
+/// Weights are loaded interleaved or not, so both layouts have the same bits.
+#[test]
+fn interleaved_weights_have_the_bits_of_plain_ones() {
+    fn check<I: Q8Kernels>(isa: I, plain: &Rhs, interleaved: &Rhs) {
+        for rows in [1, 2, 4, 5, 9, 17, 40] {
+            let lhs = Lhs::new(&activations(rows, plain.k), rows);
+            let of = |rhs| product(isa, lhs.view(rows), rhs, 0..32).into_iter().map(f32::to_bits);
+            assert!(of(plain).eq(of(interleaved)), "{} {} {rows} rows", plain.label, I::NAME);
+        }
+    }
+    let all = every_rhs(32, 320);
+    let (interleaved, plain): (Vec<_>, Vec<_>) = all.iter().partition(|rhs| rhs.interleaved);
+    assert!(interleaved.len() > 16);
+    for interleaved in interleaved {
+        let plain = plain.iter().find(|plain| plain.encoding == interleaved.encoding).unwrap();
+        for_every_integer_isa!(check(plain, interleaved));
+    }
+}
+
+#[test]
+fn interleaved_words_of_codes_give_back_the_plain_ones() {
+    let mut random = Random(5);
+    let orders: Vec<CodeOrder> = MlxFormat::all().into_iter().filter_map(CodeOrder::of).collect();
+    assert!(orders.len() >= 2);
+    for order in orders {
+        for _ in 0..100 {
+            let word = random.bits() as u32;
+            assert_eq!(order.plain(order.interleaved(word)), word);
+        }
+    }
+    let four = CodeOrder::of(MlxFormat::new(MlxMode::Affine, 4, 32, DType::F16).unwrap()).unwrap();
+    assert_eq!(four.interleaved(0x7654_3210), 0x7362_5140);
 }
 
 #[test]

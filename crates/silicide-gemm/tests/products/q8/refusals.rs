@@ -47,6 +47,16 @@ fn weights_with_wrong_extents_or_planes_are_refused() {
     ] {
         assert_eq!(Q8Weights::affine(affine, short, [16, 64]).map_err(argument).err(), Some(expected));
     }
+    let interleaved =
+        |format, planes, extents| Q8Weights::interleaved_affine(format, planes, extents).map(|_| ());
+    let many = MlxPlanes { packed: &bytes[..], scales: &bytes, biases: &bytes };
+    assert_eq!(interleaved(affine, planes, [16, 64]), Ok(()));
+    assert!(matches!(interleaved(affine, many, [17, 64]), Err(GemmError::Multiple { what: "rows", .. })));
+    let of_three_bits = MlxFormat::new(MlxMode::Affine, 3, 64, DType::F16).unwrap();
+    assert!(matches!(interleaved(of_three_bits, many, [16, 64]), Err(GemmError::Format { .. })));
+    let refused =
+        interleave_plane(Portable::detect().unwrap(), (of_three_bits, 0), &[0; 16 * 24], &mut [0; 16 * 24]);
+    assert!(matches!(refused, Err(GemmError::Format { .. })));
     let other = MlxFormat::all().into_iter().find(|format| format.mode() != MlxMode::Affine).unwrap();
     let planes = MlxPlanes { packed: &bytes[..], scales: &bytes, biases: &bytes };
     assert!(matches!(Q8Weights::affine(other, planes, [16, 256]), Err(GemmError::Format { .. })));

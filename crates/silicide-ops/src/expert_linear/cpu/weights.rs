@@ -40,9 +40,12 @@ pub(super) fn read_planes(
         RowEncoding::Block(format) => needs.read(rows * bytes(DType::Block(format), k)?, align),
         RowEncoding::Planes(format) => {
             let (scale, groups) = (format.scale_dtype().size(), Count(k.0 / format.group() as u64));
-            let needs = needs.read(rows * Count(k.0 / 8) * format.bits(), size_of::<u32>());
-            let needs = needs.read(rows * groups * scale, scale);
-            if format.has_biases() { needs.read(rows * groups * scale, scale) } else { needs }
+            // Interleaved planes are bytes, which may begin anywhere.
+            let is_plain = encoding.interleaved_rows() == 1;
+            let [word_align, scale_align] = if is_plain { [size_of::<u32>(), scale] } else { [1, 1] };
+            let needs = needs.read(rows * Count(k.0 / 8) * format.bits(), word_align);
+            let needs = needs.read(rows * groups * scale, scale_align);
+            if format.has_biases() { needs.read(rows * groups * scale, scale_align) } else { needs }
         }
         _ => return None,
     })
@@ -89,14 +92,19 @@ impl<'a, 'b> ExpertWeights<'a, 'b> {
                         [n, k],
                     )
                 }
-                Encoding::Planes(format) if format.has_biases() => {
+                Encoding::Planes(format) | Encoding::Interleaved { of: RowEncoding::Planes(format), .. }
+                    if format.has_biases() =>
+                {
                     let scales = k / format.group() * format.scale_dtype().size();
                     let planes = MlxPlanes {
                         packed: start(0, weight::row_bytes(self.encoding, k)),
                         scales: start(1, scales),
                         biases: start(2, scales),
                     };
-                    Q8Weights::affine_from_raw(format, planes, [n, k])
+                    match self.encoding.interleaved_rows() {
+                        1 => Q8Weights::affine_from_raw(format, planes, [n, k]),
+                        _ => Q8Weights::interleaved_affine_from_raw(format, planes, [n, k]),
+                    }
                 }
                 _ => return None,
             }
