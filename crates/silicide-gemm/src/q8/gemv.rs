@@ -16,7 +16,9 @@
 //! Sums are added in the order of [`microkernel`](super::microkernel), so outputs have the same bits either way. Prefetches are spread
 //! over the groups of a block: all at once would fill the queue to memory, and everything would wait.
 //!
-//! More than eight rows are batches: each multiplies all groups of a vector, which stay in L2 from one batch to the next, and prefetches a part of
+//! One row more than a GEMV takes is a second GEMV, over weights that the first one has brought to L2.
+//!
+//! More than nine rows are batches: each multiplies all groups of a vector, which stay in L2 from one batch to the next, and prefetches a part of
 //! the next vector's.
 //!
 //! A vector of eight lanes takes half of each cache line of sixteen interleaved rows. Both halves are multiplied in turns of 256 weights,
@@ -26,8 +28,8 @@
 
 use super::GEMV_ROWS;
 use super::formats::{
-    BlockFormat, CODE_WORDS, CodeSink, FormatVisitor, GROUP, PanelLayout, ScaleSlots, affine, lines_of_block,
-    prefetch, visit,
+    BlockFormat, CODE_WORDS, CodeSink, FormatVisitor, GROUP, PanelLayout, ScaleSlots, Zero, affine,
+    lines_of_block, prefetch, visit,
 };
 use super::gemm::Q8Product;
 use super::layout::{
@@ -48,6 +50,8 @@ pub(super) const MAX_GROUPS: usize = 1024;
 const BATCH_ROWS: usize = 8;
 /// The most batches.
 const BATCHES: usize = 3;
+/// Bytes of weights that are multiplied with one part of the rows and then with the other: they stay in L2.
+const PART_BYTES: usize = 128 << 10;
 /// The most groups whose scales are unpacked before their codes: whole blocks of every format.
 const SCALE_GROUPS: usize = 16;
 /// The most scales and minimums of a group.
@@ -130,9 +134,40 @@ impl<I: GemvLanes> FormatVisitor for Dispatch<'_, I> {
 }
 
 impl<I: GemvLanes> Dispatch<'_, I> {
-    /// Computes the product with interleaved weights, if there is a GEMV for its rows.
+    /// Computes the product with interleaved weights, or a part of its rows after the other.
     #[inline(always)]
     fn interleaved<F: BlockFormat, L: WeightLayout>(self) -> bool {
+        let Self { isa, product, outputs } = self;
+        let rows = product.lhs.rows();
+        // One more row than a GEMV has would take longer than a second GEMV; but a batch of eight rows of signed codes, or of groups with
+        // halves, takes little longer than one of four.
+        let batches = const { I::BATCHES && !F::LAYOUT.halves && !matches!(F::LAYOUT.zero, Zero::Bytes) };
+        let first = match rows {
+            2 if const { I::SIGNED } => 1,
+            5 if const { I::SIGNED } || batches => GEMV_ROWS,
+            9 if batches => BATCH_ROWS,
+            _ => return Dispatch { isa, product, outputs }.whole::<F, L>(),
+        };
+        let parts = [0..first, first..rows].map(|rows| Q8Product {
+            lhs: product.lhs.part(rows.clone()),
+            y: product.y.wrapping_add(rows.start * product.y_stride),
+            ..*product
+        });
+        let step = (PART_BYTES / product.weights.stride.max(1)).next_multiple_of(INTERLEAVE).max(INTERLEAVE);
+        for start in outputs.clone().step_by(step) {
+            let outputs = start..(start + step).min(outputs.end);
+            for product in &parts {
+                if !(Dispatch { isa, product, outputs: outputs.clone() }).whole::<F, L>() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Computes all rows at once, if there is a GEMV for their number.
+    #[inline(always)]
+    fn whole<F: BlockFormat, L: WeightLayout>(self) -> bool {
         let Self { isa, product, outputs } = self;
         let rows = product.lhs.rows();
         match rows {

@@ -112,6 +112,13 @@ impl<'a> QuantizedRows<'a> {
         self.groups
     }
 
+    /// Returns the view of some of the rows: of those that there are.
+    #[inline(always)]
+    pub(super) fn part(self, rows: Range<usize>) -> QuantizedRows<'a> {
+        let start = rows.start.min(self.rows - 1);
+        QuantizedRows { start: self.row(start), rows: rows.len().clamp(1, self.rows - start), ..self }
+    }
+
     /// The address of row `row`; of the last one, if there are fewer.
     #[inline(always)]
     pub(super) fn row(&self, row: usize) -> *const u8 {
