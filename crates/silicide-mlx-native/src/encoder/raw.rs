@@ -190,6 +190,11 @@ impl CommandEncoder {
     /// Runs a captured kernel if these operands, by slot, are its own.
     fn replay_over(&mut self, pipeline: &ComputePipelineStateRef, operands: &[(u64, Option<OperandStart>)]) {
         if let Some(captured) = pipeline.program() {
+            if operands.len() != captured.operands.len() {
+                let (name, expected, got) = (pipeline.label(), captured.operands.len(), operands.len());
+                self.fail(format!("{name}: was captured with {expected} operands, got {got}"));
+                return;
+            }
             let recorded =
                 |slot: u64| usize::try_from(slot).ok().and_then(|slot| captured.operands.get(slot));
             let other =

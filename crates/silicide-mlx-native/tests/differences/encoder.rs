@@ -77,8 +77,12 @@ fn a_captured_kernel_refuses_operands_that_are_not_its_own() {
     own.commit_and_wait().unwrap();
     assert_eq!(sum.as_slice::<f32>().unwrap(), [3.0]);
     let mut foreign = device.command_encoder().unwrap();
-    foreign.encode(pipeline, &[(0, &a), (1, &other)], one, one);
+    foreign.encode(pipeline, &[(0, &a), (1, &other), (2, &sum)], one, one);
     let error = foreign.commit_and_wait().unwrap_err().to_string();
     assert!(error.contains("slot 1"), "{error}");
+    let mut incomplete = device.command_encoder().unwrap();
+    incomplete.encode(pipeline, &[(0, &a), (1, &b)], one, one);
+    let error = incomplete.commit_and_wait().unwrap_err().to_string();
+    assert!(error.contains("captured with 3 operands, got 2"), "{error}");
     assert_eq!(sum.as_slice::<f32>().unwrap(), [3.0]);
 }
