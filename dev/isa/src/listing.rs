@@ -27,6 +27,10 @@ struct Loop {
     is_innermost: bool,
     load_bytes: u32,
     counts: Counts,
+    /// Products of matrices.
+    products: usize,
+    /// Counts without the loops inside of it that multiply no matrices.
+    own: Counts,
 }
 
 /// A program.
@@ -42,8 +46,14 @@ struct Line<'a> {
 }
 
 impl Listing {
-    /// Returns the innermost loop that loads most; the whole program where there is no loop.
+    /// Returns the innermost loop that loads most; the whole program where there is no loop. Of a program that multiplies matrices it is
+    /// the smallest loop with most of the products, without the loops inside of it that have none: these run for rare inputs.
     pub(crate) fn hot(&self) -> &Counts {
+        let multiplies = self.loops.iter().filter(|one| one.products > 0);
+        let size = |one: &Loop| std::cmp::Reverse(one.span.1 - one.span.0);
+        if let Some(hot) = multiplies.max_by_key(|one| (one.products, size(one))) {
+            return &hot.own;
+        }
         let innermost = self.loops.iter().filter(|one| one.is_innermost);
         let hot = innermost.max_by_key(|one| (one.load_bytes, one.counts.instructions));
         hot.map_or(&self.whole, |one| &one.counts)
@@ -102,10 +112,21 @@ pub(crate) fn read(text: &str, family: &str, wave: u32) -> Listing {
         }
         (counts, load_bytes)
     };
+    let products = |first: u32, last: u32| {
+        let inside = lines.iter().filter(|line| (first..=last).contains(&line.block));
+        inside.filter(|line| line.name.contains("_wmma_")).count()
+    };
     let loops = spans.iter().map(|(&first, &last)| {
         let (counts, load_bytes) = count(first, last);
-        let has_inner = spans.iter().any(|(&a, &b)| (a, b) != (first, last) && a >= first && b <= last);
-        Loop { span: (first, last), is_innermost: !has_inner, load_bytes, counts }
+        let inner = |&(a, b): &(u32, u32)| (a, b) != (first, last) && a >= first && b <= last;
+        let inner: Vec<_> = spans.iter().map(|(&a, &b)| (a, b)).filter(inner).collect();
+        let rare = |block: u32| inner.iter().any(|&(a, b)| (a..=b).contains(&block) && products(a, b) == 0);
+        let mut own = Counts::default();
+        for line in lines.iter().filter(|line| (first..=last).contains(&line.block) && !rare(line.block)) {
+            own.add(line, family, wave);
+        }
+        let (is_innermost, products) = (inner.is_empty(), products(first, last));
+        Loop { span: (first, last), is_innermost, load_bytes, counts, products, own }
     });
     Listing { loops: loops.collect(), whole: count(0, u32::MAX).0 }
 }
@@ -205,6 +226,15 @@ BB2:
         assert_eq!(*read(TEXT, "RDNA3", 32).hot(), loop_of(1 + 4 + 1));
         assert_eq!(*read(TEXT, "GCN5", 64).hot(), loop_of(4 + 16 + 4));
         assert_eq!(listing.whole.instructions, 10);
+    }
+
+    #[test]
+    fn the_hot_loop_of_matrices_is_without_loops_that_multiply_none() {
+        let text = "BB0:\n\tv_mov_b32_e32 v0, 0\nBB1:\n\tv_wmma_f32_16x16x16_f16 v[0:3], v[4:11], v[4:11], v[0:3]\n\
+                    BB2:\n\tbuffer_load_b128 v[0:3], v0, s[0:3], 0 offen\n\ts_cbranch_scc1 BB2\n\
+                    BB3:\n\ts_cbranch_scc1 BB1\nBB4:\n\ts_endpgm\n";
+        let hot = *read(text, "RDNA3", 64).hot();
+        assert_eq!((hot.instructions, hot.valu, hot.cycles, hot.loads), (2, 1, 32, 0));
     }
 
     #[test]
