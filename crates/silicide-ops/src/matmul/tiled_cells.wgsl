@@ -63,17 +63,17 @@ struct Square {
     far_7: vec4<f32>,
 }
 
-// Adds the products at a depth to the sums of the invocation in cells `x` and `y`.
-fn add_depth(sums: ptr<function, Square>, depth: u32, x: u32, y: u32) {
-    let rows = a_cells[depth * A_PITCH + y];
-    let columns = four_columns(depth * B_PITCH + x * 4u);
+// Adds the products at a depth to the sums of an invocation: `a` is its cell of rows there, `b` its first column.
+fn add_depth(sums: ptr<function, Square>, a: u32, b: u32) {
+    let rows = a_cells[a];
+    let columns = four_columns(b);
     (*sums).sum_0 += rows.x * columns;
     (*sums).sum_1 += rows.y * columns;
     (*sums).sum_2 += rows.z * columns;
     (*sums).sum_3 += rows.w * columns;
     if QUADS > 1u {
-        let far_rows = a_cells[depth * A_PITCH + y + DOWN];
-        let far_columns = four_columns(depth * B_PITCH + x * 4u + SIDE * 4u);
+        let far_rows = a_cells[a + DOWN];
+        let far_columns = four_columns(b + SIDE * 4u);
         (*sums).sum_4 += far_rows.x * columns;
         (*sums).sum_5 += far_rows.y * columns;
         (*sums).sum_6 += far_rows.z * columns;

@@ -10,12 +10,14 @@ fn square_$NAME(tile: Tile, lane: u32) -> Square {
         fill_$NAME(tile, column_start, start, lane);
         workgroupBarrier();
         for (var depth = 0u; depth < STEP; depth += 4u) {
-            // The mask changes nothing. It bounds `at`, so that compilers make one address and constant offsets of all.
+            // The mask changes nothing. It bounds both addresses, so that compilers add constant offsets to them.
             let at = depth & (STEP - 4u);
-            add_depth(&sums, at, x, y);
-            add_depth(&sums, at + 1u, x, y);
-            add_depth(&sums, at + 2u, x, y);
-            add_depth(&sums, at + 3u, x, y);
+            let a = at * A_PITCH + y;
+            let b = at * B_PITCH + x * 4u;
+            add_depth(&sums, a, b);
+            add_depth(&sums, a + A_PITCH, b + B_PITCH);
+            add_depth(&sums, a + 2u * A_PITCH, b + 2u * B_PITCH);
+            add_depth(&sums, a + 3u * A_PITCH, b + 3u * B_PITCH);
         }
         workgroupBarrier();
     }
