@@ -82,3 +82,19 @@ fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, codes.scales, -codes.minima);
 }
+
+// GEMM. A step is two sub-blocks.
+fn column_$NAME(first: u32) -> u32 {
+    return head_$NAME(first);
+}
+fn run_$NAME(column: u32, depth: u32, half: u32) -> mat4x4<f32> {
+    let head = column + (depth >> 8u) * 21u;
+    let group = (depth >> 5u) & 7u;
+    let code = head + half * 4u + (4u + ((group >> 2u) << 3u));
+    let words = vec4<u32>($NAME[code], $NAME[code + 1u], $NAME[code + 2u], $NAME[code + 3u]);
+    let codes = (words >> vec4<u32>((group & 3u) << 1u)) & vec4<u32>(0x03030303u);
+    let sub = $NAME[head + (group >> 1u)] >> (((group & 1u) << 4u) + (half << 3u));
+    let scales = halves_$NAME($NAME[head + 20u]) * vec2<f32>(f32(sub & 15u), f32((sub >> 4u) & 15u));
+    let values = mat4x4<f32>(lanes_$NAME(codes.x), lanes_$NAME(codes.y), lanes_$NAME(codes.z), lanes_$NAME(codes.w));
+    return scaled_$NAME(values, scales.xx, -scales.yy);
+}

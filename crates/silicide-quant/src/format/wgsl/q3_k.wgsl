@@ -106,3 +106,27 @@ fn dot_$NAME(start: f32, codes: Codes_$NAME, products: vec2<f32>, sums: vec2<f32
 fn values_$NAME(codes: Codes_$NAME) -> mat4x4<f32> {
     return scaled_$NAME(codes.values, codes.scales, codes.scales * vec2<f32>(-4.0, -16.0));
 }
+
+// GEMM. A step is two sub-blocks.
+fn column_$NAME(first: u32) -> u32 {
+    return block_start_$NAME(first);
+}
+fn run_$NAME(column: u32, depth: u32, half: u32) -> mat4x4<f32> {
+    let block = column + (depth >> 8u) * 110u;
+    let head = block >> 2u;
+    let middle = (block & 2u) >> 1u;
+    let group = (depth >> 5u) & 7u;
+    let first = head + half * 4u;
+    let last = first + middle;
+    let low_at = 8u + ((group >> 2u) << 3u);
+    let lows = shifted_$NAME(first + low_at, last + low_at, middle * 16u + ((group & 3u) << 1u));
+    let thirds = shifted_$NAME(first, last, middle * 16u + group);
+    let codes = (lows & vec4<u32>(0x03030303u)) | ((thirds & vec4<u32>(0x01010101u)) << vec4<u32>(2u));
+    let nibble = block + half + (96u + ((group & 3u) << 1u));
+    let sub_low = ($NAME[nibble >> 2u] >> (((nibble & 3u) << 3u) + ((group >> 2u) << 2u))) & 15u;
+    let pair = block + half + (104u + ((group & 1u) << 1u));
+    let sub_high = ($NAME[pair >> 2u] >> (((pair & 3u) << 3u) + ((group >> 1u) << 1u))) & 3u;
+    let scale = widened_$NAME($NAME[head + 27u] >> (middle * 16u)) * (f32(sub_low | (sub_high << 4u)) - 32.0);
+    let values = mat4x4<f32>(lanes_$NAME(codes.x), lanes_$NAME(codes.y), lanes_$NAME(codes.z), lanes_$NAME(codes.w));
+    return scaled_$NAME(values, vec2<f32>(scale), vec2<f32>(-4.0 * scale));
+}

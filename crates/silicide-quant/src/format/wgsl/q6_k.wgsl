@@ -135,10 +135,3 @@ fn run_$NAME(column: u32, depth: u32, half: u32) -> mat4x4<f32> {
     let values = mat4x4<f32>(lanes_$NAME(codes.x), lanes_$NAME(codes.y), lanes_$NAME(codes.z), lanes_$NAME(codes.w));
     return scaled_$NAME(values, vec2<f32>(scale), vec2<f32>(-32.0 * scale));
 }
-// Four words, `shift` bits on, from word `at` of the binding. The bits behind them are of the word three after `last`.
-fn shifted_$NAME(at: u32, last: u32, shift: u32) -> vec4<u32> {
-    let low = vec4<u32>($NAME[at], $NAME[at + 1u], $NAME[at + 2u], $NAME[at + 3u]);
-    let high = vec4<u32>(low.yzw, $NAME[last + 3u]);
-    let shifts = vec4<u32>(shift);
-    return select((low >> shifts) | (high << (vec4<u32>(32u) - shifts)), low, shifts == vec4<u32>());
-}
