@@ -4,6 +4,7 @@
 use crate::compare::{Mismatch, compare};
 use rustc_hash::FxHasher;
 use silicide_core::kernel::{Access, DynOp, Host, Io, Slot, TensorInfo, Tolerance};
+use silicide_hal::DeviceInfo;
 use silicide_ops::{Case, Input};
 use silicide_quant::{DType, decode, encode};
 use std::hash::Hasher;
@@ -138,17 +139,31 @@ impl Subject {
         Ok(Subject { label: case.label.clone(), call, contents, inferred, expected })
     }
 
-    /// Holds the bytes of output `i` against the reference.
-    pub fn check(&self, i: usize, bytes: &[u8]) -> Option<Mismatch> {
+    /// Returns the name of the kernel that a device prefers for the call, or nothing if none fits.
+    pub fn preferred(&self, on: &DeviceInfo) -> &'static str {
+        let (op, io) = (&self.call.op, self.call.io());
+        let fitting = (0..op.kernel_count()).filter_map(|i| Some((op.kernel_fits(i, &io, on).ok()?, i)));
+        fitting.min().map_or("", |(_, i)| op.kernel_name(i))
+    }
+
+    /// Holds the bytes of output `i` of a kernel against the reference.
+    pub fn check(&self, i: usize, bytes: &[u8], kernel: &str) -> Option<Mismatch> {
         let expected = self.expected.get(i)?;
         let decoded = self.call.op.decode_output(&self.call.io(), i, bytes);
         let got = decoded.unwrap_or_else(|| decode(expected.dtype, bytes));
-        compare(&expected.values, &got, expected.tolerance)
+        compare(&expected.values, &got, self.tolerance(i, kernel))
     }
 
-    /// The tolerance of output `i`.
-    pub fn tolerance(&self, i: usize) -> Tolerance {
-        self.expected.get(i).map_or(Tolerance::EXACT, |expected| expected.tolerance)
+    /// The tolerance of output `i`: the kernel's own if it has one.
+    pub fn tolerance(&self, i: usize, kernel: &str) -> Tolerance {
+        let op = &self.call.op;
+        let known = (0..op.kernel_count()).find(|&number| op.kernel_name(number) == kernel);
+        let own = known.and_then(|number| op.kernel_tolerance(number));
+        let widened = |expected: &Expected| match own {
+            Some(own) if expected.tolerance != Tolerance::EXACT => own,
+            _ => expected.tolerance,
+        };
+        self.expected.get(i).map_or(Tolerance::EXACT, widened)
     }
 }
 

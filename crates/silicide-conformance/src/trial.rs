@@ -45,7 +45,7 @@ impl Trial<'_> {
         problems.extend(run(1, &before[0], &after[0]));
         problems.extend(run(2, &before[1], &after[1]));
         let [first, second] = after.map(|image| self.results(&image));
-        problems.extend(check(self.subject, &first));
+        problems.extend(check(self.subject, self.kernel, &first));
         problems.extend(differences(self.subject, &first, &second).map(Problem::NotRepeatable));
         (Some(first), problems)
     }
@@ -131,13 +131,13 @@ pub(crate) fn validation(device: &Device) -> Vec<Problem> {
     device.validation_messages().into_iter().map(Problem::Validation).collect()
 }
 
-/// Holds outputs against the reference.
-pub(crate) fn check(subject: &Subject, results: &[Vec<u8>]) -> Vec<Problem> {
+/// Holds outputs of a kernel against the reference.
+pub(crate) fn check(subject: &Subject, kernel: &str, results: &[Vec<u8>]) -> Vec<Problem> {
     let slots = subject.call.output_slots();
     let mut problems = Vec::new();
     for (i, (bytes, slot)) in results.iter().zip(slots).enumerate() {
-        if let Some(mismatch) = subject.check(i, bytes) {
-            let tolerance = subject.tolerance(i);
+        if let Some(mismatch) = subject.check(i, bytes, kernel) {
+            let tolerance = subject.tolerance(i, kernel);
             let (nmse, max) = (tolerance.nmse, tolerance.max);
             problems.push(Problem::Wrong { output: slot.name, mismatch, nmse, max });
         }
@@ -211,7 +211,7 @@ pub(crate) fn run_default(device: &Device, subject: &Subject) -> Vec<Problem> {
     let outcome = submit_default(device, subject);
     let mut problems = validation(device);
     match outcome {
-        Ok(results) => problems.extend(check(subject, &results)),
+        Ok(results) => problems.extend(check(subject, subject.preferred(device.info()), &results)),
         Err(error) => problems.push(Problem::Error(error.to_string())),
     }
     problems

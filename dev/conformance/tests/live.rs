@@ -209,8 +209,9 @@ fn try_case(target: &Target, op: &str, case: &Case) -> usize {
         taken += 1;
         let place = format!("{op} on {}, {}, live inputs {mask:b}", target.label, case.label);
         let results = captured.replay(&subject).unwrap_or_else(|error| panic!("{place}: {error}"));
+        let kernel = subject.preferred(target.main.info());
         for (i, bytes) in results.iter().enumerate() {
-            let wrong = subject.check(i, bytes);
+            let wrong = subject.check(i, bytes, kernel);
             assert!(wrong.is_none(), "{place}: {wrong:?}");
         }
     }

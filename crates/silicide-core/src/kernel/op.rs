@@ -338,6 +338,8 @@ pub trait DynOp: sealed::Sealed + fmt::Debug + Send + Sync {
     fn kernel_fits(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
     /// Returns the plan of kernel `i`.
     fn kernel_plan(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Plan;
+    /// Returns the tolerance of kernel `i` where it is wider than the op's. See [`Kernel::tolerance`](super::Kernel::tolerance).
+    fn kernel_tolerance(&self, i: usize) -> Option<Tolerance>;
 }
 
 impl<O: Op> DynOp for O {
@@ -386,6 +388,9 @@ impl<O: Op> DynOp for O {
     }
     fn kernel_fits(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
         O::kernels().get(i).map_or(Err(Decline("no such kernel")), |kernel| kernel.fits(self, io, on))
+    }
+    fn kernel_tolerance(&self, i: usize) -> Option<Tolerance> {
+        O::kernels().get(i).and_then(|kernel| kernel.tolerance())
     }
     fn kernel_plan(&self, i: usize, io: &Io<'_>, on: &DeviceInfo) -> Plan {
         match O::kernels().get(i) {

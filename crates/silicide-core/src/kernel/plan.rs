@@ -1,7 +1,7 @@
 //! Kernels and plans: *how* an op is computed. A kernel says whether it fits and at what cost, then plans its
 //! steps; the recorder turns a plan into commands and derives every barrier from the access of its arguments.
 
-use super::op::{Io, Op};
+use super::op::{Io, Op, Tolerance};
 use silicide_hal::{Access, DeviceInfo, Program};
 use smallvec::SmallVec;
 
@@ -37,6 +37,10 @@ pub trait Kernel: Send + Sync {
     fn fits(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline>;
     /// Returns the steps. Only called if `fits` returned a cost.
     fn plan(&self, op: &Self::Op, io: &Io<'_>, on: &DeviceInfo) -> Plan;
+    /// Returns the tolerance of a kernel that rounds more than [`Op::tolerance`] allows: of factors to f16, for example.
+    fn tolerance(&self) -> Option<Tolerance> {
+        None
+    }
 }
 
 /// An operand of a step.

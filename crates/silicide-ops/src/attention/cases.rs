@@ -30,6 +30,8 @@ struct Sketch {
     cache: f64,
     /// A value in place of one in 97.
     special: Option<f64>,
+    /// An element of keys in place of one in 1601.
+    special_key: Option<f64>,
     /// Whether the outputs are quantized too.
     quantized: bool,
     /// Whether keys lie in lanes.
@@ -59,6 +61,7 @@ fn sketch(label: &'static str, tokens: usize, start: usize, [heads, kv_heads, di
         scale: 1.0,
         cache: 1.0,
         special: None,
+        special_key: None,
         quantized: false,
         in_lanes: false,
     }
@@ -92,15 +95,17 @@ impl Sketch {
         let _ = list.set(ranges);
         let work = list.words().iter().map(|word| f64::from(*word)).collect();
         let gaussian = |scale: f64| Data::Gaussian { scale };
-        let values = match self.special {
+        let with_special = |special: Option<f64>, one_in: u32| match special {
             Some(special) => {
-                Data::Values((0..97).map(|i| if i == 96 { special } else { f64::from(i % 7) }).collect())
+                let element = |i| if i == one_in - 1 { special } else { f64::from(i % 7) };
+                Data::Values((0..one_in).map(element).collect())
             }
             None => gaussian(self.cache),
         };
+        let values = with_special(self.special, 97);
         let mut inputs = vec![
             Input::of(DType::F32, &[tokens, heads, dim], gaussian(self.scale)),
-            Input::of(self.types[0], keys, gaussian(self.cache)),
+            Input::of(self.types[0], keys, with_special(self.special_key, 1601)),
             Input::of(self.types[1], &[kv_heads, capacity, value_dim], values),
             Input::of(DType::U32, &[list.entries(), ENTRY_WORDS], Data::Values(work)),
         ];
@@ -187,6 +192,17 @@ pub fn cases() -> Vec<Case> {
         for (label, special) in [("values that are infinite", f64::INFINITY), ("that are NaN", f64::NAN)] {
             all.push(plain(label, [4, 2, 24]).with(|call| call.special = Some(special)));
         }
+        for special in [f64::INFINITY, f64::NAN] {
+            let label = if special.is_nan() { "keys that are NaN" } else { "keys that are infinite" };
+            all.push(plain(label, [4, 2, 32]).with(|call| {
+                call.special_key = Some(special);
+                call.scale = 0.1;
+            }));
+        }
+        all.push(plain("keys and values beyond f16", [4, 2, 32]).with(|call| {
+            call.types = [DType::BF16; 2];
+            (call.cache, call.scale) = (1e6, 1e-6);
+        }));
         all.push(plain("chunks", [2, 2, 16]).with(|call| call.chunk = Some(40)));
     }
     for (tokens, shape) in

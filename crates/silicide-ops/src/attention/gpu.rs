@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Declares snippets.
 macro_rules! snippets {
     ($($name:ident = $file:literal;)*) => {$(
-        static $name: Snippet = Snippet { name: concat!("attention ", $file), text: include_str!($file) };
+        pub(super) static $name: Snippet = Snippet { name: concat!("attention ", $file), text: include_str!($file) };
     )*};
 }
 
@@ -26,6 +26,7 @@ snippets! {
     COMMON = "common.wgsl";
     FEW = "attend.wgsl";
     PROMPT = "prompt.wgsl";
+    PROMPT_ROWS = "prompt_rows.wgsl";
     PART = "part.wgsl";
     WHOLE = "whole.wgsl";
     BEGIN_WHOLE = "begin_whole.wgsl";
@@ -49,7 +50,7 @@ pub(super) struct Tiled;
 pub(super) struct Prompt;
 
 /// Workgroups of many queries that occupy a GPU.
-const MANY_WORKGROUPS: usize = 64;
+pub(super) const MANY_WORKGROUPS: usize = 64;
 /// Queries that share a head of keys, from which a workgroup of many is well filled.
 const MANY_ROWS: usize = 24;
 
@@ -70,7 +71,7 @@ fn windows(
     row_spans(extents.kv_heads, longest.max(k).max(v), 1, on)
 }
 
-fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> {
+pub(super) fn check(op: &Attend, io: &Io<'_>, on: &DeviceInfo) -> Result<Extents, Decline> {
     if !on.is_gpu() {
         return Err(Decline("runs on GPUs only"));
     }
@@ -113,9 +114,9 @@ fn flags(op: &Attend) -> u32 {
 }
 
 /// The outputs of the body: whole ones, or parts of items.
-struct Written {
-    out: Arg,
-    items: Option<usize>,
+pub(super) struct Written {
+    pub(super) out: Arg,
+    pub(super) items: Option<usize>,
 }
 
 /// Returns the subgroups that workgroups consist of, where the device takes a size.
@@ -124,14 +125,18 @@ fn subgroup_size(on: &DeviceInfo) -> Option<u32> {
 }
 
 /// What a kernel adds to the common text.
-struct Body {
-    name: &'static str,
-    parts: SmallVec<[&'static Snippet; 4]>,
-    constants: SmallVec<[(&'static str, u32); 8]>,
+pub(super) struct Body {
+    pub(super) name: &'static str,
+    pub(super) parts: SmallVec<[&'static Snippet; 4]>,
+    pub(super) constants: SmallVec<[(&'static str, u32); 8]>,
+    /// Invocations of a workgroup.
+    pub(super) workgroup: u32,
     /// Queries of a workgroup.
-    rows: usize,
-    /// Invocations of the subgroups that the text is made for; the part that needs them, and the part in its place elsewhere.
-    subgroup: Option<(u32, &'static Snippet, &'static Snippet)>,
+    pub(super) rows: usize,
+    /// Invocations of the subgroups that the text is made for.
+    pub(super) subgroup: Option<u32>,
+    /// The part that needs these subgroups, and the part in its place on drivers that refuse it.
+    pub(super) portable: Option<[&'static Snippet; 2]>,
 }
 
 impl Body {
@@ -154,9 +159,9 @@ impl Body {
         let mut constants: SmallVec<[_; 8]> =
             SmallVec::from_slice(&[("TEAM", team), ("TEAMS", teams), ("CELLS", cells)]);
         constants.extend(subgroup.map(|size| ("SUBGROUP", size)));
-        let subgroup = subgroup.map(|size| (size, &ACROSS_SUBGROUP, &ACROSS_SHARED));
+        let portable = subgroup.map(|_| [&ACROSS_SUBGROUP, &ACROSS_SHARED]);
         let name = if is_part { "attention.split.wgsl" } else { "attention.tiled.wgsl" };
-        Some(Body { name, parts, constants, rows, subgroup })
+        Some(Body { name, parts, constants, workgroup: WORKGROUP, rows, subgroup, portable })
     }
 
     /// Many queries of a workgroup: four teams with eight each, or two where values are long.
@@ -181,11 +186,13 @@ impl Body {
         ];
         Body {
             name: "attention.prompt.wgsl",
-            parts: SmallVec::from_slice(&[&PROMPT, &WHOLE]),
+            parts: SmallVec::from_slice(&[&PROMPT_ROWS, &PROMPT, &WHOLE]),
             constants: SmallVec::from_slice(&constants),
+            workgroup: WORKGROUP,
             rows: rows as usize,
             // The text is made for any: smaller subgroups have more registers.
-            subgroup: subgroup_size(on).map(|size| (size, &PROMPT, &PROMPT)),
+            subgroup: subgroup_size(on),
+            portable: subgroup_size(on).map(|_| [&PROMPT, &PROMPT]),
         }
     }
 
@@ -198,13 +205,13 @@ impl Body {
     }
 
     /// Returns the workgroups for the queries that share a head of keys.
-    fn chunks(&self, extents: &Extents) -> usize {
+    pub(super) fn chunks(&self, extents: &Extents) -> usize {
         (extents.tokens * extents.group()).div_ceil(self.rows)
     }
 }
 
 /// Launches of a body, each over a window of heads.
-fn push(
+pub(super) fn push(
     plan: &mut Plan,
     op: &Attend,
     io: &Io<'_>,
@@ -242,12 +249,15 @@ fn push(
     ]);
     parts.extend(body.parts.iter().map(|part| Part::plain(part)));
     let mut kernel = WgslKernel::new(body.name, &parts, 6, 12)
-        .constant("WG", WORKGROUP)
+        .constant("WG", body.workgroup)
         .constant("DIM", dim as u32)
         .constant("VALUES", value_dim as u32);
     kernel = body.constants.iter().fold(kernel, |kernel, &(name, value)| kernel.constant(name, value));
-    if let Some((size, part, portable)) = body.subgroup {
-        kernel = kernel.with_subgroup(size).or_portable(part, portable);
+    if let Some(size) = body.subgroup {
+        kernel = kernel.with_subgroup(size);
+    }
+    if let Some([part, portable]) = body.portable {
+        kernel = kernel.or_portable(part, portable);
     }
     let facts = [
         io.input(1).dtype.code(),
@@ -262,7 +272,8 @@ fn push(
     // SAFETY: rows past the last are the last one's, heads of keys past the last are left, words of the work list are cut to the
     // queries of the call, and a slot is a position modulo the capacity, as the positions of a range are at most the capacity; queries and the
     // weights of a block have `DIM + BLOCK` cells, and a team has at most the workgroup's invocations. Of many queries, all invocations
-    // put `DEPTH / 8 * KEYS` eights of keys in whole turns (asserted in `Body::many`) into `CELLS` vectors.
+    // put `DEPTH / 8 * KEYS` eights of keys in whole turns (asserted in `Body::many`) into `CELLS` vectors. In matrices, `CELLS` elements hold
+    // the keys of a block, or its values in whole matrices (`matrix::PromptLayout`).
     let kernel = unsafe { kernel.unchecked(needs, &facts) };
     let [k_bytes, v_bytes] = head_bytes(io, &extents);
     let sinks = if op.sinks { Arg::slot(4) } else { Arg::slot(0) };
@@ -346,7 +357,7 @@ fn join_need(launch: &LaunchShape<'_>) -> Option<Needs> {
 }
 
 /// The output's slot.
-fn output(op: &Attend) -> Arg {
+pub(super) fn output(op: &Attend) -> Arg {
     Arg::slot(4 + u8::from(op.sinks))
 }
 

@@ -17,6 +17,7 @@
 pub mod cases;
 mod cpu;
 mod gpu;
+mod matrix;
 mod rows;
 mod work;
 
@@ -359,6 +360,9 @@ impl Op for Attend {
             &gpu::Split::<4>,
             &gpu::Tiled,
             &gpu::Prompt,
+            matrix::MATRIX[0],
+            matrix::MATRIX[1],
+            matrix::MATRIX[2],
         ]
     }
 }

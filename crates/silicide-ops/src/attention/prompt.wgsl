@@ -31,8 +31,6 @@ override VALUE_ROUNDS: u32 = (TURN / 8u * VALUES + WG - 1u) / WG;
 override COLUMNS: u32 = 1;
 // The more of (KEYS + ROWS) * PITCH and KEYS * ROWS / 4 + TURN * COLUMNS * LANES.
 override CELLS: u32 = 864;
-// 1 if scores are capped: a constant, as it takes registers.
-override CAPPED: u32 = 0;
 override QUERIES_AT: u32 = KEYS * PITCH;
 override VALUES_AT: u32 = KEYS * ROWS / 4u;
 
@@ -43,53 +41,11 @@ const UNSEEN: u32 = 0x80000000u;
 var<workgroup> cells: array<vec4<f32>, CELLS>;
 // Sums of the weights of an invocation's rows, for its keys: of four rows, then of the others.
 var<workgroup> weight_sums: array<vec4<f32>, 2u * WG>;
-// Of rows: the largest score, what older sums are multiplied by, and the positions that are seen.
+// Of rows: the largest score, and what older sums are multiplied by.
 var<workgroup> largest: array<f32, ROWS>;
 var<workgroup> kept: array<f32, ROWS>;
-var<workgroup> bounds: array<vec2<u32>, ROWS>;
-// Where queries begin, and the keys of a block.
-var<workgroup> query_starts: array<u32, ROWS>;
+// Where the keys of a block begin.
 var<workgroup> key_starts: array<u32, KEYS>;
-// Of all rows: the first position, the end, the last first position, the first end.
-var<workgroup> hull: vec4<u32>;
-
-// The exponentials of a softmax, as `weight` does.
-fn weights(d: vec4<f32>) -> vec4<f32> {
-    // Devices may make a small number of exp(-infinity), and lose NaN.
-    let powers = select(exp(d), vec4<f32>(), d < vec4<f32>(-87.0));
-    return select(powers, d, (bitcast<vec4<u32>>(d) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u));
-}
-
-// What a row of keys or values begins at, of the keys from slot `first` on. Past the last it is that one's.
-fn cache_row(head: u32, first: u32, key: u32, count: u32) -> u32 {
-    let slot = first + min(key, count - 1u);
-    return head + min(slot, slot - p.capacity);
-}
-
-// Finds the positions that rows see.
-fn find_bounds(work: Work, lane: u32) -> vec4<u32> {
-    if lane < ROWS {
-        bounds[lane] = visible_to(work, lane);
-        largest[lane] = LOWEST;
-        query_starts[lane] = query_row(work, lane) * DIM;
-    }
-    workgroupBarrier();
-    if lane == 0u {
-        var all = vec4<u32>(MOST_POSITIONS, 0u, 0u, MOST_POSITIONS);
-        for (var row = 0u; row < ROWS; row++) {
-            let seen = bounds[row];
-            // Rows that see nothing have no part in the range.
-            if seen.x < seen.y {
-                all.x = min(all.x, seen.x);
-            }
-            all = vec4<u32>(all.x, max(all.y, seen.y), max(all.z, seen.x), min(all.w, seen.y));
-        }
-        all.x = max(all.x, all.y - min(all.y, p.capacity));
-        hull = all;
-    }
-    return workgroupUniformLoad(&hull);
-}
-
 // Puts the weights of four rows for four keys.
 fn put_weights(key: u32, rows: u32, by_key: mat4x4<f32>) {
     let at = key * (ROWS / 4u) + rows;
@@ -155,14 +111,6 @@ fn scaled(scores: mat4x4<f32>) -> mat4x4<f32> {
     return mat4x4<f32>(capped_four(s[0]), capped_four(s[1]), capped_four(s[2]), capped_four(s[3]));
 }
 
-fn capped_four(s: vec4<f32>) -> vec4<f32> {
-    return vec4<f32>(capped(s.x), capped(s.y), capped(s.z), capped(s.w));
-}
-
-fn largest_in(v: vec4<f32>) -> f32 {
-    return max(max(v.x, v.y), max(v.z, v.w));
-}
-
 fn largest_of_rows(m: mat4x4<f32>) -> vec4<f32> {
     return vec4<f32>(largest_in(m[0]), largest_in(m[1]), largest_in(m[2]), largest_in(m[3]));
 }
@@ -224,6 +172,9 @@ fn main(
     let work = work_of(group, groups);
     if work.kv_head >= p.count || work.row >= work.rows {
         return;
+    }
+    if lane < ROWS {
+        largest[lane] = LOWEST;
     }
     let hull = find_bounds(work, lane);
     let team = lane / LANES;

@@ -52,12 +52,21 @@ macro_rules! cells {
         }
     };
 }
+/// The elements and matrices of a shape alone.
+macro_rules! elements {
+    ($file:literal) => {
+        Snippet { name: concat!("elements of ", $file), text: include_str!($file) }
+    };
+}
+static F16_16_ELEMENTS: Snippet = elements!("matrix_f16_16.wgsl");
+static F16_8_ELEMENTS: Snippet = elements!("matrix_f16_8.wgsl");
+static F32_8_ELEMENTS: Snippet = elements!("matrix_f32_8.wgsl");
 static F16_16: Snippet = cells!("matrix_f16_16.wgsl");
 static F16_8: Snippet = cells!("matrix_f16_8.wgsl");
 static F32_8: Snippet = cells!("matrix_f32_8.wgsl");
 
 /// Subgroups of a workgroup, each with a quarter of its outputs, as in `matrix_cells.wgsl`.
-const SUBGROUPS: u32 = 4;
+pub(crate) const SUBGROUPS: u32 = 4;
 /// Depth that passes through shared memory at a time.
 const STEP: usize = 32;
 /// Most turns in which a workgroup stores the outputs of a pair of matrices: eight pairs have a bit for each in a word.
@@ -68,10 +77,12 @@ const MOST_TURNS: usize = 4;
 pub(crate) struct Matrices {
     shape: MatrixShape,
     cells: &'static Snippet,
+    /// The text that names the elements, the matrices and `SIDE`.
+    pub(crate) elements: &'static Snippet,
     /// Rows and columns of a matrix.
-    side: usize,
-    /// Names of the kernels of `matmul`, `linear` and `expert_linear`.
-    pub(crate) names: [&'static str; 3],
+    pub(crate) side: usize,
+    /// Names of the kernels of `matmul`, `linear`, `expert_linear` and `attention`.
+    pub(crate) names: [&'static str; 4],
 }
 
 macro_rules! names {
@@ -80,19 +91,35 @@ macro_rules! names {
             concat!("matmul.matrix.", $shape, ".wgsl"),
             concat!("linear.matrix.", $shape, ".wgsl"),
             concat!("expert_linear.matrix.", $shape, ".wgsl"),
+            concat!("attention.matrix.", $shape, ".wgsl"),
         ]
     };
 }
 
 /// 16x16x16 of f16.
-pub(crate) static HALVES_16: Matrices =
-    Matrices { shape: MatrixShape::F16M16N16K16, cells: &F16_16, side: 16, names: names!("f16x16") };
+pub(crate) static HALVES_16: Matrices = Matrices {
+    shape: MatrixShape::F16M16N16K16,
+    cells: &F16_16,
+    elements: &F16_16_ELEMENTS,
+    side: 16,
+    names: names!("f16x16"),
+};
 /// 8x8x8 of f16.
-pub(crate) static HALVES_8: Matrices =
-    Matrices { shape: MatrixShape::F16M8N8K8, cells: &F16_8, side: 8, names: names!("f16x8") };
+pub(crate) static HALVES_8: Matrices = Matrices {
+    shape: MatrixShape::F16M8N8K8,
+    cells: &F16_8,
+    elements: &F16_8_ELEMENTS,
+    side: 8,
+    names: names!("f16x8"),
+};
 /// 8x8x8 of f32.
-pub(crate) static SINGLES_8: Matrices =
-    Matrices { shape: MatrixShape::F32M8N8K8, cells: &F32_8, side: 8, names: names!("f32x8") };
+pub(crate) static SINGLES_8: Matrices = Matrices {
+    shape: MatrixShape::F32M8N8K8,
+    cells: &F32_8,
+    elements: &F32_8_ELEMENTS,
+    side: 8,
+    names: names!("f32x8"),
+};
 
 /// What a product may do with its factors.
 #[derive(Clone, Copy, Debug)]
@@ -122,12 +149,17 @@ impl Matrices {
 
     /// Bytes of shared memory: a step of both factors with 16 bytes after each row, and two matrices of sums of each quarter.
     const fn shared_bytes(&self) -> usize {
-        let element = if self.shape.is_f16() { 2 } else { 4 };
-        2 * self.tile() * (STEP * element + 16) + SUBGROUPS as usize * 2 * self.side * self.side * 4
+        2 * self.tile() * (STEP * self.element_bytes() + 16)
+            + SUBGROUPS as usize * 2 * self.side * self.side * 4
+    }
+
+    /// Bytes of a factor's element.
+    pub(crate) const fn element_bytes(&self) -> usize {
+        if self.shape.is_f16() { 2 } else { 4 }
     }
 
     /// The size of subgroups: the largest, which holds a matrix in the fewest registers of an invocation.
-    fn subgroup(on: &DeviceInfo) -> Option<u32> {
+    pub(crate) fn subgroup(on: &DeviceInfo) -> Option<u32> {
         let (least, most) = on.features.subgroup_size;
         let required = on.features.required_subgroup_size.1;
         let size = if on.features.takes_subgroup(required) { required } else { most };
