@@ -2,6 +2,7 @@
 
 use crate::encoder::{MemRange, Program};
 use crate::hazard::OperandStart;
+use silicide::kernel::NamedKernel;
 use silicide::record::Submission;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -76,6 +77,8 @@ impl CommandQueue {
 pub struct ComputePipelineState {
     label: Arc<str>,
     program: Option<CapturedProgram>,
+    /// The kernel of a WGSL text that a program registered.
+    named: Option<NamedKernel>,
 }
 
 /// The program of a captured kernel.
@@ -93,12 +96,20 @@ pub type ComputePipelineStateRef = ComputePipelineState;
 
 impl ComputePipelineState {
     pub(crate) fn new(label: &str, program: Option<CapturedProgram>) -> ComputePipelineState {
-        ComputePipelineState { label: label.into(), program }
+        ComputePipelineState { label: label.into(), program, named: None }
+    }
+
+    pub(crate) fn of_text(kernel: NamedKernel, label: &str) -> ComputePipelineState {
+        ComputePipelineState { label: label.into(), program: None, named: Some(kernel) }
     }
 
     /// Returns the kernel's name.
     pub fn label(&self) -> &str {
         &self.label
+    }
+
+    pub(crate) fn named(&self) -> Option<NamedKernel> {
+        self.named
     }
 
     pub(crate) fn program(&self) -> Option<&CapturedProgram> {

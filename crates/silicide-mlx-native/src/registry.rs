@@ -1,9 +1,12 @@
-//! Kernels by name. Silicide compiles its own when it needs them; this registry only answers for names.
+//! Kernels by name. Silicide compiles its own when it needs them; this registry answers for their names, and compiles the WGSL texts
+//! that programs register.
 
 use crate::error::{MlxError, Result, refuse};
 use crate::metal::{ComputePipelineState, DeviceRef};
 use crate::routing::GgmlRoutingPolicy;
+use silicide::kernel::KernelText;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Kernels that `ops` encodes, by the names that captures show, and others that programs ask for.
 const NAMES: &[&str] = &[
@@ -82,6 +85,8 @@ pub struct PipelineIdentity {
 #[derive(Debug)]
 pub struct KernelRegistry {
     names: BTreeSet<String>,
+    /// Texts in WGSL, by name.
+    texts: BTreeMap<String, &'static str>,
     pipelines: BTreeMap<String, ComputePipelineState>,
     policy: Option<GgmlRoutingPolicy>,
 }
@@ -101,28 +106,38 @@ impl KernelRegistry {
                 names.insert(format!("kernel_mul_{kernel}_{name}_f32"));
             }
         }
-        KernelRegistry { names, pipelines: BTreeMap::new(), policy: None }
+        KernelRegistry { names, texts: BTreeMap::new(), pipelines: BTreeMap::new(), policy: None }
     }
 
-    /// Adds a name. The text is dropped: kernels of MSL text can't be dispatched.
+    /// Adds a name. WGSL with an entry point of that name is compiled when it is looked up, and can be dispatched: buffers are at the
+    /// `@binding` of their slot, and bytes follow the three words with the number of threads that `var<immediate>` begins with. MSL
+    /// is dropped, and can't be dispatched.
     pub fn register_source(&mut self, name: impl Into<String>, source: &'static str) {
         // The only error would be that of an empty name, which is not added.
         let _ = self.try_register_source(name, source);
     }
 
     /// As [`KernelRegistry::register_source`]; an empty name is an error.
-    pub fn try_register_source(&mut self, name: impl Into<String>, _source: &'static str) -> Result<()> {
+    pub fn try_register_source(&mut self, name: impl Into<String>, source: &'static str) -> Result<()> {
         let name = name.into();
         if name.is_empty() {
             refuse!("a kernel needs a name");
         }
         self.pipelines.retain(|key, _| key.split('|').next() != Some(&name));
+        match source.contains("@compute") {
+            true => self.texts.insert(name.clone(), source),
+            false => self.texts.remove(&name),
+        };
         self.names.insert(name);
         Ok(())
     }
 
     /// Returns the kernel of a name: the same one at each call.
-    pub fn get_pipeline(&mut self, name: &str, _device: &DeviceRef) -> Result<&ComputePipelineState> {
+    pub fn get_pipeline(&mut self, name: &str, device: &DeviceRef) -> Result<&ComputePipelineState> {
+        if let Some(text) = self.texts.get(name).filter(|_| !self.is_cached(name)) {
+            let pipeline = compile(name, text, device)?;
+            self.pipelines.insert(name.to_owned(), pipeline);
+        }
         self.pipeline(name, name)
     }
 
@@ -217,4 +232,29 @@ impl KernelRegistry {
     pub fn ggml_routing_policy(&self) -> Option<&GgmlRoutingPolicy> {
         self.policy.as_ref()
     }
+}
+
+/// Compiles a WGSL text on the device. Its name there has the text's own number, so that a text that replaces another is another kernel.
+fn compile(name: &str, text: &'static str, device: &DeviceRef) -> Result<ComputePipelineState> {
+    let kernels = device.0.kernels();
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let unique = format!("{name}#{:016x}", hasher.finish());
+    let failed = |error: silicide::Error| MlxError::ShaderCompilationError {
+        name: name.to_owned(),
+        message: error.to_string(),
+    };
+    if device.0.info().isa.is_some() {
+        let message = "the CPU runs no text; open a GPU (SILICIDE_DEVICE=vulkan)".to_owned();
+        return Err(MlxError::ShaderCompilationError { name: name.to_owned(), message });
+    }
+    let declared = kernels.interface(name, text, name).map_err(failed)?;
+    let kernel = KernelText {
+        name: &unique,
+        text,
+        entry: name,
+        bindings: &declared.bindings,
+        param_bytes: declared.param_bytes,
+    };
+    Ok(ComputePipelineState::of_text(kernels.register(&kernel).map_err(failed)?, name))
 }

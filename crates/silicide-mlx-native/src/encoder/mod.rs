@@ -6,6 +6,7 @@
 mod capture;
 mod raw;
 mod submit;
+mod text;
 
 pub use capture::{CapturedNode, CapturedOpKind, DispatchKind, MemRange, RecordedBinding};
 pub use raw::{DispatchRecord, KernelArg};

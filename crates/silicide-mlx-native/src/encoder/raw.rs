@@ -1,7 +1,9 @@
-//! Dispatches by kernel. The kernels of mlx-native are MSL text, which is not here: only what a capture holds can be dispatched.
+//! Dispatches by kernel. The kernels of mlx-native are MSL text, which is not here: what a capture holds can be dispatched, and WGSL that
+//! the program registered (`text.rs`).
 //!
 //! These functions return nothing, so a kernel without a program fails the command buffer: `commit_and_wait` returns the error.
 
+use super::text::{TextGrid, views};
 use super::{CapturedOpKind, CommandEncoder, DispatchKind, RecordedBinding};
 use crate::hazard::OperandStart;
 use crate::metal::{ComputePipelineState, ComputePipelineStateRef, MTLSize};
@@ -70,15 +72,20 @@ fn starts_of_records(records: &[(u64, RecordedBinding)]) -> Vec<(u64, Option<Ope
 
 /// Declares dispatches that differ in their arguments only. Those in brackets are the operands, with the function that reads them.
 macro_rules! raw_dispatches {
-    ($($(#[$doc:meta])* $name:ident([$starts:ident: $operands:ident: $of:ty], $($argument:ident: $type:ty),*);)*) => {
+    ($($(#[$doc:meta])* $name:ident(
+        [$starts:ident: $operands:ident: $of:ty], $($argument:ident: $type:ty),*
+    ) over $kind:expr, $grid:ident;)*) => {
         impl CommandEncoder {$(
             $(#[$doc])*
             ///
-            /// Runs a kernel of a capture over the operands that it was recorded with. Other operands, constants, and kernels that no capture
-            /// holds fail the command buffer.
+            /// Runs registered WGSL, or a kernel of a capture over the operands that it was recorded with. Other operands, constants of
+            /// captured kernels, and kernels that no capture holds fail the command buffer.
             pub fn $name(&mut self, pipeline: &ComputePipelineStateRef, $operands: $of, $($argument: $type),*) {
                 $(let _ = $argument;)*
-                self.replay_over(pipeline, &$starts($operands));
+                match pipeline.named() {
+                    Some(kernel) => self.launch_text(kernel, pipeline.label(), &views($operands), TextGrid { kind: $kind, size: $grid }),
+                    None => self.replay_over(pipeline, &$starts($operands)),
+                }
             }
         )*}
     };
@@ -86,46 +93,48 @@ macro_rules! raw_dispatches {
 
 raw_dispatches! {
     /// Dispatches threads over buffers.
-    encode([starts_of_buffers: buffers: &[(u64, &MlxBuffer)]], grid_size: MTLSize, threadgroup_size: MTLSize);
+    encode(
+        [starts_of_buffers: buffers: &[(u64, &MlxBuffer)]], grid_size: MTLSize, threadgroup_size: MTLSize
+    ) over DispatchKind::Threads, grid_size;
     /// Dispatches groups over buffers.
     encode_threadgroups(
         [starts_of_buffers: buffers: &[(u64, &MlxBuffer)]], threadgroups: MTLSize, threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::ThreadGroups, threadgroups;
     /// Dispatches groups over buffers, with memory of a group.
     encode_threadgroups_with_shared(
         [starts_of_buffers: buffers: &[(u64, &MlxBuffer)]], threadgroup_mem: &[(u64, u64)], threadgroups: MTLSize,
         threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::ThreadGroups, threadgroups;
     /// Dispatches threads over arguments.
     encode_with_args(
         [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]], grid_size: MTLSize, threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::Threads, grid_size;
     /// Dispatches groups over arguments.
     encode_threadgroups_with_args(
         [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]], threadgroups: MTLSize, threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::ThreadGroups, threadgroups;
     /// Dispatches groups over arguments, with memory of a group.
     encode_threadgroups_with_args_and_shared(
         [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]], threadgroup_mem: &[(u64, u64)],
         threadgroups: MTLSize, threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::ThreadGroups, threadgroups;
     /// Dispatches what a capture recorded.
     replay_dispatch(
         [starts_of_records: bindings: &[(u64, RecordedBinding)]], threadgroup_memory: &[(u64, u64)],
         threads_per_grid: MTLSize, threads_per_threadgroup: MTLSize, dispatch_kind: DispatchKind
-    );
+    ) over dispatch_kind, threads_per_grid;
 }
 
 /// Declares dispatches that say what they read and write.
 macro_rules! tracked_dispatches {
     ($($(#[$doc:meta])* $name:ident(
         [$starts:ident: $operands:ident: $of:ty] $(, $before:ident: $before_type:ty)*; $($after:ident: $after_type:ty),*
-    );)*) => {
+    ) over $kind:expr, $grid:ident;)*) => {
         impl CommandEncoder {$(
             $(#[$doc])*
             ///
-            /// Runs a kernel of a capture over the operands that it was recorded with. Other operands, constants, and kernels that no capture
-            /// holds fail the command buffer.
+            /// Runs registered WGSL, or a kernel of a capture over the operands that it was recorded with. Other operands, constants of
+            /// captured kernels, and kernels that no capture holds fail the command buffer.
             pub fn $name(
                 &mut self,
                 pipeline: &ComputePipelineStateRef,
@@ -138,7 +147,10 @@ macro_rules! tracked_dispatches {
                 $(let _ = $before;)*
                 $(let _ = $after;)*
                 self.track(reads, writes);
-                self.replay_over(pipeline, &$starts($operands));
+                match pipeline.named() {
+                    Some(kernel) => self.launch_text(kernel, pipeline.label(), &views($operands), TextGrid { kind: $kind, size: $grid }),
+                    None => self.replay_over(pipeline, &$starts($operands)),
+                }
             }
         )*}
     };
@@ -148,25 +160,25 @@ tracked_dispatches! {
     /// Dispatches groups over buffers.
     dispatch_tracked_threadgroups(
         [starts_of_buffers: buffers: &[(u64, &MlxBuffer)]]; threadgroups: MTLSize, threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::ThreadGroups, threadgroups;
     /// Dispatches groups over buffers, with memory of a group.
     dispatch_tracked_threadgroups_with_shared(
         [starts_of_buffers: buffers: &[(u64, &MlxBuffer)]], threadgroup_mem: &[(u64, u64)];
         threadgroups: MTLSize, threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::ThreadGroups, threadgroups;
     /// Dispatches groups over arguments.
     dispatch_tracked_threadgroups_with_args(
         [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]]; threadgroups: MTLSize, threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::ThreadGroups, threadgroups;
     /// Dispatches groups over arguments, with memory of a group.
     dispatch_tracked_threadgroups_with_args_and_shared(
         [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]], threadgroup_mem: &[(u64, u64)];
         threadgroups: MTLSize, threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::ThreadGroups, threadgroups;
     /// Dispatches threads over arguments.
     dispatch_tracked_threads_with_args(
         [starts_of_arguments: bindings: &[(u64, KernelArg<'_>)]]; grid_size: MTLSize, threadgroup_size: MTLSize
-    );
+    ) over DispatchKind::Threads, grid_size;
 }
 
 impl CommandEncoder {
@@ -178,12 +190,21 @@ impl CommandEncoder {
             self.fail(format!("{}: takes {expected} buffers, got {got}", rec.kernel_name));
             return;
         }
+        let buffers = || rec.buffer_slots.iter().copied().zip(runtime_buffers.iter().copied());
+        if let Some(kernel) = rec.pipeline.named() {
+            let bytes = (rec.params_slot, KernelArg::Bytes(&rec.params_bytes));
+            let bytes = (!rec.params_bytes.is_empty()).then_some(bytes);
+            let arguments: Vec<(u64, KernelArg<'_>)> =
+                buffers().map(|(slot, buffer)| (slot, KernelArg::Buffer(buffer))).chain(bytes).collect();
+            let grid = TextGrid { kind: DispatchKind::ThreadGroups, size: rec.threadgroups };
+            self.launch_text(kernel, &rec.kernel_name, &views(&arguments), grid);
+            return;
+        }
         if !rec.params_bytes.is_empty() {
             self.fail(format!("{}: constants of a captured kernel cannot be set", rec.kernel_name));
             return;
         }
-        let buffers: Vec<(u64, &MlxBuffer)> =
-            rec.buffer_slots.iter().copied().zip(runtime_buffers.iter().copied()).collect();
+        let buffers: Vec<(u64, &MlxBuffer)> = buffers().collect();
         self.replay_over(&rec.pipeline, &starts_of_buffers(&buffers));
     }
 
@@ -234,7 +255,7 @@ impl CommandEncoder {
         }
     }
 
-    fn fail(&mut self, text: String) {
+    pub(super) fn fail(&mut self, text: String) {
         self.failure.get_or_insert(text);
     }
 

@@ -3,7 +3,7 @@
 use super::buffers;
 use mlx_native::ops::elementwise::elementwise_add;
 use mlx_native::ops::rms_norm::dispatch_rms_norm;
-use mlx_native::{CapturedNode, DType, DispatchKind, KernelRegistry, MTLSize, MlxError};
+use mlx_native::{CapturedNode, DType, DispatchKind, KernelArg, KernelRegistry, MTLSize, MlxError};
 
 #[test]
 fn parameters_that_the_encoder_writes_are_read_after_it_wrote_them() {
@@ -35,6 +35,62 @@ fn a_kernel_of_msl_text_fails_the_command_buffer() {
         registry.get_pipeline("no kernel", device.metal_device()),
         Err(MlxError::KernelNotFound(name)) if name == "no kernel"
     ));
+}
+
+/// `y = factor * x + offset`.
+const AXPY: &str = "
+struct Params { x: u32, y: u32, z: u32, factor: f32, offset: f32 }
+var<immediate> p: Params;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(32) fn axpy(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < p.x { y[id.x] = p.factor * x[id.x] + p.offset; }
+}";
+
+/// Registers a text under the name of its entry point.
+fn registered(text: &'static str) -> KernelRegistry {
+    let mut registry = KernelRegistry::new();
+    registry.register_source("axpy", text);
+    registry
+}
+
+/// Where the device is the CPU, runs this test once more on the first Vulkan device.
+#[test]
+fn registered_wgsl_is_dispatched_by_name() {
+    let (device, [x, y]) = buffers([&[1.0, 2.0, 3.0, 4.0], &[0.0; 4]]);
+    let mut registry = registered(AXPY);
+    let found = registry.get_pipeline("axpy", device.metal_device());
+    if std::env::var_os("SILICIDE_DEVICE").is_none() && found.is_err() {
+        let error = found.unwrap_err().to_string();
+        assert!(error.contains("axpy") && error.contains("SILICIDE_DEVICE"), "{error}");
+        if let Err(error) = silicide::Device::open("vulkan:0") {
+            samples::not_tested(format!("vulkan:0: {error}"));
+            return;
+        }
+        let name = "encoder::registered_wgsl_is_dispatched_by_name";
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        let status = again.args(["--exact", name]).env("SILICIDE_DEVICE", "vulkan:0").status().unwrap();
+        assert!(status.success());
+        return;
+    }
+    let pipeline = found.unwrap();
+    let params: Vec<u8> = [2.0f32, 0.5].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let arguments = [(0, KernelArg::Buffer(&x)), (1, KernelArg::Buffer(&y)), (2, KernelArg::Bytes(&params))];
+    let (threads, group) = (MTLSize::new(3, 1, 1), MTLSize::new(32, 1, 1));
+    let mut encoder = device.command_encoder().unwrap();
+    encoder.encode_with_args(pipeline, &arguments, threads, group);
+    encoder.commit_and_wait().unwrap();
+    assert_eq!(y.as_slice::<f32>().unwrap(), [2.5, 4.5, 6.5, 0.0]);
+    let mut encoder = device.command_encoder().unwrap();
+    encoder.encode_with_args(pipeline, &arguments[1..], threads, group);
+    let error = encoder.commit_and_wait().unwrap_err().to_string();
+    assert!(error.contains("slot 0"), "{error}");
+    let broken = registered("@compute @workgroup_size(1)\nfn axpy() { let x = y; }")
+        .get_pipeline("axpy", device.metal_device())
+        .map(|_| ())
+        .unwrap_err();
+    assert!(matches!(&broken, MlxError::ShaderCompilationError { name, .. } if name == "axpy"));
+    assert!(broken.to_string().contains("line 2, column 21"), "{broken}");
 }
 
 #[test]
