@@ -147,7 +147,7 @@ pub use codebook_encode::codebook_encode;
 pub use cumsum::cumsum;
 pub use delta_net::delta_net;
 pub use dequantize::dequantize;
-pub use expert_linear::expert_linear;
+pub use expert_linear::{expert_linear, expert_linear_padded};
 pub use gather_rows::gather_rows;
 pub use glu::{glu, glu_into};
 pub use group_by_expert::group_by_expert;

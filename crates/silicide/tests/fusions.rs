@@ -8,7 +8,8 @@ use silicide::graph::{COMMON_SUBEXPRESSIONS, GraphBuilder, GraphExecutor, GraphO
 use silicide::kernel::TensorInfo;
 use silicide::ops::cache_write;
 use silicide::ops::fuse::{
-    ADD_RMS_NORM, FUSIONS, GATED_LINEARS, LINEAR_BIAS, QUANTIZED_ROWS, ROPE_CACHE, SHARED_LINEARS,
+    ADD_RMS_NORM, FUSIONS, GATED_EXPERTS, GATED_LINEARS, LINEAR_BIAS, QUANTIZED_ROWS, ROPE_CACHE,
+    SHARED_LINEARS,
 };
 use silicide::ops::glu::Activation;
 use silicide::ops::linear::{Layer, Linear};
@@ -271,6 +272,40 @@ fn a_gate_that_someone_else_reads_is_not_hidden() {
                 Ok(if shows_gate { vec![y, gate] } else { vec![y] })
             });
         }
+    }
+}
+
+#[test]
+fn gate_and_up_of_experts() {
+    let activations = prop::sample::select(vec![Activation::Silu, Activation::GeluTanh, Activation::GeluErf]);
+    let strategy = (1..9usize, 1..4usize, 1..70usize, weights(), activations);
+    run_some(24, 2, strategy, |device, (rows, used, n, dtype, activation)| {
+        let dtype = quick(device, dtype);
+        let k = depth(dtype, 2);
+        // As many experts as pairs: ids are numbers of pairs.
+        let weight = info(dtype, &[rows * used, n, k]);
+        let inputs = [info(DType::F32, &[rows, k]), weight, weight, info(DType::U32, &[rows, used])];
+        // On GPUs, products are gated in a launch of their own.
+        let rewrites = usize::from(!device.info().is_gpu());
+        compare(device, &inputs, GATED_EXPERTS, rewrites, &|builder, x| {
+            let gate = ops::expert_linear(builder, &x[0], &x[1], &x[3])?;
+            let up = ops::expert_linear(builder, &x[0], &x[2], &x[3])?;
+            Ok(vec![ops::glu(builder, activation, &gate, &up)?])
+        });
+    });
+}
+
+#[test]
+fn a_gate_of_other_experts_is_not_fused() {
+    for device in devices() {
+        let weight = info(DType::F16, &[6, 40, 64]);
+        let ids = info(DType::U32, &[3, 2]);
+        let inputs = [info(DType::F32, &[3, 64]), weight, weight, ids, ids];
+        compare(&device, &inputs, GATED_EXPERTS, 0, &|builder, x| {
+            let gate = ops::expert_linear(builder, &x[0], &x[1], &x[3])?;
+            let up = ops::expert_linear(builder, &x[0], &x[2], &x[4])?;
+            Ok(vec![ops::glu(builder, Activation::Silu, &gate, &up)?])
+        });
     }
 }
 

@@ -89,7 +89,7 @@ fn linear(
         inputs.extend(planes(encoding, &[N])?);
     }
     let products = std::iter::repeat_n(Product { encoding, bias: false }, products).collect();
-    Ok(Case::new("", Linear { products, gate, exact: false, quantized: false }, inputs))
+    Ok(Case::new("", Linear { products, gate, ..Linear::default() }, inputs))
 }
 
 fn products(calls: &mut Vec<NamedCall>) -> Result<(), String> {

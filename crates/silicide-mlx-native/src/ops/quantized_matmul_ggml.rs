@@ -321,7 +321,6 @@ pub fn quantized_matmul_mm_tensor_perm021_broadcast_batched(
     let op = Linear { exact: true, ..Linear::from(Encoding::from(w.dtype())) };
     encoder.dispatch(Dispatch::new(what, batch * m * n, &[input_bf16, weight], &[output]), move |recorder| {
         let rows = silicide::ops::permute::permute(recorder, &x, &[0, 2, 1, 3])?;
-        let rows = silicide::ops::cast(recorder, &rows, Element::F32)?;
         recorder.run_into(op.clone(), &[&reshaped(&rows, &[batch, m, k])?, &w], &[&y])
     })
 }

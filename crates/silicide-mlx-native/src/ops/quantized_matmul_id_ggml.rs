@@ -11,7 +11,7 @@ use crate::gguf::{GgmlType, check_block_weight};
 use crate::routing::GgmlRoutingPolicy;
 use crate::{DType, KernelRegistry, MlxBuffer, MlxDevice};
 use silicide::ops::binary::Binary;
-use silicide::ops::expert_linear::ExpertLinear;
+use silicide::ops::expert_linear::{ExpertLinear, PaddedExperts};
 use silicide::ops::glu::{Activation, glu};
 use silicide::ops::reduce;
 use silicide::ops::strided_copy::{Layout, strided_copy};
@@ -165,7 +165,7 @@ struct Call {
     y: Buffer,
 }
 
-/// The weights of all experts. Where they lie apart they are copied first.
+/// The weights of all experts. Where whole rows lie between them, products read them in place; otherwise they are copied first.
 #[derive(Clone)]
 struct Experts {
     bytes: Buffer,
@@ -173,7 +173,7 @@ struct Experts {
     stride: Option<usize>,
     dtype: Element,
     shape: [usize; 3],
-    expert_bytes: usize,
+    row_bytes: usize,
 }
 
 impl Experts {
@@ -191,21 +191,32 @@ impl Experts {
         let total = (experts - 1).checked_mul(step).and_then(|bytes| bytes.checked_add(expert_bytes));
         let bytes = weight.tensor(Element::U8, &[total.ok_or_else(overflow)?])?;
         let (dtype, shape) = (params.ggml_type.silicide(), [experts, n, k]);
-        Ok(Experts { bytes, stride: (!dense).then_some(stride), dtype, shape, expert_bytes })
+        Ok(Experts { bytes, stride: (!dense).then_some(stride), dtype, shape, row_bytes: row })
     }
 
-    fn tensor(
+    /// Returns the weight, and the op that multiplies it with activations as they are.
+    fn product(
         &self,
         recorder: &mut silicide::record::CommandEncoder,
-    ) -> std::result::Result<Buffer, silicide::Error> {
+    ) -> std::result::Result<(Buffer, ExpertLinear), silicide::Error> {
+        let op = ExpertLinear::new(Encoding::from(self.dtype)).with_exact(true);
+        let [experts, n, k] = self.shape;
         let dense = match self.stride {
             None => self.bytes.clone(),
+            Some(stride) if stride.is_multiple_of(self.row_bytes) => {
+                let pitch = stride / self.row_bytes;
+                let weight = self.bytes.reinterpret(self.dtype)?.reshape([(experts - 1) * pitch + n, k])?;
+                // Extents are numbers of 32 bits; a pitch that is not is refused by the op.
+                let [experts, n, pitch] =
+                    [experts, n, pitch].map(|extent| u32::try_from(extent).unwrap_or(0));
+                return Ok((weight, op.with_padded(PaddedExperts { experts, n, pitch })));
+            }
             Some(stride) => {
-                let shape = super::support::shape(&[self.shape[0], self.expert_bytes])?;
+                let shape = super::support::shape(&[experts, n * self.row_bytes])?;
                 strided_copy(recorder, &self.bytes, shape, Layout::new(0, &[stride, 1]))?
             }
         };
-        dense.reinterpret(self.dtype)?.reshape(self.shape)
+        Ok((dense.reinterpret(self.dtype)?.reshape(self.shape)?, op))
     }
 }
 
@@ -263,8 +274,7 @@ fn product(
     };
     let dispatch = Dispatch::new(what, y.elements(), &[input, weight, id_buffer], &[output]);
     encoder.dispatch(dispatch, move |recorder| {
-        let w = weights.tensor(recorder)?;
-        let op = ExpertLinear::new(Encoding::from(w.dtype())).with_exact(true);
+        let (w, op) = weights.product(recorder)?;
         let Some((zeros, diagonal)) = &tables else {
             return recorder.run_into(op, &[&x, &w, &ids], &[&y]);
         };
@@ -499,9 +509,8 @@ pub fn quantized_matmul_id_swiglu_q4_0(
     let u = up.tensor(Element::F32, x.shape().axes())?;
     let dispatch = Dispatch::new(what, y.elements(), &[gate, up, weight, ids], &[output]);
     encoder.dispatch(dispatch, move |recorder| {
-        let w = weights.tensor(recorder)?;
+        let (w, op) = weights.product(recorder)?;
         let activations = glu(recorder, Activation::Silu, &x, &u)?;
-        let op = ExpertLinear::new(Encoding::from(w.dtype())).with_exact(true);
         recorder.run_into(op, &[&activations, &w, &names], &[&y])
     })
 }
@@ -562,10 +571,10 @@ pub fn dispatch_id_mm_fused_gate_up_silu_for_test(
     write_schedule(encoder, (ids, htpe, hids), &params)?;
     let dispatch = Dispatch::new(what, y.elements(), &[input, gate_w, up_w, ids], &[output]);
     encoder.dispatch(dispatch, move |recorder| {
-        let (gate_w, up_w) = (weights.tensor(recorder)?, up.weights.tensor(recorder)?);
-        let op = ExpertLinear::new(Encoding::from(gate_w.dtype())).with_exact(true);
-        let gate = recorder.run_one(op, &[&x, &gate_w, &names])?;
-        let up = recorder.run_one(op, &[&x, &up_w, &names])?;
+        let (gate_w, gate_op) = weights.product(recorder)?;
+        let (up_w, up_op) = up.weights.product(recorder)?;
+        let gate = recorder.run_one(gate_op, &[&x, &gate_w, &names])?;
+        let up = recorder.run_one(up_op, &[&x, &up_w, &names])?;
         silicide::ops::glu_into(recorder, Activation::Silu, &gate, &up, &y)
     })
 }

@@ -1,7 +1,8 @@
 //! Calls of `expert_linear`: shared and own activations, one row and many, every encoding, experts that get all rows and experts
 //! that get none, ids that no expert has.
 
-use super::ExpertLinear;
+use super::{ExpertLinear, PaddedExperts};
+use crate::glu::Activation;
 use crate::group_by_expert::group;
 use crate::interleave::{TOGETHER, interleaves};
 use crate::mlx::cases::some;
@@ -23,6 +24,11 @@ struct ExpertCall {
     ids: Option<Input>,
     /// Whether activations are quantized rows.
     quantized: bool,
+    /// Weight rows between experts.
+    padding: usize,
+    /// The types of activations, unless they are quantized, and of outputs.
+    types: [DType; 2],
+    gate: Option<Activation>,
 }
 
 impl ExpertCall {
@@ -41,13 +47,92 @@ pub fn cases() -> Vec<Case> {
     calls.extend(interleaved());
     calls.extend(in_planes());
     calls.extend(bad_ids());
+    calls.extend(padded());
+    calls.extend(gated());
     let quantized: Vec<ExpertCall> = calls.iter().filter_map(ExpertCall::quantized).collect();
+    calls.extend(bf16());
     calls.into_iter().chain(quantized).map(case).collect()
 }
 
 /// A call with activations shared by the experts of a row, and any ids.
 fn call(encoding: impl Into<Encoding>, extents: [usize; 5]) -> ExpertCall {
-    ExpertCall { encoding: encoding.into(), extents, exact: false, own: false, ids: None, quantized: false }
+    let (encoding, types) = (encoding.into(), [F32; 2]);
+    let (own, ids, quantized, padding, gate) = (false, None, false, 0, None);
+    ExpertCall { encoding, extents, exact: false, own, ids, quantized, padding, types, gate }
+}
+
+/// Two products that are gated: every kind of encoding, few pairs and many, ids without an expert, padding. No sigmoid: the outputs of any
+/// blocks are so large that it is a step, which rounded activations may turn.
+fn gated() -> Vec<ExpertCall> {
+    let mut calls = Vec::new();
+    let mut encodings = [F32, F16, BF16].map(Encoding::from).to_vec();
+    encodings.extend([Format::Q4_0, Format::Q8_0, Format::Q6K, Format::Iq4Nl].map(Encoding::Block));
+    encodings.extend(some().into_iter().take(2).map(Encoding::Planes));
+    for of in [RowEncoding::Block(Format::Q4_0), RowEncoding::Element(F16)] {
+        encodings.push(Encoding::Interleaved { of, rows: TOGETHER });
+    }
+    for encoding in encodings {
+        let k = 512usize.next_multiple_of(encoding.group_len());
+        let n = |n: usize| n.next_multiple_of(encoding.interleaved_rows());
+        let silu = Some(Activation::Silu);
+        for (extents, own, gate) in
+            [([1, 3, 5, n(37), k], false, silu), ([30, 2, 3, n(300), k], true, Some(Activation::GeluTanh))]
+        {
+            calls.push(ExpertCall { own, gate, ..call(encoding, extents) });
+        }
+        let ids = Input::of(I32, &[4, 2], Data::Values(vec![0.0, -1.0, 3.0, 2.0, 4.0, 1.0, 1.0, 1.0]));
+        let padding = if encoding.interleaved_rows() == 1 { 3 } else { 0 };
+        let call = call(encoding, [4, 2, 4, n(40), k]);
+        calls.push(ExpertCall { padding, gate: silu, exact: true, ids: Some(ids), ..call });
+    }
+    let types = [BF16, BF16];
+    calls.push(ExpertCall {
+        types,
+        gate: Some(Activation::Silu),
+        ..call(DType::from(Format::Q8_0), [5, 2, 4, 50, 96])
+    });
+    calls
+}
+
+/// Experts that lie apart: few pairs and many, ids without an expert.
+fn padded() -> Vec<ExpertCall> {
+    let mut calls = Vec::new();
+    let mut encodings = [F32, F16, BF16].map(Encoding::from).to_vec();
+    encodings
+        .extend([Format::Q4_0, Format::Q8_0, Format::Q4K, Format::Q6K, Format::Iq4Nl].map(Encoding::Block));
+    encodings.extend(some().into_iter().take(3).map(Encoding::Planes));
+    for encoding in encodings {
+        let k = 512usize.next_multiple_of(encoding.group_len());
+        for (extents, padding, own) in
+            [([1, 3, 5, 37, k], 3, false), ([30, 2, 3, 50, k], 64, true), ([70, 2, 4, 33, k], 1, false)]
+        {
+            calls.push(ExpertCall { padding, own, ..call(encoding, extents) });
+        }
+        let ids = Input::of(I32, &[4, 2], Data::Values(vec![0.0, -1.0, 3.0, 2.0, 4.0, 1.0, 1.0, 1.0]));
+        calls.push(ExpertCall {
+            padding: 7,
+            exact: true,
+            ids: Some(ids),
+            ..call(encoding, [4, 2, 4, 40, k])
+        });
+    }
+    calls
+}
+
+/// Rows of bf16, and outputs of bf16.
+fn bf16() -> Vec<ExpertCall> {
+    let mut calls = Vec::new();
+    for dtype in [F32, F16, BF16, Format::Q4_0.into(), Format::Q8_0.into(), Format::Iq4Nl.into()] {
+        for types in [[BF16, F32], [BF16, BF16], [F32, BF16]] {
+            for (extents, own, padding) in
+                [([1, 2, 8, 33, 64], true, 0), ([5, 2, 4, 50, 96], false, 2), ([150, 1, 2, 49, 64], true, 0)]
+            {
+                calls.push(ExpertCall { types, own, padding, ..call(dtype, extents) });
+            }
+            calls.push(ExpertCall { types, exact: true, ..call(dtype, [5, 2, 4, 40, 64]) });
+        }
+    }
+    calls
 }
 
 fn elements() -> Vec<ExpertCall> {
@@ -197,21 +282,38 @@ fn bad_ids() -> Vec<ExpertCall> {
 }
 
 fn case(call: ExpertCall) -> Case {
-    let ExpertCall { encoding, extents: [rows, used, experts, n, k], exact, own, ids, quantized } = call;
+    let ExpertCall { encoding, extents: [rows, used, experts, n, k], exact, own, ids, quantized, .. } = call;
+    let ExpertCall { padding, types: [of_x, of_y], gate, .. } = call;
     let which = match &ids {
         Some(Input { data: Data::Values(ids), .. }) => format!("ids {ids:?}"),
         _ => "any ids".to_owned(),
     };
-    let how = if quantized { ", quantized" } else { "" };
+    let mut how = String::new();
+    for (is, what) in [
+        (quantized, ", quantized".to_owned()),
+        (padding > 0, format!(", {padding} rows apart")),
+        (of_x != F32 || of_y != F32, format!(", x {of_x}, y {of_y}")),
+        (gate.is_some(), format!(", {gate:?}")),
+    ] {
+        how.push_str(if is { &what } else { "" });
+    }
     let label = format!(
         "{rows} to {used} of {experts} {encoding} [{n}, {k}], own {own}, exact {exact}, {which}{how}"
     );
     let x = if own { vec![rows, used, k] } else { vec![rows, k] };
     let ids = ids.unwrap_or_else(|| Input::of(U32, &[rows, used], Data::Indices { below: experts }));
-    let mut all = vec![if quantized { quantized_input(&x) } else { Input::gaussian(F32, &x) }];
-    all.extend(weight([experts, n, k], encoding));
+    let mut all = vec![if quantized { quantized_input(&x) } else { Input::gaussian(of_x, &x) }];
+    let pitch = n + padding;
+    let padded = PaddedExperts { experts: experts as u32, n: n as u32, pitch: pitch as u32 };
+    let padded = Some(padded).filter(|_| padding > 0);
+    for _ in 0..if gate.is_some() { 2 } else { 1 } {
+        all.extend(match padded {
+            Some(_) => planes(encoding, [(experts - 1) * pitch + n, k]),
+            None => weight([experts, n, k], encoding),
+        });
+    }
     all.push(ids);
-    let op = ExpertLinear { exact, ..ExpertLinear::new(encoding) };
+    let op = ExpertLinear { exact, padded, bf16: of_y == BF16, gate, ..ExpertLinear::new(encoding) };
     // Known ids have groups that are known here.
     if let Some(Input { data: Data::Values(ids), shape, .. }) = all.last()
         && quantized

@@ -13,9 +13,11 @@
 //! | this one | elements in f32, and any encoding decoded to f32 |
 //! | `weights` | where the weights of an expert are, and how rows are decoded |
 //! | `strips` | strips of grouped pairs |
+//! | `gated` | two products and what gates them, as one launch |
 //!
 //! Every output is summed in an order of its own, so neither the number of threads nor the other pairs of a strip change its bits.
 
+mod gated;
 mod integer;
 mod strips;
 mod weights;
@@ -25,16 +27,16 @@ use crate::cpu::native_kernel;
 use crate::elementwise::fits_cpu;
 use crate::product::dense::{DecodedWorkspace, compute_decoded};
 use crate::product::needs::check_alignment;
-use crate::weight;
+use gated::{Multiply, Programs};
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Plan};
 use silicide_gemm::f32::{DenseGemm, DenseWorkspace, F32Kernels, NC};
 use silicide_gemm::{Matrix, MatrixMut};
-use silicide_hal::{DeviceInfo, LaunchShape, NativeKernel, Needs, Program, Tile};
+use silicide_hal::{DeviceInfo, LaunchShape, Needs, Tile};
 use silicide_quant::{DType, Encoding, RowEncoding};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use strips::{ACTIVATIONS, Cut, Ids, OUTPUTS, Order, STRIP, Strip};
-use weights::{ExpertWeights, plane_args};
+use weights::ExpertWeights;
 
 // SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some outputs: it reads their rows and the weights of
 // their expert, which is checked against the experts, and writes their outputs.
@@ -42,6 +44,10 @@ native_kernel!(unsafe DENSE, "expert_linear.dense.cpu", dense::<S>, needs dense_
 // SAFETY: a tile is a strip of pairs of its own ([`Strip::of`] checks it) and some outputs: it reads their rows and the weights of
 // their expert, which is checked against the experts, and writes their outputs.
 native_kernel!(unsafe DECODE, "expert_linear.decoded.cpu", decoded::<S>, needs decoded_need, workspace size_of::<Staged<DecodedWorkspace>>());
+// SAFETY: as for one product, for two whose outputs have memory of their own.
+native_kernel!(unsafe DENSE_GATED, "expert_linear.gated.dense.cpu", dense_gated::<S>, needs dense_gated_need, workspace size_of::<Staged<DenseWorkspace>>());
+// SAFETY: as for one product, for two whose outputs have memory of their own.
+native_kernel!(unsafe DECODE_GATED, "expert_linear.gated.decoded.cpu", decoded_gated::<S>, needs decoded_gated_need, workspace size_of::<Staged<DecodedWorkspace>>());
 // SAFETY: a tile reads the rows of its own places, which are checked against the pairs, and writes those places.
 native_kernel!(
     /// Activations in the order of strips.
@@ -58,24 +64,43 @@ fn order_need(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// The parameters state the encoding: elements, interleaved or not, that are aligned to themselves.
 fn dense_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    dense_needs(launch, 1)
+}
+
+/// As [`dense_need`], for two weights.
+fn dense_gated_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    dense_needs(launch, 2)
+}
+
+fn dense_needs(launch: &LaunchShape<'_>, count: usize) -> Option<Needs> {
     let encoding = weights::stated(launch)?;
     let RowEncoding::Element(dtype) = encoding.of() else { return None };
     // Tiles begin between sets of interleaved rows.
     if !launch.param(6).is_multiple_of(encoding.interleaved_rows() as u32) {
         return None;
     }
-    weights::read_planes(multiply_need(launch)?, encoding, dtype.alignment(), launch)
+    multiply_need(launch, encoding, dtype.alignment(), count)
 }
 
 /// The parameters state the encoding: any that [`weight::Rows`] decodes.
 fn decoded_need(launch: &LaunchShape<'_>) -> Option<Needs> {
-    let encoding = weights::stated(launch).filter(|encoding| !matches!(encoding, Encoding::Element(_)))?;
-    weights::read_planes(multiply_need(launch)?, encoding, 1, launch)
+    decoded_needs(launch, 1)
 }
 
-/// The needs of a product with rows of f32, without the weight.
-fn multiply_need(launch: &LaunchShape<'_>) -> Option<Needs> {
-    strips::multiply_need(launch, launch.count(5) * 4u32, 4)
+/// As [`decoded_need`], for two weights.
+fn decoded_gated_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    decoded_needs(launch, 2)
+}
+
+fn decoded_needs(launch: &LaunchShape<'_>, count: usize) -> Option<Needs> {
+    let encoding = weights::stated(launch).filter(|encoding| !matches!(encoding, Encoding::Element(_)))?;
+    multiply_need(launch, encoding, 1, count)
+}
+
+/// The needs of products of rows of f32 with `count` weights, whose elements and blocks are aligned to `align`.
+fn multiply_need(launch: &LaunchShape<'_>, encoding: Encoding, align: usize, count: usize) -> Option<Needs> {
+    let needs = strips::multiply_need(launch, launch.count(5) * 4u32, 4)?;
+    weights::read_weights(needs, encoding, align, launch, count)
 }
 
 /// Puts rows of f32, or of quantized rows as words, in the order of strips.
@@ -213,6 +238,28 @@ unsafe fn dense<S: F32Kernels>(tile: &Tile<'_>) {
     }
 }
 
+/// As [`dense`], for two weights that are gated.
+///
+/// # Safety
+///
+/// As for [`dense`], with the bindings of [`gated`].
+#[inline(always)]
+unsafe fn dense_gated<S: F32Kernels>(tile: &Tile<'_>) {
+    // SAFETY: `dense_gated_need` states what `gated` and the tile of each product need; the CPU has `S` (`# Safety`).
+    unsafe { gated::gated::<S>(tile, |tile| dense::<S>(tile)) }
+}
+
+/// As [`decoded`], for two weights that are gated.
+///
+/// # Safety
+///
+/// As for [`dense_gated`].
+#[inline(always)]
+unsafe fn decoded_gated<S: F32Kernels>(tile: &Tile<'_>) {
+    // SAFETY: `decoded_gated_need` states what `gated` and the tile of each product need; the CPU has `S` (`# Safety`).
+    unsafe { gated::gated::<S>(tile, |tile| decoded::<S>(tile)) }
+}
+
 /// A tile for weights of any other encoding: rows are decoded to f32 by the decoder of the encoding, and multiplied as dense ones.
 ///
 /// # Safety
@@ -220,7 +267,8 @@ unsafe fn dense<S: F32Kernels>(tile: &Tile<'_>) {
 /// As for [`dense`].
 #[inline(always)]
 unsafe fn decoded<S: F32Kernels>(tile: &Tile<'_>) {
-    let Some(weights) = ExpertWeights::of(tile).and_then(|weights| weights.rows()) else { return };
+    let Some(weights) = ExpertWeights::of(tile) else { return };
+    let Some(rows) = weights.rows() else { return };
     // SAFETY: the launch is one of a multiplying kernel (`# Safety`); the grid has a tile for each strip and range of outputs.
     let Some(part) = (unsafe { Part::of(tile) }) else { return };
     let Some(expert) = part.strip.expert else {
@@ -242,10 +290,10 @@ unsafe fn decoded<S: F32Kernels>(tile: &Tile<'_>) {
         let Ok(out) = MatrixMut::new("staged", staged, extents, outputs.len()) else {
             return part.put(part.outputs.clone(), &[]);
         };
-        let first = expert * part.n + outputs.start;
+        let first = weights.row(expert) + outputs.start;
         compute_decoded(isa, lhs, out, product, |output, at, to| {
             // SAFETY: `decoded_need` states the planes of every expert, and `Strip::of` checked this one.
-            unsafe { weights.decode(first + output, at, to) };
+            unsafe { rows.decode(first + output, at, to) };
         });
         part.put(outputs, staged);
     }
@@ -254,18 +302,21 @@ unsafe fn decoded<S: F32Kernels>(tile: &Tile<'_>) {
 /// Returns the problem, on the CPU.
 fn on_cpu(op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Decline> {
     fits_cpu(on)?;
+    if io.input(0).dtype == DType::BF16 || op.bf16 {
+        return Err(Decline("takes and gives no rows of bf16"));
+    }
     Problem::of(op, io).ok_or(Decline("takes extents of at most 32 bits"))
 }
 
 /// The ids of a call, and their groups if it has them.
 fn ids(op: &ExpertLinear) -> Ids {
-    let slot = op.encoding.planes() as u8 + 1;
+    let slot = op.plane_count() as u8 + 1;
     Ids { ids: Arg::slot(slot), groups: op.grouped.then(|| Arg::slot(slot + 1)) }
 }
 
 /// The output of a call.
 fn output(op: &ExpertLinear) -> Arg {
-    Arg::slot(op.encoding.planes() as u8 + 2 + u8::from(op.grouped))
+    Arg::slot(op.plane_count() as u8 + 2 + u8::from(op.grouped))
 }
 
 /// Whether `x` is quantized rows.
@@ -273,13 +324,18 @@ fn is_quantized(io: &Io<'_>) -> bool {
     io.input(0).dtype == DType::U8
 }
 
-/// Declines quantized rows.
+/// Declines rows that are not of f32.
 fn check_f32(io: &Io<'_>) -> Result<(), Decline> {
-    if is_quantized(io) { Err(Decline("takes rows of f32")) } else { Ok(()) }
+    if io.input(0).dtype == DType::F32 { Ok(()) } else { Err(Decline("takes rows of f32")) }
 }
 
+/// The programs for single elements.
+static DENSE_PROGRAMS: Programs = Programs { one: &DENSE, gated: &DENSE_GATED };
+/// The programs for all other encodings.
+static DECODE_PROGRAMS: Programs = Programs { one: &DECODE, gated: &DECODE_GATED };
+
 /// Returns the plan of a kernel that takes activations as they are.
-fn plan(op: &ExpertLinear, problem: &Problem, program: &'static NativeKernel) -> Plan {
+fn plan(op: &ExpertLinear, problem: &Problem, programs: &Programs) -> Plan {
     let (cut, mut plan) = (Cut::of(problem), Plan::default());
     let (mut activations, mut places) = (Arg::slot(0), ids(op).ids);
     if !cut.is_single() {
@@ -287,12 +343,9 @@ fn plan(op: &ExpertLinear, problem: &Problem, program: &'static NativeKernel) ->
         let sorted = strips::sort(&mut plan, problem, ids(op), &order);
         (activations, places) = (sorted.activations, sorted.places);
     }
-    let mut params = cut.params(problem, NC).to_vec();
-    params.extend(weight::code(op.encoding));
-    let args: Vec<Arg> =
-        [activations, places, output(op)].into_iter().chain(plane_args(op.encoding)).collect();
-    let grid = [problem.n.div_ceil(NC) as u32, cut.tiles() as u32, 1];
-    plan.push(Program::Native(program), &args, &params, grid);
+    let header = cut.params(problem, NC);
+    let tiles = [problem.n.div_ceil(NC), cut.tiles()];
+    Multiply { rows: [activations, places], header, tiles }.push(&mut plan, op, problem, programs);
     plan
 }
 
@@ -347,7 +400,10 @@ impl Kernel for Dense {
         check_f32(io)?;
         match op.encoding.of() {
             // Interleaved elements are bytes, which may begin anywhere.
-            RowEncoding::Element(dtype) if io.input(1).alignment as usize >= dtype.alignment() => {
+            RowEncoding::Element(dtype)
+                if (1..=op.plane_count())
+                    .all(|plane| io.input(plane).alignment as usize >= dtype.alignment()) =>
+            {
                 Ok(Cost::GOOD)
             }
             RowEncoding::Element(_) => Err(Decline("needs weights that are aligned to elements")),
@@ -356,7 +412,7 @@ impl Kernel for Dense {
     }
 
     fn plan(&self, op: &ExpertLinear, io: &Io<'_>, _: &DeviceInfo) -> Plan {
-        Problem::of(op, io).map_or(Plan::default(), |problem| plan(op, &problem, &DENSE))
+        Problem::of(op, io).map_or(Plan::default(), |problem| plan(op, &problem, &DENSE_PROGRAMS))
     }
 }
 
@@ -377,6 +433,6 @@ impl Kernel for Decoded {
     }
 
     fn plan(&self, op: &ExpertLinear, io: &Io<'_>, _: &DeviceInfo) -> Plan {
-        Problem::of(op, io).map_or(Plan::default(), |problem| plan(op, &problem, &DECODE))
+        Problem::of(op, io).map_or(Plan::default(), |problem| plan(op, &problem, &DECODE_PROGRAMS))
     }
 }

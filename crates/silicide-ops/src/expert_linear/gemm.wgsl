@@ -41,7 +41,7 @@ fn main(
     if pairs == 0u {
         return;
     }
-    let tile = Tile(0u, (expert - p.first) * p.columns * p.k, 0u, 0u, number % across * 32u, p.columns);
+    let tile = Tile(0u, (expert - p.first) * p.pitch * p.k, 0u, 0u, number % across * 32u, p.columns);
     if lane < 32u {
         let pair = min(get_places(first + min(lane, pairs - 1u)), p.pairs - 1u);
         starts[lane] = pair / p.sharing * p.k;

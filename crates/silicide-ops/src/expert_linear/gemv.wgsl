@@ -23,7 +23,7 @@ fn multiply(group: u32, lane: u32) {
     let a = pair / p.sharing * p.k;
     // Columns past the last are the last again.
     let columns = min(vec4<u32>(column) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.columns - 1u));
-    let b = (vec4<u32>((expert - p.first) * p.columns) + columns) * p.k;
+    let b = (vec4<u32>((expert - p.first) * p.pitch) + columns) * p.k;
     var sums = sums_b(lane, k, a, b).row_0;
     if kind == UNKNOWN {
         sums = vec4<f32>(bitcast<f32>(p.blank));

@@ -28,12 +28,13 @@ use std::ops::Range;
 /// | `y_stride`, `y_column` | elements from one pair to the next, and the first output of the launch |
 /// | `blank` | the bits of NaN, the outputs of an id without an expert |
 /// | `most` | the most strips there can be |
+/// | `pitch` | weight rows from one expert to the next |
 macro_rules! params_of {
     ($name:literal, $($plane:literal)*) => {
         Snippet {
             name: $name,
             text: concat!(
-                params!(["a" $($plane)* "places" "y"] ["pairs" "sharing" "columns" "k" "first" "seen" "experts" "y_stride" "y_column" "blank" "most"]),
+                params!(["a" $($plane)* "places" "y"] ["pairs" "sharing" "columns" "k" "first" "seen" "experts" "y_stride" "y_column" "blank" "most" "pitch"]),
                 include_str!("experts.wgsl"),
             ),
         }
@@ -52,7 +53,7 @@ static GROUP_BODY: Snippet = Snippet { name: "expert_linear.group.wgsl", text: i
 /// Pairs of a strip and columns of a square, as in `gemm.wgsl`.
 const SQUARE: usize = 32;
 /// Parameter words of both kernels.
-const WORDS: u32 = 11;
+const WORDS: u32 = 12;
 /// The most experts that are grouped: a word of shared memory for each, and one.
 const MOST_EXPERTS: usize = super::super::route::MOST;
 /// Pairs to an expert, about, from which on grouping pays.
@@ -95,10 +96,10 @@ impl Cut<'_> {
 
     /// The weights, in parts.
     fn seen(&self) -> Vec<BoundPart> {
-        let Problem { experts, n, k, .. } = *self.problem;
+        let Problem { experts, n, pitch, k, .. } = *self.problem;
         let row = weight::gpu::room(self.encoding, k);
         if n.saturating_mul(row) <= wgsl::most(1, self.on) {
-            return spans(experts, n * row, self.on)
+            return spans(experts, pitch.saturating_mul(row), self.on)
                 .map(|experts| BoundPart { experts, columns: 0..n })
                 .collect();
         }
@@ -110,10 +111,11 @@ impl Cut<'_> {
 
     /// Arguments of a launch; `places` are the ids or the groups.
     fn args(&self, rows: &Range<usize>, seen: &BoundPart, places: Arg) -> SmallVec<[Arg; 6]> {
-        let Problem { used, sharing, n, k, .. } = *self.problem;
+        let Problem { used, sharing, n, pitch, k, .. } = *self.problem;
         let own = used / sharing;
         let (experts, columns) = (&seen.experts, &seen.columns);
-        let (first, count) = (experts.start * n + columns.start, experts.len() * columns.len());
+        let first = experts.start * pitch + columns.start;
+        let count = experts.len().saturating_sub(1) * pitch + columns.len();
         let mut args: SmallVec<[Arg; 6]> =
             smallvec![Arg::slot(0).window(rows.start * own * k * 4, rows.len() * own * k * 4)];
         args.extend(weight::gpu::windows(self.encoding, k, first..first + count, 1));
@@ -125,7 +127,7 @@ impl Cut<'_> {
 
     /// Parameters of a launch.
     fn params(&self, rows: &Range<usize>, seen: &BoundPart, strips: usize) -> [u32; WORDS as usize] {
-        let Problem { used, sharing, experts, n, k, .. } = *self.problem;
+        let Problem { used, sharing, experts, n, pitch, k, .. } = *self.problem;
         let (pairs, first, blank) = (rows.len() * used, seen.experts.start, f32::NAN.to_bits() as usize);
         [
             pairs,
@@ -139,6 +141,7 @@ impl Cut<'_> {
             seen.columns.start,
             blank,
             strips,
+            pitch,
         ]
         .map(|word| word as u32)
     }
@@ -177,8 +180,11 @@ fn check(op: &ExpertLinear, io: &Io<'_>, on: &DeviceInfo) -> Result<Problem, Dec
     if !on.is_gpu() {
         return Err(Decline("runs on GPUs"));
     }
-    if io.input(0).dtype != DType::F32 || op.grouped {
-        return Err(Decline("takes rows of f32, and groups ids itself"));
+    if op.gate.is_some() {
+        return Err(Decline("is for products without a gate"));
+    }
+    if io.input(0).dtype != DType::F32 || op.bf16 || op.grouped {
+        return Err(Decline("takes and gives rows of f32, and groups ids itself"));
     }
     let problem = Problem::of(op, io).ok_or(Decline("takes extents of at most 32 bits"))?;
     let Problem { used, n, k, .. } = problem;
@@ -384,17 +390,20 @@ fn gemm_need(launch: &LaunchShape<'_>) -> Option<Needs> {
 
 /// Facts: those of [`facts`], and alignments as for `matmul`. Parameters: those of [`Cut::params`].
 fn multiply_need(launch: &LaunchShape<'_>, places: Count) -> Option<Needs> {
-    let [pairs, sharing, columns, k, _, seen, _, stride, first] =
-        [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|i| launch.count(i));
+    let [pairs, sharing, columns, k, _, seen, _, stride, first, pitch] =
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 11].map(|i| launch.count(i));
     let (encoding, step) = (weight::from_code(launch.fact(0))?, launch.fact(1));
     let is_whole = launch.param(3).is_multiple_of(step.max(1));
-    if pairs == Count(0) || columns == Count(0) || first + columns > stride || !is_whole {
+    let is_apart = seen == Count(1) || pitch >= columns;
+    if pairs == Count(0) || columns == Count(0) || first + columns > stride || !is_whole || !is_apart {
         return None;
     }
+    // Of the last expert, padding is not read.
+    let rows = Count(seen.0.saturating_sub(1)) * pitch + columns;
     let needs = Needs::new().read(pairs.div_ceil(sharing)? * k * 4u32, 4).aligned(launch.fact(2));
     // Weight rows are whole groups.
     k.0.is_multiple_of(encoding.group_len() as u64).then_some(())?;
-    let needs = weight::gpu::read_planes(needs, encoding, seen * columns * k)?.aligned(launch.fact(3));
+    let needs = weight::gpu::read_planes(needs, encoding, rows * k)?.aligned(launch.fact(3));
     let needs = needs.read(places * 4u32, 4);
     Some(weight::gpu::read_table(needs.write(pairs * stride * 4u32, 4), encoding))
 }

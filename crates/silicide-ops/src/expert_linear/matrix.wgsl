@@ -50,7 +50,7 @@ fn multiply(group: u32, lane: u32) {
         starts[i] = pair / p.sharing * p.k;
     }
     workgroupBarrier();
-    let weights = (expert - p.first) * p.columns * p.k;
+    let weights = (expert - p.first) * p.pitch * p.k;
     let tile = Tile(0u, weights, 0u, 0u, group % across * TILE, p.columns);
     multiply_b(tile, select(0u, p.k, strip_kind == SEEN), lane);
 }

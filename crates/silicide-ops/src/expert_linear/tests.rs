@@ -50,6 +50,36 @@ fn refusals_name_the_argument() {
 }
 
 #[test]
+fn experts_that_lie_apart_must_fit_the_weight_rows() {
+    let padded = |experts, n, pitch| op(DType::F32).with_padded(PaddedExperts { experts, n, pitch });
+    let given =
+        |rows: usize| [info(DType::F32, &[5, 64]), info(DType::F32, &[rows, 64]), info(DType::U32, &[5, 2])];
+    // The last expert has no padding after it.
+    let outputs = padded(4, 17, 20).infer(&given(77)).unwrap();
+    assert_eq!(outputs.to_vec(), [info(DType::F32, &[5, 2, 17])]);
+    for wrong in
+        [padded(4, 17, 21), padded(4, 18, 20), padded(4, 17, 16), padded(0, 17, 20), padded(4, 0, 20)]
+    {
+        assert_eq!(slot(wrong, &given(77)), "weight");
+    }
+    let most = padded(u32::MAX, u32::MAX, u32::MAX);
+    assert_eq!(slot(most, &given(77)), "weight");
+    let stacked = [given(77)[0], info(DType::F32, &[4, 17, 64]), given(77)[2]];
+    assert_eq!(slot(padded(4, 17, 17), &stacked), "weight");
+    let encoding = Encoding::Interleaved { of: RowEncoding::Element(DType::F32), rows: TOGETHER };
+    let padded = op(encoding).with_padded(PaddedExperts { experts: 2, n: 16, pitch: 32 });
+    let interleaved = [given(1)[0], info(DType::U8, &[48, 256]), given(1)[2]];
+    assert_eq!(slot(padded, &interleaved), "weight");
+}
+
+#[test]
+fn outputs_are_bf16_where_the_op_says_so() {
+    let inputs = [info(DType::BF16, &[5, 64]), info(DType::F32, &[4, 17, 64]), info(DType::U32, &[5, 2])];
+    let outputs = op(DType::F32).with_bf16(true).infer(&inputs).unwrap();
+    assert_eq!(outputs.to_vec(), [info(DType::BF16, &[5, 2, 17])]);
+}
+
+#[test]
 fn refusals_name_the_plane() {
     let format = MlxFormat::new(MlxMode::Affine, 4, 64, DType::F16).unwrap();
     let (x, ids) = (info(DType::F32, &[5, 128]), info(DType::U32, &[5, 2]));

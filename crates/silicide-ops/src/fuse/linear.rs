@@ -43,7 +43,7 @@ struct Products {
 impl Products {
     /// Returns the products of a node, if they may be one op with others.
     fn of(node: &Node) -> Option<Products> {
-        let op = is::<Linear>(node).filter(|op| op.gate.is_none())?;
+        let op = is::<Linear>(node).filter(|op| op.gate.is_none() && !op.bf16)?;
         let mut inputs = node.inputs.iter().copied();
         let mut products = Products { x: inputs.next()?, each: SmallVec::new(), exact: op.exact };
         for (product, y) in op.products.iter().zip(&node.outputs) {
@@ -74,7 +74,7 @@ impl Products {
         };
         let products = self.each.iter().map(|product| product.product).collect();
         let gate = gate.map(|(activation, _)| activation);
-        let op = Linear { products, gate, exact: self.exact, quantized: false };
+        let op = Linear { products, gate, exact: self.exact, ..Linear::default() };
         let (given, made) = (infos(graph, &inputs), infos(graph, &outputs));
         let is_one = op.is_one_launch(&Io { inputs: &given, outputs: &made }, graph.device().info());
         is_one && graph.fuse(nodes, Fusion { op: Arc::new(op), inputs, outputs })

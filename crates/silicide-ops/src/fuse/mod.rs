@@ -2,6 +2,7 @@
 //! is proven by [`ComputeGraph::fuse`], which refuses where it is not so: where another node reads a value in between, where an
 //! op between touches the same memory, where the fused op would write over what it reads, where the device has no kernel for it.
 
+mod experts;
 mod linear;
 mod norm;
 mod quantize;
@@ -9,6 +10,7 @@ mod rope;
 mod route;
 mod softmax;
 
+pub use experts::GATED_EXPERTS;
 pub use linear::{GATED_LINEARS, LINEAR_BIAS, SHARED_LINEARS};
 pub use norm::ADD_RMS_NORM;
 pub use quantize::QUANTIZED_ROWS;
@@ -28,6 +30,7 @@ pub const FUSIONS: &[Pass] = &[
     SCALE_MASK_SOFTMAX,
     LINEAR_BIAS,
     GATED_LINEARS,
+    GATED_EXPERTS,
     SHARED_LINEARS,
     QUANTIZED_ROWS,
 ];

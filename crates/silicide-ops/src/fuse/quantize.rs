@@ -47,7 +47,7 @@ fn quantizing(node: &Node, y: &Operand) -> Option<(Arc<dyn DynOp>, Shape)> {
     if let Some(glu @ Glu { quantized: false, .. }) = is::<Glu>(node) {
         return Some((Arc::new(Glu { quantized: true, ..*glu }), y.shape));
     }
-    if let Some(linear @ Linear { gate: Some(_), quantized: false, .. }) = is::<Linear>(node) {
+    if let Some(linear @ Linear { gate: Some(_), quantized: false, bf16: false, .. }) = is::<Linear>(node) {
         return Some((Arc::new(Linear { quantized: true, ..linear.clone() }), y.shape));
     }
     if let Some(attend @ Attend { quantized: false, .. }) = is::<Attend>(node) {

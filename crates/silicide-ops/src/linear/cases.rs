@@ -54,7 +54,7 @@ impl Call<'_> {
         }
         let how = if exact { "exact" } else { "any" };
         let label = format!("{label}, {m:?} rows of {k}, biases {biases:03b}, {gate:?}, {how}");
-        Case::new(label, Linear { products, gate, exact, quantized: false }, inputs)
+        Case::new(label, Linear { products, gate, exact, ..Linear::default() }, inputs)
     }
 }
 
@@ -110,7 +110,40 @@ pub fn cases() -> Vec<Case> {
     rounded(&mut cases);
     let quantized: Vec<Case> = cases.iter().filter_map(quantized).collect();
     cases.extend(quantized);
+    bf16(&mut cases);
     cases
+}
+
+/// Rows of bf16, and outputs of bf16: products in integers, dense and decoded ones, with biases and gates, round every tile.
+fn bf16(cases: &mut Vec<Case>) {
+    let silu = Some(Activation::Silu);
+    let call = |m, biases, gate| Call { m, k: 288, biases, gate, exact: false };
+    let add = |cases: &mut Vec<Case>, call: Call<'_>, weights: &[TestWeight]| {
+        for (x, y) in [(DType::BF16, false), (DType::BF16, true), (DType::F32, true)] {
+            let name =
+                format!("x {x}, y bf16 {y}, {}", weights.first().map_or(String::new(), |w| w.0.to_string()));
+            let mut case = call.case(&name, weights);
+            let Some(op) = case.op.as_any().downcast_ref::<Linear>().cloned() else { continue };
+            case.inputs.iter_mut().take(1).for_each(|input| input.dtype = x);
+            cases.push(Case::new(case.label, Linear { bf16: y, ..op }, case.inputs));
+        }
+    };
+    for dtype in
+        [DType::F32, DType::F16, DType::BF16, Format::Q4_0.into(), Format::Q8_0.into(), Format::Iq4Nl.into()]
+    {
+        let weight = |n: usize| plain(dtype, [n, 288]);
+        add(cases, call(&[1], 0, None), &[weight(37)]);
+        add(cases, call(&[2, 9], 1, None), &[weight(67)]);
+        add(cases, call(&[33], 2, silu), &[weight(50), weight(50)]);
+        add(cases, call(&[3], 5, None), &[weight(33), weight(16), weight(70)]);
+        add(cases, Call { exact: true, ..call(&[5], 0, None) }, &[weight(40)]);
+    }
+    let k = 512;
+    let wide = |m| Call { m, k, biases: 0, gate: None, exact: false };
+    add(cases, wide(&[7]), &[plain(Format::Q6K.into(), [41, k])]);
+    if let Some(format) = mlx::cases::some().into_iter().find(|format| k.is_multiple_of(format.group())) {
+        add(cases, wide(&[2]), &[any(Encoding::Planes(format), [35, k])]);
+    }
 }
 
 /// A case with quantized rows as `x`, if all its products are in integers; and as another output, if it is gated.

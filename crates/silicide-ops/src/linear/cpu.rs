@@ -40,13 +40,20 @@ fn is_quantized(io: &Io<'_>) -> bool {
 
 /// The encoding and the problem of one product of rows of f32.
 fn single_f32(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<(Encoding, Problem), Decline> {
-    if is_quantized(io) { Err(Decline("is for rows of f32")) } else { single(op, io, on) }
+    if io.input(0).dtype == DType::F32 { single(op, io, on) } else { Err(Decline("is for rows of f32")) }
+}
+
+/// Declines rows of bf16, and outputs of bf16.
+fn check_f32(op: &Linear, io: &Io<'_>) -> Result<(), Decline> {
+    let is_wide = io.input(0).dtype != DType::BF16 && !op.bf16;
+    if is_wide { Ok(()) } else { Err(Decline("takes and gives no rows of bf16")) }
 }
 
 /// The encoding and the problem of one product.
 fn single(op: &Linear, io: &Io<'_>, on: &DeviceInfo) -> Result<(Encoding, Problem), Decline> {
     fits_cpu(on)?;
     let encoding = op.single().ok_or(Decline("is for one product without a bias"))?;
+    check_f32(op, io)?;
     Ok((encoding, op.problem(io, 0).ok_or(Decline("takes extents of at most 32 bits"))?))
 }
 
@@ -129,6 +136,7 @@ impl Kernel for Joined {
         if op.single().is_some() {
             return Err(Decline("is for several products, a bias or a gate"));
         }
+        check_f32(op, io)?;
         join(op, io, on).map(|_| cost)
     }
 

@@ -96,7 +96,7 @@ struct BoundProduct {
 
 /// Declines quantized rows, which are for the CPU.
 fn check_rows(op: &Linear, io: &Io<'_>) -> Result<(), Decline> {
-    let is_plain = io.input(0).dtype == DType::F32 && !op.quantized;
+    let is_plain = io.input(0).dtype == DType::F32 && !op.quantized && !op.bf16;
     if is_plain { Ok(()) } else { Err(Decline("takes and gives rows of f32")) }
 }
 

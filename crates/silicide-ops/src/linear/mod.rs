@@ -5,6 +5,7 @@
 //!
 //! `x` may be [quantized rows](crate::quantize_q8), for weights that the CPU multiplies in integers: [`linear`] records them there,
 //! and [`linear_input`] records them once for several products.
+//! Rows of bf16 are the same numbers in f32: their products have the bits of those.
 //! Products are summed in f32. A kernel may quantize rows of f32 itself, or round them and the weights to f16, within the tolerance
 //! stated here; [`Linear::exact`] forbids it. Weights of f32 are never rounded.
 //! On the CPU a row of a product has the same bits for any number of rows and products beside it.
@@ -44,8 +45,8 @@ pub struct Product {
     pub bias: bool,
 }
 
-/// The op. Inputs: `x` of f32, `[..., m, k]`, or its quantized rows; the planes of all weights, one weight after the other; the biases of
-/// f32, `[n]`, of products that have one. Outputs: `y` of f32, `[..., m, n]`, for each product, or one for both where they are gated;
+/// The op. Inputs: `x` of f32 or bf16, `[..., m, k]`, or its quantized rows; the planes of all weights, one weight after the other; the biases of
+/// f32, `[n]`, of products that have one. Outputs: `y` of f32 or bf16, `[..., m, n]`, for each product, or one for both where they are gated;
 /// then the quantized rows of a gated `y`, if it is [`quantized`](Linear::quantized).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linear {
@@ -57,6 +58,8 @@ pub struct Linear {
     pub exact: bool,
     /// Whether the rows of a gated `y` are given quantized too.
     pub quantized: bool,
+    /// Whether outputs are bf16: the results in f32, after bias and gate, rounded once to the nearest, ties to even.
+    pub bf16: bool,
 }
 
 /// Where the arguments of a product are among the inputs.
@@ -116,6 +119,11 @@ impl Linear {
     /// Each product, with its place among the inputs.
     fn calls(&self) -> impl Iterator<Item = (&Product, ProductSlots)> {
         self.products.iter().zip(self.places())
+    }
+
+    /// Returns the weight rows of product `i`.
+    fn weight_rows(&self, io: &Io<'_>, i: usize) -> usize {
+        self.product(io, i).shape.last()
     }
 
     /// Returns type and shape of the output of product `i`.
@@ -191,8 +199,8 @@ impl Op for Linear {
             let what = format!("{count} products, expected 1 to {MAX_PRODUCTS}, and 2 where they are gated");
             return Err(Error::BadParameter { op, what });
         }
-        if self.quantized && self.gate.is_none() {
-            let what = "quantized outputs without a gate".to_owned();
+        if self.quantized && (self.gate.is_none() || self.bf16) {
+            let what = "quantized outputs without a gate, or beside outputs of bf16".to_owned();
             return Err(Error::BadParameter { op, what });
         }
         let (planes, biases) = self.counts();
@@ -201,8 +209,8 @@ impl Op for Linear {
             return Err(Error::ArgumentCount { op, what: "inputs", expected, got: given.len() });
         };
         let is_quantized = x.dtype == DType::U8;
-        if x.dtype != DType::F32 && !is_quantized {
-            return Err(wrong_type("x", "f32, or u8 of quantized rows", x.dtype));
+        if !matches!(x.dtype, DType::F32 | DType::BF16) && !is_quantized {
+            return Err(wrong_type("x", "f32, bf16, or u8 of quantized rows", x.dtype));
         }
         let depth = self.depth(given);
         let mut outputs = Outputs::new();
@@ -236,16 +244,16 @@ impl Op for Linear {
             let shape = x.shape.with_last(n).map_err(|source| Error::bad_shape(op, source))?;
             outputs.push(TensorInfo::new(DType::F32, shape));
         }
-        match (self.gate, outputs.as_slice()) {
-            (None, _) => Ok(outputs),
-            (Some(activation), both) => {
-                let mut outputs = Op::infer(&Glu::new(activation), both)?;
-                if let (true, Some(y)) = (self.quantized, outputs.first().copied()) {
-                    outputs.push(infer_quantized(op, "y", &y)?);
-                }
-                Ok(outputs)
-            }
+        if let Some(activation) = self.gate {
+            outputs = Op::infer(&Glu::new(activation), &outputs)?;
         }
+        if let (true, Some(y)) = (self.quantized, outputs.first().copied()) {
+            outputs.push(infer_quantized(op, "y", &y)?);
+        }
+        if self.bf16 {
+            outputs.iter_mut().for_each(|y| y.dtype = DType::BF16);
+        }
+        Ok(outputs)
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
@@ -299,11 +307,12 @@ impl Op for Linear {
             (false, true) => weight::ROUNDED,
             (false, false) => sums,
         };
-        match self.gate {
+        let sums = match self.gate {
             None => worst,
             // Errors of both are multiplied with the other, which is rarely large where the first is.
             Some(_) => Tolerance { nmse: 4.0 * worst.nmse, max: 6.0 * worst.max },
-        }
+        };
+        weight::stored_as(output.dtype, sums)
     }
 
     fn decode_output(&self, io: &Io<'_>, i: usize, bytes: &[u8]) -> Option<Vec<f64>> {
@@ -318,7 +327,7 @@ impl Op for Linear {
     }
 
     fn kernels() -> &'static [&'static dyn Kernel<Op = Self>] {
-        static KERNELS: [&dyn Kernel<Op = Linear>; 11] = [
+        static KERNELS: [&dyn Kernel<Op = Linear>; 12] = [
             &cpu::Integer,
             &cpu::Dense,
             &cpu::Decoded,
@@ -330,6 +339,7 @@ impl Op for Linear {
             gpu::MATRIX[1],
             gpu::MATRIX[2],
             &steps::Steps,
+            &steps::Bf16Linear,
         ];
         &KERNELS
     }

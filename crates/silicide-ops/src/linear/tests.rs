@@ -32,8 +32,13 @@ fn refusals_name_the_argument() {
     assert_eq!(slot(op(1, false, None), &[info(DType::F32, &[2, 0]), info(DType::F16, &[9, 0])]), "weight");
     assert_eq!(slot(op(1, false, None), &[info(DType::F16, &[2, 64]), b]), "x");
     assert_eq!(slot(op(1, false, None), &[a, info(DType::BF16, &[9, 64])]), "weight");
+    let rounded = Linear { bf16: true, quantized: true, ..op(2, false, Some(Activation::Silu)) };
+    assert_eq!(slot(rounded, &[a, b, b]), "products");
     let outputs = Op::infer(&op(2, true, None), &[a, b, b, bias, bias]).unwrap();
     assert_eq!(outputs.to_vec(), [info(DType::F32, &[2, 9]); 2]);
+    let rounded = Linear { bf16: true, ..op(1, false, None) };
+    let outputs = Op::infer(&rounded, &[info(DType::BF16, &[2, 64]), b]).unwrap();
+    assert_eq!(outputs.to_vec(), [info(DType::BF16, &[2, 9])]);
 }
 
 #[test]

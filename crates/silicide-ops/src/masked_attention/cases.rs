@@ -1,4 +1,4 @@
-//! Calls of `masked_attention`: trees, causal masks, masks by head, bytes, queries that see nothing, sinks, every type, NaN under the mask.
+//! Calls of `masked_attention`: trees of drafted tokens, causal masks, masks by head, bytes, queries that see nothing, sinks, every type, NaN under the mask.
 
 use super::MaskedAttention;
 use crate::case::{Case, Data, Input, Random};
@@ -54,5 +54,33 @@ pub fn cases() -> Vec<Case> {
     add([2, 130, 140], [3, 3], [80, 24], [F32, F16], [true, false]);
     add([7, 33, 40], [6, 2], [256, 256], [F16, U8], [false, true]);
     add([1, 513, 520], [2, 2], [576, 512], [F16, F32], [true, true]);
+    for (keys, values) in [(F16, BF16), (F32, F16), (BF16, F32)] {
+        cases.extend([U8, F16].map(|masks| tree([keys, values], masks)));
+    }
     cases
+}
+
+/// A tree of drafted tokens after a prefix: a token sees the prefix, itself and its ancestors. Keys and values have types of their own.
+fn tree([keys, values]: [DType; 2], masks: DType) -> Case {
+    const PARENTS: [Option<usize>; 7] = [None, Some(0), Some(0), Some(1), Some(1), Some(2), Some(5)];
+    const PREFIX: usize = 66;
+    let (tokens, all, capacity) = (PARENTS.len(), PREFIX + PARENTS.len(), PREFIX + 9);
+    let sees = |token: usize, key: usize| {
+        let ancestors = std::iter::successors(Some(token), |&token| PARENTS.get(token).copied().flatten());
+        key < PREFIX || ancestors.into_iter().any(|ancestor| PREFIX + ancestor == key)
+    };
+    let value = |i: usize| match (masks, sees(i / all, i % all)) {
+        (U8, seen) => f64::from(u8::from(seen)),
+        (_, true) => 0.0,
+        (_, false) => f64::NEG_INFINITY,
+    };
+    let (heads, kv_heads, dim) = (4, 2, 64);
+    let inputs = vec![
+        Input::gaussian(F32, &[tokens, heads, dim]),
+        Input::gaussian(keys, &[kv_heads, capacity, dim]),
+        Input::gaussian(values, &[kv_heads, capacity, dim]),
+        Input::of(masks, &[tokens, all], Data::Values((0..tokens * all).map(value).collect())),
+    ];
+    let label = format!("a tree of {tokens} after {PREFIX}, keys {keys}, values {values}, mask {masks}");
+    Case::new(label, MaskedAttention { scale: 0.125, sinks: false }, inputs)
 }

@@ -3,11 +3,13 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `compose` | plans that are made of the plans of other ops |
 //! | `decoded` | products in f32 of weights that are decoded |
 //! | `dense` | tiles of products in f32 |
 //! | `integer` | tiles of products in integers |
 //! | `needs` | what programs of products need of their bindings |
 
+pub(crate) mod compose;
 pub(crate) mod decoded;
 pub(crate) mod dense;
 pub(crate) mod integer;

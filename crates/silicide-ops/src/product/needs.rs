@@ -95,9 +95,20 @@ pub(crate) fn integer(launch: &LaunchShape<'_>) -> Option<Needs> {
     Some(needs.write(batch * m * n * 4u32, 4))
 }
 
-/// Quantizing rows. Parameters: rows, groups of a row, rows of a tile.
+/// Quantizing rows of f32. Parameters: rows, groups of a row, rows of a tile.
 pub(crate) fn quantize(launch: &LaunchShape<'_>) -> Option<Needs> {
+    quantize_from(launch, 4)
+}
+
+/// Quantizing rows of bf16. Parameters: as for [`quantize`].
+pub(crate) fn quantize_bf16(launch: &LaunchShape<'_>) -> Option<Needs> {
+    quantize_from(launch, 2)
+}
+
+/// Quantizing rows of elements of `size` bytes.
+fn quantize_from(launch: &LaunchShape<'_>, size: usize) -> Option<Needs> {
     let [rows, groups, tile_rows] = [0, 1, 2].map(|i| launch.count(i));
     in_tiles_of(launch, rows, tile_rows).filter(|_| groups.0 > 0)?;
-    Some(Needs::new().read(rows * groups * (GROUP * 4), 4).write(quantized(rows, launch.param(1)), ROW_ALIGN))
+    let needs = Needs::new().read(rows * groups * (GROUP * size), size);
+    Some(needs.write(quantized(rows, launch.param(1)), ROW_ALIGN))
 }

@@ -21,7 +21,16 @@ pub fn cases() -> Vec<Case> {
     // Of four groups, the first and the third have an element that is not finite.
     let mut values: Vec<f64> = (0..128).map(|i| f64::from(i) - 50.0).collect();
     (values[5], values[70]) = (f64::NAN, f64::INFINITY);
-    add("not finite", &[3, 128], Data::Values(values));
+    add("not finite", &[3, 128], Data::Values(values.clone()));
+    for (extents, data) in [
+        (&[32][..], Data::Gaussian { scale: 1.0 }),
+        (&[2, 3, 576], Data::Gaussian { scale: 1e30 }),
+        (&[70, 4096], Data::Gaussian { scale: 1.0 }),
+        (&[3, 128], Data::Values(values)),
+    ] {
+        let label = format!("bf16, {extents:?}, {}", cases.len());
+        cases.push(Case::new(label, QuantizeQ8, vec![Input::of(DType::BF16, extents, data)]));
+    }
     cases
 }
 

@@ -7,6 +7,7 @@ use crate::product::needs;
 use silicide_core::kernel::{Arg, Cost, Decline, Io, Kernel, Launch, Plan, Step};
 use silicide_gemm::q8::{GROUP, QuantizedRowsMut};
 use silicide_hal::{DeviceInfo, Program, Tile};
+use silicide_quant::{DType, bf16};
 use smallvec::smallvec;
 use std::ops::Range;
 
@@ -20,6 +21,15 @@ native_kernel!(
     "quantize_q8.rows.cpu",
     tile,
     needs needs::quantize
+);
+
+// SAFETY: a tile reads its own rows and writes as many quantized rows.
+native_kernel!(
+    /// Rows of bf16 to quantized rows.
+    unsafe QUANTIZE_BF16,
+    "quantize_q8.bf16.cpu",
+    tile_bf16,
+    needs needs::quantize_bf16
 );
 
 /// The launch that quantizes `rows` rows of `groups` groups of `from` to `to`.
@@ -54,7 +64,10 @@ impl Kernel for Rows {
 
     fn plan(&self, _: &QuantizeQ8, io: &Io<'_>, _: &DeviceInfo) -> Plan {
         let shape = io.input(0).shape;
-        let launch = quantize_launch([shape.rows(), shape.last() / GROUP], Arg::slot(0), Arg::slot(1));
+        let mut launch = quantize_launch([shape.rows(), shape.last() / GROUP], Arg::slot(0), Arg::slot(1));
+        if io.input(0).dtype == DType::BF16 {
+            launch.program = Program::Native(&QUANTIZE_BF16);
+        }
         Plan { steps: smallvec![Step::Dispatch(launch)], ..Plan::default() }
     }
 }
@@ -71,6 +84,34 @@ unsafe fn tile(tile: &Tile<'_>) {
     for row in first..(first + tile_rows).min(rows) {
         // SAFETY: `needs::quantize` requires these rows and a grid that covers them; tiles have different rows.
         unsafe { quantize_row(tile, BoundRow { binding: 0, row }, BoundRow { binding: 1, row }, groups) }
+    }
+}
+
+/// Elements of bf16 that are widened at a time: whole groups.
+const WIDE: usize = 8 * GROUP;
+
+/// A tile: some rows of bf16.
+///
+/// # Safety
+///
+/// The instruction set is present; bindings are rows of bf16 and as many quantized rows as the parameters say.
+#[inline(always)]
+unsafe fn tile_bf16(tile: &Tile<'_>) {
+    let [rows, groups, tile_rows] = [0, 1, 2].map(|i| tile.param(i) as usize);
+    let (first, k) = (tile.index[0] as usize * tile_rows, groups * GROUP);
+    let mut wide = [0f32; WIDE];
+    for row in first..(first + tile_rows).min(rows) {
+        // SAFETY: `needs::quantize_bf16` requires these rows, their alignment and a grid that covers them; tiles have different rows.
+        let (values, mut to) = unsafe {
+            let values = tile.read_part::<bf16>(0, row * k..(row + 1) * k);
+            (values, QuantizedRowsMut::from_raw_parts(tile.start(1), row + 1, groups))
+        };
+        for (part, values) in values.chunks(WIDE).enumerate() {
+            wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = value.to_f32());
+            // The row and its groups are those of the view, so nothing is refused.
+            let done = to.quantize_groups(row, part * (WIDE / GROUP), &wide[..values.len()]);
+            debug_assert_eq!(done, Ok(()));
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use silicide_core::{Error, Recorder, Result};
 use silicide_gemm::q8::{GROUP, quantized_row_bytes};
 use silicide_quant::{DType, Encoding, Shape};
 
-/// The op. Input: `x` of f32, `[..., k]`, whose `k` is a multiple of 32. Output: `q` of u8, `[..., bytes of a quantized row]`.
+/// The op. Input: `x` of f32 or bf16, `[..., k]`, whose `k` is a multiple of 32. Output: `q` of u8, `[..., bytes of a quantized row]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QuantizeQ8;
 
@@ -119,7 +119,9 @@ impl Op for QuantizeQ8 {
 
     fn infer(&self, given: &[TensorInfo]) -> Result<Outputs> {
         let [x] = inputs(self.name(), self.slots(), given)?;
-        Ok(Outputs::from_slice(&[infer_quantized(self.name(), "x", &x)?]))
+        // Rows of bf16 are the same numbers in f32.
+        let dtype = if x.dtype == DType::BF16 { DType::F32 } else { x.dtype };
+        Ok(Outputs::from_slice(&[infer_quantized(self.name(), "x", &TensorInfo { dtype, ..x })?]))
     }
 
     fn reference(&self, inputs: &[Host], outputs: &mut [Host]) {
@@ -145,7 +147,7 @@ impl Op for QuantizeQ8 {
     }
 }
 
-/// Records rows of f32 as quantized rows.
+/// Records rows of f32 or bf16 as quantized rows.
 pub fn quantize_q8<R: Recorder>(recorder: &mut R, x: &R::Value) -> Result<R::Value> {
     recorder.run_one(QuantizeQ8, &[x])
 }
@@ -171,7 +173,7 @@ pub(crate) fn for_products<R: Recorder>(
         _ => false,
     };
     let quantizes = !on.is_gpu()
-        && info.dtype == DType::F32
+        && matches!(info.dtype, DType::F32 | DType::BF16)
         && info.elements() > 0
         && !weights.is_empty()
         && weights.iter().all(is_integer);

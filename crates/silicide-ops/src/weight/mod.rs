@@ -73,6 +73,15 @@ pub(crate) fn may_round(encoding: Encoding) -> bool {
 /// The tolerance of products of factors that are rounded to f16: errors of at most 2^-11 of each factor.
 pub(crate) const ROUNDED: Tolerance = Tolerance { nmse: 1e-6, max: 5e-3 };
 
+/// Returns the tolerance of results in f32 that are stored as `dtype`.
+pub(crate) fn stored_as(dtype: DType, sums: Tolerance) -> Tolerance {
+    if dtype == DType::F32 {
+        return sums;
+    }
+    let rounding = Tolerance::rounding(dtype);
+    Tolerance { nmse: sums.nmse + rounding.nmse, max: sums.max + rounding.max }
+}
+
 /// Bytes of a row of `k` elements, in the first plane.
 pub(crate) fn row_bytes(encoding: Encoding, k: usize) -> usize {
     match encoding.of() {

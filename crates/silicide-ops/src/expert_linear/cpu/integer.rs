@@ -2,8 +2,9 @@
 //! strip. Blocks, interleaved blocks and affine planes share the program: their rows differ only in the view of the weights.
 
 use super::ORDER;
+use super::gated::{Multiply, Programs, gated};
 use super::strips::{self, ACTIVATIONS, Cut, OUTPUTS, Order, STRIP, Strip};
-use super::weights::{self, ExpertWeights, plane_args};
+use super::weights::{self, ExpertWeights};
 use crate::cpu::native_kernel;
 use crate::expert_linear::{ExpertLinear, Problem};
 use crate::product::integer::{FEW_ROWS, panel_columns};
@@ -16,7 +17,7 @@ use silicide_gemm::q8::{
     Blocking, GROUP, MAX_NC, MIN_OUTPUTS, NR, Q8Gemm, Q8Kernels, Q8Workspace, QuantizedRows,
     quantized_row_bytes,
 };
-use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Program, Tile};
+use silicide_hal::{Count, DeviceInfo, LaunchShape, Needs, Tile};
 
 /// The kernel's name.
 pub(super) const NAME: &str = "expert_linear.integer.cpu";
@@ -50,8 +51,24 @@ fn quantize_need(launch: &LaunchShape<'_>) -> Option<Needs> {
     strips::order_need(launch, row, needs::quantized(Count(1), groups), needs::ROW_ALIGN)
 }
 
-/// Outputs of a tile are whole panels, and at least as many as a vector has lanes.
+// SAFETY: as for one product, for two whose outputs have memory of their own.
+native_kernel!(unsafe MULTIPLY_GATED, "expert_linear.gated.integer.cpu", tile_gated::<S: Q8Kernels>, needs gated_need, workspace size_of::<ExpertWorkspace>());
+
+/// The programs of products in integers.
+static PROGRAMS: Programs = Programs { one: &MULTIPLY, gated: &MULTIPLY_GATED };
+
+/// The needs of one product.
 fn multiply_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    multiply_needs(launch, 1)
+}
+
+/// The needs of two products that are gated.
+fn gated_need(launch: &LaunchShape<'_>) -> Option<Needs> {
+    multiply_needs(launch, 2)
+}
+
+/// Outputs of a tile are whole panels, and at least as many as a vector has lanes.
+fn multiply_needs(launch: &LaunchShape<'_>, count: usize) -> Option<Needs> {
     let encoding = weights::stated(launch).filter(|encoding| has_integer_product(*encoding))?;
     let (n, k, outputs) = (launch.param(4), launch.param(5), launch.param(6));
     let is_whole = k.is_multiple_of(GROUP as u32) && outputs.is_multiple_of(NR as u32);
@@ -59,7 +76,8 @@ fn multiply_need(launch: &LaunchShape<'_>) -> Option<Needs> {
         return None;
     }
     let row = needs::quantized(Count(1), k / GROUP as u32);
-    weights::read_planes(strips::multiply_need(launch, row, needs::ROW_ALIGN)?, encoding, 1, launch)
+    let needs = strips::multiply_need(launch, row, needs::ROW_ALIGN)?;
+    weights::read_weights(needs, encoding, 1, launch, count)
 }
 
 /// Quantizes rows, in the order of strips.
@@ -85,6 +103,17 @@ struct ExpertWorkspace {
     product: Q8Workspace,
     /// The outputs of a strip, up to [`MAX_NC`] of each pair.
     outputs: [f32; STRIP * MAX_NC],
+}
+
+/// As [`tile`], for two weights that are gated.
+///
+/// # Safety
+///
+/// As for [`tile`], with the bindings of [`gated`](super::gated).
+#[inline(always)]
+unsafe fn tile_gated<S: Q8Kernels>(outer: &Tile<'_>) {
+    // SAFETY: `gated_need` states what `gated` and the tile of each product need; the CPU has `S` (`# Safety`).
+    unsafe { gated::<S>(outer, |inner| tile::<S>(inner)) }
 }
 
 /// A tile: some outputs of an expert, and a strip.
@@ -178,11 +207,8 @@ pub(super) fn plan(op: &ExpertLinear, problem: &Problem, is_quantized: bool, on:
     } else {
         panel_columns(on)
     };
-    let mut params = cut.params(problem, outputs).to_vec();
-    params.extend(weight::code(op.encoding));
-    let args: Vec<Arg> =
-        [activations, places, super::output(op)].into_iter().chain(plane_args(op.encoding)).collect();
-    let grid = [n.div_ceil(outputs) as u32, cut.tiles() as u32, 1];
-    plan.push(Program::Native(&MULTIPLY), &args, &params, grid);
+    let header = cut.params(problem, outputs);
+    let tiles = [n.div_ceil(outputs), cut.tiles()];
+    Multiply { rows: [activations, places], header, tiles }.push(&mut plan, op, problem, &PROGRAMS);
     plan
 }
