@@ -1,5 +1,5 @@
-//! Functions of mlx-native that are left out: the training form of attention, and DeepSeek's indexer, compressor, hyper-connections and sparse
-//! attention. They encode nothing and return an error.
+//! Functions of mlx-native that are left out: the training form of attention, and DeepSeek's indexer, compressor, hyper-connections, sparse
+//! attention, and routing and activations of experts. They encode nothing and return an error.
 
 // Arguments are not looked at.
 #![allow(unused_variables)]
@@ -285,6 +285,89 @@ pub mod deepseek_sparse_prefill_mask {
         /// A mask of f16.
         dispatch_deepseek_sparse_prefill_mask_f16(
             indices: &MlxBuffer, mask: &MlxBuffer, params: &DeepSeekSparsePrefillMaskParams,
+        );
+    }
+}
+
+/// Activations that are rounded to 8 and 4 bits, and stored as bf16 again.
+pub mod deepseek_activation_quant {
+    use super::*;
+
+    super::super::support::register!();
+
+    /// Elements of a row of keys.
+    pub const DEEPSEEK_MAIN_WIDTH: usize = 512;
+    /// The first elements of a row of keys, which are rounded.
+    pub const DEEPSEEK_MAIN_QUANTIZED_WIDTH: usize = 448;
+    /// Elements of a row of the indexer.
+    pub const DEEPSEEK_INDEX_WIDTH: usize = 128;
+
+    params!(DeepSeekMxfp8Params { rows: u32, row_width: u32, quantized_width: u32, block_size: u32 });
+
+    left_out! {
+        [encoder: &mut CommandEncoder, registry: &mut KernelRegistry, device: &MlxDevice]
+        /// Rounds blocks of 64 to E4M3 under a power of two.
+        dispatch_deepseek_mxfp8_fake_quant_bf16(data: &MlxBuffer, params: &DeepSeekMxfp8Params);
+        /// Rotates rows by a Hadamard transform, and rounds blocks of 32 to E2M1 under a power of two.
+        dispatch_deepseek_hadamard_mxfp4_bf16(data: &MlxBuffer, rows: u32);
+    }
+}
+
+/// The choice of experts by their scores, or by a table of tokens.
+pub mod deepseek_moe_routing {
+    use super::*;
+
+    super::super::support::register!();
+
+    /// Experts.
+    pub const DEEPSEEK_MOE_EXPERTS: usize = 256;
+    /// Experts of a token.
+    pub const DEEPSEEK_MOE_TOP_K: usize = 6;
+    /// The factor of weights.
+    pub const DEEPSEEK_MOE_ROUTE_SCALE: f32 = 1.5;
+
+    left_out! {
+        [encoder: &mut CommandEncoder, registry: &mut KernelRegistry, device: &MlxDevice]
+        /// By scores.
+        dispatch_deepseek_moe_score_route(
+            logits: &MlxBuffer, bias: &MlxBuffer, out_indices: &MlxBuffer, out_weights: &MlxBuffer, n_tokens: usize,
+        );
+        /// By a table of tokens.
+        dispatch_deepseek_moe_hash_route(
+            logits: &MlxBuffer, token_ids: &MlxBuffer, tid2eid: &MlxBuffer, out_indices: &MlxBuffer,
+            out_weights: &MlxBuffer, n_tokens: usize, vocab_size: usize,
+        );
+        /// Replaces ids that are no expert.
+        dispatch_deepseek_moe_sanitize_indices(
+            indices: &MlxBuffer, safe_indices: &MlxBuffer, invalid_status: &MlxBuffer, n_tokens: usize,
+        );
+    }
+}
+
+/// The gated activation of experts, and the sum of their outputs.
+pub mod deepseek_moe_activation {
+    use super::*;
+
+    super::super::support::register!();
+
+    /// Columns of an expert's activations.
+    pub const DEEPSEEK_MOE_INTER_DIM: usize = 2048;
+    /// Columns of an expert's outputs.
+    pub const DEEPSEEK_MOE_HIDDEN_DIM: usize = 4096;
+    /// The largest factor of the activation.
+    pub const DEEPSEEK_MOE_SWIGLU_LIMIT: f32 = 10.0;
+
+    left_out! {
+        [encoder: &mut CommandEncoder, registry: &mut KernelRegistry, device: &MlxDevice]
+        /// `silu(min(gate, 10)) * clamp(up, -10, 10)`, times a weight of each row.
+        dispatch_deepseek_moe_swiglu(
+            gate: &MlxBuffer, up: &MlxBuffer, selected_weights: Option<&MlxBuffer>, output: &MlxBuffer,
+            invalid_status: &MlxBuffer, rows: usize,
+        );
+        /// The weighted sum of the experts of each token, and the shared expert.
+        dispatch_deepseek_moe_weighted_reduce(
+            indices: &MlxBuffer, weights: &MlxBuffer, routed: &MlxBuffer, shared: &MlxBuffer, output: &MlxBuffer,
+            invalid_status: &MlxBuffer, n_tokens: usize,
         );
     }
 }

@@ -45,8 +45,9 @@ pub use fused_products::{
     fused_gate_up_silu_q8_0,
 };
 pub use left_out::{
-    deepseek_compressor, deepseek_hyper_connection, deepseek_indexer, deepseek_sparse_attention,
-    deepseek_sparse_prefill_mask, flash_attn_train,
+    deepseek_activation_quant, deepseek_compressor, deepseek_hyper_connection, deepseek_indexer,
+    deepseek_moe_activation, deepseek_moe_routing, deepseek_sparse_attention, deepseek_sparse_prefill_mask,
+    flash_attn_train,
 };
 pub use masked::{
     flash_attn_prefill, flash_attn_prefill_d512, flash_attn_prefill_mask, flash_attn_vec, tree_attention,
