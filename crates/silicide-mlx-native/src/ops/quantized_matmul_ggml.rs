@@ -1,6 +1,7 @@
 //! Products with GGML blocks: `output = input * weightᵀ`, in f32, with activations as they are.
 //!
-//! The bits of an output row do not depend on the rows beside it on the CPU.
+//! The bits of an output row do not depend on the rows beside it on the CPU, and on GPUs for up to [`MM_ROUTING_THRESHOLD`] rows, as in
+//! mlx-native. GPU kernels of silicide add in an order that depends on the number of rows, so such rows are products of their own there.
 
 use super::support::{positive, reshaped, typed};
 use crate::encoder::Dispatch;
@@ -109,12 +110,19 @@ pub fn quantized_matmul_ggml(
     params: &GgmlQuantizedMatmulParams,
 ) -> Result<()> {
     let [m, n, k] = check("quantized_matmul_ggml", (input, weight, output), params)?;
-    let (x, y) = (input.tensor(Element::F32, &[m, k])?, output.tensor(Element::F32, &[m, n])?);
     let w = weight.tensor(params.ggml_type.silicide(), &[n, k])?;
+    let apart = encoder.device().silicide().info().is_gpu() && m <= MM_ROUTING_THRESHOLD as usize;
+    let (products, rows) = if apart { (m, 1) } else { (1, m) };
+    let mut parts = Vec::new();
+    for first in (0..products).map(|product| product * rows) {
+        let x = input.tensor_at(first * k * size_of::<f32>(), Element::F32, &[rows, k])?;
+        let y = output.tensor_at(first * n * size_of::<f32>(), Element::F32, &[rows, n])?;
+        parts.push((x, y));
+    }
     let op = Linear { exact: true, ..Linear::from(Encoding::from(w.dtype())) };
     let kernel = kernel(params.ggml_type, m);
     encoder.dispatch(Dispatch::new(&kernel, m * n, &[input, weight], &[output]), move |recorder| {
-        recorder.run_into(op.clone(), &[&x, &w], &[&y])
+        parts.iter().try_for_each(|(x, y)| recorder.run_into(op.clone(), &[x, &w], &[y]))
     })
 }
 
