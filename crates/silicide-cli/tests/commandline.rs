@@ -31,7 +31,7 @@ fn model() -> String {
 /// The program without the environment's defaults.
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_silicide"));
-    for variable in ["MODEL", "DEVICE", "THREADS", "CTX_SIZE", "ISA"] {
+    for variable in ["MODEL", "DEVICE", "THREADS", "CTX_SIZE", "ISA", "CAPTURE"] {
         command.env_remove(format!("SILICIDE_{variable}"));
     }
     command.args(arguments).stdin(Stdio::null());
@@ -296,6 +296,19 @@ fn the_environment_has_defaults_that_flags_replace() {
     let arguments = short_run(&model, &["-p", "hi", "-v"]);
     let (_, err) = told(&program(&arguments).env("SILICIDE_ISA", "portable").output().unwrap(), &arguments);
     assert!(err.contains("portable, 1 threads"), "{err}");
+}
+
+#[test]
+fn a_capture_that_the_device_refuses_says_why() {
+    let model = model();
+    let arguments = short_run(&model, &["-p", "one"]);
+    refused(
+        &[&arguments[..], &["--capture", "one.gputrace"]].concat(),
+        4,
+        &["cpu", "no way to capture", "Metal"],
+    );
+    let output = program(&arguments).env("SILICIDE_CAPTURE", "one.gputrace").output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "the variable is the flag");
 }
 
 /// The help of a command, whatever the width that it is wrapped to.

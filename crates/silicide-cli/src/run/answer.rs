@@ -38,6 +38,7 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
     let mut output = Output::new(run, &waiting);
     let mut failed = None;
     let hidden = interrupts.hide_keys();
+    let capture = run.capture.as_ref().map(|path| model.device().capture(path)).transpose()?;
     waiting.start(model.device());
     let generation = generate(&mut session, &tokens, &options, &mut |text| {
         if failed.is_none() {
@@ -51,6 +52,9 @@ pub(super) fn answer(run: &Run, prompt: &str) -> Result<(), Error> {
     waiting.stop();
     drop(hidden);
     let generation = generation?;
+    if let Some(capture) = capture {
+        capture.finish()?;
+    }
     if let Some(error) = failed {
         return Err(Error::Output(error));
     }

@@ -98,6 +98,10 @@ pub(crate) struct Run {
     model: ModelArgs,
     #[command(flatten)]
     profile: ProfileArgs,
+    /// Record the answer for Xcode's Metal debugger, as a .gputrace; Metal devices only, with METAL_CAPTURE_ENABLED=1
+    #[arg(long, value_name = "FILE", env = "SILICIDE_CAPTURE", hide_env_values = true)]
+    #[arg(help_heading = "Profiling")]
+    capture: Option<PathBuf>,
     /// Print one JSON object: prompt_tokens, tokens, text, finish, timings, memory
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -151,6 +155,9 @@ impl Run {
 
     /// A conversation at the terminal.
     fn chat(&self) -> Result<(), Error> {
+        if self.capture.is_some() {
+            warning("--capture records the answer to one prompt, and there is none: nothing is recorded");
+        }
         let interrupts = Interrupts::listen();
         let session = self.model.session(&interrupts.begin())?;
         let model = session.model();
