@@ -93,5 +93,13 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         "x",
         Target::AtLeast(0.5),
     );
+    // More threads than most machines have cores: what claiming and stealing cost when threads wait for a core.
+    for threads in [8, 16, 32] {
+        let op = Nothing { tiles: 4 * threads, steps: 2500 };
+        let one = list_time(&device(1)?, op, 100, false)?.0;
+        let many = list_time(&device(threads as usize)?, op, 100, false)?.0;
+        let what = format!("groups of {} tiles, speed of {threads} threads over 1", op.tiles);
+        report.row(&what, one / many, 0.0, "x", Target::None);
+    }
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(crate) struct DeviceArgs {
         hide_env_values = true
     )]
     pub(crate) device: String,
-    /// CPU threads; 0: one per core [default: 0]
+    /// CPU threads; 0: one per core, on Linux without efficiency cores and of one NUMA node [default: 0]
     #[arg(short, long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     #[arg(env = "SILICIDE_THREADS", hide_env_values = true)]
     pub(crate) threads: Option<usize>,

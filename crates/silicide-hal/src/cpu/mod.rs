@@ -13,9 +13,11 @@
 //! | `timeline` | tickets reached, failures and spans kept |
 //! | `memory` | blocks of host memory |
 //! | `caches` | the size of the L2 cache |
+//! | `cores` | the default number of threads |
 //! | `machine` | name of the processor, size of memory |
 
 mod caches;
+mod cores;
 mod executor;
 mod fault;
 mod isa;

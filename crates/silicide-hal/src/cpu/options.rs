@@ -1,6 +1,7 @@
 //! How to open the CPU device.
 
 use super::Isa;
+use super::cores::default_threads;
 use std::time::Duration;
 
 /// The most threads of a device: sleeping threads are bits of one word.
@@ -11,8 +12,8 @@ pub(crate) const MAX_THREADS: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CpuOptions {
-    /// Threads that run kernels, the submitting one included. `None`: the parallelism that the system reports. Clamped to 1
-    /// to 64.
+    /// Threads that run kernels, the submitting one included. Clamped to 1 to 64. `None`: one for each core that the process may use; on
+    /// Linux without efficiency cores, one for the hyper-threads of a core, of one NUMA node, and within the quota of control groups.
     pub threads: Option<usize>,
     /// The highest instruction set to use. `None`: the best of the machine.
     pub isa: Option<Isa>,
@@ -47,7 +48,6 @@ impl CpuOptions {
 
     /// Returns the number of threads on this machine.
     pub(crate) fn thread_count(&self) -> usize {
-        let system = || std::thread::available_parallelism().map_or(1, |count| count.get());
-        self.threads.unwrap_or_else(system).clamp(1, MAX_THREADS)
+        self.threads.unwrap_or_else(default_threads).clamp(1, MAX_THREADS)
     }
 }

@@ -133,6 +133,30 @@ fn mixtures_give_the_same_bits_however_a_prompt_is_cut() {
     }
 }
 
+/// More threads than the machine has cores: tiles are stolen from threads that do not run, in another order each time.
+#[test]
+fn eight_to_thirty_two_threads_give_the_bits_of_one() {
+    let (folder, tokens) = (tempfile::tempdir().unwrap(), text(70));
+    let path = folder.path().join("model.gguf");
+    let dense = [DType::F16, DType::Block(Format::Q4_0), DType::Block(Format::Q6K)]
+        .map(|dtype| RandomModel::llama(dtype, 1));
+    let weights = DType::Block(Format::Q8_0);
+    let experts = RandomModel { architecture: "qwen3moe", layers: 1, weights, router: DType::F32 };
+    for model in dense.into_iter().chain([experts]) {
+        model.write(&path);
+        for isa in Isa::available() {
+            let of = |threads: usize| {
+                let mut session = Reading { threads, context: 128, ..Reading::USUAL }.session(isa, &path);
+                [70, 9, 1].map(|size| by(&mut session, &tokens, size))
+            };
+            let one = of(1);
+            for threads in [8, 16, 32] {
+                assert!(of(threads) == one, "{} on {isa} with {threads} threads", model.weights);
+            }
+        }
+    }
+}
+
 /// Compares readings of 1,300 tokens.
 fn check_long(name: &str, path: &Path, caches: &[[CacheType; 2]], sizes: &[usize]) {
     let tokens = text(1300);
