@@ -2,14 +2,17 @@
 //! group waits for it.
 //!
 //! Time lost in waiting fills a bucket that leaks a twentieth of the time that passes. When it overflows, the team
-//! shrinks by one thread for a while: 3 ms at first, twice as long each time up to half a second, and half as long
-//! again for every 100 ms without trouble. Times are in ticks of the clock.
+//! shrinks by one thread for a while: 8 ms at first, four times as long each time that growing back has failed, up to half a second, and half
+//! as long again for every 100 ms without trouble. A thread that grows back beside a busy process costs a time slice of the scheduler, about 4 ms:
+//! short texts begin and end while pauses are still short, so these grow fast. Times are in ticks of the clock.
 
 use super::clock;
 use std::time::Duration;
 
 /// The share of passing time that leaks out of the bucket: one part in this many.
 const LEAK: u64 = 20;
+/// How much longer each pause is than the one before.
+const LONGER: u64 = 4;
 
 /// See the module.
 pub(super) struct Team {
@@ -24,8 +27,9 @@ pub(super) struct Team {
     pause: u64,
     /// When the team may grow by one.
     grows_at: u64,
-    /// When it last grew.
+    /// When it last grew, and when it last shrank.
     grew_at: u64,
+    shrank_at: u64,
 }
 
 struct Limits {
@@ -41,7 +45,7 @@ impl Team {
         let ticks = |micros| clock::ticks(Duration::from_micros(micros)).max(1);
         let limits = Limits {
             bucket: ticks(1000),
-            shortest: ticks(3000),
+            shortest: ticks(8000),
             longest: ticks(500_000),
             calm: ticks(100_000),
         };
@@ -50,9 +54,10 @@ impl Team {
             size: threads,
             bucket: 0,
             looked: now,
-            pause: limits.shortest,
+            pause: 0,
             grows_at: now,
             grew_at: now,
+            shrank_at: now,
             limits,
         }
     }
@@ -85,10 +90,13 @@ impl Team {
         let calm = now.saturating_sub(self.grew_at) / self.limits.calm;
         let halved = self.pause.checked_shr(calm.min(63) as u32).unwrap_or(0);
         let Limits { shortest, longest, .. } = self.limits;
-        // A fresh team begins with the shortest pause: it is doubled from half of that.
-        self.pause = halved.max(shortest / 2).saturating_mul(2).min(longest);
+        // Several threads can be lost at once, which is no failure of growing.
+        if self.grew_at >= self.shrank_at {
+            self.pause = halved.max(shortest / LONGER).saturating_mul(LONGER).min(longest);
+        }
         self.bucket = 0;
         self.size -= 1;
+        self.shrank_at = now;
         self.grows_at = now.saturating_add(self.pause);
     }
 }
@@ -125,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_up_to_half_a_second_and_recover() {
+    fn pauses_grow_fourfold_up_to_half_a_second_and_recover() {
         let mut team = Team::new(2, 0);
         let mut now = micros(1);
         let mut pauses = Vec::new();
@@ -137,10 +145,19 @@ mod tests {
         }
         assert!(pauses.windows(2).all(|pair| pair[1] >= pair[0]));
         assert_eq!(pauses.last(), Some(&micros(500_000)));
-        assert!(pauses[1] >= pauses[0] * 2 - 2);
+        assert!(pauses[0] <= micros(8000) && pauses[1] >= pauses[0] * 4 - 4);
         now += micros(1_000_000);
         assert_eq!(team.review(|| now, micros(2000)), 1);
-        assert!(team.pause <= micros(3000) + 2, "a second of calm forgets the past");
+        assert!(team.pause <= micros(8000) + 4, "a second of calm forgets the past");
+    }
+
+    #[test]
+    fn threads_that_are_lost_at_once_share_a_pause() {
+        let mut team = Team::new(4, 0);
+        for (step, size) in [(1, 3), (2, 2), (3, 1)] {
+            assert_eq!(team.review(|| micros(100 * step), micros(2000)), size);
+            assert!(team.pause <= micros(8000));
+        }
     }
 
     #[test]
