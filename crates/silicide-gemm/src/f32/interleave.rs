@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A cache line of each row is copied, and the lines are transposed from there, as words of four bytes. Rows are often a multiple of 4 KiB apart:
-//! the lines of sixteen such rows do not stay in L1 together, so that an element at a time would read each line many times.
+//! the lines of sixteen such rows do not stay in L1 together, so that an element at a time would read each line many times. The next sixteen rows
+//! are prefetched as one piece, as for [blocks](crate::q8::interleave()).
 
 use super::product::{CheckedDense, DenseCall, F32Kernels};
 use crate::isa::{CodeLanes, Task};
@@ -14,8 +15,6 @@ use crate::q8::INTERLEAVE;
 use crate::view::GemmError;
 use silicide_quant::DType;
 
-/// Prefetch distance in bytes along a row.
-const AHEAD: usize = 512;
 /// Bytes of a row that are transposed at a time.
 const PART: usize = 16;
 
@@ -57,11 +56,12 @@ impl<I: CodeLanes, const SIZE: usize> Task for InterleaveElements<'_, I, SIZE> {
         let row_bytes = from.len() / INTERLEAVE;
         let (whole, rest) = to.as_chunks_mut::<{ LINE * INTERLEAVE }>();
         let mut lines = Lines([[0; LINE]; INTERLEAVE]);
+        let next = from.as_ptr().wrapping_add(from.len());
         for (i, to) in whole.iter_mut().enumerate() {
             for (row, line) in lines.0.iter_mut().enumerate() {
+                fetch::<true>(next.wrapping_add((i * INTERLEAVE + row) * LINE));
                 let from = from.get(row * row_bytes + i * LINE..).and_then(<[u8]>::first_chunk);
                 if let Some(from) = from {
-                    fetch::<true>(from.as_ptr().wrapping_add(AHEAD));
                     *line = *from;
                 }
             }

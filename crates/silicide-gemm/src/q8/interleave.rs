@@ -5,12 +5,17 @@
 //! ```
 //!
 //! Planes of affine codes are interleaved as elements: words of codes, and scales. Codes are [rearranged](CodeOrder) inside their words.
+//!
+//! Sixteen rows are read at a time, and no hardware prefetcher follows sixteen short streams. But their next sixteen rows lie behind them as one piece, so each
+//! step prefetches as many bytes of it as it moves. One thread, from memory, AVX2, rows of 2048 (GB/s, without and with): Q4_0 6.8 and 12.5,
+//! Q8_0 10.4 and 16.1, Q4_K 10.2 and 12.9, Q6_K 11.6 and 14.3. Prefetching ahead in each row was slower than nothing.
 
 use super::formats::affine;
 use super::formats::words_at;
 use super::layout::INTERLEAVE;
 use crate::f32::{self, F32Kernels};
 use crate::isa::{CodeLanes, Task};
+use crate::prefetch::{LINE, fetch};
 use crate::view::GemmError;
 use silicide_quant::{DType, Format, MlxFormat};
 
@@ -189,7 +194,11 @@ impl<I: CodeLanes> Task for InterleaveRows<'_, I> {
     fn run(self) {
         let Self { isa, block, from, to } = self;
         let stride = from.len() / INTERLEAVE;
+        let next = from.as_ptr().wrapping_add(from.len());
         for (i, to) in to.chunks_exact_mut(INTERLEAVE * block.bytes).enumerate() {
+            for line in (0..to.len()).step_by(LINE) {
+                fetch::<true>(next.wrapping_add(i * to.len() + line));
+            }
             let from = from.get(i * block.bytes..).unwrap_or_default();
             // SAFETY: `interleave` checked that rows are whole blocks: block `i` of row `r` is at `r * stride`.
             unsafe { interleave_block(isa, block, from.as_ptr(), stride, to) };
@@ -213,9 +222,13 @@ unsafe fn interleave_block<I: CodeLanes>(
     // SAFETY: a block can be read in sixteen rows, by this function's contract; it has `odd` bytes and its words, and `to` has room for
     // those of all rows.
     unsafe {
-        for row in 0..INTERLEAVE * usize::from(block.odd > 0) {
-            let (from, to) = (from.add(row * stride + block.odd_at), head.as_mut_ptr().add(row * block.odd));
-            std::ptr::copy_nonoverlapping(from, to, block.odd);
+        let odd = from.add(block.odd_at);
+        // A constant length is a move; another is a call for two bytes.
+        match block.odd {
+            1 => copy_odd::<1>(odd, stride, head),
+            2 => copy_odd::<2>(odd, stride, head),
+            3 => copy_odd::<3>(odd, stride, head),
+            _ => {}
         }
         let from = from.add(block.words_at);
         let count = words.len() / (4 * INTERLEAVE);
@@ -234,5 +247,17 @@ unsafe fn interleave_block<I: CodeLanes>(
                 std::ptr::copy_nonoverlapping(from.add(row * stride + 4 * word), to, 4);
             }
         }
+    }
+}
+
+/// Copies `N` bytes of each of sixteen rows, which are `stride` bytes apart.
+///
+/// # Safety
+/// The bytes can be read in sixteen rows.
+#[inline(always)]
+unsafe fn copy_odd<const N: usize>(from: *const u8, stride: usize, to: &mut [u8]) {
+    for (row, to) in to.as_chunks_mut::<N>().0.iter_mut().enumerate().take(INTERLEAVE) {
+        // SAFETY: row `row`, below sixteen, can be read, by this function's contract.
+        *to = unsafe { from.add(row * stride).cast::<[u8; N]>().read() };
     }
 }
