@@ -146,6 +146,30 @@ def bars(panels, legend, notes):
     return str(page)
 
 
+def titled(title, svg):
+    """A chart under a title."""
+    page = Page(*size(svg)[:1], 34)
+    page.text(12, 26, title, 16, weight=600)
+    return stacked([str(page), svg])
+
+
+def stacked(svgs):
+    """Charts one above the other."""
+    sizes = [size(svg) for svg in svgs]
+    page, y = Page(max(width for width, _ in sizes), sum(height for _, height in sizes)), 0
+    for svg, (_, height) in zip(svgs, sizes):
+        inside = svg[svg.index(">") + 1 : svg.rindex("</svg>")].strip()
+        page.parts.append(f'<g transform="translate(0 {number(y)})">\n{inside}\n</g>')
+        y += height
+    return str(page)
+
+
+def size(svg):
+    """The width and the height of a chart."""
+    numbers = [svg.split(f'{name}="', 1)[1].split('"', 1)[0] for name in ("width", "height")]
+    return tuple(float(text) for text in numbers)
+
+
 def diamond(page, x, y):
     page.add("path", d=f"M{x:.1f} {y - 6:.1f}l5 6l-5 6l-5 -6z", fill=COLORS[1])
 

@@ -28,6 +28,10 @@ ISAS = {
     "avx2": {"avx2", "fma", "f16c"},
     "neon": {"asimd", "asimddp"},
 }
+# CMake options of llama.cpp for less than the best instruction set.
+LLAMA_BUILDS = {
+    "avx2": "-DGGML_NATIVE=OFF -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON -DGGML_AVX512=OFF",
+}
 # Features of CPUs that the speed of products depends on, as Linux spells them.
 FEATURES = ["avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512vbmi", "avx512_bitalg",
             "amx_int8", "asimddp", "i8mm", "bf16", "sve"]
@@ -70,21 +74,28 @@ def program(name):
 
 
 @functools.cache
-def python_with_llama():
-    """A Python that has llama.cpp: this one, or one in the cache folder, where the package is built once."""
+def python_with_llama(isa=None):
+    """A Python that has llama.cpp: this one, or one in the cache folder, where the package is built once.
+
+    With an instruction set of `LLAMA_BUILDS` that is not the best of this CPU, it is a build for that set, beside the usual one.
+    """
     probe = ["-c", "import llama_cpp; print(llama_cpp.__version__)"]
-    place = cache() / "python"
-    for python in [pathlib.Path(sys.executable), place / "bin" / "python"]:
+    options = None if isa == next(iter(instruction_sets(features())), None) else LLAMA_BUILDS.get(isa)
+    place = cache() / (f"python-{isa}" if options else "python")
+    python = place / "bin" / "python"
+    for python in [python] if options else [pathlib.Path(sys.executable), python]:
         if python.exists() and subprocess.run([python, *probe], capture_output=True).returncode == 0:
             return python
     say(f"{PACKAGE} is not there: building it in {place}, which takes some minutes")
     venv.create(place, with_pip=True, clear=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", PACKAGE], check=True, stdout=sys.stderr)
+    # pip keeps what it builds by name and version alone, and the two builds would be mixed up.
+    install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", PACKAGE]
+    subprocess.run(install, check=True, stdout=sys.stderr, env=os.environ | {"CMAKE_ARGS": options or os.environ.get("CMAKE_ARGS", "")})
     return python
 
 
-def llama_version():
-    return run([python_with_llama(), "-c", "import llama_cpp; print(llama_cpp.__version__)"]).strip()
+def llama_version(isa=None):
+    return run([python_with_llama(isa), "-c", "import llama_cpp; print(llama_cpp.__version__)"]).strip()
 
 
 # The device of silicide, as its `--device` takes it.
@@ -111,8 +122,8 @@ def first_token(path, threads, isa=None, binary=None):
 
 
 def llama(path, threads, prompt, count, isa=None):
-    """llama.cpp's tokens per second on one file. It takes the best instruction set, whatever `isa` is."""
-    command = [python_with_llama(), HERE / "llama.py", path, "-t", threads, "-p", prompt, "-n", count]
+    """llama.cpp's tokens per second on one file: with `isa` if it can be built for it, else with the best instruction set."""
+    command = [python_with_llama(isa), HERE / "llama.py", path, "-t", threads, "-p", prompt, "-n", count]
     return json.loads(run(command).splitlines()[-1])
 
 
@@ -129,9 +140,9 @@ def rows(*arguments):
     return [json.loads(line) for line in run([program("bench"), *arguments, "--json"]).splitlines()]
 
 
-def limits(threads):
-    """The machine's limits by name, bytes or operations in a second."""
-    measured = rows("limits", "--threads", threads)
+def limits(threads, isa=None):
+    """The machine's limits by name, bytes or operations in a second, with an instruction set (None: the best)."""
+    measured = rows("limits", "--threads", threads, *(["--isa", isa] if isa else []))
     return {row["limit"]: row["value"] * 1e9 for row in measured}
 
 

@@ -13,7 +13,7 @@ import pathlib
 import engines
 
 FAMILIES = {
-    "smollm2": ["q4_0", "q4_1", "q8_0", "q4_k_m", "f16"],
+    "smollm2": ["q4_0", "q4_1", "q5_k_m", "q4_k_m", "q6_k", "q8_0", "iq4_nl", "f16"],
     "1b": ["q4_0", "q8_0", "q4_k_m", "q6_k"],
     "experts": ["q4_0", "q4_k_m", "q8_0"],
 }

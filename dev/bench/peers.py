@@ -4,7 +4,7 @@
     dev/bench/peers.py                                    # all models of the table of targets, 1 and 2 threads
     dev/bench/peers.py --models smollm2,1b -t 2 -r 5      # some of them
     dev/bench/peers.py model-q4_1.gguf [--least 0.7]      # your own files
-    dev/bench/peers.py --isa avx2,avx512                  # silicide's instruction sets one after the other; llama.cpp takes the best
+    dev/bench/peers.py --isa avx2,avx512                  # instruction sets one after the other, of both; see engines.LLAMA_BUILDS
     dev/bench/peers.py --json run.json --assert           # keep what was measured; end with 1 if a target is missed
     dev/bench/peers.py --from run.json --plot docs/peers.svg   # draw and judge an earlier run again
 
@@ -37,14 +37,17 @@ def wanted(a):
 def measure(a):
     """Everything that is measured, as it is stored."""
     files = wanted(a)
-    run = {"when": time.strftime("%Y-%m-%d %H:%M"), "machine": engines.processor(), "llama_cpp_python": engines.llama_version()}
+    run = {"when": time.strftime("%Y-%m-%d %H:%M"), "machine": engines.processor(), "llama_cpp_python": engines.llama_version(a.isa[0])}
     run |= {"prompt": a.p, "count": a.n, "rounds": a.r, "busy_before": engines.warn_before(), "limits": [], "files": [], "kernels": []}
     watch = engines.Watch()
+    known = {}
     for family, format, path in files:
         work = models.work(path)
         for threads, isa in itertools.product(a.t, a.isa):
             # Limits drift as speeds do: each file is compared with those of its own minutes, the better of before and after.
-            before = engines.limits(threads)
+            before = known[threads, isa] if (threads, isa) in known else engines.limits(threads, isa)
+            if a.limits == "once":
+                known[threads, isa] = before
             file = {"family": family, "format": format, "threads": threads, "isa": isa, "work": work, "limits": len(run["limits"])}
             file |= {"silicide": [], "llama.cpp": [], "failed": {}}
             run["files"].append(file)
@@ -58,7 +61,7 @@ def measure(a):
                     except engines.Failed as failure:
                         file["failed"][name] = str(failure)
                         engines.say(f"SKIPPED: {name} can't run {models.label(file)}: {failure}")
-            after = before if file["failed"] else engines.limits(threads)
+            after = before if file["failed"] or known else engines.limits(threads, isa)
             run["limits"].append({"threads": threads} | {limit: max(before[limit], after[limit]) for limit in before})
     if a.kernels:
         engines.say("kernels alone, 1 thread")
@@ -67,6 +70,20 @@ def measure(a):
             with contextlib.suppress(engines.Failed):  # not all formats can be interleaved
                 run["kernels"] += kernel(format + targets.INTERLEAVED)
     run["busy_meanwhile"] = watch.foreign()
+    return run
+
+
+def joined(runs):
+    """Several runs as one: all files and kernels, each with the limits of its own run."""
+    run = runs[0] | {"files": [], "limits": [], "kernels": []}
+    for each in runs:
+        if each["machine"] != run["machine"] or (each["prompt"], each["count"]) != (run["prompt"], run["count"]):
+            raise SystemExit("the runs are not of one machine and one length of tests")
+        run["files"] += [file | {"limits": file["limits"] + len(run["limits"])} for file in each["files"]]
+        run["limits"] += each["limits"]
+        run["kernels"] += each["kernels"]
+        for busy in ("busy_before", "busy_meanwhile"):
+            run[busy] = max(run[busy], each[busy])
     return run
 
 
@@ -197,16 +214,19 @@ def main():
     parser.add_argument("--models", type=engines.words, default=list(models.FAMILIES), help="smollm2, 1b, experts")
     parser.add_argument("--formats", type=engines.words, help="only these: q4_0,q8_0")
     parser.add_argument("-t", type=engines.numbers, default=[1, 2], help="numbers of threads (1,2)")
-    parser.add_argument("--isa", type=engines.words, default=[None], help="instruction sets of silicide: portable,avx2,avx512,neon")
+    parser.add_argument("--isa", type=engines.words, default=[None], help="instruction sets: avx2,avx512 (llama.cpp is built for avx2 too; with others it takes the best)")
     parser.add_argument("-p", type=int, default=512, help="tokens of a prompt (512)")
     parser.add_argument("-n", type=int, default=128, help="tokens to generate (128)")
     parser.add_argument("-r", type=int, default=3, help="rounds (3)")
+    parser.add_argument("--limits", choices=["each", "once"], default="each",
+                        help="measure the machine's limits before and after each file, or once in the run (each)")
     parser.add_argument("--kernels", action=argparse.BooleanOptionalAction,
                         help="measure kernels alone too; so it is unless files are given")
     parser.add_argument("--least", type=float, help="a target for all ratios to llama.cpp; implies --assert")
     parser.add_argument("--assert", dest="strict", action="store_true", help="end with 1 if a target is missed or a file skipped")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write what was measured")
-    parser.add_argument("--from", dest="earlier", type=pathlib.Path, metavar="FILE", help="measure nothing: take what --json wrote")
+    parser.add_argument("--from", dest="earlier", type=engines.words, metavar="FILES",
+                        help="measure nothing: take what --json wrote, of several runs on one machine together")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE.svg", help="draw it")
     a = parser.parse_args()
     unknown = [name for name in a.models if name not in models.FAMILIES]
@@ -214,7 +234,7 @@ def main():
         parser.error(f"no model {', '.join(unknown)}; known are {', '.join(models.FAMILIES)}")
     if a.kernels is None:
         a.kernels = not a.files
-    run = json.loads(a.earlier.read_text()) if a.earlier else measure(a)
+    run = joined([json.loads(pathlib.Path(name).read_text()) for name in a.earlier]) if a.earlier else measure(a)
     if a.json:
         a.json.write_text(json.dumps(run, indent=1) + "\n")
     missed = judge(run, a.least)

@@ -12,6 +12,7 @@ import ab
 import builds
 import drawing
 import engines
+import machines
 import models
 import neighbours
 import peers
@@ -83,6 +84,37 @@ class Peers(unittest.TestCase):
             engines.ours("file", 1, 8, 8)
         self.assertEqual(commands[0][commands[0].index("--isa") + 1], "avx2")
         self.assertNotIn("--isa", commands[1])
+
+    def test_both_engines_get_the_instruction_set(self):
+        commands, pythons = [], []
+        answer = lambda command: commands.append(command) or '{"pp": 1, "tg": 2}'
+        python = lambda isa=None: pythons.append(isa) or "python"
+        with unittest.mock.patch.multiple(engines, python_with_llama=python, run=answer):
+            engines.llama("file", 1, 8, 8, "avx2")
+            engines.llama("file", 1, 8, 8)
+        self.assertEqual(pythons, ["avx2", None])
+        self.assertIn("-DGGML_NATIVE=OFF", engines.LLAMA_BUILDS["avx2"])
+
+    def test_tables_under_the_names_of_machines_are_drawn(self):
+        head = "| model | threads | test | silicide | llama.cpp | ratio | spread | bound |\n|---|---|---|---|---|---|---|---|\n"
+        row = lambda model, test: f"| {model} | 2 | {test} | 238.2 | 90.5 | 2.64 | 2.51 to 2.77 | 1.03 |\n"
+        one = "| 1b q4_0 | 1 | tg128 | 1.0 | 1.0 | 1.00 | 1.00 to 1.00 | |\n"
+        text = f"#### One & all\n\ntext\n\n{head}{row('smollm2 q4_0', 'tg128')}{row('smollm2 q4_0', 'pp512')}{one}\n"
+        text += f"#### Other\n{head}{row('1b q8_0 (avx2)', 'tg128')}\n### No machine\n{head}{one}\n#### No table\n| a |\n|---|\n"
+        found = machines.tables(text)
+        self.assertEqual([(heading, len(rows)) for heading, rows in found], [("One & all", 3), ("Other", 1)])
+        drawn = machines.plot(text)
+        tree = xml.etree.ElementTree.fromstring(drawn)
+        words = [element.text for element in tree.iter() if element.tag.endswith("text")]
+        self.assertEqual([words.count(word) for word in ("One & all", "Other", "Q4_0", "Q8_0", "2.64\u00d7")], [1, 1, 2, 1, 3])
+
+    def test_runs_are_joined_with_their_own_limits(self):
+        run = lambda machine, format: {"machine": machine, "prompt": 8, "count": 8, "limits": [{"threads": 1}], "kernels": [format],
+                                       "files": [{"format": format, "limits": 0}], "busy_before": 0.0, "busy_meanwhile": 0.1}
+        both = peers.joined([run("a", "q4_0"), run("a", "q8_0")])
+        self.assertEqual([(file["format"], file["limits"]) for file in both["files"]], [("q4_0", 0), ("q8_0", 1)])
+        self.assertEqual((len(both["limits"]), both["kernels"]), (2, ["q4_0", "q8_0"]))
+        self.assertRaises(SystemExit, peers.joined, [run("a", "q4_0"), run("b", "q8_0")])
 
     def test_the_better_form_of_a_kernel_counts(self):
         row = {"rows": 512, "bytes_per_second": 1e9, "of_memory": 0.1}
@@ -235,7 +267,7 @@ class CompareBuilds(unittest.TestCase):
     def test_options_choose_figures(self):
         self.assertEqual(ab.arguments(["a", "b", "--few", "-r", "2"]).pairs, 2)
         a = ab.arguments(["a", "b"])
-        self.assertEqual((len(a.chosen), a.t, a.pairs), (12, [1, 2], 10))
+        self.assertEqual((len(a.chosen), a.t, a.pairs), (15, [1, 2], 10))
         a = ab.arguments(["a", "b", "--quick"])
         self.assertEqual((a.chosen, a.t), ([("smollm2", "q4_0"), ("1b", "q4_0"), ("experts", "q4_0")], [2]))
         a = ab.arguments(["a", "b", "--quick", "--formats", "q6_k,bf16", "-t", "1", "--models", "1b,experts"])

@@ -197,7 +197,7 @@ fn main() -> anyhow::Result<()> {
             load::run(&mut report, 2.0)?;
         }
     }
-    let missed = report.finish();
+    let missed = report.finish()?;
     anyhow::ensure!(!arguments.assert || missed == 0, "{missed} rows missed their target");
     Ok(())
 }

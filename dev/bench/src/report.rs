@@ -13,12 +13,14 @@ pub(crate) struct Report {
     json: bool,
     rows: usize,
     missed: usize,
+    /// What the rows are called whose value or spread is NaN or infinite.
+    no_numbers: Vec<String>,
     details: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Report {
     pub(crate) fn new(json: bool) -> Report {
-        Report { json, rows: 0, missed: 0, details: serde_json::Map::new() }
+        Report { json, rows: 0, missed: 0, no_numbers: Vec::new(), details: serde_json::Map::new() }
     }
 
     /// Prints a heading, in tables only.
@@ -45,6 +47,9 @@ impl Report {
         };
         self.rows += 1;
         self.missed += usize::from(!met);
+        if !value.is_finite() || !spread.is_finite() {
+            self.no_numbers.push(what.to_owned());
+        }
         let details = std::mem::take(&mut self.details);
         if self.json {
             let mut row = serde_json::json!({
@@ -60,11 +65,28 @@ impl Report {
         }
     }
 
-    /// Prints the summary and says how many targets were missed.
-    pub(crate) fn finish(&self) -> usize {
+    /// Prints the summary and returns how many targets were missed. A figure that is no number is an error.
+    pub(crate) fn finish(&self) -> anyhow::Result<usize> {
         if !self.json {
             println!("\n{} figures, {} targets missed", self.rows, self.missed);
         }
-        self.missed
+        anyhow::ensure!(self.no_numbers.is_empty(), "not a number: {}", self.no_numbers.join("; "));
+        Ok(self.missed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_is_no_number_is_an_error_that_names_it() {
+        let mut report = Report::new(true);
+        report.row("right", 1.0, 0.0, "s", Target::AtMost(0.5));
+        assert_eq!(report.finish().unwrap(), 1);
+        report.row("divided by zero", 1.0 / 0.0, 0.0, "s", Target::None);
+        report.row("without samples", 1.0, f64::NAN, "s", Target::None);
+        let error = report.finish().unwrap_err().to_string();
+        assert_eq!(error, "not a number: divided by zero; without samples");
     }
 }

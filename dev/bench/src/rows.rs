@@ -156,15 +156,15 @@ fn one_format(report: &mut Report, device: &Device, name: &str, sweep: &Sweep<'_
         let bandwidth = kind.bytes()? as f64 / seconds;
         let about = json!({
             "format": name, "rows": m, "threads": threads, "bytes_per_second": bandwidth, "operations_per_second": speed,
-            "of_memory": bandwidth / peaks.memory, "of_peak": speed / peak,
+            "of_memory": bandwidth / peaks.memory, "of_peak": peak.is_finite().then(|| speed / peak),
         });
-        report.about(about).row(
-            &format!("{name}, {m} rows: {:.1} GB/s, {:.0} GOP/s, of the peak", bandwidth / 1e9, speed / 1e9),
-            speed / peak,
-            0.0,
-            "x",
-            Target::None,
-        );
+        let shown = format!("{name}, {m} rows: {:.1} GB/s, {:.0} GOP/s", bandwidth / 1e9, speed / 1e9);
+        // Some instruction sets have no probe of their peak.
+        let (what, value, unit) = match peak.is_finite() {
+            true => (format!("{shown}, of the peak"), speed / peak, "x"),
+            false => (shown, speed / 1e9, "GOP/s"),
+        };
+        report.about(about).row(&what, value, 0.0, unit, Target::None);
     }
     Ok(())
 }
