@@ -252,6 +252,12 @@ impl Bench {
         if engine.no_repack {
             settings.push(("repack", "no".to_owned()));
         }
+        if engine.repack_cache {
+            settings.push(("repack", "mapped".to_owned()));
+        }
+        if engine.mlock {
+            settings.push(("mlock", "yes".to_owned()));
+        }
         let is_split = results.iter().any(|row| row.layers.text().is_some());
         if is_split {
             // Each row has its own.

@@ -13,6 +13,7 @@ use indicatif::{HumanBytes, HumanDuration};
 use pull_log::{PullLog, PullStep, phase_name};
 use serde::Serialize;
 use silicide::CancelToken;
+use silicide_llm::repack::{RepackCache, RepackedFile};
 use silicide_llm::store::{KnownModel, PullOptions, Store, StoreError, StoredModel, Verified};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ pub(crate) struct Pull {
     names: Vec<String>,
 }
 
-/// List the downloaded models
+/// List the downloaded models, and repacked weights
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   silicide list
@@ -45,12 +46,12 @@ pub(crate) struct List {
     verify: bool,
 }
 
-/// Delete downloaded models
+/// Delete downloaded models, with their repacked weights, or repacked weights alone
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   silicide rm smollm2")]
 pub(crate) struct Remove {
-    /// Names of models
+    /// Names of models, or of repacked weights as `silicide list` shows them
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 }
@@ -73,16 +74,22 @@ impl List {
         std::fs::create_dir_all(store.directory())
             .map_err(|error| Error::output(store.directory(), error))?;
         let models = store.list()?;
+        let repacked = repacked()?;
         let checked = if self.verify { Some(verify(&store, &models)?) } else { None };
         let states = || checked.iter().flatten().map(state).map(Some).chain(std::iter::repeat(None));
         if self.json {
-            let rows: Vec<Row<'_>> =
-                models.iter().zip(states()).map(|(model, state)| Row::of(model, state)).collect();
+            let rows = models.iter().zip(states()).map(|(model, state)| Row::of(model, state));
+            let rows: Vec<Row<'_>> = rows.chain(repacked.iter().map(Row::of_repacked)).collect();
             say(&(serde_json::to_string_pretty(&rows)? + "\n"))?;
-        } else if models.is_empty() {
+        } else if models.is_empty() && repacked.is_empty() {
             say(&format!("no models in {} yet\n{}\n", store.directory().display(), known_models()))?;
         } else {
-            say(&format!("{}\n", table(&models, self.verify, states())))?;
+            if !models.is_empty() {
+                say(&format!("{}\n", table(&models, self.verify, states())))?;
+            }
+            if !repacked.is_empty() {
+                say(&format!("\nrepacked weights (--repack-cache)\n{}\n", repacked_table(&repacked)))?;
+            }
         }
         let damaged = models.iter().zip(checked.into_iter().flatten());
         for (model, verified) in damaged {
@@ -128,11 +135,30 @@ impl Remove {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let store = Store::open()?;
         for name in &self.names {
-            let model = store.remove(name)?;
-            say(&format!("{}: {} freed\n", model.path.display(), HumanBytes(model.bytes)))?;
+            let all = repacked()?;
+            if let Some(file) = all.iter().find(|file| file.name == *name) {
+                remove_repacked(file)?;
+                continue;
+            }
+            let model = store.find(name)?.and_then(|model| model.path.canonicalize().ok());
+            let removed = store.remove(name)?;
+            say(&format!("{}: {} freed\n", removed.path.display(), HumanBytes(removed.bytes)))?;
+            all.iter().filter(|file| model.is_some() && file.model == model).try_for_each(remove_repacked)?;
         }
         Ok(())
     }
+}
+
+/// Returns the files of repacked weights.
+fn repacked() -> Result<Vec<RepackedFile>, Error> {
+    let cache = RepackCache::open().ok_or(StoreError::NoHome)?;
+    cache.list().map_err(|error| Error::output(cache.directory(), error))
+}
+
+fn remove_repacked(file: &RepackedFile) -> Result<(), Error> {
+    let cache = RepackCache::open().ok_or(StoreError::NoHome)?;
+    cache.remove(file).map_err(|error| Error::output(&file.path, error))?;
+    say(&format!("{}: {} freed\n", file.path.display(), HumanBytes(file.bytes)))
 }
 
 /// The file or folder of the model that a user names: a path, or a name, whose model is fetched if it is not here.
@@ -194,20 +220,41 @@ struct Row<'a> {
     /// Whether its hash is right, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<&'static str>,
+    /// The model of which these are repacked weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repacked_from: Option<&'a Path>,
+}
+
+/// Returns the seconds since 1970.
+fn seconds(time: SystemTime) -> Option<u64> {
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 impl<'a> Row<'a> {
     fn of(model: &'a StoredModel, verified: Option<&'static str>) -> Row<'a> {
         let known = KnownModel::find(&model.name);
-        let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
         Row {
             name: &model.name,
             bytes: model.bytes,
             path: &model.path,
-            modified: model.modified.and_then(since),
+            modified: model.modified.and_then(seconds),
             title: known.map(|known| known.title),
             licence: known.map(|known| known.licence),
             verified,
+            repacked_from: None,
+        }
+    }
+
+    fn of_repacked(file: &'a RepackedFile) -> Row<'a> {
+        Row {
+            name: &file.name,
+            bytes: file.bytes,
+            path: &file.path,
+            modified: file.modified.and_then(seconds),
+            title: None,
+            licence: None,
+            verified: None,
+            repacked_from: Some(file.model.as_deref().unwrap_or(Path::new(""))),
         }
     }
 }
@@ -227,6 +274,20 @@ fn table(
         let size = HumanBytes(model.bytes).to_string();
         let facts = [model.name.clone(), size, age].into_iter().chain(state.map(str::to_owned));
         table.add_row(facts.chain([model.path.display().to_string()]));
+    }
+    if let Some(sizes) = table.column_mut(1) {
+        sizes.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn repacked_table(files: &[RepackedFile]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(["name", "size", "stored", "model"]);
+    for file in files {
+        let age = file.modified.and_then(|time| time.elapsed().ok()).map(age).unwrap_or_default();
+        let model = file.model.as_ref().map_or("damaged".to_owned(), |model| model.display().to_string());
+        table.add_row([file.name.clone(), HumanBytes(file.bytes).to_string(), age, model]);
     }
     if let Some(sizes) = table.column_mut(1) {
         sizes.set_cell_alignment(CellAlignment::Right);

@@ -140,7 +140,7 @@ fn a_prompt_that_begins_with_a_dash_is_a_prompt_or_a_clear_error() {
 fn flags_of_llama_cpp_without_effect_print_a_note() {
     let model = model();
     let foreign =
-        ["-ngl", "99", "-fa", "on", "-b", "2048", "-np", "1", "-cnv", "--jinja", "--mlock", "-p", "hi"];
+        ["-ngl", "99", "-fa", "on", "-b", "2048", "-np", "1", "-cnv", "--jinja", "--prio", "1", "-p", "hi"];
     let (_, err) = success(&short_run(&model, &foreign));
     for part in [
         "note: -ngl 99: no layer was offloaded",
@@ -148,7 +148,7 @@ fn flags_of_llama_cpp_without_effect_print_a_note() {
         "note: -b 2048 has no effect",
         "note: -np 1 has no effect",
         "note: -cnv has no effect",
-        "note: --mlock has no effect",
+        "note: --prio 1 has no effect",
     ] {
         assert!(err.contains(part), "no {part:?} in {err}");
     }

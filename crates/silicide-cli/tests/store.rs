@@ -255,3 +255,61 @@ fn devices_are_listed() {
         samples::not_tested(format!("Vulkan: {}", json["missing"]));
     }
 }
+
+/// A run of one token with repacked weights on disk.
+const REPACKED_RUN: [&str; 10] =
+    ["run", "--device", "cpu", "--raw", "-n", "1", "-p", "hi", "--load=copy", "--repack-cache"];
+
+#[test]
+fn repacked_weights_are_listed_and_deleted() {
+    let cache = tempfile::tempdir().unwrap();
+    let models = cache.path().join("models");
+    std::fs::create_dir_all(&models).unwrap();
+    std::fs::copy(samples::testdata("models/llama-chat.gguf"), models.join("mine.gguf")).unwrap();
+    let run_mine = || run(cache.path(), &[&REPACKED_RUN[..], &["-m", "mine"]].concat());
+    let first = run_mine();
+    let text = success(&first);
+    let notes = String::from_utf8_lossy(&first.stderr).into_owned();
+    assert!(notes.contains("note: repacked weights were written to"), "{notes}");
+    let second = run_mine();
+    assert_eq!(success(&second), text);
+    let notes = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(!notes.contains("repacked"), "{notes}");
+
+    let listed = success(&run(cache.path(), &["list"]));
+    assert!(listed.contains("repacked weights (--repack-cache)") && listed.contains("mine-"), "{listed}");
+    let rows = || -> serde_json::Value {
+        serde_json::from_str(&success(&run(cache.path(), &["list", "--json"]))).unwrap()
+    };
+    let row = rows()[1].clone();
+    let name = row["name"].as_str().unwrap().to_owned();
+    assert!(
+        row["repacked_from"].as_str().unwrap().ends_with("mine.gguf") && row["bytes"].as_u64() > Some(1000)
+    );
+    assert!(success(&run(cache.path(), &["rm", &name])).contains("freed"));
+    assert_eq!(rows().as_array().unwrap().len(), 1);
+
+    // A model goes with its repacked weights.
+    success(&run_mine());
+    assert_eq!(rows().as_array().unwrap().len(), 2);
+    assert_eq!(success(&run(cache.path(), &["rm", "mine"])).matches("freed").count(), 2);
+    assert_eq!(rows().as_array().unwrap().len(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_leaves_no_repacked_weights_and_the_model_runs() {
+    let cache = tempfile::tempdir().unwrap();
+    let model = samples::testdata("models/llama-chat.gguf");
+    // Writing fails after 16 or 32 KiB, as on a full disk; the signal that says so is ignored.
+    let script = "trap '' XFSZ; ulimit -f 32; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_silicide")]).args(REPACKED_RUN);
+    let output =
+        command.args(["-m", model.to_str().unwrap()]).env("SILICIDE_CACHE", cache.path()).output().unwrap();
+    success(&output);
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains("note: repacked weights can't be stored in"), "{notes}");
+    let left: Vec<_> = std::fs::read_dir(cache.path().join("repacked")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}

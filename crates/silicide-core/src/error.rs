@@ -193,6 +193,20 @@ pub enum Error {
         /// Where.
         what: &'static str,
     },
+    /// Memory that the system did not lock.
+    #[error(
+        "{bytes} bytes can't be locked in memory: {detail}. Raise the limit with `ulimit -l unlimited`, memlock in \
+         /etc/security/limits.conf or systemd's LimitMEMLOCK, or do not lock memory"
+    )]
+    NotLocked {
+        /// The bytes.
+        bytes: usize,
+        /// What the system says, and its limit.
+        detail: String,
+    },
+    /// Systems without locked memory.
+    #[error("memory can be locked on Unix only; do not lock memory here")]
+    NoMemoryLock,
     /// A host guard is held over bytes that a command, or another guard, needs.
     #[error(
         "{what}: bytes {start}..{end} of {storage} are held by a host {held} guard; drop the guard first"

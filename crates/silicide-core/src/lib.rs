@@ -30,7 +30,8 @@ pub mod weights;
 mod worker;
 
 pub use buffer::{
-    Buffer, BufferId, BufferOptions, ForeignMemory, NativeBuffer, ReadGuard, StorageId, WriteGuard,
+    Buffer, BufferId, BufferOptions, ForeignMemory, MemoryLock, NativeBuffer, ReadGuard, StorageId,
+    WriteGuard,
 };
 pub use cancel::CancelToken;
 pub use device::{Capture, Counters, Device, DeviceOptions, Listing};

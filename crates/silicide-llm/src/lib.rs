@@ -25,6 +25,7 @@
 //! | [`sample`] | logits to a token |
 //! | [`model`] | settings, tensors, and a forward pass for each architecture |
 //! | [`cache`] | the KV cache |
+//! | [`repack`] | repacked weights on disk, which later runs map |
 //! | [`store`] | models on this machine: download, list, remove |
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ mod conversation;
 pub mod engine;
 mod error;
 pub mod model;
+pub mod repack;
 pub mod sample;
 pub mod store;
 pub mod tokenizer;

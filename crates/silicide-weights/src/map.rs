@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use memmap2::Mmap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub struct MappedFile {
     map: Arc<Mmap>,
     path: Arc<Path>,
+    metadata: Metadata,
 }
 
 impl MappedFile {
@@ -27,7 +28,8 @@ impl MappedFile {
         let file = File::open(path).map_err(|error| Error::io(path, &error))?;
         // SAFETY: no process changes the file while the mapping lives (`# Safety`).
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::io(path, &error))?;
-        Ok(MappedFile { map: Arc::new(map), path: path.into() })
+        let metadata = file.metadata().map_err(|error| Error::io(path, &error))?;
+        Ok(MappedFile { map: Arc::new(map), path: path.into(), metadata })
     }
 
     /// Maps a weight file. By convention a weight file is not changed in place: it is written once, and replaced by a rename. A
@@ -71,6 +73,11 @@ impl MappedFile {
             // Only advice: memory stays taken where the system refuses it.
             let _ = advised;
         }
+    }
+
+    /// Returns the metadata of the mapped file as it was after mapping. A file that has replaced it since has others.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     /// Returns the file's path.

@@ -74,7 +74,7 @@ const LOAD_MODES: &[ForeignValue] = &[
     value("mlock", Some("copy"), Some(NOT_LOCKED)),
     value("dio", Some("copy"), Some("files are read through the page cache")),
 ];
-const NOT_LOCKED: &str = "weights are not locked in memory";
+const NOT_LOCKED: &str = "weights are not locked in memory; --mlock locks them";
 const HUB: &str =
     "models come from files, not yet from hubs or addresses; download the file and give its path with -m";
 const ONE_DEVICE: &str = "layers run on one GPU and on the CPU; --device chooses the GPU";
@@ -135,7 +135,6 @@ pub(super) const TABLE: &[ForeignFlag] = &[
     flag(&["-Cb", "--cpu-mask-batch", "-Crb", "--cpu-range-batch"], One, Ignored(PINNING)),
     flag(&["--cpu-strict-batch", "--prio-batch", "--poll-batch"], One, Ignored(PINNING)),
     flag(&["--numa"], One, Ignored("memory is not placed by node; use numactl")),
-    flag(&["--mlock"], None, Ignored(NOT_LOCKED)),
     flag(&["-dio", "--direct-io"], None, Ignored("files are mapped, or copied through the page cache")),
     flag(&["--no-host", "-bs", "--backend-sampling", "--no-op-offload"], None, Ignored("there is one way only")),
     flag(&["-nkvo", "--no-kv-offload"], None, Ignored("the KV cache is on the device that runs the layers")),

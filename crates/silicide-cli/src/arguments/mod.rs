@@ -22,7 +22,7 @@ pub(crate) use translate::translate;
 use crate::common::progress_bar;
 use crate::error::Error;
 use crate::facts::LayerFacts;
-use crate::output::{detail, is_verbose, warning};
+use crate::output::{detail, is_verbose, note, warning};
 use clap::Args;
 use indicatif::HumanBytes;
 use silicide::CancelToken;
@@ -30,6 +30,8 @@ use silicide::graph::{GraphExecutor, KernelDispatches};
 use silicide::hal::cpu::Isa;
 use silicide_llm::cache::CacheType;
 use silicide_llm::engine::{Session, capture_pass};
+use silicide_llm::repack::RepackCache;
+use silicide_llm::store::StoreError;
 use silicide_llm::{Model, ModelOptions};
 use silicide_weights::{Load, Source};
 use std::sync::Arc;
@@ -65,6 +67,12 @@ pub(crate) struct EngineArgs {
     /// Do not repack weights for the CPU: use them where the file is mapped [aliases: -nr]
     #[arg(long)]
     pub(crate) no_repack: bool,
+    /// Keep the repacked weights in a file in the cache folder, and map that file in later runs. `silicide list` shows it. For the CPU
+    #[arg(long, conflicts_with = "no_repack")]
+    pub(crate) repack_cache: bool,
+    /// Lock the weights in memory, so that the system neither swaps nor drops them. For the CPU, on Unix
+    #[arg(long)]
+    pub(crate) mlock: bool,
     /// How weight files are read: map (used in place) or copy (read into memory; a file that changes or is truncated later
     /// does no harm) [default: copy on network file systems, map elsewhere]
     #[arg(long, value_name = "HOW", value_parser = load_mode)]
@@ -168,6 +176,10 @@ impl ModelArgs {
         options.chunk = self.engine.ubatch_size;
         self.engine.cache.choose(&mut options);
         options.repack = !self.engine.no_repack;
+        if self.engine.repack_cache {
+            options.repack_cache = Some(RepackCache::open().ok_or(StoreError::NoHome)?);
+        }
+        options.mlock = self.engine.mlock;
         options.files = if self.engine.no_mmap { Some(Load::Copy) } else { self.engine.load };
         options.load.cancel = cancel.clone();
         let bar = progress_bar("loading");
@@ -186,6 +198,9 @@ impl ModelArgs {
         reading.finish_and_clear();
         bar.finish_and_clear();
         let model = model?;
+        if let Some(text) = model.repack_note() {
+            note(text);
+        }
         self.device.split.say_where_experts_run(&model);
         let (context, trained) = (model.cache_options().context, model.description().config.trained_context);
         if context > trained {

@@ -9,6 +9,7 @@ mod array;
 mod foreign;
 mod guard;
 mod handle;
+mod lock;
 #[cfg(all(target_vendor = "apple", feature = "metal"))]
 mod metal;
 mod native;
@@ -20,6 +21,7 @@ pub use array::{ArrayGuard, ArrayGuardMut};
 pub use foreign::ForeignMemory;
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::{Buffer, BufferId, BufferOptions};
+pub use lock::MemoryLock;
 #[cfg(all(target_vendor = "apple", feature = "metal"))]
 pub use metal::MetalBuffer;
 pub use native::NativeBuffer;

@@ -12,6 +12,7 @@
 //! | `fault` | the first panic of a submission |
 //! | `timeline` | tickets reached, failures and spans kept |
 //! | `memory` | blocks of host memory |
+//! | `lock` | pages that stay resident |
 //! | `caches` | the size of the L2 cache |
 //! | `cores` | the default number of threads |
 //! | `machine` | name of the processor, size of memory |
@@ -22,6 +23,7 @@ mod executor;
 mod fault;
 mod isa;
 mod lanes;
+mod lock;
 mod machine;
 pub(crate) mod memory;
 mod options;
@@ -32,5 +34,6 @@ mod workspace;
 
 pub use executor::{info, open};
 pub use isa::{Isa, UnknownIsa};
+pub use lock::{lock_limit, lock_memory, unlock_memory};
 pub use machine::resident_memory;
 pub use options::CpuOptions;

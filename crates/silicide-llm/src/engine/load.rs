@@ -10,12 +10,12 @@ use crate::chat::{ChatError, ChatTemplate, RenderOptions};
 use crate::conversation::{Chat, Completion};
 use crate::error::{Error, Result};
 use crate::model::{
-    Decoder, DescribedModel, Description, LayerPlacement, Rearranged, Repack, describe_source,
+    Decoder, DescribedModel, Description, LayerPlacement, Rearranged, Repack, Repacking, describe_source,
 };
 use crate::tokenizer::{Special, Tokenizer};
 use serde::Serialize;
 use silicide_core::hal::cpu::resident_memory;
-use silicide_core::{Device, GraphExecutor};
+use silicide_core::{Buffer, Device, GraphExecutor, MemoryLock};
 use silicide_weights::Source;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,6 +59,10 @@ struct LoadedModel {
     /// Of each device.
     device_memory: Vec<MemoryEstimate>,
     rearranged: Rearranged,
+    /// Why a file of repacked weights was not used, or could not be written.
+    repack_note: Option<String>,
+    /// Hold the weights in memory.
+    _locks: Vec<MemoryLock>,
     load_time: Duration,
 }
 
@@ -123,10 +127,10 @@ impl Model {
         let begin = Instant::now();
         let configured = options.architectures.configure(source)?;
         let choice = SplitChoice::new(source, &configured, options)?;
-        let plan = |placement: &LayerPlacement, repack: Repack, is_last: bool| {
+        let plan = |placement: &LayerPlacement, repacking: &Repacking, is_last: bool| {
             let available = AvailableMemory::of(placement);
             let DescribedModel { description, decoder, weights } =
-                describe_source(placement, source, &configured, repack, Some(&options.load))?;
+                describe_source(placement, source, &configured, repacking, Some(&options.load))?;
             let (cache, passes) = (options.cache(&description)?, Passes::default());
             let planned = PlannedModel { description: &description, decoder: &*decoder, cache: &cache };
             let memory = memory::check(planned, &passes, &available, is_last)?;
@@ -136,13 +140,18 @@ impl Model {
         let (planned, tokenizer) = std::thread::scope(|scope| {
             let tokenizer = || Tokenizer::from_source(source);
             let beside = std::thread::Builder::new().spawn_scoped(scope, tokenizer);
-            let planned = choice.first().and_then(|first| {
-                let (mut placement, mut may_split) = (first, choice.is_by_memory());
+            let plan_all = || {
+                let (mut placement, mut may_split) = (choice.first()?, choice.is_by_memory());
                 let mut repack = most_repacked(&placement, options);
+                let (stored, note) = match repack {
+                    Repack::None => (None, None),
+                    _ => super::repacked::stored(source, &configured, &placement, options)?,
+                };
                 // The token table is left out first: it alone would exist twice, as its copy and in the file.
                 let planned = loop {
                     let is_last = repack == Repack::None && !may_split;
-                    repack = match (plan(&placement, repack, is_last), repack) {
+                    let repacking = Repacking { which: repack, stored: stored.clone() };
+                    repack = match (plan(&placement, &repacking, is_last), repack) {
                         (Err(Error::DoesNotFit { .. }), Repack::All) => Repack::Matrices,
                         (Err(Error::DoesNotFit { .. }), Repack::Matrices) => Repack::None,
                         (Err(Error::DoesNotFit { device, .. }), Repack::None) if may_split => {
@@ -156,8 +165,9 @@ impl Model {
                         (planned, _) => break planned?,
                     };
                 };
-                Ok((placement, planned))
-            });
+                Ok::<_, Error>((placement, planned, note))
+            };
+            let planned = plan_all();
             let tokenizer = match beside.map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(tokenizer)) => tokenizer,
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
@@ -165,11 +175,14 @@ impl Model {
             };
             (planned, tokenizer)
         });
-        let (placement, (described, cache, (device_memory, sum), passes)) = planned?;
+        let (placement, (described, cache, (device_memory, sum), passes), repack_note) = planned?;
         let tokenizer = tokenizer?;
         let process = resident_memory() as u64;
         let DescribedModel { description, decoder, weights } = described;
+        let is_locked = |buffer: &&Buffer| options.mlock && !buffer.device().info().is_gpu();
+        let buffers: Vec<Buffer> = weights.buffers().iter().filter(is_locked).cloned().collect();
         let mut rearranged = weights.load()?;
+        let locks = buffers.iter().map(Buffer::lock).collect::<silicide_core::Result<Vec<_>>>()?;
         if most_repacked(&placement, options) == Repack::None {
             rearranged.not_interleaved = 0;
         }
@@ -189,6 +202,8 @@ impl Model {
             memory,
             device_memory,
             rearranged,
+            repack_note,
+            _locks: locks,
             load_time,
         };
         Ok(Model { loaded: Arc::new(loaded) })
@@ -306,6 +321,12 @@ impl Model {
         self.loaded.rearranged
     }
 
+    /// Returns what became of the [file of repacked weights](ModelOptions::repack_cache) if it was not used as it was: why not, and
+    /// whether it was written. `None` if it was used, or not asked for.
+    pub fn repack_note(&self) -> Option<&str> {
+        self.loaded.repack_note.as_deref()
+    }
+
     /// The time that loading took.
     pub fn load_time(&self) -> Duration {
         self.loaded.load_time
@@ -323,9 +344,9 @@ fn most_repacked(placement: &LayerPlacement, options: &ModelOptions) -> Repack {
 pub fn capture_pass(source: &Source, options: &ModelOptions, tokens: usize) -> Result<Vec<GraphExecutor>> {
     let configured = options.architectures.configure(source)?;
     let placement = SplitChoice::new(source, &configured, options)?.placement()?;
-    let repack = most_repacked(&placement, options);
+    let repacking = most_repacked(&placement, options).into();
     let DescribedModel { description, decoder, .. } =
-        describe_source(&placement, source, &configured, repack, None)?;
+        describe_source(&placement, source, &configured, &repacking, None)?;
     let cache = options.cache(&description)?;
     if tokens == 0 || tokens > cache.context {
         let (expected, got) = (format!("1 to {}, the context size", cache.context), tokens.to_string());

@@ -12,7 +12,7 @@ use silicide_core::Device;
 pub struct MemoryEstimate {
     /// Bytes of weights.
     pub weights: u64,
-    /// Bytes that loading takes beside the weights: of the largest one that is there twice while it is repacked.
+    /// Bytes that loading takes beside the weights: of those that are there twice while they are repacked together.
     pub loading: u64,
     /// Bytes of keys and values.
     pub cache: u64,

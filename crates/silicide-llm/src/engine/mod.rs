@@ -15,6 +15,7 @@ pub(crate) mod options;
 mod passes;
 mod perplexity;
 mod profiling;
+mod repacked;
 mod roofline;
 mod session;
 mod split;

@@ -4,6 +4,7 @@ use super::load::Model;
 use crate::cache::{CacheOptions, CacheType};
 use crate::error::{Error, Result};
 use crate::model::{Description, Registry};
+use crate::repack::RepackCache;
 use silicide_core::{Device, LoadOptions};
 use silicide_quant::DType;
 use silicide_weights::{Load, ReadEvent, Source};
@@ -55,6 +56,11 @@ pub struct ModelOptions {
     /// Repack weights for the CPU while loading, if memory allows. Generation is faster, loading takes longer. Otherwise
     /// weights are used where the file is mapped.
     pub repack: bool,
+    /// A folder of repacked weights. A model's repacked weights are mapped from there; they are written first if they are not there.
+    /// `None`: they are repacked into memory. Files are bound to the model's files as they are, and are written again when these change.
+    pub repack_cache: Option<RepackCache>,
+    /// Lock the weights in memory, so that the system neither swaps nor drops them. Unix only.
+    pub mlock: bool,
     /// The architectures that the model may have: those of this crate, and others that were added.
     pub architectures: Registry,
     /// How weights are loaded: progress, cancellation, placement.
@@ -82,6 +88,8 @@ impl fmt::Debug for ModelOptions {
             .field("value_type", &self.value_type)
             .field("cache_rotate", &self.cache_rotate)
             .field("repack", &self.repack)
+            .field("repack_cache", &self.repack_cache)
+            .field("mlock", &self.mlock)
             .field("architectures", &self.architectures)
             .field("load", &self.load)
             .field("files", &self.files)
@@ -103,6 +111,8 @@ impl Default for ModelOptions {
             value_type: DType::F16.into(),
             cache_rotate: None,
             repack: true,
+            repack_cache: None,
+            mlock: false,
             architectures: Registry::default(),
             load: LoadOptions::default(),
             files: None,
@@ -169,6 +179,18 @@ impl ModelOptions {
     /// Sets whether weights are repacked for the CPU.
     pub fn repack(mut self, repack: bool) -> ModelOptions {
         self.repack = repack;
+        self
+    }
+
+    /// Sets the folder of repacked weights.
+    pub fn repack_cache(mut self, cache: RepackCache) -> ModelOptions {
+        self.repack_cache = Some(cache);
+        self
+    }
+
+    /// Sets whether weights are locked in memory.
+    pub fn mlock(mut self, mlock: bool) -> ModelOptions {
+        self.mlock = mlock;
         self
     }
 

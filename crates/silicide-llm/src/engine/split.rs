@@ -4,7 +4,7 @@ use super::memory::{self, AvailableMemory};
 use super::options::ModelOptions;
 use super::passes::{Passes, PlannedModel};
 use crate::error::{Error, Result};
-use crate::model::{ConfiguredModel, LayerPlacement, Repack, Split, describe_source};
+use crate::model::{ConfiguredModel, LayerPlacement, Repacking, Split, describe_source};
 use silicide_core::Device;
 use silicide_core::hal::Backend;
 use silicide_weights::Source;
@@ -88,7 +88,8 @@ impl<'a> SplitChoice<'a> {
     fn has_experts(&self) -> Result<bool> {
         let split = Split { cpu_layers: 0, cpu_experts: self.layers };
         let placement = LayerPlacement::split(&self.device, &self.cpu()?, split);
-        let described = describe_source(&placement, self.source, self.configured, Repack::None, None)?;
+        let described =
+            describe_source(&placement, self.source, self.configured, &Repacking::default(), None)?;
         Ok(described.description.tensor_bytes.get(1).is_some_and(|cpu| cpu.weights > 0))
     }
 
@@ -123,7 +124,8 @@ impl<'a> SplitChoice<'a> {
     /// Whether the part of a split that is on the device fits its memory.
     fn fits(&self, split: Split) -> Result<bool> {
         let placement = self.of(split)?;
-        let described = describe_source(&placement, self.source, self.configured, Repack::None, None)?;
+        let described =
+            describe_source(&placement, self.source, self.configured, &Repacking::default(), None)?;
         let cache = self.options.cache(&described.description)?;
         let planned =
             PlannedModel { description: &described.description, decoder: &*described.decoder, cache: &cache };

@@ -14,6 +14,7 @@
 pub mod arch;
 pub mod blocks;
 pub mod config;
+mod pending;
 mod placement;
 mod recorder;
 #[cfg(test)]
@@ -22,10 +23,11 @@ mod weights;
 
 pub use arch::{Architecture, ConfiguredModel, Decoder, ModelConfig, Registry};
 pub use config::Config;
+pub use pending::PendingWeights;
 pub use placement::{LayerPlacement, Split};
 pub(crate) use recorder::{PassExtent, RecordedPass, RecordedSegment, SegmentInput, Transfer};
 pub use recorder::{PassRecorder, PassValue};
-pub use weights::{PendingWeights, Rearranged, Repack, Tensors};
+pub use weights::{Rearranged, Repack, Repacking, Tensors};
 
 use crate::error::{Error, Result};
 use config::RopeConfig;
@@ -102,7 +104,7 @@ pub struct Description {
 pub struct TensorBytes {
     /// Bytes of tensors.
     pub weights: u64,
-    /// Bytes that loading needs besides them: a second copy of the largest tensor that is repacked.
+    /// Bytes that loading needs besides them: a second copy of the tensors that are repacked together.
     pub loading: u64,
 }
 
@@ -117,15 +119,16 @@ pub struct DescribedModel<'a> {
 }
 
 /// Describes the model of a source and builds its decoder, with its parts on the devices of `placement`. Interleaves the weights that
-/// `repack` names, on the CPU. Allocates no memory for weights; with options of loading they can be loaded later.
+/// `repacking` names, on the CPU. Allocates no memory for weights; with options of loading they can be loaded later.
 pub fn describe_source<'a>(
     placement: &LayerPlacement,
     source: &'a Source,
     configured: &'a ConfiguredModel,
-    repack: Repack,
+    repacking: &Repacking,
     load: Option<&silicide_core::LoadOptions>,
 ) -> Result<DescribedModel<'a>> {
-    let planned = || Ok::<_, Error>(Tensors::planned(placement, source, configured)?.repacked(repack));
+    let planned =
+        || Ok::<_, Error>(Tensors::planned(placement, source, configured)?.repacked(repacking.clone()));
     let mut tensors = match load {
         // A loader maps the tensors of its device, and those have to be known before.
         Some(options) if placement.is_split() => {
@@ -140,7 +143,7 @@ pub fn describe_source<'a>(
         }
         None => planned()?,
     }
-    .repacked(repack);
+    .repacked(repacking.clone());
     let ropes = frequencies(&mut tensors, &configured.model().ropes())?;
     let decoder = configured.load(&mut tensors)?;
     let tensor_bytes = tensors.bytes_by_device();

@@ -4,19 +4,19 @@
 //! [`PendingWeights::load`].
 
 use super::config::{Config, Layout, Names};
+use super::pending::{BATCH, LoadJob, PendingWeights};
 use super::{ConfiguredModel, LayerPlacement, TensorBytes};
 use crate::error::{Error, Result};
-use silicide_core::{
-    Buffer, BufferOptions, CommandEncoder, Device, LoadOptions, Loader, Purpose, Recorder, Weight,
-};
-use silicide_ops::interleave::{Interleave, TOGETHER, interleaves};
+use crate::repack::{RepackedTensor, RepackedWeights};
+use silicide_core::{Buffer, BufferOptions, Device, LoadOptions, Loader, Purpose, Weight};
+use silicide_ops::interleave::{TOGETHER, interleaves};
 use silicide_quant::decode_into;
 use silicide_quant::{DType, Encoding, Shape};
 use silicide_weights::{Entry, Source, Stored};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The origin of tensors' memory.
 enum TensorOrigin<'a> {
@@ -39,31 +39,55 @@ pub struct Tensors<'a> {
     /// The tensors that were taken, with the numbers of their devices.
     taken: HashSet<(String, usize)>,
     vocabulary: usize,
-    /// The memory of each device. That for loading is a second copy of the largest weight that is interleaved.
+    /// The memory of each device. That for loading is a second copy of the weights that are interleaved together.
     bytes: Vec<TensorBytes>,
-    repack: Repack,
+    repacking: Repacking,
     rearranged: Rearranged,
+    /// The weights that were taken, for locking them in memory.
+    buffers: Vec<Buffer>,
     /// The work of [`PendingWeights::load`].
     jobs: Vec<LoadJob<'a>>,
 }
 
-/// Weights that were taken and are not loaded yet.
-pub struct PendingWeights<'a> {
-    loaders: Vec<Loader<'a>>,
-    jobs: Vec<LoadJob<'a>>,
-    rearranged: Rearranged,
+/// A matrix that products read, in the encoding of the file.
+struct Factor<'n> {
+    /// Its name in GGUF.
+    name: &'n str,
+    encoding: Encoding,
+    shape: Shape,
+    /// The number of its device.
+    device: usize,
 }
 
-/// A weight that is made from tensors of the file.
-enum LoadJob<'a> {
-    /// Numbers from the host.
-    Values { values: Vec<f32>, to: Buffer },
-    /// A tensor, interleaved.
-    Interleaved { device: usize, entry: Entry<'a>, to: Weight },
-    /// An interleaved copy of a weight that stays.
-    Copied { from: Weight, to: Weight },
-    /// Experts that the file has one by one, joined into `all`, and interleaved into `to`.
-    Joined { device: usize, entries: Vec<Entry<'a>>, all: Weight, to: Option<Weight> },
+/// An interleaved weight.
+enum Arranged {
+    /// Without bytes; a job writes them.
+    Empty(Weight),
+    /// Mapped from a file of repacked weights.
+    Stored(Weight),
+}
+
+impl Arranged {
+    fn weight(&self) -> &Weight {
+        match self {
+            Arranged::Empty(weight) | Arranged::Stored(weight) => weight,
+        }
+    }
+}
+
+/// Which weights are interleaved, and those that are interleaved already.
+#[derive(Clone, Debug, Default)]
+pub struct Repacking {
+    /// Which.
+    pub(crate) which: Repack,
+    /// A file of earlier runs.
+    pub(crate) stored: Option<Arc<RepackedWeights>>,
+}
+
+impl From<Repack> for Repacking {
+    fn from(which: Repack) -> Repacking {
+        Repacking { which, stored: None }
+    }
 }
 
 /// Which weights are interleaved while loading.
@@ -84,6 +108,8 @@ pub enum Repack {
 pub struct Rearranged {
     /// Interleaved bytes.
     pub bytes: u64,
+    /// Those of `bytes` that were mapped from a file of repacked weights.
+    pub mapped: u64,
     /// Bytes of weights that were not interleaved because memory does not suffice.
     pub not_interleaved: u64,
     /// How long it took.
@@ -140,8 +166,9 @@ impl<'a> Tensors<'a> {
             taken: HashSet::new(),
             vocabulary: 0,
             bytes: vec![TensorBytes::default(); placement.devices().len()],
-            repack: Repack::None,
+            repacking: Repacking::default(),
             rearranged: Rearranged::default(),
+            buffers: Vec::new(),
             jobs: Vec::new(),
         };
         let table = tensors.find("token_embd.weight")?;
@@ -150,8 +177,8 @@ impl<'a> Tensors<'a> {
     }
 
     /// Sets which weights are interleaved, if their encoding can be.
-    pub fn repacked(self, repack: Repack) -> Tensors<'a> {
-        Tensors { repack, ..self }
+    pub fn repacked(self, repacking: impl Into<Repacking>) -> Tensors<'a> {
+        Tensors { repacking: repacking.into(), ..self }
     }
 
     /// Returns a loader for each device, of the tensors that were taken for it. They report their progress together.
@@ -242,10 +269,16 @@ impl<'a> Tensors<'a> {
             entries.push(entry);
         }
         let all = all.ok_or_else(|| self.missing(name))?;
-        let to = self.arranged(all.encoding(), shape, Repack::Matrices, device)?;
+        let factor = Factor { name, encoding: all.encoding(), shape, device };
+        let to = match self.arranged(&factor, Repack::Matrices)? {
+            Some(Arranged::Stored(stored)) => return Ok(stored),
+            Some(Arranged::Empty(empty)) => Some(empty),
+            None => None,
+        };
         let weight = to.clone().unwrap_or_else(|| all.clone());
         weight.set_label(name);
-        self.jobs.push(LoadJob::Joined { device, entries, all, to });
+        self.keep(&weight);
+        self.jobs.push(LoadJob::Joined { device, name: name.to_owned(), entries, all, to });
         Ok(weight)
     }
 
@@ -257,12 +290,14 @@ impl<'a> Tensors<'a> {
 
     /// Takes a tensor that only products read.
     fn factor_of(&mut self, name: &str, entry: Entry<'a>, device: usize) -> Result<Weight> {
-        let to = self.arranged(encoding(&entry)?, entry.shape(), Repack::Matrices, device)?;
-        let weight = match to {
-            Some(to) => {
-                self.jobs.push(LoadJob::Interleaved { device, entry, to: to.clone() });
+        let factor = Factor { name, encoding: encoding(&entry)?, shape: entry.shape(), device };
+        let weight = match self.arranged(&factor, Repack::Matrices)? {
+            Some(Arranged::Empty(to)) => {
+                let name = name.to_owned();
+                self.jobs.push(LoadJob::Interleaved { device, name, entry, to: to.clone() });
                 to
             }
+            Some(Arranged::Stored(stored)) => stored,
             None => self.place(&entry, device)?,
         };
         weight.set_label(name);
@@ -278,16 +313,21 @@ impl<'a> Tensors<'a> {
             let entry = self.take_entry(entry.name(), entry.shape().axes(), device)?;
             return self.factor_of(name, entry, device);
         }
-        let Some(to) = self.arranged(table.encoding(), table.shape(), Repack::All, device)? else {
+        let factor = Factor { name, encoding: table.encoding(), shape: table.shape(), device };
+        let Some(arranged) = self.arranged(&factor, Repack::All)? else {
             return Ok(table.clone());
         };
+        let to = arranged.weight().clone();
         if let Some(name) = table.tensor().and_then(Buffer::label) {
             to.set_label(name);
         }
         if let Some(bytes) = self.bytes.get_mut(device) {
             bytes.weights += to.bytes() as u64;
         }
-        self.jobs.push(LoadJob::Copied { from: table.clone(), to: to.clone() });
+        if let Arranged::Empty(_) = arranged {
+            let (name, from) = (name.to_owned(), table.clone());
+            self.jobs.push(LoadJob::Copied { name, from, to: to.clone() });
+        }
         Ok(to)
     }
 
@@ -301,39 +341,52 @@ impl<'a> Tensors<'a> {
         if let TensorOrigin::File(loaders) = &mut self.origin
             && let Some(loader) = loaders.get_mut(device)
         {
-            return Ok(loader.place_entry(entry)?);
+            let weight = loader.place_entry(entry)?;
+            self.keep(&weight);
+            return Ok(weight);
         }
         planned(self.device(device)?, entry, entry.shape())
     }
 
-    /// Returns an interleaved weight without bytes, if the encoding can be interleaved and `repack` is at least `least`.
-    fn arranged(
-        &mut self,
-        encoding: Encoding,
-        shape: Shape,
-        least: Repack,
-        device: usize,
-    ) -> Result<Option<Weight>> {
+    /// Returns a factor interleaved, if its encoding can be interleaved and at least `least` is repacked.
+    fn arranged(&mut self, factor: &Factor<'_>, least: Repack) -> Result<Option<Arranged>> {
+        let &Factor { name, encoding, shape, device } = factor;
         let of = encoding.of();
         let &[.., rows, columns] = shape.axes() else { return Ok(None) };
         if !interleaves(of, rows, columns) || self.device(device)?.info().is_gpu() {
             return Ok(None);
         }
         let bytes = encoding.bytes(&shape).unwrap_or(0) as u64;
-        if self.repack != least && self.repack != Repack::All {
+        if self.repacking.which != least && self.repacking.which != Repack::All {
             self.rearranged.not_interleaved += bytes;
             return Ok(None);
+        }
+        let encoding = Encoding::Interleaved { of, rows: TOGETHER };
+        if let Some(stored) = &self.repacking.stored {
+            let tensor = RepackedTensor { name: name.to_owned(), encoding, shape };
+            if let Some(weight) = stored.get(self.device(device)?, &tensor) {
+                self.rearranged.bytes += weight.bytes() as u64;
+                self.rearranged.mapped += weight.bytes() as u64;
+                self.keep(&weight);
+                return Ok(Some(Arranged::Stored(weight)));
+            }
         }
         if least == Repack::Matrices
             && let Some(of_device) = self.bytes.get_mut(device)
         {
-            of_device.loading = of_device.loading.max(bytes);
+            // A batch is the sum of small tensors, or one that is larger.
+            of_device.loading = (of_device.loading + bytes).min(BATCH).max(of_device.loading).max(bytes);
         }
-        let encoding = Encoding::Interleaved { of, rows: TOGETHER };
         let options = BufferOptions::default().purpose(Purpose::Weights).zeroed(false);
         let arranged = Weight::with(self.device(device)?, encoding, shape, &options)?;
         self.rearranged.bytes += arranged.bytes() as u64;
-        Ok(Some(arranged))
+        self.keep(&arranged);
+        Ok(Some(Arranged::Empty(arranged)))
+    }
+
+    /// Keeps the buffers of a weight.
+    fn keep(&mut self, weight: &Weight) {
+        self.buffers.extend(weight.planes().iter().cloned());
     }
 
     /// Takes a vector, converted to f32.
@@ -393,9 +446,9 @@ impl<'a> Tensors<'a> {
         }
         drop(unused);
         drop(taken);
-        let Tensors { origin, jobs, rearranged, .. } = self;
+        let Tensors { origin, jobs, rearranged, buffers, .. } = self;
         let loaders = if let TensorOrigin::File(loaders) = origin { loaders } else { Vec::new() };
-        Ok(PendingWeights { loaders, jobs, rearranged })
+        Ok(PendingWeights { loaders, jobs, rearranged, buffers })
     }
 
     /// Returns a buffer for numbers from the host, which [`PendingWeights::load`] fills.
@@ -404,6 +457,7 @@ impl<'a> Tensors<'a> {
         let device = self.device(self.placement.of_tensor(name))?;
         let buffer = Buffer::with(device, DType::F32, [values.len()], &options)?;
         buffer.set_label(name);
+        self.buffers.push(buffer.clone());
         self.jobs.push(LoadJob::Values { values, to: buffer.clone() });
         Ok(buffer)
     }
@@ -447,63 +501,6 @@ impl<'a> Tensors<'a> {
     fn wrong_shape(&self, name: &str, expected: String, got: String) -> Error {
         Error::TensorShape { path: self.source.path().to_owned(), tensor: name.to_owned(), expected, got }
     }
-}
-
-impl PendingWeights<'_> {
-    /// Loads all weights that were taken.
-    pub fn load(self) -> Result<Rearranged> {
-        let PendingWeights { mut loaders, jobs, mut rearranged } = self;
-        if loaders.is_empty() {
-            return Ok(rearranged);
-        }
-        loaders.iter_mut().try_for_each(Loader::fill)?;
-        for job in jobs {
-            let begin = Instant::now();
-            match job {
-                LoadJob::Values { values, to } => {
-                    to.copy_in(&values)?;
-                    continue;
-                }
-                LoadJob::Interleaved { device, entry, to } => {
-                    let Some(loader) = loaders.get_mut(device) else { continue };
-                    interleave(&loader.load_entry(&entry)?, &to)?;
-                    loader.release(&entry);
-                }
-                LoadJob::Copied { from, to } => interleave(&from, &to)?,
-                LoadJob::Joined { device, entries, all, to } => {
-                    let Some(loader) = loaders.get_mut(device) else { continue };
-                    for (expert, entry) in entries.iter().enumerate() {
-                        let part = loader.load_entry(entry)?;
-                        for (all, part) in all.planes().iter().zip(part.planes()) {
-                            let bytes = part.size();
-                            all.as_bytes()?.view(expert * bytes, bytes)?.copy_from(&part.as_bytes()?)?;
-                        }
-                        loader.release(entry);
-                    }
-                    if let Some(to) = to {
-                        interleave(&all, &to)?;
-                    }
-                }
-            }
-            rearranged.time += begin.elapsed();
-        }
-        for loader in &mut loaders {
-            loader.finish()?;
-        }
-        Ok(rearranged)
-    }
-}
-
-/// Writes the interleaved rows of `from` to `to`.
-fn interleave(from: &Weight, to: &Weight) -> Result<()> {
-    let Some(first) = from.planes().first() else { return Ok(()) };
-    let mut encoder = CommandEncoder::new(first.device());
-    for (plane, (plain, bytes)) in from.planes().iter().zip(to.planes()).enumerate() {
-        let rows = plain.as_bytes()?.reshape(bytes.shape())?;
-        encoder.run_into(Interleave { of: from.encoding().of(), plane }, &[&rows], &[bytes])?;
-    }
-    encoder.submit()?.wait()?;
-    Ok(())
 }
 
 /// Returns the encoding of a tensor of the file.

@@ -12,7 +12,7 @@ mod names;
 mod pip;
 mod process;
 mod pull;
-mod space;
+pub(crate) mod space;
 mod unpack;
 mod verify;
 

@@ -4,7 +4,7 @@ use super::error::{Result, StoreError};
 use std::path::Path;
 
 /// Returns the free bytes for the user below a folder, if the system has the number.
-pub(super) fn available(directory: &Path) -> Option<u64> {
+pub(crate) fn available(directory: &Path) -> Option<u64> {
     #[cfg(unix)]
     {
         let stat = rustix::fs::statvfs(directory).ok()?;

@@ -11,6 +11,7 @@ mod passes;
 mod profile;
 mod progress;
 mod random;
+mod repack;
 mod rings;
 mod smollm2;
 #[cfg(feature = "vulkan")]

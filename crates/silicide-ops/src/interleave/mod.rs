@@ -24,6 +24,9 @@ use silicide_quant::{DType, Encoding, RowEncoding, Shape};
 /// Rows that are interleaved.
 pub const TOGETHER: usize = q8::INTERLEAVE;
 
+/// The version of all interleaved layouts. Files of interleaved weights have it: a change of any layout makes it a new number.
+pub const LAYOUT: u32 = 1;
+
 /// The op. Input: `x`, the bytes of a plane, `[..., n, bytes of a row]`. Output: `y`, as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interleave {

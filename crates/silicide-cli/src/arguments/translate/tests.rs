@@ -57,7 +57,7 @@ fn an_unknown_flag_is_an_error_that_names_it() {
 #[test]
 fn a_load_mode_that_locks_memory_notes_that_memory_is_not_locked() {
     let notes = translated("run -lm mmap+mlock").unwrap().notes;
-    assert_eq!(notes, ["-lm mmap+mlock: weights are not locked in memory"]);
+    assert_eq!(notes, ["-lm mmap+mlock: weights are not locked in memory; --mlock locks them"]);
     assert!(translated("run -lm mmap").unwrap().notes.is_empty());
 }
 
