@@ -141,6 +141,7 @@ impl DType {
     }
 
     /// Returns the type with this [`DType::code`].
+    #[inline]
     pub fn from_code(code: u32) -> Option<DType> {
         let code = code as usize;
         let block = || Format::ALL.get(code.checked_sub(DType::ALL.len())?).copied().map(DType::Block);

@@ -101,6 +101,7 @@ pub enum EncodingError {
 }
 
 impl From<DType> for RowEncoding {
+    #[inline]
     fn from(dtype: DType) -> RowEncoding {
         dtype.format().map_or(RowEncoding::Element(dtype), RowEncoding::Block)
     }

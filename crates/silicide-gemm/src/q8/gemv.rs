@@ -57,25 +57,34 @@ const SCALE_GROUPS: usize = 16;
 /// The most scales and minimums of a group.
 const SLOTS: usize = 4;
 
-/// Workspace: the terms of rows ([`GroupTerms`]), for each half of a group. Only what was written is read.
+/// Workspace: the terms of rows ([`GroupTerms`]), for each half of the groups. Those of one row lie side by side, so that vector
+/// instructions store them: every tile computes them. Only what was written is read.
 struct RowTerms<const ROWS: usize> {
-    starts: [[[MaybeUninit<i32>; ROWS]; 2]; MAX_GROUPS],
-    sums: [[[MaybeUninit<f32>; ROWS]; 2]; MAX_GROUPS],
+    starts: [[[MaybeUninit<i32>; ROWS]; MAX_GROUPS]; 2],
+    sums: [[[MaybeUninit<f32>; ROWS]; MAX_GROUPS]; 2],
 }
 
 impl<const ROWS: usize> RowTerms<ROWS> {
     /// Computes the terms of the rows from row `first` on, of all groups.
     #[inline(always)]
     fn fill<I: GemvLanes>(&mut self, layout: PanelLayout, lhs: QuantizedRows<'_>, first: usize) {
-        let (starts, sums) = (self.starts.as_flattened_mut(), self.sums.as_flattened_mut());
-        let (starts, sums) = (starts.as_flattened_mut(), sums.as_flattened_mut());
-        for (row, half) in (0..ROWS).flat_map(|row| (0..layout.scales()).map(move |half| (row, half))) {
-            let at = half * ROWS + row;
-            let (starts, sums) = (starts.get_mut(at..), sums.get_mut(at..));
-            let (starts, sums) = (starts.unwrap_or_default(), sums.unwrap_or_default());
-            let groups = lhs.groups_of(first + row, 0..lhs.groups());
-            GroupTerms { starts, sums, step: 2 * ROWS }.fill::<I>(layout, half, groups);
+        for (half, (starts, sums)) in
+            self.starts.iter_mut().zip(&mut self.sums).take(layout.scales()).enumerate()
+        {
+            for row in 0..ROWS {
+                let (starts, sums) = (starts.as_flattened_mut(), sums.as_flattened_mut());
+                let (starts, sums) = (starts.get_mut(row..), sums.get_mut(row..));
+                let (starts, sums) = (starts.unwrap_or_default(), sums.unwrap_or_default());
+                let groups = lhs.groups_of(first + row, 0..lhs.groups());
+                GroupTerms { starts, sums, step: ROWS }.fill::<I>(layout, half, groups);
+            }
         }
+    }
+
+    /// Returns the index of the first row's term of a group, or of a half of it.
+    #[inline(always)]
+    const fn index(group: usize, half: usize) -> usize {
+        (half * MAX_GROUPS + group) * ROWS
     }
 }
 
@@ -210,11 +219,14 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
     #[inline(always)]
     fn run(self) {
         let Self { isa, product, outputs, .. } = self;
+        // A copy, which stores to outputs can't change: its fields stay in registers.
+        let product = &{ *product };
         let (lanes, layout, groups) = (I::LANES, F::LAYOUT, product.lhs.groups());
         // SAFETY: the workspace has room for it (`staging`), is borrowed by the product, and holds no other reference; all fields are
         // `MaybeUninit`.
         let terms = unsafe { &mut *product.staging::<[RowTerms<ROWS>; BATCHES]>() };
-        let batches = product.lhs.rows().div_ceil(ROWS).min(BATCHES);
+        // One row is one batch, for the compiler too.
+        let batches = if const { ROWS == 1 } { 1 } else { product.lhs.rows().div_ceil(ROWS).min(BATCHES) };
         for (batch, terms) in terms.iter_mut().enumerate().take(batches) {
             terms.fill::<I>(layout, product.lhs, batch * ROWS);
         }
@@ -241,8 +253,11 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Task for 
             let skipped = (output + lanes).saturating_sub(outputs.end);
             let from = product.weights.skip(output - skipped);
             from.skip(lanes).prefetch_scales(lanes);
-            let mut next =
-                SpreadPrefetch::new(product.region((output + lanes, 0), lanes, groups), batches * groups);
+            let mut next = if const { I::BATCHES && ROWS > 1 } {
+                SpreadPrefetch::new(product.region((output + lanes, 0), lanes, groups), batches * groups)
+            } else {
+                SpreadPrefetch::NOTHING
+            };
             for batch in 0..batches {
                 let pass = pass(batch);
                 let mut sums = [isa.zeros(); ROWS];
@@ -437,7 +452,8 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Dots<'_, 
         unsafe {
             let x = self.rows.map(|row| row.add(at * GROUP + 4 * half * WORDS));
             let starts = if layout.starts() {
-                let first = (&raw const (*self.terms).starts).cast::<i32>().add((2 * at + half) * ROWS);
+                let first =
+                    (&raw const (*self.terms).starts).cast::<i32>().add(RowTerms::<ROWS>::index(at, half));
                 DotStarts::PerRow { first, step: 1 }
             } else {
                 DotStarts::Constant
@@ -452,8 +468,8 @@ impl<I: GemvLanes, F: BlockFormat, L: WeightLayout, const ROWS: usize> Dots<'_, 
             if layout.minimums {
                 let minimum = self.scales.get(isa, group, layout.scales() + half);
                 for (row, sum) in self.sums.iter_mut().enumerate() {
-                    let added =
-                        *(&raw const (*self.terms).sums).cast::<f32>().add((2 * at + half) * ROWS + row);
+                    let index = RowTerms::<ROWS>::index(at, half) + row;
+                    let added = *(&raw const (*self.terms).sums).cast::<f32>().add(index);
                     *sum = isa.fma(minimum, isa.broadcast(added), *sum);
                 }
             }

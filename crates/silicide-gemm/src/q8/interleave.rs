@@ -37,6 +37,7 @@ pub struct InterleavedBlock {
 
 impl InterleavedBlock {
     /// Returns how a format is taken apart; `None` if it cannot be interleaved.
+    #[inline]
     pub fn of(format: Format) -> Option<InterleavedBlock> {
         let (bytes, words_at) = (format.block_bytes(), words_at(format)?);
         let odd = bytes % 4;

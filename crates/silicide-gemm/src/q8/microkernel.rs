@@ -240,25 +240,42 @@ impl GroupTerms<'_> {
     /// Computes the terms of the groups of a row, of as many as there is room for.
     #[inline(always)]
     pub(super) fn fill<I: IntLanes>(self, layout: PanelLayout, half: usize, row: QuantizedGroups<'_>) {
-        let zero = match layout.zero {
-            Zero::Code { zero, .. } => i32::from(zero),
-            Zero::Bytes => <I::Unpacker as CodeLanes>::ZERO,
+        let Self { starts, sums, step } = self;
+        let (starts, sums) = (starts.iter_mut(), sums.iter_mut());
+        // Steps that are a variable would be taken one at a time.
+        if step == 1 {
+            fill_terms::<I>(starts.zip(sums), layout, half, row);
+        } else {
+            fill_terms::<I>(starts.step_by(step).zip(sums.step_by(step)), layout, half, row);
+        }
+    }
+}
+
+/// As [`GroupTerms::fill`].
+#[inline(always)]
+fn fill_terms<'a, I: IntLanes>(
+    terms: impl Iterator<Item = (&'a mut MaybeUninit<i32>, &'a mut MaybeUninit<f32>)>,
+    layout: PanelLayout,
+    half: usize,
+    row: QuantizedGroups<'_>,
+) {
+    let zero = match layout.zero {
+        Zero::Code { zero, .. } => i32::from(zero),
+        Zero::Bytes => <I::Unpacker as CodeLanes>::ZERO,
+    };
+    let sums = row.scales.iter().zip(row.first.iter().zip(row.second));
+    // Rows that hold no quantized activations may overflow; their outputs mean nothing.
+    for ((start, added), (scale, (first, second))) in terms.zip(sums) {
+        let sum = match (layout.halves, half) {
+            (false, _) => first.wrapping_add(*second),
+            (true, 0) => *first,
+            (true, _) => *second,
         };
-        let to = self.starts.iter_mut().step_by(self.step).zip(self.sums.iter_mut().step_by(self.step));
-        let sums = row.scales.iter().zip(row.first.iter().zip(row.second));
-        // Rows that hold no quantized activations may overflow; their outputs mean nothing.
-        for ((start, added), (scale, (first, second))) in to.zip(sums) {
-            let sum = match (layout.halves, half) {
-                (false, _) => first.wrapping_add(*second),
-                (true, 0) => *first,
-                (true, _) => *second,
-            };
-            if layout.starts() {
-                start.write(I::START.wrapping_sub(zero.wrapping_mul(sum)));
-            }
-            if layout.minimums {
-                added.write(scale * sum as f32);
-            }
+        if layout.starts() {
+            start.write(I::START.wrapping_sub(zero.wrapping_mul(sum)));
+        }
+        if layout.minimums {
+            added.write(scale * sum as f32);
         }
     }
 }

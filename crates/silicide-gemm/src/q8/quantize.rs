@@ -234,8 +234,10 @@ impl<'a> QuantizedRowsMut<'a> {
         };
         let parts = codes.iter_mut().zip(scales).zip(first.iter_mut().zip(second));
         for (from, ((codes, scale), (first, second))) in from.iter().zip(parts) {
-            *scale = quantize_group(from, codes);
-            [*first, *second] = half_sums(codes);
+            // Lanes are the values of one group. Without this, the compiler makes lanes of groups, whose values lie apart: 53 ticks a
+            // group instead of 16 with AVX-512, 33 instead of 20 with AVX2.
+            std::hint::black_box(());
+            (*scale, [*first, *second]) = quantize_group(from, codes);
         }
         Ok(())
     }
@@ -275,35 +277,25 @@ pub fn quantize(from: Matrix<'_, f32>, to: &mut QuantizedRowsMut<'_>) -> Result<
     Ok(())
 }
 
-/// Quantizes a group; returns its scale.
+/// Quantizes a group; returns its scale, and the sums of the codes of both halves.
 #[inline(always)]
-fn quantize_group(from: &[f32; GROUP], codes: &mut [i8; GROUP]) -> f32 {
+fn quantize_group(from: &[f32; GROUP], codes: &mut [i8; GROUP]) -> (f32, [i32; 2]) {
     // Added to a small number, it leaves the nearest integer in the lowest bits.
     const ROUND: f32 = (3 << 22) as f32;
     // Magnitudes have the order of their bits; those of infinities and NaN come after all numbers.
-    let mut largest = [0u32; 16];
-    for chunk in from.as_chunks::<16>().0 {
-        for (largest, value) in largest.iter_mut().zip(chunk) {
-            *largest = (*largest).max(value.to_bits() & (u32::MAX >> 1));
-        }
-    }
-    let largest = f32::from_bits(largest.into_iter().fold(0, u32::max));
+    let magnitudes = from.iter().map(|value| value.to_bits() & (u32::MAX >> 1));
+    let largest = f32::from_bits(magnitudes.fold(0, u32::max));
     let scale = if largest.is_finite() { largest * (1.0 / 127.0) } else { f32::NAN };
     let inverse = if scale > 0.0 { 127.0 / largest } else { 0.0 };
-    for (code, value) in codes.iter_mut().zip(from) {
+    // An array of its own, which can't overlap `from`: otherwise codes are stored one at a time.
+    let mut rounded = [0i8; GROUP];
+    for (code, value) in rounded.iter_mut().zip(from) {
         *code = (value * inverse + ROUND).to_bits() as i8;
     }
-    scale
-}
-
-/// Returns the sums of both halves of a group.
-#[inline(always)]
-fn half_sums(codes: &[i8; GROUP]) -> [i32; 2] {
+    *codes = rounded;
     let mut sums = [0i32; 2];
-    for (sum, half) in sums.iter_mut().zip(codes.as_chunks::<{ GROUP / 2 }>().0) {
-        for code in half {
-            *sum += i32::from(*code);
-        }
+    for (sum, half) in sums.iter_mut().zip(rounded.as_chunks::<{ GROUP / 2 }>().0) {
+        *sum = half.iter().map(|code| i32::from(*code)).sum();
     }
-    sums
+    (scale, sums)
 }

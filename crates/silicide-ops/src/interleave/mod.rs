@@ -55,6 +55,7 @@ pub(crate) enum InterleavedGroup {
 
 impl InterleavedGroup {
     /// Of a plane of an encoding, if it can be interleaved.
+    #[inline]
     pub(crate) fn of(of: RowEncoding, plane: usize) -> Option<InterleavedGroup> {
         match (of, plane) {
             (RowEncoding::Element(dtype @ (DType::F32 | DType::F16 | DType::BF16)), 0) => {

@@ -30,6 +30,9 @@ pub(crate) fn panel_columns(on: &DeviceInfo) -> usize {
     (on.core_cache / 2 / PANEL_OUTPUT_BYTES / NR * NR).clamp(NR, MAX_NC)
 }
 
+/// Parameter words of the program ([`tiles`]).
+const PARAMS: usize = 8;
+
 // SAFETY: a tile reads its own quantized rows and its own columns of weights of one batch, and writes the outputs of both. Columns are whole
 // panels, and at least as many as a vector has lanes.
 native_kernel!(
@@ -85,8 +88,9 @@ fn multiply(plan: &mut Plan, rows: Arg, problem: &Problem, encoding: Encoding, o
 /// The CPU has `S`; bindings are quantized activations, planes and outputs of the extents in the parameters.
 #[inline(always)]
 unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
-    let [n, k] = [tile.param(1) as usize, tile.param(2) as usize * GROUP];
-    let Some(encoding) = weight::from_code(tile.param(7)) else { return };
+    let Some(&[_, n, groups, .., code]) = tile.params.first_chunk::<PARAMS>() else { return };
+    let [n, k] = [n as usize, groups as usize * GROUP];
+    let Some(encoding) = weight::from_code(code) else { return };
     let plane = |i: usize| tile.start(1 + i).cast_const();
     // SAFETY: the planes have `n` rows for each batch (`# Safety`), and only blocks have several; `tiles` made the grid for these extents,
     // so tiles have different rows, columns or batches.
@@ -117,7 +121,7 @@ unsafe fn tile<S: Q8Kernels>(tile: &Tile<'_>) {
 
 /// Parameters and grid of a problem. Rows are cut only where there are too few columns to keep
 /// many threads busy, since every cut unpacks the weights again; the number of threads plays no part.
-fn tiles(problem: &Problem, encoding: Encoding, on: &DeviceInfo) -> ([u32; 8], [u32; 3]) {
+fn tiles(problem: &Problem, encoding: Encoding, on: &DeviceInfo) -> ([u32; PARAMS], [u32; 3]) {
     let Problem { batch, m, n, k } = *problem;
     let column_bytes = weight::row_bytes(encoding, k);
     let code = weight::code(encoding).unwrap_or(u32::MAX) as usize;
@@ -146,9 +150,15 @@ fn tiles(problem: &Problem, encoding: Encoding, on: &DeviceInfo) -> ([u32; 8], [
 /// The CPU has `S`. Bindings have the extents in the parameters, and no other tile writes these outputs.
 #[inline(always)]
 unsafe fn compute_tile<S: Q8Kernels>(tile: &Tile<'_>, rhs: Q8Weights<'_>, out: usize) {
-    let [m, n, groups, tile_columns, tile_rows, nc, kc] =
-        [0, 1, 2, 3, 4, 5, 6].map(|i| tile.param(i) as usize);
-    let [x, y, batch] = tile.index.map(|i| i as usize);
+    // Not by `map`: its closure would be called, and compiled without the instruction set.
+    let Some(&[m, n, groups, tile_columns, tile_rows, nc, kc, _]) = tile.params.first_chunk::<PARAMS>()
+    else {
+        return;
+    };
+    let [m, n, groups, nc, kc] = [m as usize, n as usize, groups as usize, nc as usize, kc as usize];
+    let [tile_columns, tile_rows] = [tile_columns as usize, tile_rows as usize];
+    let [x, y, batch] = tile.index;
+    let [x, y, batch] = [x as usize, y as usize, batch as usize];
     let (first, row) = (x * tile_columns, y * tile_rows);
     let (rows, outputs) = (tile_rows.min(m - row), first..(first + tile_columns).min(n));
     // SAFETY: the CPU has `S`, and bindings have `m` quantized rows and outputs for each batch (`# Safety`); scratch memory is aligned.

@@ -408,6 +408,7 @@ macro_rules! table {
         }
 
         /// Where words begin in the blocks of a format that can be interleaved.
+        #[inline]
         pub(super) const fn words_at(format: Format) -> Option<usize> {
             match format {
                 $($(Format::$format => Some($file::$format::WORDS_AT),)+)*

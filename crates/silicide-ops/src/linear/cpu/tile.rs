@@ -218,8 +218,16 @@ unsafe fn run<S: Simd>(tile: &Tile<'_>, isa: Isa) {
         unsafe { run_gated::<S>(tile, gate, isa) };
         return;
     }
-    let products = (0..tile.param(0) as usize).rev().filter_map(|index| Product::read(tile.params, index));
-    if let Some(product) = products.into_iter().find(|product| product.first <= number) {
+    let mut found = None;
+    let mut at = HEAD;
+    for _ in 0..tile.param(0) {
+        let Some(product) = Product::at(tile.params, at).filter(|product| product.first <= number) else {
+            break;
+        };
+        at = product.end;
+        found = Some(product);
+    }
+    if let Some(product) = found {
         // SAFETY: `needs` requires the bindings of every product, and that its tiles begin at `first`; the CPU has `isa`, by
         // the caller.
         unsafe { product.run(tile, number - product.first, isa) };
@@ -250,8 +258,10 @@ fn streamed(tile: &Tile<'_>) -> [PrefetchRange; 2] {
 #[inline(always)]
 unsafe fn run_gated<S: Simd>(tile: &Tile<'_>, activation: u32, isa: Isa) {
     let [number, ..] = tile.index;
-    let [gate, up] = [0, 1].map(|index| Product::read(tile.params, index));
-    let (Some(gate), Some(up)) = (gate, up) else { return };
+    // Not by `map`: its closure would be called, and compiled without the instruction set.
+    let (Some(gate), Some(up)) = (Product::read(tile.params, 0), Product::read(tile.params, 1)) else {
+        return;
+    };
     // SAFETY: `needs` requires the bindings of both products and of the quantized rows; the region is of this tile alone, in
     // the gate's memory and in the output.
     unsafe {
