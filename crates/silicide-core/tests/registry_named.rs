@@ -193,3 +193,104 @@ fn metal_text_is_refused_elsewhere() {
     let error = assert_error!(refused, Error::Device { source: HalError::Compile { .. }, .. });
     assert!(error.contains("WGSL"), "{error}");
 }
+
+/// A text over `bindings` whose entry point `main` has this body.
+fn with_body(workgroup: &str, globals: &str, body: &str) -> String {
+    format!(
+        "{globals}\n@compute @workgroup_size({workgroup}) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{ {body} }}"
+    )
+}
+
+#[test]
+fn bindings_shorter_than_their_type_are_refused() {
+    let Some(device) = gpu() else { return };
+    let element = "@group(0) @binding(0) var<storage, read_write> y: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> x: array<f32, 64>;";
+    let body = "y[id.x] = vec4<f32>(x[id.x]);";
+    let source = with_body("64", element, body);
+    let sized = KernelText { param_bytes: 0, ..text("sized", &source, "main") };
+    let sized = device.kernels().register(&sized).unwrap();
+    let run = |y: &Buffer, x: &Buffer| {
+        let mut encoder = CommandEncoder::new(&device);
+        encoder.dispatch(&sized.call(&[], Grid::Threads([64, 1, 1]))?, &[y, x])?;
+        encoder.submit()?.wait()
+    };
+    let of = |len: usize| vector(&device, &vec![-1.0; len]);
+    run(&of(256), &of(64)).unwrap();
+    run(&of(4), &of(64)).unwrap();
+    let error = assert_error!(run(&of(1), &of(64)), Error::BadParameter { .. });
+    assert!(error.contains("binding 0 has 4 bytes, expected at least the 16 bytes"), "{error}");
+    let error = assert_error!(run(&of(4), &of(63)), Error::BadParameter { .. });
+    assert!(error.contains("binding 1 has 252 bytes, expected at least the 256 bytes"), "{error}");
+}
+
+#[test]
+fn a_slice_shorter_than_a_sized_array_keeps_the_bytes_around_it() {
+    let Some(device) = gpu() else { return };
+    let globals = "@group(0) @binding(0) var<storage, read_write> y: array<f32, 64>;
+@group(0) @binding(1) var<storage, read> x: array<f32>;";
+    let source = with_body("64", globals, "y[id.x] = x[id.x];");
+    let filled = KernelText { param_bytes: 0, ..text("filled", &source, "main") };
+    let filled = device.kernels().register(&filled).unwrap();
+    let (x, all) = (vector(&device, &count(64)), vector(&device, &[-1.0; 384]));
+    let call = filled.call(&[], Grid::Threads([64, 1, 1])).unwrap();
+    let mut encoder = CommandEncoder::new(&device);
+    assert_error!(encoder.dispatch(&call, &[&all.slice(128..132).unwrap(), &x]), Error::BadParameter { .. });
+    let mut graph = GraphBuilder::new(&device);
+    let (from, to) = (graph.constant(&x), graph.constant(&all.slice(128..132).unwrap()));
+    assert_error!(graph.run_into(call.clone(), &[&from], &[&to]), Error::BadParameter { .. });
+    encoder.dispatch(&call, &[&all.slice(128..192).unwrap(), &x]).unwrap();
+    encoder.submit().unwrap().wait().unwrap();
+    let all = all.to_vec::<f32>().unwrap();
+    assert!(all[..128].iter().chain(&all[192..]).all(|&value| value == -1.0), "{all:?}");
+    assert_eq!(all[128..192], count(64));
+}
+
+#[test]
+fn workgroups_beyond_the_limits_of_the_device_are_refused() {
+    let Some(device) = gpu() else { return };
+    let limits = &device.info().limits;
+    let globals = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+@group(0) @binding(1) var<storage, read> x: array<f32>;";
+    let refused = |workgroup: &str, shared: &str, body: &str, expected: &str| {
+        let source = with_body(workgroup, &format!("{globals}\n{shared}"), body);
+        let large = KernelText { param_bytes: 0, ..text("large", &source, "main") };
+        let error = assert_error!(device.kernels().register(&large), Error::BadParameter { .. });
+        assert!(error.contains(expected), "{error}");
+    };
+    let copy = "y[id.x] = x[id.x];";
+    let [x, y, z] = limits.max_workgroup_size;
+    refused(&format!("{x}, {y}, {z}"), "", copy, &format!("expected at most {}", limits.max_workgroup));
+    for (axis, [i, j, k], limit) in
+        [("x", [x + 1, 1, 1], x), ("y", [1, y + 1, 1], y), ("z", [1, 1, z + 1], z)]
+    {
+        refused(&format!("{i}, {j}, {k}"), "", copy, &format!("along {axis}, expected 1 to {limit}"));
+    }
+    let shared = "var<workgroup> a: array<f32, 10000000>;";
+    let at_most =
+        format!("40000000 bytes of workgroup memory, expected at most {}", limits.max_workgroup_bytes);
+    refused("64", shared, "a[id.x] = x[id.x]; y[id.x] = a[id.x];", &at_most);
+    let by_override = "override N: u32 = 10000000u; var<workgroup> a: array<f32, N>;";
+    refused("64", by_override, "a[id.x] = x[id.x]; y[id.x] = a[id.x];", &at_most);
+}
+
+#[test]
+fn matrices_of_subgroups_are_refused_by_line() {
+    let Some(device) = gpu() else { return };
+    let source = format!("enable wgpu_cooperative_matrix;\n{SCALE}");
+    let error =
+        assert_error!(device.kernels().register(&text("matrix", &source, "scale")), Error::Device { .. });
+    assert!(error.contains("line 1") && error.contains("wgpu_cooperative_matrix"), "{error}");
+}
+
+#[test]
+fn a_grid_beyond_the_limit_of_the_device_is_refused() {
+    let Some(device) = gpu() else { return };
+    let Some(groups) = device.info().limits.max_grid[1].checked_add(1) else { return };
+    let (x, y) = (vector(&device, &count(64)), vector(&device, &[0.0; 64]));
+    let call = device.kernels().named("scale").unwrap();
+    let call = call.call(&1.0f32.to_le_bytes(), Grid::Workgroups([1, groups, 1])).unwrap();
+    let error =
+        assert_error!(CommandEncoder::new(&device).dispatch(&call, &[&y, &x]), Error::NoKernel { .. });
+    assert!(error.contains("max_grid"), "{error}");
+}

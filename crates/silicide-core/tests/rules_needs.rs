@@ -2,8 +2,9 @@
 //! encoder and graph alike, and nothing is touched.
 
 use crate::common::ops::{native_add, shader_add};
-use crate::common::{count, null_device, vector};
+use crate::common::{count, devices, null_device, vector};
 use silicide_core::hal::null::NullOptions;
+use silicide_core::hal::{Part, Program, Snippet, WgslKernel};
 use silicide_core::kernel::{
     Access, Arg, Cost, Decline, Host, Io, Kernel, Op, Outputs, Plan, Slot, Step, TensorInfo,
 };
@@ -251,4 +252,32 @@ fn an_input_is_never_written_though_the_slots_of_the_op_change() {
     let said = assert_error!(encoder.run_one(Fickle, &[&x]), Error::BadPlan { .. });
     assert!(said.contains("which is an input"), "{said}");
     assert_eq!(x.to_vec::<f32>().unwrap(), count(LEN));
+}
+
+#[test]
+fn rules_checked_wgsl_refuses_bindings_shorter_than_their_type() {
+    static TEXT: Snippet = Snippet {
+        name: "sized",
+        text: "struct SizedParams { a: u32, b: u32, y: u32 }
+var<immediate> p: SizedParams;
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read> b: array<f32, 128>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { y[p.y + id.x] = a[p.a + id.x] + b[p.b + id.x]; }",
+    };
+    let Some(device) = devices().into_iter().find(|device| device.info().is_gpu()) else { return };
+    let plan = || {
+        let kernel = WgslKernel::new("sized", &[Part::plain(&TEXT)], 3, 0);
+        Plan::launch(Program::Wgsl(kernel), &[A, B, Y], &[], [1, 1, 1])
+    };
+    let run = |elements: usize| {
+        let of = || vector(&device, &count(elements));
+        let (a, b, y) = (of(), of(), of());
+        let mut encoder = CommandEncoder::new(&device);
+        encoder.run_into(Careless(plan), &[&a, &b], &[&y])?;
+        encoder.submit()?.wait()
+    };
+    run(128).unwrap();
+    let error = assert_error!(run(64), Error::BadPlan { .. });
+    assert!(error.contains("binding 1 of sized with 256 bytes, expected at least the 512"), "{error}");
 }

@@ -89,6 +89,8 @@ pub struct Limits {
     pub max_grid: [u32; 3],
     /// The most invocations in a workgroup.
     pub max_workgroup: u32,
+    /// The most invocations in a workgroup along each axis.
+    pub max_workgroup_size: [u32; 3],
     /// Bytes of memory shared in a workgroup.
     pub max_workgroup_bytes: usize,
 }
@@ -174,6 +176,7 @@ impl DeviceInfo {
                 max_bindings: 8,
                 max_grid: [65_535; 3],
                 max_workgroup: 256,
+                max_workgroup_size: [256, 256, 64],
                 max_workgroup_bytes: 16 << 10,
             },
             features: Features { subgroup_size: (1, 1), ..Features::default() },

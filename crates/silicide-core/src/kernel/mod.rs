@@ -12,6 +12,7 @@ pub(crate) use named::intern;
 pub use named::{Grid, KernelCall, KernelText, MslLaunch, NamedKernel, TextInterface};
 pub use op::{DynOp, Host, Io, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 pub use plan::{Arg, Cost, Decline, Kernel, Launch, Operand, Plan, Step};
+pub(crate) use registry::Compiled;
 pub use registry::{KernelRegistry, RegistryUsage};
 pub(crate) use select::select;
 pub use silicide_hal::Access;

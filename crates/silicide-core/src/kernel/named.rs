@@ -1,7 +1,13 @@
 //! Kernels that programs register by name at run time, and calls of them.
 //!
-//! A text is WGSL and runs with bounds checks, so registering is safe. It is parsed, compared with what the program declares, and
-//! compiled when it is registered. Texts stay in memory until the process ends, each once.
+//! A text is WGSL, so registering is safe. It is parsed, compared with what the program declares and with the limits of the device,
+//! and compiled when it is registered. Three facts keep it inside its bindings:
+//!
+//! 1. It runs with bounds checks, which clamp an index to the length of its type, or to the last element of a runtime array.
+//! 2. A call binds at least the bytes of that type; a runtime array counts as one element.
+//! 3. It has no subgroup matrices: bounds checks leave their loads and stores alone.
+//!
+//! Texts stay in memory until the process ends, each once.
 
 use super::op::{Host, Io, Op, Outputs, Slot, TensorInfo};
 use super::{Arg, Cost, Decline, Kernel, Plan};
@@ -73,6 +79,8 @@ pub(crate) struct Registered {
     entry: &'static str,
     bindings: &'static [Access],
     param_bytes: usize,
+    /// The least bytes of each binding: the size of its type in WGSL, otherwise 0.
+    least_bytes: SmallVec<[u32; 8]>,
     /// Words of `var<immediate>`, or 0.
     words: usize,
     workgroup: [u32; 3],
@@ -211,6 +219,9 @@ impl NamedKernel {
         let declared = silicide_hal::wgsl::interface_of(text.name, text.text, text.entry).map_err(failed)?;
         let refuse =
             |what: String| Err(Error::BadParameter { op: REGISTER, what: format!("{}: {what}", text.name) });
+        if let Err(what) = declared.check_workgroup(&device.limits) {
+            return refuse(what);
+        }
         let writes = |bindings: &[Access]| bindings.iter().map(|access| access.writes()).collect::<Vec<_>>();
         if writes(&declared.bindings) != writes(text.bindings) {
             let (got, expected) = (&declared.bindings, text.bindings);
@@ -233,7 +244,16 @@ impl NamedKernel {
             Program::Wgsl(kernel.writes(written(kept.bindings)).without_offsets(room as u32 / 4))
         };
         let is_text = |known: &Program| matches!(known, Program::Wgsl(kernel) if kernel.msl().is_none());
-        Ok(keep(text, LaunchLayout { workgroup: declared.workgroup, words: room / 4 }, is_text, make))
+        Ok(keep(
+            text,
+            LaunchLayout {
+                workgroup: declared.workgroup,
+                words: room / 4,
+                least_bytes: &declared.least_bytes,
+            },
+            is_text,
+            make,
+        ))
     }
 
     /// Refuses: without a GPU backend nothing reads WGSL.
@@ -287,7 +307,7 @@ impl NamedKernel {
             let msl = if let Program::Wgsl(kernel) = known { kernel.msl() } else { None };
             msl.is_some_and(|msl| msl.threadgroup_bytes == launch.threadgroup_bytes)
         };
-        Ok(keep(text, LaunchLayout { workgroup: launch.workgroup, words }, is_same, make))
+        Ok(keep(text, LaunchLayout { workgroup: launch.workgroup, words, least_bytes: &[] }, is_same, make))
     }
 
     /// Makes a kernel of a native function.
@@ -300,7 +320,7 @@ impl NamedKernel {
         let text = KernelText { name, text: "", entry: function.name, bindings, param_bytes };
         check_declaration(&text)?;
         let program = Program::Native(function);
-        let layout = LaunchLayout { workgroup: [1; 3], words: param_bytes / 4 };
+        let layout = LaunchLayout { workgroup: [1; 3], words: param_bytes / 4, least_bytes: &[] };
         Ok(keep(&text, layout, |known| *known == program, |_| Program::Native(function)))
     }
 }
@@ -383,20 +403,21 @@ pub(crate) fn intern(text: &str) -> &'static str {
     kept
 }
 
-/// The workgroup of a text, and the words of its `var<immediate>`.
-struct LaunchLayout {
+/// The workgroup of a text, the words of its `var<immediate>`, and the least bytes of its bindings.
+struct LaunchLayout<'a> {
     workgroup: [u32; 3],
     words: usize,
+    least_bytes: &'a [u32],
 }
 
 /// Returns the kernel of a registration, made by `make` unless the process has one whose program `is_same`.
 fn keep(
     text: &KernelText<'_>,
-    layout: LaunchLayout,
+    layout: LaunchLayout<'_>,
     is_same: impl Fn(&Program) -> bool,
     make: impl FnOnce(&Kept) -> Program,
 ) -> NamedKernel {
-    let LaunchLayout { workgroup, words } = layout;
+    let LaunchLayout { workgroup, words, least_bytes } = layout;
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let is_kept = |kept: &&&Registered| {
         (kept.name, kept.text, kept.entry) == (text.name, text.text, text.entry)
@@ -432,6 +453,7 @@ fn keep(
         entry,
         bindings,
         param_bytes,
+        least_bytes: least_bytes.into(),
         words,
         workgroup,
         program,
@@ -462,6 +484,23 @@ impl KernelCall {
         };
         Ok((of(false), of(true)))
     }
+
+    /// Compares the bindings that are read, or those that are written, with the sizes of their types. Bounds checks hold for bindings
+    /// that are at least so long.
+    fn check_bytes(&self, given: &[TensorInfo], is_written: bool) -> Result<()> {
+        let bindings = self.kernel.bindings().iter().zip(&self.kernel.0.least_bytes).enumerate();
+        let bindings = bindings.filter(|(_, (access, _))| access.writes() == is_written);
+        for ((i, (_, &least)), info) in bindings.zip(given) {
+            if info.bytes() < least as usize {
+                let got = info.bytes();
+                let what = format!(
+                    "binding {i} has {got} bytes, expected at least the {least} bytes of its type in the text"
+                );
+                return Err(Error::BadParameter { op: self.kernel.name(), what });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Op for KernelCall {
@@ -474,13 +513,14 @@ impl Op for KernelCall {
     }
 
     /// Outputs are buffers that exist, of any type and shape.
-    fn infer(&self, _: &[TensorInfo]) -> Result<Outputs> {
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs> {
+        self.check_bytes(inputs, false)?;
         let outputs = self.kernel.bindings().iter().filter(|access| access.writes());
         Ok(outputs.map(|_| TensorInfo::new(DType::U32, Shape::SCALAR)).collect())
     }
 
-    fn check_outputs(&self, _: &[TensorInfo], _: &[TensorInfo]) -> Result<()> {
-        Ok(())
+    fn check_outputs(&self, _: &[TensorInfo], given: &[TensorInfo]) -> Result<()> {
+        self.check_bytes(given, true)
     }
 
     /// There is none: the text is the definition.
@@ -510,6 +550,12 @@ impl Kernel for Launcher {
     }
 
     fn fits(&self, op: &KernelCall, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
+        let is_over = |(got, limit): (&u32, u32)| *got > limit;
+        if op.grid.iter().zip(on.limits.max_grid).any(is_over) {
+            return Err(Decline(
+                "its grid has more workgroups along an axis than the device's max_grid; split the call",
+            ));
+        }
         match &op.kernel.0.program {
             Program::Native(_) if on.is_gpu() => Err(Decline("a native function runs on the CPU only")),
             Program::Wgsl(_) if on.isa.is_some() => Err(Decline("the CPU runs native functions only")),

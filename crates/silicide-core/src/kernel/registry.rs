@@ -14,7 +14,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 /// A kernel, compiled or being compiled: the first thread that requests it compiles, others wait.
-type Entry = Arc<OnceLock<Result<RawPipeline, HalError>>>;
+type Entry = Arc<OnceLock<Result<Compiled, HalError>>>;
+
+/// A compiled kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    pub(crate) pipeline: RawPipeline,
+    /// The least bytes of each binding of WGSL with bounds checks: the checks hold for no shorter ones. `None` of other kernels, which
+    /// state their needs.
+    pub(crate) least_bytes: Option<Arc<[u32]>>,
+}
 
 /// The compiled kernels of a device.
 pub struct KernelRegistry {
@@ -58,11 +67,11 @@ impl KernelRegistry {
     }
 
     /// The compiled form of a program.
-    pub(crate) fn pipeline(&self, program: &Program) -> Result<RawPipeline> {
+    pub(crate) fn pipeline(&self, program: &Program) -> Result<Compiled> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let known = entries.get(program);
-        if let Some(Ok(pipeline)) = known.and_then(|entry| entry.get()) {
-            return Ok(*pipeline);
+        if let Some(Ok(compiled)) = known.and_then(|entry| entry.get()) {
+            return Ok(compiled.clone());
         }
         let known = known.cloned();
         drop(entries);
@@ -70,7 +79,7 @@ impl KernelRegistry {
             let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(entries.entry(program.clone()).or_default())
         });
-        let compiled = entry.get_or_init(|| self.compile(program)).clone();
+        let compiled = entry.get_or_init(|| self.compile_caught(program)).clone();
         compiled.map_err(|error| {
             // A failure may be temporary (out of memory): the next request compiles again. Another thread may have done so already.
             let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
@@ -78,6 +87,20 @@ impl KernelRegistry {
                 entries.remove(program);
             }
             Error::device(&self.raw.info().id, error)
+        })
+    }
+
+    /// Compiles a program. A panic of the translator is an error: programs register texts that they did not write.
+    fn compile_caught(&self, program: &Program) -> Result<Compiled, HalError> {
+        let compile = || {
+            let least_bytes = least_bytes(program)?;
+            Ok(Compiled { pipeline: self.compile(program)?, least_bytes })
+        };
+        // Nothing is half-made: the entry stays empty until this returns.
+        catch_unwind(AssertUnwindSafe(compile)).unwrap_or_else(|_| {
+            let (label, detail) =
+                (program.name().to_owned(), "the translator cannot take this text".to_owned());
+            Err(HalError::Compile { label, detail })
         })
     }
 
@@ -198,13 +221,7 @@ impl KernelRegistry {
             _ => Ok(()),
         };
         exists(self.names().get(kernel.name()))?;
-        // The text is a program's: where the translator panics on it, that is an error too. Nothing is half-made: the entry stays empty.
-        let compiled = catch_unwind(AssertUnwindSafe(|| self.pipeline(kernel.program())));
-        compiled.unwrap_or_else(|_| {
-            let (label, detail) =
-                (kernel.name().to_owned(), "the translator cannot take this text".to_owned());
-            Err(Error::device(&self.raw.info().id, HalError::Compile { label, detail }))
-        })?;
+        self.pipeline(kernel.program())?;
         let mut names = self.named.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have taken the name meanwhile.
         exists(names.get(kernel.name()))?;
@@ -256,11 +273,33 @@ impl Drop for KernelRegistry {
         }
         let entries = std::mem::take(self.entries.get_mut().unwrap_or_else(PoisonError::into_inner));
         for entry in entries.into_values() {
-            if let Some(Ok(pipeline)) = entry.get() {
+            if let Some(Ok(compiled)) = entry.get() {
                 // SAFETY: the pipeline was compiled for this map and is discarded once. `Shared::drop` in `device/mod.rs` has
                 // finished the timeline before it drops the registry.
-                unsafe { self.raw.discard(*pipeline) };
+                unsafe { self.raw.discard(compiled.pipeline) };
             }
         }
     }
+}
+
+/// Returns the least bytes of each binding of WGSL with bounds checks, which are those of its portable form too.
+#[cfg(any(feature = "vulkan", feature = "metal"))]
+fn least_bytes(program: &Program) -> Result<Option<Arc<[u32]>>, HalError> {
+    let Program::Wgsl(kernel) = program else { return Ok(None) };
+    if !kernel.is_checked() {
+        return Ok(None);
+    }
+    let mut least = silicide_hal::wgsl::least_bytes(kernel)?;
+    if let Some(portable) = kernel.portable() {
+        for (least, other) in least.iter_mut().zip(silicide_hal::wgsl::least_bytes(&portable)?) {
+            *least = other.max(*least);
+        }
+    }
+    Ok(Some(least.into()))
+}
+
+/// There are none: without a GPU backend nothing runs WGSL.
+#[cfg(not(any(feature = "vulkan", feature = "metal")))]
+fn least_bytes(_: &Program) -> Result<Option<Arc<[u32]>>, HalError> {
+    Ok(None)
 }

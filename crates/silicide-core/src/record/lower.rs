@@ -8,7 +8,7 @@ use super::recording::{BufferRegion, Recording, temporary};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::kernel::{Access, Arg, DynOp, Launch, Operand, Plan, Step};
+use crate::kernel::{Access, Arg, Compiled, DynOp, Launch, Operand, Plan, Step};
 use silicide_hal::{Binding, Command, LaunchWords, Program, WgslKernel};
 use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
@@ -280,10 +280,20 @@ impl Call<'_> {
         let BoundLaunch { places, bindings, params } = self.bind(own, launch)?;
         self.check_room(recording, bindings.len(), params.len())?;
         let live = if let StepMode::Record(live) = mode { live } else { None };
-        let pipeline = match live {
+        let Compiled { pipeline, least_bytes } = match live {
             Some(_) => self.device.kernels().pipeline(&launch.program.live())?,
             None => self.device.kernels().pipeline(&launch.program)?,
         };
+        let least_bytes = least_bytes.iter().flat_map(|least| least.iter());
+        for (i, (binding, &least)) in bindings.iter().zip(least_bytes).enumerate() {
+            // rule: least-bytes
+            if binding.bytes < u64::from(least) {
+                let (program, bytes) = (launch.program.name(), binding.bytes);
+                return Err(self.defect(format!(
+                    "binding {i} of {program} with {bytes} bytes, expected at least the {least} of its type"
+                )));
+            }
+        }
         if matches!(mode, StepMode::Record(_)) {
             // Reads first: where an output is an input, what was there is read before it is replaced.
             let (reads, writes): (SmallVec<[_; 8]>, SmallVec<[_; 8]>) =

@@ -109,6 +109,7 @@ impl Traits {
             max_bindings: SLOTS - 2,
             max_grid: [MAX_GRID, 65_535, 65_535],
             max_workgroup: u32::try_from(self.max_threads).unwrap_or(1024).clamp(1, 1024),
+            max_workgroup_size: [u32::try_from(self.max_threads).unwrap_or(1024).clamp(1, 1024); 3],
             max_workgroup_bytes: self.threadgroup_bytes,
         }
     }

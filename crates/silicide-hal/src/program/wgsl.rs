@@ -347,7 +347,8 @@ impl WgslKernel {
         self.msl
     }
 
-    /// Returns what a launch needs. A checked kernel needs only its access: bounds checks keep it inside any binding.
+    /// Returns what a launch needs. Of a checked kernel this is only its access. Its bounds checks hold for bindings of at least the
+    /// bytes of [`least_bytes`](crate::wgsl::least_bytes), which the core compares where it has the pipeline.
     pub(super) fn needs(&self, params: &[u32], grid: [u32; 3], bound: &[u64]) -> Option<Needs> {
         let access = |i: u32| {
             let written = 1u32.checked_shl(i).is_some_and(|bit| self.written & bit != 0);

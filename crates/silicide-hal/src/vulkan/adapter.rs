@@ -262,6 +262,7 @@ impl Properties {
             max_workgroup: core
                 .max_compute_work_group_invocations
                 .min(core.max_compute_work_group_size.first().copied().unwrap_or(1)),
+            max_workgroup_size: core.max_compute_work_group_size,
             max_workgroup_bytes: core.max_compute_shared_memory_size as usize,
         }
     }

@@ -27,7 +27,7 @@ mod spirv;
 mod strip;
 
 pub use msl::{MSL_VERSION, Msl, MslTarget, msl_for, to_msl};
-pub use reflect::{Interface, interface_of};
+pub use reflect::{Interface, interface_of, least_bytes};
 pub use spirv::{SpirvTarget, has_matrices, is_well_formed, to_spirv};
 
 use crate::{HalError, Program, Result, WgslKernel};

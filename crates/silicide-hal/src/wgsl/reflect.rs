@@ -1,9 +1,12 @@
 //! What a WGSL text declares, read before a kernel is made of it. Texts that programs register at run time pass here.
 
-use super::specialise::SUBGROUP_OPERATIONS;
-use crate::{Access, HalError, Result};
+use super::specialise::{SUBGROUP_OPERATIONS, compile_error};
+use crate::{Access, HalError, Limits, Result, WgslKernel};
+use naga::proc::IndexableLength;
 use naga::valid::{Capabilities, ShaderStages, ValidationFlags, Validator};
-use naga::{AddressSpace, Module, ShaderStage, SourceLocation, StorageAccess};
+use naga::{
+    AddressSpace, Handle, Module, ScalarKind, ShaderStage, SourceLocation, StorageAccess, Type, TypeInner,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The most bindings that a text may declare.
@@ -14,16 +17,60 @@ const MAX_BINDINGS: u32 = 32;
 pub struct Interface {
     /// The access of each binding of group 0, in order: [`Access::Read`] or [`Access::ReadWrite`].
     pub bindings: Vec<Access>,
+    /// The least bytes of each binding: the size of its type. A runtime array counts as one element.
+    pub least_bytes: Vec<u32>,
     /// Bytes of `var<immediate>`; 0 without one.
     pub immediate_bytes: u32,
     /// Invocations of a workgroup along each axis.
     pub workgroup: [u32; 3],
+    /// Bytes of workgroup memory that the entry point uses.
+    pub workgroup_bytes: u64,
+}
+
+impl Interface {
+    /// Returns what of the workgroup a device with these limits does not have.
+    pub fn check_workgroup(&self, limits: &Limits) -> std::result::Result<(), String> {
+        for ((axis, got), limit) in ["x", "y", "z"].iter().zip(self.workgroup).zip(limits.max_workgroup_size)
+        {
+            if got == 0 || got > limit {
+                return Err(format!("a workgroup of {got} invocations along {axis}, expected 1 to {limit}"));
+            }
+        }
+        let (invocations, limit) =
+            (self.workgroup.map(u64::from).iter().product::<u64>(), limits.max_workgroup);
+        if invocations > u64::from(limit) {
+            return Err(format!("a workgroup of {invocations} invocations, expected at most {limit}"));
+        }
+        let (got, limit) = (self.workgroup_bytes, limits.max_workgroup_bytes);
+        if got > limit as u64 {
+            return Err(format!("{got} bytes of workgroup memory, expected at most {limit}"));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the least bytes of each binding of a kernel that is translated with bounds checks, in order. The checks clamp an index to
+/// the length of the type, or to the last element of a runtime array, so they hold for bindings of at least these bytes.
+pub fn least_bytes(kernel: &WgslKernel) -> Result<Vec<u32>> {
+    let source = kernel.source();
+    let options = naga::front::wgsl::Options { parse_doc_comments: false, capabilities: Capabilities::all() };
+    let module = naga::front::wgsl::Frontend::new_with_options(options)
+        .parse(&source)
+        .map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
+    let mut least = vec![0; kernel.bindings as usize];
+    for (_, global) in module.global_variables.iter() {
+        let index = global.binding.as_ref().map(|binding| binding.binding as usize);
+        if let Some(least) = index.and_then(|index| least.get_mut(index)) {
+            *least = size_of(&module, global).max(*least);
+        }
+    }
+    Ok(least)
 }
 
 /// Parses and validates a text, and returns what its entry point `entry` takes. Errors name the line and the column. `label` names
 /// the kernel in them.
 ///
-/// A panic of the translator is an error too: the text is whatever a program was given.
+/// A panic of the translator is an error too: programs register texts that they did not write.
 pub fn interface_of(label: &str, text: &str, entry: &str) -> Result<Interface> {
     let refuse = |detail: String| HalError::Compile { label: label.to_owned(), detail };
     let read = AssertUnwindSafe(|| interface(text, entry));
@@ -38,7 +85,8 @@ fn interface(text: &str, entry: &str) -> std::result::Result<Interface, String> 
         Some(at) => format!("line {}, column {}: {message}", at.line_number, at.line_position),
         None => message,
     };
-    let allowed = Capabilities::all();
+    // Bounds checks leave loads and stores of subgroup matrices alone.
+    let allowed = Capabilities::all().difference(Capabilities::COOPERATIVE_MATRIX);
     let options = naga::front::wgsl::Options { parse_doc_comments: false, capabilities: allowed };
     let mut front = naga::front::wgsl::Frontend::new_with_options(options);
     let mut module = front
@@ -46,9 +94,10 @@ fn interface(text: &str, entry: &str) -> std::result::Result<Interface, String> 
         .map_err(|error| located(error.location(text), error.emit_to_string(text).trim_end().to_owned()))?;
     let mut validator = Validator::new(ValidationFlags::all(), allowed);
     validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SUBGROUP_OPERATIONS);
-    validator
+    let info = validator
         .validate(&module)
         .map_err(|error| located(error.location(text), error.emit_to_string(text).trim_end().to_owned()))?;
+    let workgroup_bytes = workgroup_bytes(&module, &info, entry)?;
     let known: Vec<String> = module.entry_points.iter().map(|entry| entry.name.clone()).collect();
     module.entry_points.retain(|found| found.name == entry && found.stage == ShaderStage::Compute);
     let Some(found) = module.entry_points.first() else {
@@ -58,14 +107,14 @@ fn interface(text: &str, entry: &str) -> std::result::Result<Interface, String> 
         return Err("the workgroup size is an override; registered text states numbers".to_owned());
     }
     let workgroup = found.workgroup_size;
-    let mut bound: Vec<Option<Access>> = Vec::new();
+    let mut bound: Vec<Option<(Access, u32)>> = Vec::new();
     let mut immediate_bytes = 0;
     for (handle, global) in module.global_variables.iter() {
         let name = global.name.as_deref().unwrap_or("?");
         let location = || Some(module.global_variables.get_span(handle).location(text));
         let refuse = |message: String| Err(located(location(), message));
         match (global.space, &global.binding) {
-            (AddressSpace::Immediate, _) => immediate_bytes = size_of_immediate(&module, global),
+            (AddressSpace::Immediate, _) => immediate_bytes = size_of(&module, global),
             (AddressSpace::Storage { access }, Some(binding)) => {
                 let (group, index) = (binding.group, binding.binding);
                 if group != 0 || index >= MAX_BINDINGS {
@@ -78,7 +127,7 @@ fn interface(text: &str, entry: &str) -> std::result::Result<Interface, String> 
                 let is_written = access.intersects(StorageAccess::STORE | StorageAccess::ATOMIC);
                 let access = if is_written { Access::ReadWrite } else { Access::Read };
                 match bound.get_mut(index) {
-                    Some(slot @ None) => *slot = Some(access),
+                    Some(slot @ None) => *slot = Some((access, size_of(&module, global))),
                     _ => {
                         return refuse(format!(
                             "`{name}` is at @binding({index}), which another variable has"
@@ -98,11 +147,51 @@ fn interface(text: &str, entry: &str) -> std::result::Result<Interface, String> 
     if let Some(missing) = missing {
         return Err(format!("@binding({missing}) is missing: bindings are numbered from 0 without gaps"));
     }
-    Ok(Interface { bindings: bound.into_iter().flatten().collect(), immediate_bytes, workgroup })
+    let (bindings, least_bytes) = bound.into_iter().flatten().unzip();
+    Ok(Interface { bindings, least_bytes, immediate_bytes, workgroup, workgroup_bytes })
 }
 
-fn size_of_immediate(module: &Module, global: &naga::GlobalVariable) -> u32 {
+fn size_of(module: &Module, global: &naga::GlobalVariable) -> u32 {
     module.types.get_handle(global.ty).map_or(0, |ty| ty.inner.size(module.to_ctx()))
+}
+
+/// Returns the bytes of workgroup memory that an entry point uses.
+fn workgroup_bytes(
+    module: &Module,
+    info: &naga::valid::ModuleInfo,
+    entry: &str,
+) -> std::result::Result<u64, String> {
+    let is_entry = |found: &naga::EntryPoint| found.name == entry && found.stage == ShaderStage::Compute;
+    let Some(index) = module.entry_points.iter().position(is_entry) else { return Ok(0) };
+    let uses = info.get_entry_point(index);
+    let globals = module.global_variables.iter();
+    let shared = globals
+        .filter(|(handle, global)| global.space == AddressSpace::WorkGroup && !uses[*handle].is_empty());
+    shared.map(|(_, global)| shared_bytes(module, global.ty)).sum()
+}
+
+/// Returns the bytes of a type in workgroup memory, where a `bool` takes four.
+fn shared_bytes(module: &Module, ty: Handle<Type>) -> std::result::Result<u64, String> {
+    let Ok(ty) = module.types.get_handle(ty) else { return Ok(0) };
+    let inner = &ty.inner;
+    let size = u64::from(inner.size(module.to_ctx()));
+    Ok(match inner {
+        TypeInner::Scalar(scalar) | TypeInner::Vector { scalar, .. } if scalar.kind == ScalarKind::Bool => {
+            4 * size
+        }
+        TypeInner::Array { base, size, stride } => {
+            let Ok(IndexableLength::Known(count)) = size.resolve(module.to_ctx()) else {
+                let what = "an array of workgroup memory has an override as its length; registered text states numbers";
+                return Err(what.to_owned());
+            };
+            u64::from(count).saturating_mul(shared_bytes(module, *base)?.max(u64::from(*stride)))
+        }
+        TypeInner::Struct { members, .. } => {
+            let members = members.iter().map(|member| shared_bytes(module, member.ty));
+            members.sum::<std::result::Result<u64, String>>()?.max(size)
+        }
+        _ => size,
+    })
 }
 
 #[cfg(test)]

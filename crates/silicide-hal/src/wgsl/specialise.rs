@@ -64,6 +64,11 @@ pub(super) fn specialise(
     keeps_halves: bool,
 ) -> Result<Specialised> {
     let source = kernel.source();
+    // Bounds checks leave loads and stores of subgroup matrices alone.
+    let allowed = match kernel.is_checked() {
+        true => allowed.difference(Capabilities::COOPERATIVE_MATRIX),
+        false => allowed,
+    };
     let mut front = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
         parse_doc_comments: false,
         capabilities: allowed,

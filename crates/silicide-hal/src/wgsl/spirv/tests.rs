@@ -71,6 +71,11 @@ fn kernel(snippet: &'static Snippet, params: u32) -> WgslKernel {
     WgslKernel::new("test", &[Part::plain(snippet)], 2, params)
 }
 
+fn matrices() -> WgslKernel {
+    // SAFETY: it is translated, and never run.
+    unsafe { kernel(&MATRICES, 0).unchecked(|_| None, &[]) }
+}
+
 fn capabilities_of(words: &[u32]) -> Vec<u32> {
     // OpCapability stands first in every module.
     words[5..].chunks(2).take_while(|pair| pair[0] == 2 << 16 | 17).map(|pair| pair[1]).collect()
@@ -120,14 +125,20 @@ fn a_kernel_the_device_cannot_run_does_not_compile() {
         assert!(matches!(error, HalError::Compile { .. }), "{error}");
     }
     let without = SpirvTarget { cooperative_matrix: false, ..SpirvTarget::full() };
-    let error = to_spirv(&kernel(&MATRICES, 0), &without).unwrap_err();
+    let error = to_spirv(&matrices(), &without).unwrap_err();
     assert!(matches!(error, HalError::Compile { .. }), "{error}");
+}
+
+#[test]
+fn matrices_of_subgroups_are_refused_with_bounds_checks() {
+    let error = to_spirv(&kernel(&MATRICES, 0), &SpirvTarget::full()).unwrap_err().to_string();
+    assert!(error.contains("wgpu_cooperative_matrix") && error.contains("wgsl:1:8"), "{error}");
 }
 
 #[test]
 fn matrices_of_subgroups_are_seen() {
     let full = SpirvTarget::full();
-    let words = to_spirv(&kernel(&MATRICES, 0), &full).unwrap();
+    let words = to_spirv(&matrices(), &full).unwrap();
     assert!(is_well_formed(&words) && has_matrices(&words));
     assert!(!has_matrices(&to_spirv(&kernel(&REDUCE, 1), &full).unwrap()) && !has_matrices(&[]));
 }
