@@ -75,6 +75,16 @@ pub enum Error {
         /// Bytes there are.
         size: usize,
     },
+    /// A view of another storage.
+    #[error("{what}: a view of storage {got}, expected a view of storage {expected}")]
+    OtherStorage {
+        /// Where.
+        what: &'static str,
+        /// The storage expected.
+        expected: String,
+        /// The storage of the view.
+        got: String,
+    },
     /// An offset or a length that is not a whole number of elements.
     #[error("{what}: {bytes} is not a multiple of the {alignment} bytes that {dtype} needs")]
     Misaligned {
@@ -281,7 +291,7 @@ pub enum Error {
         /// The message of the panic.
         message: String,
     },
-    /// The system has no thread to give.
+    /// The system started no thread.
     #[error("{what}: the system gave no thread ({detail}); end other threads or raise the limit")]
     NoThread {
         /// What it is for.

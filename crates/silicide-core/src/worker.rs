@@ -65,7 +65,7 @@ impl<S: Send + 'static> EncoderWorker<S> {
         let (sender, result) = sync_channel(1);
         let job = move |state: &mut S| {
             let outcome = catch_unwind(AssertUnwindSafe(|| f(state)));
-            // The task may be dropped: then no one reads the result.
+            // Sending fails if the task was dropped; the result is then discarded.
             let _ = sender
                 .send(outcome.map_err(|panic| Error::Panicked { what: WORKER, message: message(&*panic) }));
         };

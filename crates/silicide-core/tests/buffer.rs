@@ -344,6 +344,9 @@ fn a_frozen_buffer_is_written_by_nothing() {
         drop(guard);
         let view = x.slice(1..2).unwrap();
         view.freeze().unwrap();
+        // SAFETY: the object is not used.
+        let native = unsafe { x.as_native() }.unwrap();
+        assert!(native.is_none_or(|native| !native.writable));
         assert!(!x.is_writable().unwrap() && y.is_writable().unwrap());
         assert_error!(x.write::<f32>().map(|_| ()), Error::ReadOnly { .. });
         assert_error!(x.copy_in(&[0.0f32; 2]), Error::ReadOnly { .. });
@@ -371,6 +374,8 @@ fn forked_views_have_a_storage_of_their_own() {
         forks[0].copy_in(&[9.0f32; 4]).unwrap();
         assert_eq!(forks[1].to_vec::<f32>().unwrap(), [0.0, 1.0, 2.0, 3.0, 9.0, 9.0, 9.0, 9.0]);
         assert_eq!(x.to_vec::<f32>().unwrap(), count(8));
-        assert_error!(x.fork(&[&vector(&device, &[1.0])]), Error::OutOfBounds { what: "fork", .. });
+        let other = vector(&device, &[1.0]);
+        let error = assert_error!(x.fork(&[&other]), Error::OtherStorage { what: "fork", .. });
+        assert!(error.contains(&format!("a view of storage {}", other.storage_id())), "{error}");
     }
 }

@@ -276,7 +276,8 @@ impl Buffer {
     }
 
     /// Makes the storage read-only for good, for all views of it: guards, copies and outputs of ops on it are errors from now on.
-    /// What was recorded before still runs. Fails while a write guard is held.
+    /// What was recorded before still runs, and graph sessions that are bound to it keep writing it at each replay. Fails while a write
+    /// guard is held.
     pub fn freeze(&self) -> Result<()> {
         self.storage.freeze()
     }

@@ -83,7 +83,8 @@ impl Buffer {
         let allocation = self.allocation()?;
         // SAFETY: the allocation keeps the block alive; the object is used without conflicts (`# Safety`).
         let object = unsafe { self.device().raw().native(NativeObject::Block(allocation.block)) };
-        let (offset, writable) = (allocation.offset + self.offset(), allocation.writable);
+        let (offset, writable) =
+            (allocation.offset + self.offset(), allocation.writable && !self.storage().is_frozen());
         Ok(object.map(|object| NativeBuffer { object, offset, writable }))
     }
 }

@@ -98,12 +98,8 @@ impl Buffer {
     pub fn fork(&self, views: &[&Buffer]) -> Result<Vec<Buffer>> {
         let what = "fork";
         if let Some(view) = views.iter().find(|view| view.storage_id() != self.storage_id()) {
-            return Err(Error::OutOfBounds {
-                what,
-                offset: view.offset(),
-                bytes: view.size(),
-                size: self.total_size(),
-            });
+            let (expected, got) = (self.storage_id().to_string(), view.storage_id().to_string());
+            return Err(Error::OtherStorage { what, expected, got });
         }
         let bytes = self.total_size();
         let shape = Shape::new(&[bytes]).map_err(|error| Error::bad_shape(what, error))?;
