@@ -8,7 +8,7 @@ mod registry;
 mod select;
 
 pub(crate) use cache::DiskCache;
-pub(crate) use named::intern;
+pub(crate) use named::intern_label;
 pub use named::{Grid, KernelCall, KernelText, MslLaunch, NamedKernel, TextInterface};
 pub use op::{DynOp, Host, Io, Op, Outputs, Slot, TensorInfo, Tolerance, Work};
 pub use plan::{Arg, Cost, Decline, Kernel, Launch, Operand, Plan, Step};

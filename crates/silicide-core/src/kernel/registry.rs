@@ -175,6 +175,7 @@ impl KernelRegistry {
         if info.isa.is_some() {
             return Err(Error::device(&info.id, no_text(text.name)));
         }
+        self.check_name(text)?;
         self.add(NamedKernel::of_text(info, text)?)
     }
 
@@ -196,6 +197,7 @@ impl KernelRegistry {
             let detail = "it is written in MSL, which Metal alone runs; register WGSL".to_owned();
             return Err(Error::device(&info.id, HalError::Compile { label: text.name.to_owned(), detail }));
         }
+        self.check_name(text)?;
         // SAFETY: as the caller states (`# Safety`).
         self.add(unsafe { NamedKernel::of_msl(text, launch)? })
     }
@@ -211,13 +213,22 @@ impl KernelRegistry {
         self.add(NamedKernel::of_native(name, function, bindings, param_bytes)?)
     }
 
+    /// Refuses a text whose name another kernel has, before anything of it is kept.
+    fn check_name(&self, text: &KernelText<'_>) -> Result<()> {
+        match self.names().get(text.name) {
+            Some(known) if !known.is_of(text) => Err(self.name_taken(text.name)),
+            _ => Ok(()),
+        }
+    }
+
+    fn name_taken(&self, name: &str) -> Error {
+        Error::KernelExists { device: self.raw.info().id.clone(), name: name.to_owned() }
+    }
+
     /// Compiles a kernel and adds its name.
     fn add(&self, kernel: NamedKernel) -> Result<NamedKernel> {
         let exists = |known: Option<&NamedKernel>| match known {
-            Some(known) if *known != kernel => {
-                let (device, name) = (self.raw.info().id.clone(), kernel.name().to_owned());
-                Err(Error::KernelExists { device, name })
-            }
+            Some(known) if *known != kernel => Err(self.name_taken(kernel.name())),
             _ => Ok(()),
         };
         exists(self.names().get(kernel.name()))?;
@@ -243,7 +254,8 @@ impl KernelRegistry {
         })
     }
 
-    /// Removes a name, and returns whether there was one. Calls that were made keep their kernel.
+    /// Removes a name, and returns whether there was one. Calls that were made keep their kernel. Its compiled form stays as long as the
+    /// device, and its text until the process ends: registering it again costs nothing.
     pub fn unregister(&self, name: &str) -> bool {
         self.named.write().unwrap_or_else(PoisonError::into_inner).remove(name).is_some()
     }

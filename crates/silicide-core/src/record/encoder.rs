@@ -6,7 +6,7 @@ use super::{Recorder, Submission, lower};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::kernel::{Access, DynOp, Io, KernelCall, Op, TensorInfo, intern, select};
+use crate::kernel::{Access, DynOp, Io, KernelCall, Op, TensorInfo, intern_label, select};
 use silicide_hal::{Command, CommandList};
 use silicide_quant::Shape;
 use smallvec::SmallVec;
@@ -166,10 +166,10 @@ impl CommandEncoder {
         self.recording.list.commands.push(Command::Mark { label });
     }
 
-    /// As [`mark`](CommandEncoder::mark), with a label that is made at run time. Each different label stays in memory until the process
-    /// ends.
+    /// As [`mark`](CommandEncoder::mark), with a label that is made at run time. The first 4096 different labels stay in memory until the
+    /// process ends; a new one after them is `other labels`.
     pub fn label(&mut self, label: &str) {
-        self.mark(intern(label));
+        self.mark(intern_label(label));
     }
 
     /// Submits the list. On failure nothing of it runs.

@@ -7,18 +7,23 @@
 //! 2. A call binds at least the bytes of that type; a runtime array counts as one element.
 //! 3. It has no subgroup matrices: bounds checks leave their loads and stores alone.
 //!
-//! Texts stay in memory until the process ends, each once.
+//! Texts stay in memory until the process ends, each once. That is the case for a text that is valid and that the device refuses too; an
+//! invalid one, and one under a name that is taken, leave nothing.
 
-use super::op::{Host, Io, Op, Outputs, Slot, TensorInfo};
-use super::{Arg, Cost, Decline, Kernel, Plan};
+mod call;
+mod kept;
+
+pub use call::KernelCall;
+pub(crate) use kept::intern_label;
+
+use super::op::Slot;
 use crate::error::{Error, Result};
+use kept::{Kept, LaunchLayout, intern, keep};
 use silicide_hal::{
     Access, DeviceInfo, HalError, Math, NativeKernel, NativeMsl, NeedsFn, Part, Program, Snippet, WgslKernel,
 };
-use silicide_quant::{DType, Shape};
 use smallvec::SmallVec;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 /// A kernel as text, with what it declares.
 ///
@@ -69,9 +74,6 @@ pub enum Grid {
     Workgroups([u32; 3]),
 }
 
-/// Arguments of a call: those that are read, and those that are written.
-type SplitArguments<'a, T> = (SmallVec<[&'a T; 8]>, SmallVec<[&'a T; 8]>);
-
 /// A kernel that was registered. It lives until the process ends.
 pub(crate) struct Registered {
     name: &'static str,
@@ -106,45 +108,6 @@ impl fmt::Debug for NamedKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NamedKernel({})", self.0.name)
     }
-}
-
-/// A call of a registered kernel: its parameter bytes and its grid. It is an [`Op`] whose inputs are the bindings that are read and
-/// whose outputs are the others, in order. [`CommandEncoder::dispatch`](crate::CommandEncoder::dispatch) takes all of them in the order
-/// of the bindings.
-///
-/// ```
-/// # extern crate silicide_core as silicide;
-/// use silicide::kernel::{Access, Grid, KernelText};
-/// use silicide::{Buffer, CommandEncoder, Device, Error};
-///
-/// const TEXT: &str = "
-/// struct Params { x: u32, y: u32, z: u32, factor: f32 }
-/// var<immediate> p: Params;
-/// @group(0) @binding(0) var<storage, read> x: array<f32>;
-/// @group(0) @binding(1) var<storage, read_write> y: array<f32>;
-/// @compute @workgroup_size(64) fn scale(@builtin(global_invocation_id) id: vec3<u32>) {
-///     if id.x < p.x { y[id.x] = p.factor * x[id.x]; }
-/// }";
-///
-/// let device = Device::best()?;
-/// if device.info().is_gpu() {
-///     let bindings = &[Access::Read, Access::ReadWrite];
-///     let text = KernelText { name: "scale", text: TEXT, entry: "scale", bindings, param_bytes: 4 };
-///     device.kernels().register(&text)?;
-///     let (x, y) = (Buffer::from_slice(&device, [3], &[1.0f32, 2.0, 3.0])?, Buffer::from_slice(&device, [3], &[0.0f32; 3])?);
-///     let call = device.kernels().named("scale")?.call(&0.5f32.to_le_bytes(), Grid::Threads([3, 1, 1]))?;
-///     let mut encoder = CommandEncoder::new(&device);
-///     encoder.dispatch(&call, &[&x, &y])?;
-///     encoder.submit()?.wait()?;
-///     assert_eq!(y.to_vec::<f32>()?, [0.5, 1.0, 1.5]);
-/// }
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct KernelCall {
-    kernel: NamedKernel,
-    words: SmallVec<[u32; 8]>,
-    grid: [u32; 3],
 }
 
 /// What errors about a registration name.
@@ -204,6 +167,13 @@ impl NamedKernel {
             }
         };
         Ok(KernelCall { kernel: *self, words, grid })
+    }
+
+    /// Returns whether it was made of this text, with the same declarations.
+    pub(crate) fn is_of(&self, text: &KernelText<'_>) -> bool {
+        let kept = self.0;
+        (kept.name, kept.text, kept.entry) == (text.name, text.text, text.entry)
+            && (kept.bindings, kept.param_bytes) == (text.bindings, text.param_bytes)
     }
 
     /// The program, to be compiled.
@@ -370,214 +340,6 @@ fn interface_text(bindings: &[Access], words: usize, workgroup: [u32; 3]) -> Str
     let [x, y, z] = workgroup;
     let _ = writeln!(text, "@compute @workgroup_size({x}, {y}, {z}) fn main() {{ }}");
     text
-}
-
-/// Parts of a registration that live until the process ends.
-struct Kept {
-    name: &'static str,
-    text: &'static str,
-    entry: &'static str,
-    bindings: &'static [Access],
-}
-
-impl Kept {
-    #[cfg(any(feature = "vulkan", feature = "metal"))]
-    fn snippet(&self) -> &'static Snippet {
-        Box::leak(Box::new(Snippet { name: self.name, text: self.text }))
-    }
-}
-
-/// Everything that was registered in this process. The same registration again is the same kernel.
-static KEPT: Mutex<Vec<&'static Registered>> = Mutex::new(Vec::new());
-
-/// Returns the text with the lifetime of the process; the same text is kept once.
-pub(crate) fn intern(text: &str) -> &'static str {
-    static TEXTS: Mutex<Option<rustc_hash::FxHashSet<&'static str>>> = Mutex::new(None);
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let texts = texts.get_or_insert_default();
-    if let Some(known) = texts.get(text) {
-        return known;
-    }
-    let kept: &'static str = Box::leak(text.into());
-    texts.insert(kept);
-    kept
-}
-
-/// The workgroup of a text, the words of its `var<immediate>`, and the least bytes of its bindings.
-struct LaunchLayout<'a> {
-    workgroup: [u32; 3],
-    words: usize,
-    least_bytes: &'a [u32],
-}
-
-/// Returns the kernel of a registration, made by `make` unless the process has one whose program `is_same`.
-fn keep(
-    text: &KernelText<'_>,
-    layout: LaunchLayout<'_>,
-    is_same: impl Fn(&Program) -> bool,
-    make: impl FnOnce(&Kept) -> Program,
-) -> NamedKernel {
-    let LaunchLayout { workgroup, words, least_bytes } = layout;
-    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_kept = |kept: &&&Registered| {
-        (kept.name, kept.text, kept.entry) == (text.name, text.text, text.entry)
-            && (kept.bindings, kept.param_bytes, kept.workgroup)
-                == (text.bindings, text.param_bytes, workgroup)
-            && is_same(&kept.program)
-    };
-    if let Some(&known) = all.iter().find(is_kept) {
-        return NamedKernel(known);
-    }
-    let kept = Kept {
-        name: intern(text.name),
-        text: intern(text.text),
-        entry: intern(text.entry),
-        bindings: Box::leak(text.bindings.into()),
-    };
-    let (mut slots, mut order) = (Vec::new(), SmallVec::from_elem(0, kept.bindings.len()));
-    for is_written in [false, true] {
-        for (i, _) in kept.bindings.iter().enumerate().filter(|(_, access)| access.writes() == is_written) {
-            if let Some(slot) = order.get_mut(i) {
-                *slot = slots.len() as u8;
-            }
-            let name = intern(&format!("binding {i}"));
-            slots.push(if is_written { Slot::update(name) } else { Slot::input(name) });
-        }
-    }
-    let program = make(&kept);
-    let (Kept { name, text: source, entry, bindings }, param_bytes) = (kept, text.param_bytes);
-    let slots = Box::leak(slots.into_boxed_slice());
-    let kept = Registered {
-        name,
-        text: source,
-        entry,
-        bindings,
-        param_bytes,
-        least_bytes: least_bytes.into(),
-        words,
-        workgroup,
-        program,
-        slots,
-        order,
-    };
-    let kept: &'static Registered = Box::leak(Box::new(kept));
-    all.push(kept);
-    NamedKernel(kept)
-}
-
-impl KernelCall {
-    /// Returns the kernel.
-    pub fn kernel(&self) -> NamedKernel {
-        self.kernel
-    }
-
-    /// Splits arguments in the order of the bindings into inputs and outputs.
-    pub(crate) fn split<'a, T>(&self, bindings: &[&'a T]) -> Result<SplitArguments<'a, T>> {
-        let declared = self.kernel.bindings();
-        if bindings.len() != declared.len() {
-            let (op, expected, got) = (self.kernel.name(), declared.len(), bindings.len());
-            return Err(Error::ArgumentCount { op, what: "bindings", expected, got });
-        }
-        let of = |writes: bool| {
-            let these = bindings.iter().zip(declared).filter(move |(_, access)| access.writes() == writes);
-            these.map(|(binding, _)| *binding).collect()
-        };
-        Ok((of(false), of(true)))
-    }
-
-    /// Compares the bindings that are read, or those that are written, with the sizes of their types. Bounds checks hold for bindings
-    /// that are at least so long.
-    fn check_bytes(&self, given: &[TensorInfo], is_written: bool) -> Result<()> {
-        let bindings = self.kernel.bindings().iter().zip(&self.kernel.0.least_bytes).enumerate();
-        let bindings = bindings.filter(|(_, (access, _))| access.writes() == is_written);
-        for ((i, (_, &least)), info) in bindings.zip(given) {
-            if info.bytes() < least as usize {
-                let got = info.bytes();
-                let what = format!(
-                    "binding {i} has {got} bytes, expected at least the {least} bytes of its type in the text"
-                );
-                return Err(Error::BadParameter { op: self.kernel.name(), what });
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Op for KernelCall {
-    fn name(&self) -> &'static str {
-        self.kernel.name()
-    }
-
-    fn slots(&self) -> &'static [Slot] {
-        self.kernel.0.slots
-    }
-
-    /// Outputs are buffers that exist, of any type and shape.
-    fn infer(&self, inputs: &[TensorInfo]) -> Result<Outputs> {
-        self.check_bytes(inputs, false)?;
-        let outputs = self.kernel.bindings().iter().filter(|access| access.writes());
-        Ok(outputs.map(|_| TensorInfo::new(DType::U32, Shape::SCALAR)).collect())
-    }
-
-    fn check_outputs(&self, _: &[TensorInfo], given: &[TensorInfo]) -> Result<()> {
-        self.check_bytes(given, true)
-    }
-
-    /// There is none: the text is the definition.
-    fn reference(&self, _: &[Host], _: &mut [Host]) {}
-
-    fn ignores_later_rows(&self) -> bool {
-        false
-    }
-
-    fn kernel_label(&self) -> Option<&'static str> {
-        Some(self.kernel.name())
-    }
-
-    fn kernels() -> &'static [&'static dyn Kernel<Op = KernelCall>] {
-        &[&Launcher]
-    }
-}
-
-/// Launches the kernel of a call.
-struct Launcher;
-
-impl Kernel for Launcher {
-    type Op = KernelCall;
-
-    fn name(&self) -> &'static str {
-        "named"
-    }
-
-    fn fits(&self, op: &KernelCall, io: &Io<'_>, on: &DeviceInfo) -> Result<Cost, Decline> {
-        let is_over = |(got, limit): (&u32, u32)| *got > limit;
-        if op.grid.iter().zip(on.limits.max_grid).any(is_over) {
-            return Err(Decline(
-                "its grid has more workgroups along an axis than the device's max_grid; split the call",
-            ));
-        }
-        match &op.kernel.0.program {
-            Program::Native(_) if on.is_gpu() => Err(Decline("a native function runs on the CPU only")),
-            Program::Wgsl(_) if on.isa.is_some() => Err(Decline("the CPU runs native functions only")),
-            Program::Native(_) => Ok(Cost::GOOD),
-            Program::Wgsl(_) => {
-                let aligned = on.limits.binding_alignment.min(256);
-                let is_exact =
-                    |info: &TensorInfo| info.alignment as usize >= aligned && info.bytes().is_multiple_of(4);
-                match io.inputs.iter().chain(io.outputs).all(is_exact) {
-                    true => Ok(Cost::GOOD),
-                    false => Err(Decline(
-                        "its bindings are whole words that begin at a multiple of the device's binding_alignment; copy the view",
-                    )),
-                }
-            }
-        }
-    }
-
-    fn plan(&self, op: &KernelCall, _: &Io<'_>, _: &DeviceInfo) -> Plan {
-        let args: SmallVec<[Arg; 8]> = op.kernel.0.order.iter().map(|&slot| Arg::slot(slot)).collect();
-        Plan::launch(op.kernel.program().clone(), &args, &op.words, op.grid)
-    }
 }
 
 #[cfg(all(test, any(feature = "vulkan", feature = "metal")))]
