@@ -218,6 +218,30 @@ var<immediate> p: Params;
     }
 
     #[test]
+    fn the_least_bytes_of_a_binding_are_those_of_its_type() {
+        let text = "struct Tail { count: u32, rows: array<vec4<f32>> }
+@group(0) @binding(0) var<storage, read> a: array<f32, 64>;
+@group(0) @binding(1) var<storage, read> b: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> c: Tail;
+@compute @workgroup_size(1) fn main() { c.rows[0] = b[0] * a[0]; }";
+        assert_eq!(interface_of("test", text, "main").unwrap().least_bytes, [256, 16, 32]);
+    }
+
+    #[test]
+    fn workgroup_memory_of_the_entry_point_is_counted() {
+        let text = "struct Flags { seen: array<bool, 10>, at: u32 }
+override N: u32 = 100u;
+var<workgroup> flags: Flags;
+var<workgroup> cells: array<f32, N>;
+@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(1) fn one() { flags.seen[0] = true; y[0] = f32(flags.at); }
+@compute @workgroup_size(1) fn two() { y[0] = cells[0]; }
+@compute @workgroup_size(1) fn three() { y[0] = 1.0; }";
+        let bytes = |entry| interface_of("test", text, entry).unwrap().workgroup_bytes;
+        assert_eq!(["one", "two", "three"].map(bytes), [44, 400, 0]);
+    }
+
+    #[test]
     fn broken_text_is_refused_by_line_and_column() {
         let parse = refusal("// one\n@compute @workgroup_size(1) fn main() { let a = ; }", "main");
         assert!(parse.contains("line 2, column 49"), "{parse}");
