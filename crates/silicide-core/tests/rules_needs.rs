@@ -261,6 +261,7 @@ fn rules_checked_wgsl_refuses_bindings_shorter_than_their_type() {
         text: "struct SizedParams { a: u32, b: u32, y: u32 }
 var<immediate> p: SizedParams;
 @group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(0) var<storage, read> not_used: array<f32, 1024>;
 @group(0) @binding(1) var<storage, read> b: array<f32, 128>;
 @group(0) @binding(2) var<storage, read_write> y: array<f32>;
 @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { y[p.y + id.x] = a[p.a + id.x] + b[p.b + id.x]; }",

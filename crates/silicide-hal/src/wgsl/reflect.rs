@@ -3,9 +3,10 @@
 use super::specialise::{SUBGROUP_OPERATIONS, compile_error};
 use crate::{Access, HalError, Limits, Result, WgslKernel};
 use naga::proc::IndexableLength;
-use naga::valid::{Capabilities, ShaderStages, ValidationFlags, Validator};
+use naga::valid::{Capabilities, ModuleInfo, ShaderStages, ValidationFlags, Validator};
 use naga::{
-    AddressSpace, Handle, Module, ScalarKind, ShaderStage, SourceLocation, StorageAccess, Type, TypeInner,
+    AddressSpace, GlobalVariable, Handle, Module, ScalarKind, ShaderStage, SourceLocation, StorageAccess,
+    Type, TypeInner,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -49,7 +50,7 @@ impl Interface {
     }
 }
 
-/// Returns the least bytes of each binding of a kernel that is translated with bounds checks, in order. The checks clamp an index to
+/// Returns the least bytes of each binding of a kernel that is translated with bounds checks, in order; 0 if it is not used. The checks clamp an index to
 /// the length of the type, or to the last element of a runtime array, so they hold for bindings of at least these bytes.
 pub fn least_bytes(kernel: &WgslKernel) -> Result<Vec<u32>> {
     let source = kernel.source();
@@ -57,10 +58,16 @@ pub fn least_bytes(kernel: &WgslKernel) -> Result<Vec<u32>> {
     let module = naga::front::wgsl::Frontend::new_with_options(options)
         .parse(&source)
         .map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
+    let info = validator(Capabilities::all())
+        .validate(&module)
+        .map_err(|error| compile_error(kernel, error.emit_to_string(&source)))?;
     let mut least = vec![0; kernel.bindings as usize];
-    for (_, global) in module.global_variables.iter() {
+    for (handle, global) in module.global_variables.iter() {
         let index = global.binding.as_ref().map(|binding| binding.binding as usize);
-        if let Some(least) = index.and_then(|index| least.get_mut(index)) {
+        // Several variables may be one binding, and most kernels use one of them.
+        if let Some(least) = index.and_then(|index| least.get_mut(index))
+            && is_used(&module, &info, kernel.entry(), handle)
+        {
             *least = size_of(&module, global).max(*least);
         }
     }
@@ -92,9 +99,7 @@ fn interface(text: &str, entry: &str) -> std::result::Result<Interface, String> 
     let mut module = front
         .parse(text)
         .map_err(|error| located(error.location(text), error.emit_to_string(text).trim_end().to_owned()))?;
-    let mut validator = Validator::new(ValidationFlags::all(), allowed);
-    validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SUBGROUP_OPERATIONS);
-    let info = validator
+    let info = validator(allowed)
         .validate(&module)
         .map_err(|error| located(error.location(text), error.emit_to_string(text).trim_end().to_owned()))?;
     let workgroup_bytes = workgroup_bytes(&module, &info, entry)?;
@@ -151,22 +156,28 @@ fn interface(text: &str, entry: &str) -> std::result::Result<Interface, String> 
     Ok(Interface { bindings, least_bytes, immediate_bytes, workgroup, workgroup_bytes })
 }
 
+fn validator(allowed: Capabilities) -> Validator {
+    let mut validator = Validator::new(ValidationFlags::all(), allowed);
+    validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SUBGROUP_OPERATIONS);
+    validator
+}
+
+/// Returns whether the entry point uses a variable.
+fn is_used(module: &Module, info: &ModuleInfo, entry: &str, global: Handle<GlobalVariable>) -> bool {
+    let is_entry = |found: &naga::EntryPoint| found.name == entry && found.stage == ShaderStage::Compute;
+    let index = module.entry_points.iter().position(is_entry);
+    index.is_some_and(|index| !info.get_entry_point(index)[global].is_empty())
+}
+
 fn size_of(module: &Module, global: &naga::GlobalVariable) -> u32 {
     module.types.get_handle(global.ty).map_or(0, |ty| ty.inner.size(module.to_ctx()))
 }
 
 /// Returns the bytes of workgroup memory that an entry point uses.
-fn workgroup_bytes(
-    module: &Module,
-    info: &naga::valid::ModuleInfo,
-    entry: &str,
-) -> std::result::Result<u64, String> {
-    let is_entry = |found: &naga::EntryPoint| found.name == entry && found.stage == ShaderStage::Compute;
-    let Some(index) = module.entry_points.iter().position(is_entry) else { return Ok(0) };
-    let uses = info.get_entry_point(index);
-    let globals = module.global_variables.iter();
-    let shared = globals
-        .filter(|(handle, global)| global.space == AddressSpace::WorkGroup && !uses[*handle].is_empty());
+fn workgroup_bytes(module: &Module, info: &ModuleInfo, entry: &str) -> std::result::Result<u64, String> {
+    let shared = module.global_variables.iter().filter(|(handle, global)| {
+        global.space == AddressSpace::WorkGroup && is_used(module, info, entry, *handle)
+    });
     shared.map(|(_, global)| shared_bytes(module, global.ty)).sum()
 }
 
