@@ -88,7 +88,8 @@ impl List {
                 say(&format!("{}\n", table(&models, self.verify, states())))?;
             }
             if !repacked.is_empty() {
-                say(&format!("\nrepacked weights (--repack-cache)\n{}\n", repacked_table(&repacked)))?;
+                let gap = if models.is_empty() { "" } else { "\n" };
+                say(&format!("{gap}repacked weights (--repack-cache)\n{}\n", repacked_table(&repacked)))?;
             }
         }
         let damaged = models.iter().zip(checked.into_iter().flatten());
@@ -220,9 +221,9 @@ struct Row<'a> {
     /// Whether its hash is right, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<&'static str>,
-    /// The model of which these are repacked weights.
+    /// The model of which these are repacked weights; null if the file is damaged.
     #[serde(skip_serializing_if = "Option::is_none")]
-    repacked_from: Option<&'a Path>,
+    repacked_from: Option<Option<&'a Path>>,
 }
 
 /// Returns the seconds since 1970.
@@ -254,7 +255,7 @@ impl<'a> Row<'a> {
             title: None,
             licence: None,
             verified: None,
-            repacked_from: Some(file.model.as_deref().unwrap_or(Path::new(""))),
+            repacked_from: Some(file.model.as_deref()),
         }
     }
 }
@@ -286,7 +287,10 @@ fn repacked_table(files: &[RepackedFile]) -> Table {
     table.load_preset(presets::NOTHING).set_header(["name", "size", "stored", "model"]);
     for file in files {
         let age = file.modified.and_then(|time| time.elapsed().ok()).map(age).unwrap_or_default();
-        let model = file.model.as_ref().map_or("damaged".to_owned(), |model| model.display().to_string());
+        let model = file.model.as_ref().map_or("damaged".to_owned(), |model| {
+            let gone = if model.exists() { "" } else { " (gone)" };
+            format!("{}{gone}", model.display())
+        });
         table.add_row([file.name.clone(), HumanBytes(file.bytes).to_string(), age, model]);
     }
     if let Some(sizes) = table.column_mut(1) {

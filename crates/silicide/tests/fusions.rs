@@ -277,7 +277,12 @@ fn a_gate_that_someone_else_reads_is_not_hidden() {
 
 #[test]
 fn gate_and_up_of_experts() {
-    let activations = prop::sample::select(vec![Activation::Silu, Activation::GeluTanh, Activation::GeluErf]);
+    let activations = prop::sample::select(vec![
+        Activation::Silu,
+        Activation::Sigmoid,
+        Activation::GeluTanh,
+        Activation::GeluErf,
+    ]);
     let strategy = (1..9usize, 1..4usize, 1..70usize, weights(), activations);
     run_some(24, 2, strategy, |device, (rows, used, n, dtype, activation)| {
         let dtype = quick(device, dtype);

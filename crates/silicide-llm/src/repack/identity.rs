@@ -2,7 +2,7 @@
 //!
 //! Hashing a large model takes as long as repacking it, so the files that are mapped are identified by what the system keeps of them:
 //! device, inode, size, and the times of the last write and of the last change (`mtime`, `ctime`), with a checksum of the beginning and of samples.
-//! Programs cannot set `ctime`: whoever writes to a file, or replaces it, changes it, also where `mtime` is set back. The numbers are those of the
+//! Programs cannot set `ctime`: each write to a file, and each replacement, changes it, also where `mtime` is set back. The numbers are those of the
 //! open file that is mapped, not of what has its name since. Its clock is coarse, so a file that changed a moment ago has no identity yet:
 //! a second write could leave the same time.
 //!
@@ -56,8 +56,11 @@ mod unix {
             SystemTime::now().duration_since(time).ok()
         };
         let ages = [since(facts.mtime(), facts.mtime_nsec()), since(facts.ctime(), facts.ctime_nsec())];
-        if ages.iter().any(|age| age.is_none_or(|age| age < YOUNG)) {
-            let path = file.path().display();
+        let path = file.path().display();
+        if ages.iter().any(Option::is_none) {
+            return Err(format!("{path} was changed at a time in the future, or before 1970; `touch` it"));
+        }
+        if ages.iter().flatten().any(|age| *age < YOUNG) {
             return Err(format!("{path} changed less than {} seconds ago", YOUNG.as_secs()));
         }
         let bytes = file.bytes();

@@ -61,8 +61,8 @@ fn call(encoding: impl Into<Encoding>, extents: [usize; 5]) -> ExpertCall {
     ExpertCall { encoding, extents, exact: false, own, ids, quantized, padding, types, gate }
 }
 
-/// Two products that are gated: every kind of encoding, few pairs and many, ids without an expert, padding. No sigmoid: the outputs of any
-/// blocks are so large that it is a step, which rounded activations may turn.
+/// Two products that are gated: every kind of encoding, few pairs and many, ids without an expert, padding. Where weights are any bits
+/// (planes, interleaved), gates are so large that every activation is a step: there the cases check indices, not activations.
 fn gated() -> Vec<ExpertCall> {
     let mut calls = Vec::new();
     let mut encodings = [F32, F16, BF16].map(Encoding::from).to_vec();
@@ -79,6 +79,11 @@ fn gated() -> Vec<ExpertCall> {
             [([1, 3, 5, n(37), k], false, silu), ([30, 2, 3, n(300), k], true, Some(Activation::GeluTanh))]
         {
             calls.push(ExpertCall { own, gate, ..call(encoding, extents) });
+        }
+        if plain(encoding, &[1, 1, k]).is_some() {
+            for gate in [Activation::Sigmoid, Activation::GeluErf].map(Some) {
+                calls.push(ExpertCall { gate, ..call(encoding, [5, 2, 3, n(50), k]) });
+            }
         }
         let ids = Input::of(I32, &[4, 2], Data::Values(vec![0.0, -1.0, 3.0, 2.0, 4.0, 1.0, 1.0, 1.0]));
         let padding = if encoding.interleaved_rows() == 1 { 3 } else { 0 };
@@ -281,6 +286,17 @@ fn bad_ids() -> Vec<ExpertCall> {
     calls
 }
 
+/// A weight of one size, as those of models are, where the encoding has one plane. Gates of such weights are small, so that the form of the
+/// activation shows.
+fn plain(encoding: Encoding, axes: &[usize]) -> Option<Input> {
+    let dtype = match encoding {
+        Encoding::Element(dtype) => dtype,
+        Encoding::Block(format) => DType::Block(format),
+        _ => return None,
+    };
+    Some(Input::of(dtype, axes, Data::Gaussian { scale: 0.3 }))
+}
+
 fn case(call: ExpertCall) -> Case {
     let ExpertCall { encoding, extents: [rows, used, experts, n, k], exact, own, ids, quantized, .. } = call;
     let ExpertCall { padding, types: [of_x, of_y], gate, .. } = call;
@@ -307,9 +323,11 @@ fn case(call: ExpertCall) -> Case {
     let padded = PaddedExperts { experts: experts as u32, n: n as u32, pitch: pitch as u32 };
     let padded = Some(padded).filter(|_| padding > 0);
     for _ in 0..if gate.is_some() { 2 } else { 1 } {
-        all.extend(match padded {
-            Some(_) => planes(encoding, [(experts - 1) * pitch + n, k]),
-            None => weight([experts, n, k], encoding),
+        let axes = padded.map_or(vec![experts, n, k], |_| vec![(experts - 1) * pitch + n, k]);
+        all.extend(match (plain(encoding, &axes).filter(|_| gate.is_some()), padded) {
+            (Some(weight), _) => vec![weight],
+            (None, Some(_)) => planes(encoding, [(experts - 1) * pitch + n, k]),
+            (None, None) => weight([experts, n, k], encoding),
         });
     }
     all.push(ids);

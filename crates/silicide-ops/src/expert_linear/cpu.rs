@@ -9,7 +9,7 @@
 //!
 //! | file | weights |
 //! |---|---|
-//! | `integer` | blocks, interleaved blocks and affine planes, in integers |
+//! | `integer` | blocks and affine planes, plain and interleaved, in integers |
 //! | this one | elements in f32, and any encoding decoded to f32 |
 //! | `weights` | where the weights of an expert are, and how rows are decoded |
 //! | `strips` | strips of grouped pairs |

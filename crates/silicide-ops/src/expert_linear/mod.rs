@@ -53,7 +53,7 @@ pub struct PaddedExperts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExpertLinear {
     /// The encoding of the weight: elements of f32, f16 or bf16, blocks, planes, or
-    /// [interleaved](crate::interleave) elements or blocks, which only the CPU takes.
+    /// [interleaved](crate::interleave) forms of them, which only the CPU takes.
     pub encoding: Encoding,
     /// Multiplies activations as they are. Otherwise a kernel may quantize them to 8 bits, or round them and the weights to f16,
     /// within the tolerance of the op.

@@ -1,5 +1,5 @@
 //! Experts multiplied in integers: quantized activations of a [`Strip`] lie together, and a tile is some outputs of one expert for a
-//! strip. Blocks, interleaved blocks and affine planes share the program: their rows differ only in the view of the weights.
+//! strip. Blocks and affine planes, plain and interleaved, share the program: their rows differ only in the view of the weights.
 
 use super::ORDER;
 use super::gated::{Multiply, Programs, gated};
