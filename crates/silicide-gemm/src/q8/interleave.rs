@@ -127,7 +127,8 @@ impl CodeOrder {
 /// biases. `to` has as many bytes.
 pub fn interleave_plane<I: F32Kernels>(
     isa: I,
-    (format, plane): (MlxFormat, usize),
+    format: MlxFormat,
+    plane: usize,
     from: &[u8],
     to: &mut [u8],
 ) -> Result<(), GemmError> {

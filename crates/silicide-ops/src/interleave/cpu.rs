@@ -56,7 +56,7 @@ unsafe fn tile<S: F32Kernels + Q8Kernels>(tile: &Tile<'_>) {
         let done = match encoding {
             Encoding::Element(dtype) => f32::interleave(isa, dtype, from, to),
             Encoding::Block(format) => q8::interleave(isa, format, from, to),
-            Encoding::Planes(format) => q8::interleave_plane(isa, (format, plane), from, to),
+            Encoding::Planes(format) => q8::interleave_plane(isa, format, plane, from, to),
             _ => Ok(()),
         };
         // Shapes were checked by `infer`, so this is not refused.

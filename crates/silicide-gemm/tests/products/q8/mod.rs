@@ -146,7 +146,7 @@ fn interleaved_planes(format: MlxFormat, planes: &MlxPlanes<Vec<u8>>, n: usize) 
     let plane = |index: usize, from: &Vec<u8>| {
         let (mut to, rows) = (vec![0; from.len()], from.len() / n * INTERLEAVE);
         for (from, to) in from.chunks_exact(rows).zip(to.chunks_exact_mut(rows)) {
-            interleave_plane(Portable::detect().unwrap(), (format, index), from, to).unwrap();
+            interleave_plane(Portable::detect().unwrap(), format, index, from, to).unwrap();
         }
         to
     };

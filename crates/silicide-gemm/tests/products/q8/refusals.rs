@@ -55,7 +55,7 @@ fn weights_with_wrong_extents_or_planes_are_refused() {
     let of_three_bits = MlxFormat::new(MlxMode::Affine, 3, 64, DType::F16).unwrap();
     assert!(matches!(interleaved(of_three_bits, many, [16, 64]), Err(GemmError::Format { .. })));
     let refused =
-        interleave_plane(Portable::detect().unwrap(), (of_three_bits, 0), &[0; 16 * 24], &mut [0; 16 * 24]);
+        interleave_plane(Portable::detect().unwrap(), of_three_bits, 0, &[0; 16 * 24], &mut [0; 16 * 24]);
     assert!(matches!(refused, Err(GemmError::Format { .. })));
     let other = MlxFormat::all().into_iter().find(|format| format.mode() != MlxMode::Affine).unwrap();
     let planes = MlxPlanes { packed: &bytes[..], scales: &bytes, biases: &bytes };
