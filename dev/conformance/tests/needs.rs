@@ -128,6 +128,7 @@ fn a_binding_that_is_an_element_shorter_is_refused() {
     // Logits stand in for the bias of `route`; groups end with words that only grouping uses; a pattern need not reach the end; tiles
     // of attention read the bounds of queries in a work list, not the items after them.
     let known = [
+        "attention.matrix.",
         "attention.prompt.wgsl",
         "attention.tiled.wgsl",
         "expert_linear.",
