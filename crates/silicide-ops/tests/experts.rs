@@ -6,7 +6,7 @@ mod common;
 use silicide_core::{Buffer, CommandEncoder, Device, Recorder};
 use silicide_ops::case::{Data, Input, Random};
 use silicide_ops::expert_linear::ExpertLinear;
-use silicide_ops::interleave::{TOGETHER, interleave, interleaves};
+use silicide_ops::interleave::{Interleave, TOGETHER, interleaves};
 use silicide_quant::{DType, Encoding, Format, MlxFormat, MlxPlanes, RowEncoding, Shape, encode};
 
 const EXPERTS: usize = 2;
@@ -34,14 +34,18 @@ fn check(device: &Device) {
         // Rows of single elements may end after the last whole set.
         let n = if of.group_len() > 1 { 4 * TOGETHER } else { N };
         if interleaves(of, n, k) {
-            let plain = weight(device, of, [EXPERTS, n, k]).remove(0);
-            let bytes = plain.as_bytes().unwrap().reshape([EXPERTS, n, plain.size() / EXPERTS / n]).unwrap();
+            let plain = weight(device, of, [EXPERTS, n, k]);
             let mut encoder = CommandEncoder::new(device);
-            let weight = interleave(&mut encoder, &bytes, of).unwrap();
+            let interleave = |(plane, plain): (usize, &Buffer)| {
+                let bytes = plain.as_bytes().unwrap();
+                let bytes = bytes.reshape([EXPERTS, n, plain.size() / EXPERTS / n]).unwrap();
+                encoder.run_one(Interleave { of, plane }, &[&bytes]).unwrap()
+            };
+            let weight: Vec<Buffer> = plain.iter().enumerate().map(interleave).collect();
             encoder.submit().unwrap().wait().unwrap();
-            let in_place = same_bits(device, of.into(), &[plain], [n, k]);
+            let in_place = same_bits(device, of.into(), &plain, [n, k]);
             let encoding = Encoding::Interleaved { of, rows: TOGETHER };
-            let interleaved = same_bits(device, encoding, &[weight], [n, k]);
+            let interleaved = same_bits(device, encoding, &weight, [n, k]);
             assert!(interleaved == in_place, "{encoding}");
         }
     }
