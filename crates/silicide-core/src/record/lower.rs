@@ -147,9 +147,29 @@ impl Call<'_> {
         launch: &Launch,
         words: &mut Vec<u32>,
     ) -> Result<()> {
-        let BoundLaunch { places, params, .. } = self.bind(own, launch)?;
+        let BoundLaunch { places, bindings, params } = self.bind(own, launch)?;
+        // Native functions have no least bytes: their needs were compared by `bind`.
+        if let Program::Wgsl(_) = launch.program {
+            let compiled = self.device.kernels().pipeline(&launch.program.live())?;
+            self.check_least_bytes(launch, &bindings, &compiled)?;
+        }
         let lengths = places.iter().map(|(place, _)| place.range.len() as u64);
         LaunchWords::write(&params, launch.grid, lengths, words);
+        Ok(())
+    }
+
+    /// Checks that each binding has the least bytes of its type in the program's text.
+    fn check_least_bytes(&self, launch: &Launch, bindings: &[Binding], compiled: &Compiled) -> Result<()> {
+        let least_bytes = compiled.least_bytes.iter().flat_map(|least| least.iter());
+        for (i, (binding, &least)) in bindings.iter().zip(least_bytes).enumerate() {
+            // rule: least-bytes
+            if binding.bytes < u64::from(least) {
+                let (program, bytes) = (launch.program.name(), binding.bytes);
+                return Err(self.defect(format!(
+                    "binding {i} of {program} with {bytes} bytes, expected at least the {least} of its type"
+                )));
+            }
+        }
         Ok(())
     }
 
@@ -280,20 +300,11 @@ impl Call<'_> {
         let BoundLaunch { places, bindings, params } = self.bind(own, launch)?;
         self.check_room(recording, bindings.len(), params.len())?;
         let live = if let StepMode::Record(live) = mode { live } else { None };
-        let Compiled { pipeline, least_bytes } = match live {
+        let compiled = match live {
             Some(_) => self.device.kernels().pipeline(&launch.program.live())?,
             None => self.device.kernels().pipeline(&launch.program)?,
         };
-        let least_bytes = least_bytes.iter().flat_map(|least| least.iter());
-        for (i, (binding, &least)) in bindings.iter().zip(least_bytes).enumerate() {
-            // rule: least-bytes
-            if binding.bytes < u64::from(least) {
-                let (program, bytes) = (launch.program.name(), binding.bytes);
-                return Err(self.defect(format!(
-                    "binding {i} of {program} with {bytes} bytes, expected at least the {least} of its type"
-                )));
-            }
-        }
+        self.check_least_bytes(launch, &bindings, &compiled)?;
         if matches!(mode, StepMode::Record(_)) {
             // Reads first: where an output is an input, what was there is read before it is replaced.
             let (reads, writes): (SmallVec<[_; 8]>, SmallVec<[_; 8]>) =
@@ -302,7 +313,7 @@ impl Call<'_> {
                 recording.touch(place);
             }
             recording.order();
-            recording.list.dispatch(pipeline, launch.grid, &bindings, &params);
+            recording.list.dispatch(compiled.pipeline, launch.grid, &bindings, &params);
             if let Some(words) = live {
                 recording.list.make_live(words.binding());
             }
