@@ -42,7 +42,7 @@ impl ChatPartner for ModelPartner {
         self.options.sampler.seed = self.options.sampler.seed.wrapping_add(1);
         let generation = generation.map_err(|error| match error {
             silicide_llm::Error::ContextFull { .. } => {
-                Error::Usage(format!("{error}; or begin anew with /clear"))
+                Error::Usage(format!("{error}; /clear begins a new chat"))
             }
             error => error.into(),
         })?;

@@ -166,7 +166,14 @@ pub(crate) fn summary(model: &Model, timings: &Timings) -> String {
         (0, left) => format!(" ({left})"),
         (bytes, left) => {
             let comma = if left.is_empty() { "" } else { ", " };
-            format!(" ({} for repacking {} MiB of weights{comma}{left})", time(copied.time), bytes >> 20)
+            match copied.mapped {
+                0 => format!(
+                    " ({} for repacking {} MiB of weights{comma}{left})",
+                    time(copied.time),
+                    bytes >> 20
+                ),
+                mapped => format!(" ({} MiB of repacked weights mapped{comma}{left})", mapped >> 20),
+            }
         }
     };
     let memory = peak_memory().map_or(String::new(), |bytes| format!(" · peak memory {} MiB", bytes >> 20));

@@ -51,6 +51,11 @@ impl RepackKey {
         Ok(RepackKey { model, identity: identity::of(source)?, isa })
     }
 
+    /// Whether the model's files are identified by their hashes.
+    pub(super) fn is_hashed(&self) -> bool {
+        self.identity.starts_with(identity::HASHED)
+    }
+
     fn metadata(&self, checksum: u64) -> BTreeMap<String, String> {
         let pairs = [
             ("format", FORMAT.to_owned()),

@@ -12,6 +12,9 @@ use sha2::{Digest, Sha256};
 use silicide_weights::{Bytes, Source};
 use std::fmt::Write as _;
 
+/// The beginning of the identity of a file that is hashed as a whole.
+pub(super) const HASHED: &str = "sha256:";
+
 /// Returns the identity of the model of `source`, or why there is none.
 pub(super) fn of(source: &Source) -> Result<String, String> {
     let files: Result<Vec<String>, String> = source.files().into_iter().map(of_file).collect();
@@ -23,7 +26,7 @@ fn of_file(bytes: &Bytes) -> Result<String, String> {
     if let Bytes::Mapped(file) = bytes {
         return unix::of_mapped(file);
     }
-    Ok(format!("sha256:{}", hash(bytes.as_slice())))
+    Ok(format!("{HASHED}{}", hash(bytes.as_slice())))
 }
 
 fn hash(bytes: &[u8]) -> String {

@@ -90,8 +90,8 @@ impl RepackCache {
         std::fs::remove_file(&file.path)
     }
 
-    /// Returns the path of the weights of a key: one for each model and instruction set, so that a model that has changed
-    /// replaces its file.
+    /// Returns the path of the weights of a key: one for each model, instruction set and kind of identity, so that a model that has
+    /// changed replaces its file, and a model that is read into memory does not replace that of one that is mapped.
     fn path_of(&self, key: &RepackKey) -> PathBuf {
         let model = key.model.file_stem().unwrap_or_default().to_string_lossy();
         let readable: String = model
@@ -99,7 +99,8 @@ impl RepackCache {
             .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
             .take(60)
             .collect();
-        let hash = checksum::of(format!("{}\0{}", key.model.display(), key.isa).as_bytes());
+        let kind = if key.is_hashed() { "\0hashed" } else { "" };
+        let hash = checksum::of(format!("{}\0{}{kind}", key.model.display(), key.isa).as_bytes());
         self.directory.join(format!("{readable}-{}-{hash:016x}.{EXTENSION}", key.isa))
     }
 

@@ -30,12 +30,12 @@ fn elementwise_functions() {
         });
     }
     for (a, b, n) in [(&a, &small, 4), (&a, &a, 0), (&a, &a, 5), (&a, &a, usize::MAX)] {
-        refusals.refused("", |encoder, registry, device, y| {
+        refusals.refused("Invalid argument", |encoder, registry, device, y| {
             elementwise_mul(encoder, registry, device.metal_device(), a, b, y, n, F32)
         });
     }
     for n in [0, 5, usize::MAX] {
-        refusals.refused("", |encoder, registry, device, y| {
+        refusals.refused("Invalid argument", |encoder, registry, device, y| {
             cast(encoder, registry, device.metal_device(), &halves, y, n, CastDirection::F16ToF32)
         });
     }
@@ -67,18 +67,18 @@ fn rows() {
         });
     }
     for (x, rows, dim) in [(&x, 0, 8), (&x, 2, 0), (&x, 3, 8), (&x, u32::MAX, u32::MAX), (&halves, 2, 512)] {
-        refusals.refused("", |encoder, registry, device, y| {
+        refusals.refused("rms_norm_no_scale_f32", |encoder, registry, device, y| {
             dispatch_rms_norm_no_scale_f32(encoder, registry, device.metal_device(), x, y, &params, rows, dim)
         });
     }
     for n in [0, 1025, u32::MAX] {
         let index = refusals.buffer(U32, 1);
-        refusals.refused("", |encoder, registry, device, y| {
+        refusals.refused("Invalid argument", |encoder, registry, device, y| {
             dispatch_argmax_f32(encoder, registry, device.metal_device(), &x, &index, y, &params, n)
         });
     }
     for (rows, n) in [(0, 4), (4, 0), (3, 1000)] {
-        refusals.refused("", |encoder, registry, device, y| {
+        refusals.refused("Invalid argument", |encoder, registry, device, y| {
             dispatch_argsort_desc_f32(encoder, registry, device.metal_device(), &x, y, rows, n)
         });
     }
@@ -87,7 +87,7 @@ fn rows() {
     for (params, mask, text) in [
         (ScaleMaskSoftmaxParams { rows: 3, ..good }, &mask, "multiple of seq_q"),
         (ScaleMaskSoftmaxParams { seq_q: 0, ..good }, &mask, "seq_q must be greater than zero"),
-        (ScaleMaskSoftmaxParams { cols: 33, ..good }, &mask, ""),
+        (ScaleMaskSoftmaxParams { cols: 33, ..good }, &mask, "buffer too small: [2, 33]"),
         (good, &halves, "mask must be bf16"),
     ] {
         refusals.refused(text, |encoder, registry, device, y| {
@@ -108,7 +108,7 @@ fn samples() {
         (8, 1.0, 1.0, "random_val must be in [0, 1)"),
         (8, 1.0, -0.1, "random_val must be in [0, 1)"),
         (8, 1.0, f32::NAN, "random_val must be in [0, 1)"),
-        (9, 1.0, 0.5, ""),
+        (9, 1.0, 0.5, "buffer too small: [1, 9]"),
     ] {
         refusals.refused(text, |encoder, registry, device, probability| {
             let (of, scratch) = (device.metal_device(), &logits);
@@ -146,7 +146,7 @@ fn embeddings() {
         EmbeddingDenseParams { n_tokens: 3, ..params },
         EmbeddingDenseParams { vocab_size: usize::MAX, ..params },
     ] {
-        refusals.refused("", |encoder, registry, device, y| {
+        refusals.refused("Invalid argument", |encoder, registry, device, y| {
             embedding_gather_dense(encoder, registry, device, &table, &ids, y, &params)
         });
     }
@@ -216,13 +216,13 @@ fn caches() {
     let mut refusals = Refusals::new();
     let rows = refusals.buffer(F32, 64);
     for (position, capacity) in [(8, 8), (u32::MAX, 8), (0, 0), (0, u32::MAX)] {
-        refusals.refused("", |encoder, registry, device, cache| {
+        refusals.refused("Invalid argument", |encoder, registry, device, cache| {
             let of = device.metal_device();
             dispatch_kv_cache_copy_batch_f32(encoder, registry, of, &rows, cache, 2, 32, capacity, position)
         });
     }
     for (position, new, sliding) in [(7, 2, false), (u32::MAX, 1, false), (0, 9, false), (0, 9, true)] {
-        refusals.refused("", |encoder, registry, device, cache| {
+        refusals.refused("kv_cache_copy", |encoder, registry, device, cache| {
             let of = device.metal_device();
             dispatch_kv_cache_copy(encoder, registry, of, &rows, cache, position, 16, new, 8, sliding)
         });
@@ -248,14 +248,14 @@ fn attention() {
     };
     for (params, text) in [
         (FlashAttnVecParams { head_dim: 128, ..good }, "head_dim must be 256 or 512"),
-        (FlashAttnVecParams { num_heads: 0, ..good }, ""),
-        (FlashAttnVecParams { num_kv_heads: 0, ..good }, ""),
+        (FlashAttnVecParams { num_heads: 0, ..good }, "num_heads"),
+        (FlashAttnVecParams { num_kv_heads: 0, ..good }, "num_kv_heads"),
         (FlashAttnVecParams { num_heads: 3, num_kv_heads: 2, ..good }, "divisible by num_kv_heads"),
         (FlashAttnVecParams { kv_seq_len: 5, ..good }, "kv_capacity (4) must be >= kv_seq_len (5)"),
-        (FlashAttnVecParams { kv_seq_len: 0, ..good }, ""),
+        (FlashAttnVecParams { kv_seq_len: 0, ..good }, "kv_seq_len"),
         (FlashAttnVecParams { q_seq_len: 4, ..good }, "do not fit"),
         (FlashAttnVecParams { scale: f32::NAN, ..good }, "scale must be finite"),
-        (FlashAttnVecParams { kv_capacity: 5, ..good }, ""),
+        (FlashAttnVecParams { kv_capacity: 5, ..good }, "buffer too small"),
     ] {
         refusals.refused(text, |encoder, registry, device, y| {
             flash_attn_vec(encoder, registry, device, &q, &k, &k, y, &q, &params)

@@ -34,20 +34,20 @@ fn products_of_blocks() {
     refused("M must be greater than zero", GgmlQuantizedMatmulParams { m: 0, ..good }, &x, &w);
     refused("N must be greater than zero", GgmlQuantizedMatmulParams { n: 0, ..good }, &x, &w);
     refused("K must be greater than zero", GgmlQuantizedMatmulParams { k: 0, ..good }, &x, &w);
-    refused("", GgmlQuantizedMatmulParams { k: 48, ..good }, &x, &w);
-    refused("", GgmlQuantizedMatmulParams { m: 3, ..good }, &x, &w);
-    refused("", GgmlQuantizedMatmulParams { n: 5, ..good }, &x, &w);
-    refused("", GgmlQuantizedMatmulParams { m: u32::MAX, n: u32::MAX, ..good }, &x, &w);
+    refused("K = 48", GgmlQuantizedMatmulParams { k: 48, ..good }, &x, &w);
+    refused("buffer too small: [3, 64]", GgmlQuantizedMatmulParams { m: 3, ..good }, &x, &w);
+    refused("buffer too small: [5, 64]", GgmlQuantizedMatmulParams { n: 5, ..good }, &x, &w);
+    refused("buffer too small", GgmlQuantizedMatmulParams { m: u32::MAX, n: u32::MAX, ..good }, &x, &w);
     for ggml_type in [GgmlType::F32, GgmlType::F16, GgmlType::BF16, GgmlType::I16, GgmlType::I32] {
         refused("not a block type", GgmlQuantizedMatmulParams { ggml_type, ..good }, &x, &w);
     }
     let (halves, floats) = (refusals.buffer(F16, 128), refusals.buffer(F32, 64));
     for (x, w) in [(&halves, &w), (&x, &floats)] {
-        refusals.refused("", |encoder, registry, device, y| {
+        refusals.refused("quantized_matmul_ggml", |encoder, registry, device, y| {
             quantized_matmul_ggml(encoder, registry, device, x, w, y, &good)
         });
     }
-    refusals.refused("", |encoder, registry, device, _| {
+    refusals.refused("requires F32", |encoder, registry, device, _| {
         quantized_matmul_ggml(encoder, registry, device, &x, &w, &halves, &good)
     });
     refusals.end();
@@ -64,8 +64,8 @@ fn strides_of_activations() {
         (256, 520, "multiples of 32"),
         (128, 512, "do not fit"),
         (256, 256, "do not fit"),
-        (512, 1024, ""),
-        (1 << 62, 1 << 63, ""),
+        (512, 1024, "the layout reaches"),
+        (1 << 62, 1 << 63, "the layout reaches"),
     ] {
         let strides = GgmlBatchedQuantizedMatmulInputStrides { row_bytes, batch_bytes };
         refusals.refused(text, |encoder, registry, device, y| {
@@ -91,7 +91,7 @@ fn activations_head_by_head() {
         ("divide K", GgmlQuantizedMatmulPerm021Params { head_dim: 96, ..good }, &x),
         ("head_dim must be greater than zero", GgmlQuantizedMatmulPerm021Params { head_dim: 0, ..good }, &x),
         ("input must be bf16", good, &floats),
-        ("", GgmlQuantizedMatmulPerm021Params { m: 3, ..good }, &x),
+        ("buffer too small: [1, 2, 3, 32]", GgmlQuantizedMatmulPerm021Params { m: 3, ..good }, &x),
     ];
     for (text, params, x) in cases {
         refusals.refused(text, |encoder, registry, device, y| {
@@ -121,12 +121,12 @@ fn products_with_experts() {
         zero("n_experts must be greater than zero", GgmlQuantizedMatmulIdParams { n_experts: 0, ..good }),
         ("less than the 144 bytes", GgmlQuantizedMatmulIdParams { expert_stride: 143, ..good }),
         // Whole rows and single bytes between experts, past the weights.
-        ("", GgmlQuantizedMatmulIdParams { expert_stride: 180, ..good }),
-        ("", GgmlQuantizedMatmulIdParams { expert_stride: 145, ..good }),
-        ("", GgmlQuantizedMatmulIdParams { expert_stride: u64::MAX, ..good }),
+        ("buffer too small: [504]", GgmlQuantizedMatmulIdParams { expert_stride: 180, ..good }),
+        ("buffer too small: [434]", GgmlQuantizedMatmulIdParams { expert_stride: 145, ..good }),
+        ("the weights cannot be counted", GgmlQuantizedMatmulIdParams { expert_stride: u64::MAX, ..good }),
         ("not a block type", GgmlQuantizedMatmulIdParams { ggml_type: GgmlType::F16, ..good }),
-        ("", GgmlQuantizedMatmulIdParams { k: 65, ..good }),
-        ("", GgmlQuantizedMatmulIdParams { n_tokens: 3, ..good }),
+        ("K = 65", GgmlQuantizedMatmulIdParams { k: 65, ..good }),
+        ("buffer too small: [3, 64]", GgmlQuantizedMatmulIdParams { n_tokens: 3, ..good }),
     ];
     for (text, params) in cases {
         refusals.refused(text, |encoder, registry, device, y| {
@@ -203,8 +203,8 @@ fn products_of_planes() {
         ("bits must be 4, 6 or 8", QuantizedMatmulParams { bits: 5, ..good }),
         ("multiple of group_size", QuantizedMatmulParams { k: 48, ..good }),
         ("M must be greater than zero", QuantizedMatmulParams { m: 0, ..good }),
-        ("", QuantizedMatmulParams { n: 5, ..good }),
-        ("", QuantizedMatmulParams { group_size: 0, ..good }),
+        ("buffer too small: [5, 8]", QuantizedMatmulParams { n: 5, ..good }),
+        ("group_size = 0", QuantizedMatmulParams { group_size: 0, ..good }),
     ] {
         refusals.refused(text, |encoder, registry, device, _| {
             quantized_matmul(encoder, registry, device, &x, &w, &scales, &scales, &params)
@@ -241,7 +241,7 @@ fn dense_products_in_batches() {
         ("multiple of src0_batch", DenseMmF16F32Params { src0_batch: 2, src1_batch: 3, ..good }),
         ("at most 32767", DenseMmF16F32Params { src1_batch: 32768, ..good }),
         ("src0_batch must be greater than zero", DenseMmF16F32Params { src0_batch: 0, ..good }),
-        ("", DenseMmF16F32Params { n: 5, ..good }),
+        ("buffer too small: [1, 5, 32]", DenseMmF16F32Params { n: 5, ..good }),
     ] {
         refusals.refused(text, |encoder, registry, device, y| {
             dense_matmul_f16_f32_tensor(encoder, registry, device, &w, &x, y, &params)
