@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 /// An operand of a text.
 pub(super) enum TextOperand<'a> {
     /// A buffer.
-    Buffer(MlxBuffer),
+    Buffer(Box<MlxBuffer>),
     /// Constants.
     Bytes(&'a [u8]),
 }
@@ -31,14 +31,14 @@ pub(super) trait AsTextOperand {
 
 impl AsTextOperand for &MlxBuffer {
     fn operand(&self) -> TextOperand<'_> {
-        TextOperand::Buffer((*self).clone())
+        TextOperand::Buffer(Box::new((*self).clone()))
     }
 }
 
 impl AsTextOperand for KernelArg<'_> {
     fn operand(&self) -> TextOperand<'_> {
         match self {
-            KernelArg::Buffer(buffer) => TextOperand::Buffer((*buffer).clone()),
+            KernelArg::Buffer(buffer) => TextOperand::Buffer(Box::new((*buffer).clone())),
             KernelArg::BufferWithOffset(buffer, offset) => from(buffer.metal_buffer(), *offset),
             KernelArg::Bytes(bytes) => TextOperand::Bytes(bytes),
         }
@@ -58,7 +58,7 @@ impl AsTextOperand for RecordedBinding {
 fn from(root: &metal::Buffer, offset: u64) -> TextOperand<'static> {
     let all = MlxBuffer::from_raw(root.clone(), DType::U8, vec![root.0.size()]);
     let bytes = usize::try_from(root.length().saturating_sub(offset)).unwrap_or(0);
-    TextOperand::Buffer(all.slice_view(offset, bytes))
+    TextOperand::Buffer(Box::new(all.slice_view(offset, bytes)))
 }
 
 /// Returns operands by slot.
