@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn new_texts_beyond_the_most_are_refused_and_known_ones_are_found() {
-        let texts = Interned(Mutex::new(None));
-        let first = texts.get("first", 2).unwrap();
-        assert_eq!(texts.get("second", 2), Some("second"));
-        assert_eq!(texts.get("third", 2), None);
-        assert!(std::ptr::eq(texts.get("first", 2).unwrap(), first));
+        static TEXTS: Interned = Interned(Mutex::new(None));
+        let first = TEXTS.get("first", 2).unwrap();
+        assert_eq!(TEXTS.get("second", 2), Some("second"));
+        assert_eq!(TEXTS.get("third", 2), None);
+        assert!(std::ptr::eq(TEXTS.get("first", 2).unwrap(), first));
     }
 }
