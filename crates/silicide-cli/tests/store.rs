@@ -257,8 +257,20 @@ fn devices_are_listed() {
 }
 
 /// A run of one token with repacked weights on disk.
-const REPACKED_RUN: [&str; 10] =
-    ["run", "--device", "cpu", "--raw", "-n", "1", "-p", "hi", "--load=copy", "--repack-cache"];
+const REPACKED_RUN: [&str; 12] = [
+    "run",
+    "--device",
+    "cpu",
+    "--raw",
+    "-n",
+    "1",
+    "--temp",
+    "0",
+    "-p",
+    "hi",
+    "--load=copy",
+    "--repack-cache",
+];
 
 #[test]
 fn repacked_weights_are_listed_and_deleted() {
@@ -274,7 +286,7 @@ fn repacked_weights_are_listed_and_deleted() {
     let second = run_mine();
     assert_eq!(success(&second), text);
     let notes = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(!notes.contains("repacked"), "{notes}");
+    assert!(!notes.contains("note:") && notes.contains("of repacked weights mapped"), "{notes}");
 
     let listed = success(&run(cache.path(), &["list"]));
     assert!(listed.contains("repacked weights (--repack-cache)") && listed.contains("mine-"), "{listed}");
