@@ -90,7 +90,7 @@ impl Team {
         let calm = now.saturating_sub(self.grew_at) / self.limits.calm;
         let halved = self.pause.checked_shr(calm.min(63) as u32).unwrap_or(0);
         let Limits { shortest, longest, .. } = self.limits;
-        // Several threads can be lost at once, which is no failure of growing.
+        // Several threads can be lost at once. That does not count as a failed growth.
         if self.grew_at >= self.shrank_at {
             self.pause = halved.max(shortest / LONGER).saturating_mul(LONGER).min(longest);
         }
